@@ -1,0 +1,39 @@
+# One set of flags for every target: a precompiled header is only shared between equal ones (hence -fPIC for programs too).
+add_compile_options(-fPIC)
+# Observers promise PyTorch's bits: no fused multiply-add that PyTorch's own kernels do not make.
+add_compile_options(-ffp-contract=off)
+
+find_program(TSQ_CCACHE ccache)
+if(TSQ_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${TSQ_CCACHE})
+  add_compile_options(-fpch-preprocess)
+endif()
+find_program(TSQ_MOLD mold)
+if(TSQ_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+if(TSQ_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+# Warnings for our own sources; LibTorch's headers are system headers.
+add_library(tsq_warnings INTERFACE)
+target_compile_options(tsq_warnings INTERFACE -Wall -Wextra -Wshadow $<$<BOOL:${TSQ_WARNINGS_AS_ERRORS}>:-Werror>)
+
+# tsq_object_library(NAME sources…): a folder's objects. Files that see TorchScript share one precompiled header.
+function(tsq_compile_settings target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE tsq_warnings torch nlohmann_json::nlohmann_json fmt::fmt-header-only)
+endfunction()
+
+function(tsq_object_library name)
+  add_library(${name} OBJECT ${ARGN})
+  tsq_compile_settings(${name})
+endfunction()
+
+function(tsq_use_precompiled_torch target)
+  target_precompile_headers(${target} REUSE_FROM tsq_precompiled_torch)
+endfunction()

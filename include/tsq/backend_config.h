@@ -1,0 +1,124 @@
+#pragma once
+
+#include <tsq/dtype_config.h>
+#include <tsq/pattern.h>
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tsq {
+
+/// How a pattern's output is observed. Source: torch.ao.quantization.backend_config.ObservationType.
+enum class ObservationType {
+  OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT,
+  OUTPUT_SHARE_OBSERVER_WITH_INPUT,
+  INPUT_OUTPUT_NOT_OBSERVED,
+};
+
+/// How a fusion row makes its fused module. Names and meanings: torch/ao/quantization/fuser_method_mappings.py.
+enum class Fuser {
+  Sequential,    ///< put the matched modules in sequence into `fused_module` (_sequential_wrapper2)
+  ConvBn,        ///< fuse_conv_bn: fold the batch norm into the convolution
+  ConvBnReLU,    ///< fuse_conv_bn_relu: fold, then ConvReLU
+  LinearBn,      ///< fuse_linear_bn
+  ConvTransposeBn,  ///< fuse_convtranspose_bn
+  ConvAdd,       ///< onednn: _fuse_conv_add_left / _right
+  ConvAddReLU,   ///< onednn: _fuse_conv_add_relu_left / _right
+  ConvBnAdd,     ///< onednn: _fuse_conv_bn_add_left / _right
+  ConvBnAddReLU, ///< onednn: _fuse_conv_bn_add_relu_left / _right
+  LinearBnLeakyReLU,  ///< onednn: _fuse_linear_bn_leaky_relu
+};
+
+/// Which node of a match is its root (the weighted operator that gets the input observers). A-21.
+/// Default: follow the first argument to the deepest node.
+enum class RootNodeGetter { Default, ConvLeft, ConvRight };
+/// Which nodes of a match become further inputs of the fused module. A-22.
+enum class ExtraInputsGetter { None, OtherAddend };
+
+/// One row of a backend's table. Source: torch.ao.quantization.backend_config.BackendPatternConfig; setters have
+/// PyTorch's names and return *this. An aggregate: tables write rows as designated initialisers.
+struct BackendPatternConfig {
+  std::optional<Pattern> pattern{};                 ///< a single symbol or a chain of 2 or 3
+  std::optional<Pattern> pattern_complex_format{};  ///< any tree; excludes `pattern` (A-09, A-10)
+  ObservationType observation_type{ObservationType::OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT};
+  std::vector<DTypeConfig> dtype_configs{};
+  std::optional<Symbol> root_module{};
+  std::optional<Symbol> qat_module{};
+  std::optional<Symbol> reference_quantized_module{};
+  std::optional<Symbol> fused_module{};
+  std::optional<Fuser> fuser_method{};
+  /// PyTorch's spelling of the fuser, kept so that to_dict says what from_dict read; empty: Fuser's own name.
+  std::string fuser_method_name{};
+  RootNodeGetter root_node_getter{RootNodeGetter::Default};
+  ExtraInputsGetter extra_inputs_getter{ExtraInputsGetter::None};
+  std::map<int, ObservationType> num_tensor_args_to_observation_type{};
+  std::map<std::string, int> input_type_to_index{};  ///< "weight", "bias", "input" → positional index
+
+  BackendPatternConfig& set_pattern(Pattern p);
+  BackendPatternConfig& set_pattern_complex_format(Pattern p);
+  BackendPatternConfig& set_observation_type(ObservationType type);
+  BackendPatternConfig& add_dtype_config(DTypeConfig config);
+  BackendPatternConfig& set_dtype_configs(std::vector<DTypeConfig> configs);
+  BackendPatternConfig& set_root_module(Symbol module);
+  BackendPatternConfig& set_qat_module(Symbol module);
+  BackendPatternConfig& set_reference_quantized_module(Symbol module);
+  BackendPatternConfig& set_fused_module(Symbol module);
+  BackendPatternConfig& set_fuser_method(Fuser fuser);
+  BackendPatternConfig& set_root_node_getter(RootNodeGetter getter);
+  BackendPatternConfig& set_extra_inputs_getter(ExtraInputsGetter getter);
+  BackendPatternConfig& set_num_tensor_args_to_observation_type(std::map<int, ObservationType> types);
+  BackendPatternConfig& set_input_type_to_index(std::map<std::string, int> indices);
+
+  /// The row's one canonical pattern. Throws Error(BadConfig) when neither form is set.
+  [[nodiscard]] const Pattern& key() const;
+
+  /// PyTorch's keys; see the README's section on JSON. Throws Error(BadConfig) naming the key, what was got and the
+  /// nearest known name: unknown keys are errors here, not ignored.
+  static BackendPatternConfig from_dict(const nlohmann::json& dict);
+  [[nodiscard]] nlohmann::json to_dict() const;
+
+  friend bool operator==(const BackendPatternConfig&, const BackendPatternConfig&) = default;
+};
+
+/// A backend's table: rows in insertion order, one per pattern. Source: torch.ao.quantization.backend_config.BackendConfig.
+class BackendConfig {
+ public:
+  BackendConfig() = default;
+  explicit BackendConfig(std::string name) : name_(std::move(name)) {}
+
+  BackendConfig& set_name(std::string name);
+  /// An existing row with the same pattern is replaced in place and keeps its position.
+  BackendConfig& set_backend_pattern_config(BackendPatternConfig config);
+  BackendConfig& set_backend_pattern_configs(std::vector<BackendPatternConfig> configs);
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::vector<BackendPatternConfig>& configs() const noexcept { return configs_; }
+
+  static BackendConfig from_dict(const nlohmann::json& dict);
+  [[nodiscard]] nlohmann::json to_dict() const;
+
+  friend bool operator==(const BackendConfig&, const BackendConfig&) = default;
+
+ private:
+  std::string name_{};
+  std::vector<BackendPatternConfig> configs_{};
+};
+
+/// A shipped table: "native", "fbgemm", "x86", "qnnpack", "onednn", "executorch", "tensorrt", "qnnpack_pt2e".
+/// Throws Error(BadConfig) with the nearest known name.
+BackendConfig backend_config(std::string_view name);
+
+/// One shipped table, for listings.
+struct BackendEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view engine;  ///< the kernel set in LibTorch that its lowered models need; empty: reference model only
+  BackendConfig (*table)();
+};
+const std::vector<BackendEntry>& backend_entries();
+
+}  // namespace tsq

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/report.h>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace torch::jit {
+struct Module;
+}
+
+namespace tsq {
+
+namespace detail {
+struct Stage;  // a GraphModule on its way, with its configuration and report
+}
+
+/// One sample: the arguments of forward, in order.
+using Sample = std::vector<c10::IValue>;
+
+/// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a TorchScript file that any stock LibTorch runs,
+/// so calibration can happen in a program that does not link tsq.
+class Prepared {
+ public:
+  explicit Prepared(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+  /// The observed module; its forward has the user's signature and updates the observers.
+  [[nodiscard]] const torch::jit::Module& module() const;
+  [[nodiscard]] const Report& report() const;
+  /// Writes the whole file or nothing. Throws Error(BadOutput).
+  void save(const std::string& path) const;
+  /// Throws Error(BadModel) when the file is not a prepared model of tsq.
+  static Prepared load(const std::string& path);
+
+  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const noexcept { return stage_; }
+
+ private:
+  std::shared_ptr<detail::Stage> stage_;
+};
+
+/// A model of quantize_per_tensor / dequantize pairs round float operators: the meaning of the quantized model, for any LibTorch and any exporter.
+class Reference {
+ public:
+  explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+  [[nodiscard]] const torch::jit::Module& module() const;
+  [[nodiscard]] const Report& report() const;
+  void save(const std::string& path) const;
+  static Reference load(const std::string& path);
+
+  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const noexcept { return stage_; }
+
+ private:
+  std::shared_ptr<detail::Stage> stage_;
+};
+
+/// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
+/// Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel, BadConfig).
+Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
+                 const PrepareCustomConfig& custom = {});
+
+/// Called after each batch with the number of batches done.
+using Progress = std::function<void(std::size_t done, std::size_t total)>;
+
+/// Runs the prepared model on every sample, without gradients. Throws Error(BadData) naming the sample for a wrong number of arguments, a wrong
+/// type, a shape that the model refuses, an empty tensor, NaN or infinity.
+void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress = {});
+
+/// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
+/// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx.
+Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend);
+
+/// Replaces dequantize - operator - quantize by the kernels of the backend's engine, weights packed.
+/// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch has no such engine.
+torch::jit::Module lower(const Reference& reference, const BackendConfig& backend);
+
+/// convert_to_reference, then lower: convert_fx.
+torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend);
+
+/// Fusion alone (fuse_fx): an eval-mode module with the backend's fusion rows applied.
+torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& backend);
+
+/// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
+void save(const torch::jit::Module& module, const std::string& path);
+
+/// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. Throws Error(BadModel) in one sentence.
+torch::jit::Module load(const std::string& path);
+
+/// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe", "mode", "qconfig_mapping", …};
+/// null when the file is not tsq's.
+nlohmann::json read_metadata(const std::string& path);
+
+/// The version of tsq, "0.1.0".
+std::string version();
+
+}  // namespace tsq

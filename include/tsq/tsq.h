@@ -1,0 +1,12 @@
+#pragma once
+
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/dtype_config.h>
+#include <tsq/error.h>
+#include <tsq/observer.h>
+#include <tsq/pattern.h>
+#include <tsq/qconfig.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/quantize.h>
+#include <tsq/report.h>

@@ -1,0 +1,1 @@
+#include <tsq/observer.h>

@@ -1,0 +1,1 @@
+#include <tsq/quantize.h>
