@@ -1,0 +1,356 @@
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/serialization/import_read.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "io/numpy_file.h"
+
+namespace tsq {
+namespace {
+
+/// A sample as it stands in the file: `names` is empty when the arguments are positional.
+struct RawSample {
+  std::vector<std::string> names{};
+  Sample values{};
+};
+using RawSamples = std::vector<RawSample>;
+
+[[noreturn]] void refuse(const std::string& problem, const std::string& remedy = {}) {
+  throw Error(ErrorCode::BadData, problem, remedy);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string kind_of(const at::IValue& value) {
+  if (value.isTensor()) return "a tensor";
+  if (value.isNone()) return "None";
+  if (value.isInt()) return "an int";
+  if (value.isDouble()) return "a float";
+  if (value.isBool()) return "a bool";
+  if (value.isString()) return "a string";
+  if (value.isList()) return "a list";
+  if (value.isTuple()) return "a tuple";
+  if (value.isGenericDict()) return "a dict";
+  return fmt::format("a {}", value.tagKind());
+}
+
+/// Puts a tensor as forward wants it; refuses what would spoil every observer that sees it.
+at::Tensor checked(at::Tensor tensor, const std::string& place) {
+  if (!tensor.defined()) refuse(fmt::format("{} is an undefined tensor", place));
+  if (tensor.layout() != at::kStrided)
+    refuse(fmt::format("{} is a sparse tensor", place), "save tensor.to_dense()");
+  if (tensor.is_quantized())
+    refuse(fmt::format("{} is a quantized tensor", place), "save tensor.dequantize()");
+  if (tensor.numel() == 0) {
+    refuse(fmt::format("{} is empty (shape {})", place, fmt::join(tensor.sizes(), "x")),
+           "leave such samples out");
+  }
+  tensor = tensor.detach();
+  if (!tensor.is_floating_point() && !tensor.is_complex()) return tensor;
+  if (at::isfinite(tensor).all().item<bool>()) return tensor;
+  const bool nan = at::isnan(tensor).any().item<bool>();
+  refuse(fmt::format("{} holds {}", place, nan ? "NaN" : "an infinite value"), "give finite values only");
+}
+
+/// Checks every tensor within `value`; gives the value with tensors on the CPU.
+at::IValue checked(const at::IValue& value, const std::string& place) {
+  if (value.isTensor()) return checked(value.toTensor(), place);
+  if (value.isList()) {
+    c10::List<at::IValue> list = value.toList();
+    for (std::size_t i = 0; i < list.size(); ++i)
+      list.set(i, checked(list.get(i), fmt::format("{}[{}]", place, i)));
+    return list;
+  }
+  if (value.isTuple()) {
+    std::vector<at::IValue> elements;
+    for (const at::IValue& element : value.toTupleRef().elements()) {
+      elements.push_back(checked(element, fmt::format("{}[{}]", place, elements.size())));
+    }
+    return c10::ivalue::Tuple::create(std::move(elements));
+  }
+  if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) checked(entry.value(), fmt::format("{}[…]", place));
+    return value;
+  }
+  if (value.isNone() || value.isInt() || value.isDouble() || value.isBool() || value.isString()) return value;
+  refuse(fmt::format("{} is {}", place, kind_of(value)),
+         "an argument is a tensor, a number, a string, None or a container of these");
+}
+
+std::string place_of(const std::string& path, std::size_t sample) {
+  return fmt::format("sample {} of '{}'", sample, path);
+}
+
+RawSample raw_sample(const at::IValue& value, const std::string& place) {
+  RawSample sample;
+  if (value.isTensor()) {
+    sample.values.push_back(value);
+  } else if (value.isTuple()) {
+    sample.values = value.toTupleRef().elements().vec();
+  } else if (value.isList()) {
+    sample.values = value.toListRef().vec();
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) {
+      if (!entry.key().isString()) {
+        refuse(fmt::format("{} is a dict whose keys are no strings", place),
+               "the keys are forward's argument names");
+      }
+      sample.names.push_back(entry.key().toStringRef());
+      sample.values.push_back(entry.value());
+    }
+  } else {
+    refuse(fmt::format("{} is {}", place, kind_of(value)),
+           "a sample is a tensor or a tuple of forward's arguments");
+  }
+  if (sample.values.empty()) refuse(fmt::format("{} has no arguments", place));
+  for (std::size_t i = 0; i < sample.values.size(); ++i) {
+    const std::string argument =
+        sample.names.empty() ? std::to_string(i) : fmt::format("'{}'", sample.names[i]);
+    sample.values[i] = checked(sample.values[i], fmt::format("{}, argument {},", place, argument));
+  }
+  return sample;
+}
+
+RawSamples samples_of(const at::IValue& root, const std::string& path) {
+  RawSamples samples;
+  if (!root.isList()) {
+    if (!root.isTensor() && !root.isTuple() && !root.isGenericDict()) {
+      refuse(fmt::format("'{}' holds {}", path, kind_of(root)), "data is a list of samples");
+    }
+    samples.push_back(raw_sample(root, place_of(path, 0)));
+    return samples;
+  }
+  const auto elements = root.toListRef();
+  if (elements.empty()) refuse(fmt::format("'{}' holds an empty list", path), "give at least one sample");
+  for (const at::IValue& element : elements)
+    samples.push_back(raw_sample(element, place_of(path, samples.size())));
+  return samples;
+}
+
+/// LibTorch's message about a pickle, as a sentence about the user's file.
+[[noreturn]] void refuse_pickle(const std::string& path, const std::string& message) {
+  constexpr std::string_view kUnknownType = "unknown type ";
+  const std::string line = first_line(message);
+  if (const auto at = line.find(kUnknownType); at != std::string::npos) {
+    const std::string type = line.substr(at + kUnknownType.size());
+    if (type.find("_rebuild") != std::string::npos) {
+      refuse(fmt::format("'{}' holds a tensor of a kind that LibTorch does not read ({})", path, type),
+             "save dense CPU tensors of float32 or another common dtype");
+    }
+    refuse(fmt::format("'{}' holds a Python object of type '{}'", path, type),
+           "save a list of tensors or of tuples of tensors");
+  }
+  if (line.find("Expected GenericDict") != std::string::npos) {
+    refuse(fmt::format("'{}' holds an OrderedDict, such as a module's state", path),
+           "save a list of tensors or of tuples or plain dicts of tensors");
+  }
+  if (line.find("zip archive") != std::string::npos || line.find("file not found") != std::string::npos) {
+    refuse(fmt::format("'{}' is no whole archive of torch.save or numpy.savez", path),
+           "it is damaged; write it again");
+  }
+  refuse(fmt::format("'{}' cannot be read as saved tensors: {}", path, line),
+         "it is damaged; write it again");
+}
+
+at::IValue read_pickle(const std::string& path) {
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(path);
+    if (reader.hasRecord("constants.pkl")) {
+      refuse(fmt::format("'{}' is a TorchScript model, not data", path),
+             "data is a list of samples from torch.save");
+    }
+    return torch::jit::readArchiveAndTensors("data", "", "", std::nullopt, std::nullopt, at::kCPU, reader);
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& e) {
+    refuse_pickle(path, e.what_without_backtrace());
+  } catch (const std::exception& e) {
+    refuse_pickle(path, e.what());
+  }
+}
+
+/// Whether the names are those that numpy.savez gives by itself.
+bool are_positional(const io::NamedArrays& arrays) {
+  return std::all_of(arrays.begin(), arrays.end(),
+                     [](const auto& array) { return array.first.starts_with("arr_"); });
+}
+
+/// One sample for each entry of the arrays' common first axis, each entry a batch of one.
+RawSamples cut(const io::NamedArrays& arrays, const std::string& path) {
+  int64_t count = -1;
+  for (const auto& [name, tensor] : arrays) {
+    if (tensor.dim() == 0)
+      refuse(fmt::format("array '{}' of '{}' is a single number", name, path),
+             "its first axis counts samples");
+    if (count >= 0 && tensor.size(0) != count) {
+      refuse(fmt::format("array '{}' of '{}' has {} samples, '{}' has {}", name, path, tensor.size(0),
+                         arrays[0].first, count),
+             "the first axis of every array counts the same samples");
+    }
+    count = tensor.size(0);
+  }
+  if (count <= 0) refuse(fmt::format("'{}' holds no samples", path), "give at least one");
+  RawSamples samples;
+  for (int64_t i = 0; i < count; ++i) {
+    RawSample sample;
+    for (const auto& [name, tensor] : arrays) {
+      const std::string place = fmt::format("{}, argument '{}',", place_of(path, samples.size()), name);
+      sample.values.emplace_back(checked(tensor.slice(0, i, i + 1), place));
+      if (!are_positional(arrays)) sample.names.push_back(name);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+io::NamedArrays in_order(io::NamedArrays arrays) {
+  const auto index = [](const std::string& name) { return std::strtol(name.c_str() + 4, nullptr, 10); };
+  if (are_positional(arrays)) {
+    std::sort(arrays.begin(), arrays.end(),
+              [&](const auto& a, const auto& b) { return index(a.first) < index(b.first); });
+  }
+  return arrays;
+}
+
+void check_readable(const std::string& path) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  if (status.type() == std::filesystem::file_type::not_found)
+    refuse(fmt::format("data file '{}' does not exist", path));
+  if (status.type() != std::filesystem::file_type::regular)
+    refuse(fmt::format("'{}' is no regular file", path));
+  if (!std::ifstream(path, std::ios::binary))
+    refuse(fmt::format("data file '{}' cannot be opened", path), "check its permissions");
+  if (std::filesystem::file_size(path, code) == 0) refuse(fmt::format("data file '{}' is empty", path));
+}
+
+bool is_zip(const std::string& path) {
+  std::string start(2, '\0');
+  return std::ifstream(path, std::ios::binary).read(start.data(), 2) && start == "PK";
+}
+
+RawSamples read_samples(const std::string& path) {
+  check_readable(path);
+  if (io::is_npy(path)) return cut({{"arr_0", io::read_npy(path)}}, path);
+  if (!is_zip(path)) {
+    refuse(fmt::format("'{}' is neither a torch.save archive nor .npy nor .npz", path),
+           "write it with torch.save of torch 1.6 or later, torch::pickle_save or numpy.save");
+  }
+  if (io::is_npz(path)) return cut(in_order(io::read_npz(path)), path);
+  return samples_of(read_pickle(path), path);
+}
+
+/// `value` as the type that forward declares, where TorchScript's own call would be stricter than Python's.
+at::IValue as_type(const at::IValue& value, const c10::TypePtr& type) {
+  if (const auto optional = type->cast<c10::OptionalType>()) {
+    return value.isNone() ? value : as_type(value, optional->getElementType());
+  }
+  if (type->kind() == c10::TypeKind::FloatType && value.isInt()) return static_cast<double>(value.toInt());
+  if (const auto list = type->cast<c10::ListType>(); list && (value.isList() || value.isTuple())) {
+    c10::impl::GenericList typed(list->getElementType());
+    const auto elements = value.isList() ? value.toListRef() : value.toTupleRef().elements().asArrayRef();
+    for (const at::IValue& element : elements) typed.push_back(as_type(element, list->getElementType()));
+    return typed;
+  }
+  if (const auto tuple = type->cast<c10::TupleType>(); tuple && (value.isList() || value.isTuple())) {
+    const auto elements = value.isList() ? value.toListRef() : value.toTupleRef().elements().asArrayRef();
+    if (elements.size() != tuple->elements().size()) return value;
+    std::vector<at::IValue> typed;
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      typed.push_back(as_type(elements[i], tuple->elements()[i]));
+    return c10::ivalue::Tuple::create(std::move(typed));
+  }
+  if (const auto dict = type->cast<c10::DictType>(); dict && value.isGenericDict()) {
+    c10::impl::GenericDict typed(dict->getKeyType(), dict->getValueType());
+    for (const auto& entry : value.toGenericDict()) {
+      typed.insert(as_type(entry.key(), dict->getKeyType()), as_type(entry.value(), dict->getValueType()));
+    }
+    return typed;
+  }
+  return value;
+}
+
+std::string signature(const c10::FunctionSchema& schema) {
+  std::vector<std::string> arguments;
+  for (const c10::Argument& argument : schema.arguments()) {
+    if (argument.name() != "self")
+      arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
+  }
+  return fmt::format("forward({})", fmt::join(arguments, ", "));
+}
+
+/// The value of forward's argument `index` in `sample`, if it is there.
+const at::IValue* value_of(const RawSample& sample, std::size_t index, const std::string& name) {
+  if (sample.names.empty()) return index < sample.values.size() ? &sample.values[index] : nullptr;
+  const auto found = std::find(sample.names.begin(), sample.names.end(), name);
+  return found == sample.names.end() ? nullptr
+                                     : &sample.values[static_cast<std::size_t>(found - sample.names.begin())];
+}
+
+void check_names(const RawSample& sample, const c10::FunctionSchema& schema, const std::string& place) {
+  for (const std::string& name : sample.names) {
+    if (schema.argumentIndexWithName(name).has_value() && name != "self") continue;
+    refuse(fmt::format("{} names an argument '{}' that {} does not have", place, name, signature(schema)));
+  }
+}
+
+Sample bound_to(const RawSample& sample, const c10::FunctionSchema& schema, const std::string& place) {
+  const auto& arguments = schema.arguments();
+  check_names(sample, schema, place);
+  if (sample.values.size() > arguments.size() - 1) {
+    refuse(fmt::format("{} has {} arguments, {} takes {}", place, sample.values.size(), signature(schema),
+                       arguments.size() - 1),
+           "a sample holds forward's arguments only, no labels");
+  }
+  Sample bound;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const c10::Argument& argument = arguments[i];
+    const at::IValue* value = value_of(sample, i - 1, argument.name());
+    if (value == nullptr && !argument.default_value()) {
+      refuse(fmt::format("{} lacks the argument '{}' of {}", place, argument.name(), signature(schema)),
+             "a sample with several arguments is a tuple or a dict of them");
+    }
+    bound.push_back(as_type(value == nullptr ? *argument.default_value() : *value, argument.type()));
+    if (!bound.back().type()->isSubtypeOf(*argument.type())) {
+      refuse(fmt::format("{}: argument '{}' is {}, {} takes {}", place, argument.name(),
+                         kind_of(bound.back()), signature(schema), argument.type()->annotation_str()));
+    }
+  }
+  return bound;
+}
+
+}  // namespace
+
+std::vector<Sample> load_samples(const std::string& path) {
+  std::vector<Sample> samples;
+  for (RawSample& sample : read_samples(path)) {
+    if (!sample.names.empty()) {
+      refuse(fmt::format("{} names its arguments ({})", place_of(path, samples.size()),
+                         fmt::join(sample.names, ", ")),
+             "give the arguments in forward's order, or the model with them");
+    }
+    samples.push_back(std::move(sample.values));
+  }
+  return samples;
+}
+
+std::vector<Sample> load_samples(const std::string& path, const torch::jit::Module& model) {
+  const std::optional<torch::jit::Method> forward = model.find_method("forward");
+  if (!forward)
+    throw Error(ErrorCode::BadModel, "the model has no forward method", "script a module that has one");
+  const c10::FunctionSchema& schema = forward->function().getSchema();
+  std::vector<Sample> samples;
+  for (const RawSample& sample : read_samples(path)) {
+    samples.push_back(bound_to(sample, schema, place_of(path, samples.size())));
+  }
+  return samples;
+}
+
+}  // namespace tsq

@@ -1,0 +1,219 @@
+#include "io/numpy_file.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+#include <zip.h>
+
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <regex>
+#include <string_view>
+
+namespace tsq::io {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::size_t kLongestHeader = 1 << 20;
+
+/// A source of bytes: a file or a member of an archive. Gives false when there are fewer than asked for.
+using ReadBytes = std::function<bool(char* to, std::size_t count)>;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& problem,
+                         const std::string& remedy = {}) {
+  throw Error(ErrorCode::BadData, fmt::format("{} {}", what, problem), remedy);
+}
+
+struct DType {
+  std::string_view numpy;
+  c10::ScalarType torch;
+};
+constexpr std::array<DType, 10> kDTypes{{{"<f4", c10::ScalarType::Float},
+                                         {"<f8", c10::ScalarType::Double},
+                                         {"<f2", c10::ScalarType::Half},
+                                         {"|u1", c10::ScalarType::Byte},
+                                         {"|i1", c10::ScalarType::Char},
+                                         {"<i2", c10::ScalarType::Short},
+                                         {"<i4", c10::ScalarType::Int},
+                                         {"<i8", c10::ScalarType::Long},
+                                         {"|b1", c10::ScalarType::Bool},
+                                         {"<c8", c10::ScalarType::ComplexFloat}}};
+
+struct Header {
+  c10::ScalarType dtype;
+  bool column_major;
+  std::vector<int64_t> shape;
+};
+
+c10::ScalarType parse_dtype(const std::string& what, const std::string& descr) {
+  for (const DType& dtype : kDTypes) {
+    if (dtype.numpy == descr) return dtype.torch;
+  }
+  if (descr.starts_with('|') && descr.ends_with('O')) {
+    refuse(what, "holds Python objects (dtype object)", "save arrays of one numeric dtype and one shape");
+  }
+  refuse(what, fmt::format("has dtype '{}', which a tensor does not have", descr),
+         "save it with array.astype('float32') or another little-endian dtype");
+}
+
+std::vector<int64_t> parse_shape(const std::string& what, const std::string& text) {
+  static const std::regex number(R"(\d+)");
+  std::vector<int64_t> shape;
+  int64_t elements = 1;
+  for (std::sregex_iterator it(text.begin(), text.end(), number), end; it != end; ++it) {
+    const std::string digits = it->str();
+    const int64_t size = digits.size() < 19 ? std::stoll(digits) : std::numeric_limits<int64_t>::max();
+    if (__builtin_mul_overflow(elements, size, &elements) || elements > (int64_t{1} << 48)) {
+      refuse(what, fmt::format("claims the shape ({}), more than any machine holds", text));
+    }
+    shape.push_back(size);
+  }
+  return shape;
+}
+
+Header parse_header(const std::string& what, const std::string& text) {
+  static const std::regex descr(R"('descr'\s*:\s*'([^']*)')");
+  static const std::regex order(R"('fortran_order'\s*:\s*(True|False))");
+  static const std::regex shape(R"('shape'\s*:\s*\(([\d\s,L]*)\))");
+  std::smatch found_descr;
+  std::smatch found_order;
+  std::smatch found_shape;
+  if (text.find("'descr': [") != std::string::npos) {
+    refuse(what, "holds records (a structured dtype)", "save one array for each field");
+  }
+  if (!std::regex_search(text, found_descr, descr) || !std::regex_search(text, found_order, order) ||
+      !std::regex_search(text, found_shape, shape)) {
+    refuse(what, "has a header that names no dtype, order and shape", "write it with numpy.save");
+  }
+  return {.dtype = parse_dtype(what, found_descr[1]),
+          .column_major = found_order[1] == "True",
+          .shape = parse_shape(what, found_shape[1])};
+}
+
+Header read_header(const std::string& what, const ReadBytes& read) {
+  std::array<char, 8> start{};
+  if (!read(start.data(), start.size()) || std::string_view(start.data(), 6) != kMagic) {
+    refuse(what, "is no numpy array", "write it with numpy.save");
+  }
+  const int version = start[6];
+  std::array<unsigned char, 4> length{};
+  const std::size_t width = version == 1 ? 2 : 4;
+  if (!read(reinterpret_cast<char*>(length.data()), width)) refuse(what, "ends within its header");
+  const std::size_t size = length[0] | length[1] << 8U | length[2] << 16U | std::size_t{length[3]} << 24U;
+  if (version < 1 || version > 3 || size > kLongestHeader) {
+    refuse(what,
+           fmt::format("has a header of version {} and {} bytes, which numpy does not write", version, size));
+  }
+  std::string text(size, '\0');
+  if (!read(text.data(), size)) refuse(what, "ends within its header");
+  return parse_header(what, text);
+}
+
+/// `available` is the number of bytes from the array's first byte to the end of its file.
+at::Tensor read_array(const std::string& what, const ReadBytes& read,
+                      const std::function<uint64_t()>& available) {
+  const Header header = read_header(what, read);
+  std::vector<int64_t> stored = header.shape;
+  if (header.column_major) std::reverse(stored.begin(), stored.end());
+  uint64_t bytes = c10::elementSize(header.dtype);
+  for (const int64_t size : stored) bytes *= static_cast<uint64_t>(size);
+  const uint64_t left = available();
+  if (left != bytes) {
+    refuse(what, fmt::format("holds {} bytes of numbers where its header says {}", left, bytes),
+           left < bytes ? "it was cut short; write it again" : "write one array for each file");
+  }
+  at::Tensor tensor = at::empty(stored, at::TensorOptions(header.dtype));
+  if (bytes > 0 && !read(static_cast<char*>(tensor.data_ptr()), bytes)) {
+    refuse(what, "could not be read to its end");
+  }
+  if (!header.column_major) return tensor;
+  std::vector<int64_t> axes;
+  for (auto axis = static_cast<int64_t>(stored.size()) - 1; axis >= 0; --axis) axes.push_back(axis);
+  return tensor.permute(axes).contiguous();
+}
+
+struct CloseArchive {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+using Archive = std::unique_ptr<zip_t, CloseArchive>;
+struct CloseMember {
+  void operator()(zip_file_t* member) const { zip_fclose(member); }
+};
+using Member = std::unique_ptr<zip_file_t, CloseMember>;
+
+Archive open_archive(const std::string& path) {
+  int code = 0;
+  return Archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+}
+
+at::Tensor read_member(zip_t* archive, zip_int64_t index, const std::string& what) {
+  zip_stat_t stat{};
+  const Member member(zip_fopen_index(archive, index, 0));
+  if (zip_stat_index(archive, index, 0, &stat) != 0 || !member) {
+    refuse(what, fmt::format("cannot be unpacked: {}", zip_strerror(archive)));
+  }
+  uint64_t done = 0;
+  const auto read = [&](char* to, std::size_t count) {
+    const zip_int64_t got = zip_fread(member.get(), to, count);
+    if (got < 0) {
+      refuse(what, fmt::format("cannot be unpacked: {}", zip_file_strerror(member.get())),
+             "write the archive again");
+    }
+    done += static_cast<uint64_t>(got);
+    return static_cast<std::size_t>(got) == count;
+  };
+  at::Tensor array = read_array(what, read, [&] { return stat.size - std::min<uint64_t>(stat.size, done); });
+  char beyond = 0;  // libzip compares the checksum when it meets the end
+  read(&beyond, 1);
+  return array;
+}
+
+}  // namespace
+
+bool is_npy(const std::string& path) {
+  std::array<char, 6> start{};
+  std::ifstream file(path, std::ios::binary);
+  return file.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == kMagic;
+}
+
+bool is_npz(const std::string& path) {
+  const Archive archive = open_archive(path);
+  if (!archive) return false;
+  const zip_int64_t members = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t i = 0; i < members; ++i) {
+    const char* name = zip_get_name(archive.get(), i, 0);
+    if (name == nullptr || !std::string_view(name).ends_with(".npy")) return false;
+  }
+  return members > 0;
+}
+
+at::Tensor read_npy(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const auto read = [&](char* to, std::size_t count) {
+    return static_cast<bool>(file.read(to, static_cast<std::streamsize>(count)));
+  };
+  return read_array(fmt::format("'{}'", path), read,
+                    [&] { return std::filesystem::file_size(path) - static_cast<uint64_t>(file.tellg()); });
+}
+
+NamedArrays read_npz(const std::string& path) {
+  const Archive archive = open_archive(path);
+  if (!archive) refuse(fmt::format("'{}'", path), "is no zip archive", "write it with numpy.savez");
+  NamedArrays arrays;
+  const zip_int64_t members = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t i = 0; i < members; ++i) {
+    const char* stored_name = zip_get_name(archive.get(), i, 0);
+    std::string name = stored_name == nullptr ? std::string() : stored_name;
+    name = name.substr(0, name.size() - std::min<std::size_t>(4, name.size()));
+    arrays.emplace_back(name, read_member(archive.get(), i, fmt::format("array '{}' of '{}'", name, path)));
+  }
+  return arrays;
+}
+
+}  // namespace tsq::io
