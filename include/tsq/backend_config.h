@@ -19,28 +19,31 @@ enum class ObservationType {
   INPUT_OUTPUT_NOT_OBSERVED,
 };
 
-/// How a fusion row makes its fused module. Names and meanings: torch/ao/quantization/fuser_method_mappings.py.
+/// How a fusion row makes its fused module. Names and meanings:
+/// torch/ao/quantization/fuser_method_mappings.py.
 enum class Fuser {
-  Sequential,    ///< put the matched modules in sequence into `fused_module` (_sequential_wrapper2)
-  ConvBn,        ///< fuse_conv_bn: fold the batch norm into the convolution
-  ConvBnReLU,    ///< fuse_conv_bn_relu: fold, then ConvReLU
-  LinearBn,      ///< fuse_linear_bn
-  ConvTransposeBn,  ///< fuse_convtranspose_bn
-  ConvAdd,       ///< onednn: _fuse_conv_add_left / _right
-  ConvAddReLU,   ///< onednn: _fuse_conv_add_relu_left / _right
-  ConvBnAdd,     ///< onednn: _fuse_conv_bn_add_left / _right
-  ConvBnAddReLU, ///< onednn: _fuse_conv_bn_add_relu_left / _right
+  Sequential,         ///< put the matched modules in sequence into `fused_module` (_sequential_wrapper2)
+  ConvBn,             ///< fuse_conv_bn: fold the batch norm into the convolution
+  ConvBnReLU,         ///< fuse_conv_bn_relu: fold, then ConvReLU
+  LinearBn,           ///< fuse_linear_bn
+  ConvTransposeBn,    ///< fuse_convtranspose_bn
+  ConvAdd,            ///< onednn: _fuse_conv_add_left / _right
+  ConvAddReLU,        ///< onednn: _fuse_conv_add_relu_left / _right
+  ConvBnAdd,          ///< onednn: _fuse_conv_bn_add_left / _right
+  ConvBnAddReLU,      ///< onednn: _fuse_conv_bn_add_relu_left / _right
   LinearBnLeakyReLU,  ///< onednn: _fuse_linear_bn_leaky_relu
 };
 
 /// Which node of a match is its root (the weighted operator that gets the input observers). A-21.
-/// Default: follow the first argument to the deepest node.
-enum class RootNodeGetter { Default, ConvLeft, ConvRight };
+/// Default: follow the last argument to the deepest node, as FX does (which in a chain is the only argument).
+/// FirstArgument: the node that the pattern's last operator reads first (the pooling behind
+/// `operator.getitem`).
+enum class RootNodeGetter { Default, ConvLeft, ConvRight, FirstArgument };
 /// Which nodes of a match become further inputs of the fused module. A-22.
 enum class ExtraInputsGetter { None, OtherAddend };
 
-/// One row of a backend's table. Source: torch.ao.quantization.backend_config.BackendPatternConfig; setters have
-/// PyTorch's names and return *this. An aggregate: tables write rows as designated initialisers.
+/// One row of a backend's table. Source: torch.ao.quantization.backend_config.BackendPatternConfig; setters
+/// have PyTorch's names and return *this. An aggregate: tables write rows as designated initialisers.
 struct BackendPatternConfig {
   std::optional<Pattern> pattern{};                 ///< a single symbol or a chain of 2 or 3
   std::optional<Pattern> pattern_complex_format{};  ///< any tree; excludes `pattern` (A-09, A-10)
@@ -76,15 +79,16 @@ struct BackendPatternConfig {
   /// The row's one canonical pattern. Throws Error(BadConfig) when neither form is set.
   [[nodiscard]] const Pattern& key() const;
 
-  /// PyTorch's keys; see the README's section on JSON. Throws Error(BadConfig) naming the key, what was got and the
-  /// nearest known name: unknown keys are errors here, not ignored.
+  /// PyTorch's keys; see the README's section on JSON. Throws Error(BadConfig) naming the key,
+  /// what was got and the nearest known name: unknown keys are errors here, not ignored.
   static BackendPatternConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 
   friend bool operator==(const BackendPatternConfig&, const BackendPatternConfig&) = default;
 };
 
-/// A backend's table: rows in insertion order, one per pattern. Source: torch.ao.quantization.backend_config.BackendConfig.
+/// A backend's table: rows in insertion order, one per pattern. Source:
+/// torch.ao.quantization.backend_config.BackendConfig.
 class BackendConfig {
  public:
   BackendConfig() = default;
@@ -116,7 +120,8 @@ BackendConfig backend_config(std::string_view name);
 struct BackendEntry {
   std::string_view name;
   std::string_view summary;
-  std::string_view engine;  ///< the kernel set in LibTorch that its lowered models need; empty: reference model only
+  std::string_view
+      engine;  ///< the kernel set in LibTorch that its lowered models need; empty: reference model only
   BackendConfig (*table)();
 };
 const std::vector<BackendEntry>& backend_entries();

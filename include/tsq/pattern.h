@@ -2,29 +2,47 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tsq {
 
-enum class SymbolKind { Module, Function, Method, MatchAll };
+/// `Literal` is a constant argument in a complex pattern, named by its digits ("0").
+enum class SymbolKind { Module, Function, Method, MatchAll, Literal };
+
+struct Pattern;
 
 /// A PyTorch name that a pattern can speak of: a module class ("torch.nn.Conv2d"), a function
-/// ("torch.nn.functional.relu", "torch.add", "operator.add"), a Tensor method by its bare name ("view"), or match_all.
-/// The name lives as long as the process; compare symbols freely.
+/// ("torch.nn.functional.relu", "torch.add", "operator.add"), a Tensor method by its bare name ("view"), or
+/// match_all. The name lives as long as the process; compare symbols freely.
 struct Symbol {
   SymbolKind kind{SymbolKind::MatchAll};
   std::string_view name{};
 
+  /// A pattern as a call: `nn::ReLU(op::add(nn::Conv2d, match_all))` is a ReLU that reads an addition of a
+  /// Conv2d and anything.
+  template <typename... Args>
+  Pattern operator()(Args&&... args) const;
+
   friend constexpr bool operator==(const Symbol&, const Symbol&) = default;
 };
 
-/// The symbol of a public PyTorch name. Kind by spelling: a bare name is a method; a dotted name whose last part begins
-/// with a capital letter is a module class; "MatchAllNode" is match_all; anything else is a function. The private spelling of a
-/// class ("torch.nn.modules.conv.Conv2d", "torch.ao.nn.intrinsic.modules.fused.ConvReLU2d") answers with the public one.
+/// Matches whatever stands there: PyTorch's MatchAllNode.
+inline constexpr Symbol match_all{SymbolKind::MatchAll, "MatchAllNode"};
+
+/// The symbol of a PyTorch name. Kind by spelling: a name whose last part begins with a capital letter is a
+/// module class, another bare name a method, another dotted one a function; "MatchAllNode" is match_all and
+/// digits are a literal. Other spellings of one thing answer with the public one:
+/// "torch.nn.modules.conv.Conv2d" and TorchScript's
+/// "__torch__.torch.nn.modules.conv.___torch_mangle_3.Conv2d" with "torch.nn.Conv2d", "torch.conv2d" and
+/// "torch._C._nn.gelu" with the function of torch.nn.functional that they are, "torch.nn.intrinsic" with
+/// "torch.ao.nn.intrinsic". A class of the user's own keeps its path: "__torch__.my.pkg.Block" is
+/// "my.pkg.Block".
 Symbol symbol(std::string_view name);
 
-/// A tree of symbols in data-flow form: `torch.nn.ReLU(torch.nn.Conv2d)` is a ReLU that reads a Conv2d. A symbol without
-/// arguments matches whatever its operands are. FX's tuple (Conv2d, ReLU) and its reversed nested (ReLU, Conv2d) are this one tree.
+/// A tree of symbols in data-flow form: `torch.nn.ReLU(torch.nn.Conv2d)` is a ReLU that reads a Conv2d. A
+/// symbol without arguments matches whatever its operands are. FX's tuple (Conv2d, ReLU) and its reversed
+/// nested (ReLU, Conv2d) are this one tree.
 struct Pattern {
   Symbol symbol{};
   std::vector<Pattern> args{};
@@ -36,13 +54,20 @@ struct Pattern {
   friend bool operator==(const Pattern&, const Pattern&) = default;
 };
 
+template <typename... Args>
+Pattern Symbol::operator()(Args&&... args) const {
+  return Pattern(*this, {Pattern(std::forward<Args>(args))...});
+}
+
 /// FX's simple tuple: `chain({a, b, c})` is c(b(a)).
 Pattern chain(const std::vector<Symbol>& forward_order);
 
-/// The symbols of a pattern that is a chain, in forward order; the whole tree's symbols, last operator first, otherwise.
+/// The symbols of a pattern that is a chain, in forward order; the whole tree's symbols, last operator first,
+/// otherwise.
 std::vector<Symbol> symbols_of(const Pattern& pattern);
 
-/// Number of symbols in the tree, match_all included (the length that decides which pattern is tried first: C-01).
+/// Number of symbols in the tree, match_all included (the length that decides which pattern is tried first:
+/// C-01).
 std::size_t leaf_count(const Pattern& pattern);
 
 /// `torch.nn.ReLU(torch.nn.Conv2d)`.

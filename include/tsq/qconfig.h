@@ -12,11 +12,13 @@
 
 namespace tsq {
 
-/// An observer's constructor: class name and the arguments that were given (PyTorch's `with_args` partial). Arguments
-/// that are not set take the class's default, see resolve(). Equality is FX's qconfig_equals (B-03): by what was given.
+/// An observer's constructor: class name and the arguments that were given (PyTorch's `with_args` partial).
+/// Arguments that are not set take the class's default, see resolve(). Equality is FX's qconfig_equals
+/// (B-03): by what was given.
 struct ObserverSpec {
   std::string observer{};       ///< PyTorch's class name, "HistogramObserver"
-  std::string fake_quantize{};  ///< QAT: "FakeQuantize", "FusedMovingAvgObsFakeQuantize", "FixedQParamsFakeQuantize"; else empty
+  std::string fake_quantize{};  ///< QAT: "FakeQuantize", "FusedMovingAvgObsFakeQuantize",
+                                ///< "FixedQParamsFakeQuantize"; else empty
   std::optional<c10::ScalarType> dtype{};
   std::optional<c10::QScheme> qscheme{};
   std::optional<bool> reduce_range{};
@@ -30,11 +32,17 @@ struct ObserverSpec {
   std::optional<double> scale{};        ///< FixedQParamsObserver
   std::optional<int64_t> zero_point{};  ///< FixedQParamsObserver
 
+  /// {"observer": "HistogramObserver", "reduce_range": true, …}: what was given and nothing else. Throws
+  /// Error(BadConfig) naming the key.
+  static ObserverSpec from_dict(const nlohmann::json& dict);
+  [[nodiscard]] nlohmann::json to_dict() const;
+
   friend bool operator==(const ObserverSpec&, const ObserverSpec&) = default;
 };
 
-/// An ObserverSpec with every default filled in, as the constructed PyTorch observer would show it. `quant_min`/`quant_max` are the
-/// effective range after reduce_range (calculate_qmin_qmax, M-07); they and `eps` are empty where the class has none.
+/// An ObserverSpec with every default filled in, as the constructed PyTorch observer would show it.
+/// `quant_min`/`quant_max` are the effective range after reduce_range (calculate_qmin_qmax, M-07); they and
+/// `eps` are empty where the class has none.
 struct ResolvedObserver {
   std::string observer{};
   c10::ScalarType dtype{c10::ScalarType::QUInt8};
@@ -43,7 +51,8 @@ struct ResolvedObserver {
   std::optional<int64_t> quant_min{};
   std::optional<int64_t> quant_max{};
   std::optional<double> eps{};
-  bool has_custom_range{false};  ///< quant_min/quant_max were given (decides the symmetric quint8 zero point, M-02)
+  bool has_custom_range{
+      false};  ///< quant_min/quant_max were given (decides the symmetric quint8 zero point, M-02)
   double averaging_constant{0.01};
   int64_t ch_axis{0};
   bool is_dynamic{false};
@@ -53,6 +62,11 @@ struct ResolvedObserver {
 };
 /// Throws Error(BadConfig) for an unknown class (with the nearest) or arguments that its constructor refuses.
 ResolvedObserver resolve(const ObserverSpec& spec);
+
+/// "per_tensor_affine", "per_channel_symmetric", "per_channel_affine_float_qparams" …
+std::string_view qscheme_name(c10::QScheme qscheme);
+/// Throws Error(BadConfig) with the nearest known name. A leading "torch." is accepted.
+c10::QScheme qscheme_from_name(std::string_view name);
 
 /// Observers for activations and weights of one layer. Source: torch.ao.quantization.QConfig.
 struct QConfig {
@@ -65,11 +79,13 @@ struct QConfig {
   friend bool operator==(const QConfig&, const QConfig&) = default;
 };
 
-/// PyTorch's named QConfigs ("default_qconfig", "default_dynamic_qconfig", "default_reuse_input_qconfig", …). Throws Error(BadConfig) with the nearest.
+/// PyTorch's named QConfigs ("default_qconfig", "default_dynamic_qconfig", "default_reuse_input_qconfig", …).
+/// Throws Error(BadConfig) with the nearest.
 QConfig qconfig(std::string_view name);
 std::vector<std::string_view> qconfig_names();
 
-/// get_default_qconfig(backend, version) (B-21); throws Error(BadConfig) for others than fbgemm, x86, qnnpack, onednn or version 0.
+/// get_default_qconfig(backend, version) (B-21); throws Error(BadConfig) for others than fbgemm, x86,
+/// qnnpack, onednn or version 0.
 QConfig default_qconfig(std::string_view backend = "x86", int version = 0);
 /// get_default_qat_qconfig(backend, version) (B-22).
 QConfig default_qat_qconfig(std::string_view backend = "x86", int version = 1);

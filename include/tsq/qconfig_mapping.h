@@ -15,8 +15,9 @@ namespace tsq {
 /// A QConfig or None ("do not quantize").
 using MaybeQConfig = std::optional<QConfig>;
 
-/// Which QConfig each operator gets. Five levels, a later one wins: global, object type, module name regex, module name,
-/// (module name, object type, order). Source: torch.ao.quantization.QConfigMapping; re-setting a key keeps its position.
+/// Which QConfig each operator gets. Five levels, a later one wins: global, object type, module name regex,
+/// module name, (module name, object type, order). Source: torch.ao.quantization.QConfigMapping; re-setting a
+/// key keeps its position.
 class QConfigMapping {
  public:
   struct ModuleNameObjectTypeOrder {
@@ -29,19 +30,35 @@ class QConfigMapping {
 
   QConfigMapping& set_global(MaybeQConfig qconfig);
   QConfigMapping& set_object_type(Symbol type, MaybeQConfig qconfig);
-  QConfigMapping& set_object_type(std::string_view type, MaybeQConfig qconfig) { return set_object_type(symbol(type), std::move(qconfig)); }
-  /// `regex` as Python's re.match: anchored at the start, not at the end (B-06). Throws Error(BadConfig) when it does not compile.
+  QConfigMapping& set_object_type(std::string_view type, MaybeQConfig qconfig) {
+    return set_object_type(symbol(type), std::move(qconfig));
+  }
+  /// `regex` as Python's re.match: anchored at the start, not at the end (B-06). Throws Error(BadConfig) when
+  /// it does not compile.
   QConfigMapping& set_module_name_regex(std::string regex, MaybeQConfig qconfig);
   QConfigMapping& set_module_name(std::string name, MaybeQConfig qconfig);
-  QConfigMapping& set_module_name_object_type_order(std::string name, Symbol type, int index, MaybeQConfig qconfig);
+  QConfigMapping& set_module_name_object_type_order(std::string name, Symbol type, int index,
+                                                    MaybeQConfig qconfig);
 
   [[nodiscard]] const MaybeQConfig& global_qconfig() const noexcept { return global_; }
-  [[nodiscard]] const std::vector<std::pair<Symbol, MaybeQConfig>>& object_type_qconfigs() const noexcept { return object_type_; }
-  [[nodiscard]] const std::vector<std::pair<std::string, MaybeQConfig>>& module_name_regex_qconfigs() const noexcept { return regex_; }
-  [[nodiscard]] const std::vector<std::pair<std::string, MaybeQConfig>>& module_name_qconfigs() const noexcept { return module_name_; }
-  [[nodiscard]] const std::vector<ModuleNameObjectTypeOrder>& module_name_object_type_order_qconfigs() const noexcept { return order_; }
+  [[nodiscard]] const std::vector<std::pair<Symbol, MaybeQConfig>>& object_type_qconfigs() const noexcept {
+    return object_type_;
+  }
+  [[nodiscard]] const std::vector<std::pair<std::string, MaybeQConfig>>& module_name_regex_qconfigs()
+      const noexcept {
+    return regex_;
+  }
+  [[nodiscard]] const std::vector<std::pair<std::string, MaybeQConfig>>& module_name_qconfigs()
+      const noexcept {
+    return module_name_;
+  }
+  [[nodiscard]] const std::vector<ModuleNameObjectTypeOrder>& module_name_object_type_order_qconfigs()
+      const noexcept {
+    return order_;
+  }
 
-  /// Keys "", "object_type", "module_name_regex", "module_name", "module_name_object_type_order" (B-20); an unknown key is an error.
+  /// Keys "", "object_type", "module_name_regex", "module_name", "module_name_object_type_order" (B-20); an
+  /// unknown key is an error.
   static QConfigMapping from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 
@@ -61,12 +78,17 @@ std::string_view to_string(QConfigSource source);
 
 /// What the look-up of a QConfig needs to know of an operator.
 struct QConfigQuery {
-  std::vector<Symbol> targets{};      ///< the operator's PyTorch spellings (one for a module; several where TorchScript merges)
-  bool is_module{false};              ///< call_module: type, regex and name are those of the called module itself (B-12)
-  std::string module_path{};          ///< of the called module, or of the module that contains the call
-  std::optional<Symbol> module_type{};  ///< class of the containing module, for functions and methods (B-10, B-11)
-  std::string parent_path{};          ///< where the order level counts: parent of a called module, else module_path
-  int order_index{-1};                ///< how many uses of this target came before in parent_path; -1: not counted (methods, B-08)
+  std::vector<Symbol>
+      targets{};  ///< the operator's PyTorch spellings (one for a module; several where TorchScript merges)
+  bool is_module{false};  ///< call_module: type, regex and name are those of the called module itself (B-12)
+  std::string module_path{};  ///< of the called module, or of the module that contains the call
+  std::optional<Symbol>
+      module_type{};          ///< class of the containing module, for functions and methods (B-10, B-11)
+  std::string parent_path{};  ///< where the order level counts: parent of a called module, else module_path
+  std::optional<Symbol> order_type{};  ///< what is counted there when it is not one of `targets` (a fused
+                                       ///< module counts as its root)
+  int order_index{
+      -1};  ///< how many uses of this target came before in parent_path; -1: not counted (methods, B-08)
 };
 struct QConfigDecision {
   MaybeQConfig qconfig{};
@@ -82,7 +104,10 @@ QConfigMapping default_qconfig_mapping(std::string_view backend = "x86", int ver
 QConfigMapping default_qat_qconfig_mapping(std::string_view backend = "x86", int version = 1);
 /// _get_symmetric_qnnpack_qconfig_mapping() (B-24).
 QConfigMapping symmetric_qnnpack_qconfig_mapping();
-/// A mapping whose global QConfig is the default dynamic one: FX's `QConfigMapping().set_global(default_dynamic_qconfig)`.
+/// _get_symmetric_qnnpack_qat_qconfig_mapping() (B-24).
+QConfigMapping symmetric_qnnpack_qat_qconfig_mapping();
+/// A mapping whose global QConfig is the default dynamic one: FX's
+/// `QConfigMapping().set_global(default_dynamic_qconfig)`.
 QConfigMapping dynamic_qconfig_mapping();
 
 }  // namespace tsq

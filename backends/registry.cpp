@@ -1,0 +1,37 @@
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+#include "backends/backends.h"
+#include "base/text.h"
+
+namespace tsq {
+
+const std::vector<BackendEntry>& backend_entries() {
+  static const std::vector<BackendEntry> entries{
+      {"x86", "x86 CPUs: FBGEMM and oneDNN, whichever is faster for a layer", "x86", x86_backend_config},
+      {"fbgemm", "x86 CPUs with AVX2 or later", "fbgemm", fbgemm_backend_config},
+      {"onednn", "x86 CPUs with VNNI or AMX: oneDNN alone, with more fusions", "onednn",
+       onednn_backend_config},
+      {"qnnpack", "ARM and x86 CPUs: QNNPACK and XNNPACK", "qnnpack", qnnpack_backend_config},
+      {"native", "what FBGEMM and QNNPACK have in common; PyTorch's own default", "fbgemm",
+       native_backend_config},
+      {"executorch", "reference models for ExecuTorch", "", executorch_backend_config},
+      {"tensorrt", "reference models for TensorRT", "", tensorrt_backend_config},
+      {"qnnpack_pt2e", "overloads of torch.ops.aten for QNNPACK, as exported graphs have them", "",
+       qnnpack_pt2e_backend_config},
+  };
+  return entries;
+}
+
+BackendConfig backend_config(std::string_view name) {
+  const auto& entries = backend_entries();
+  const auto found = std::ranges::find(entries, name, &BackendEntry::name);
+  if (found != entries.end()) return found->table();
+  std::vector<std::string_view> names;
+  for (const BackendEntry& entry : entries) names.push_back(entry.name);
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no backend '{}'", name), suggestion(name, names));
+}
+
+}  // namespace tsq

@@ -1,0 +1,346 @@
+#include "backends/rows.h"
+
+namespace tsq {
+namespace {
+
+constexpr DTypeWithConstraints kFixed0To1{.dtype = c10::ScalarType::QUInt8,
+                                          .quant_min_lower_bound = 0,
+                                          .quant_max_upper_bound = 255,
+                                          .scale_exact_match = 1.0 / 256,
+                                          .zero_point_exact_match = 0};
+constexpr DTypeWithConstraints kFixedNeg1To1{.dtype = c10::ScalarType::QUInt8,
+                                             .quant_min_lower_bound = 0,
+                                             .quant_max_upper_bound = 255,
+                                             .scale_exact_match = 2.0 / 256,
+                                             .zero_point_exact_match = 128};
+
+struct FixedQParamsOp {
+  Symbol op;
+  DTypeWithConstraints range;
+};
+
+/// Operators whose output range is known: the kernels have it built in.
+constexpr std::array kFixedQParamsOps{
+    FixedQParamsOp{nn::Hardsigmoid, kFixed0To1},       FixedQParamsOp{F::hardsigmoid, kFixed0To1},
+    FixedQParamsOp{method("hardsigmoid"), kFixed0To1}, FixedQParamsOp{method("hardsigmoid_"), kFixed0To1},
+    FixedQParamsOp{nn::Sigmoid, kFixed0To1},           FixedQParamsOp{fn::sigmoid, kFixed0To1},
+    FixedQParamsOp{method("sigmoid"), kFixed0To1},     FixedQParamsOp{method("sigmoid_"), kFixed0To1},
+    FixedQParamsOp{nn::Softmax, kFixed0To1},           FixedQParamsOp{nn::Tanh, kFixedNeg1To1},
+    FixedQParamsOp{fn::tanh, kFixedNeg1To1},           FixedQParamsOp{method("tanh"), kFixedNeg1To1},
+    FixedQParamsOp{method("tanh_"), kFixedNeg1To1},
+};
+
+DTypes with_fixed_range(DTypes dtypes, const DTypeWithConstraints& range) {
+  for (DTypeConfig& config : dtypes) {
+    for (DTypeWithConstraints* port : {&config.input_dtype, &config.output_dtype}) {
+      if (port->dtype == range.dtype) *port = range;
+    }
+  }
+  return dtypes;
+}
+
+void append(Configs& table, Configs rows) {
+  for (BackendPatternConfig& row : rows) table.push_back(std::move(row));
+}
+
+}  // namespace
+
+Configs with_columns(const Rows& rows, ObservationType observation, const DTypes& dtypes) {
+  Configs table;
+  for (const Row& row : rows)
+    table.push_back({.pattern = row.pattern,
+                     .observation_type = observation,
+                     .dtype_configs = dtypes,
+                     .root_module = row.root,
+                     .qat_module = row.qat,
+                     .reference_quantized_module = row.reference,
+                     .fused_module = row.fused,
+                     .fuser_method = row.fuser,
+                     .input_type_to_index = row.inputs});
+  return table;
+}
+
+const std::array<ConvFamily, 3> kConvFamilies{
+    ConvFamily{.conv = nn::Conv1d,
+               .transpose = nn::ConvTranspose1d,
+               .bn = nn::BatchNorm1d,
+               .reference = nnqr::Conv1d,
+               .transpose_reference = nnqr::ConvTranspose1d,
+               .conv_relu = nni::ConvReLU1d,
+               .conv_bn = nni::ConvBn1d,
+               .conv_bn_relu = nni::ConvBnReLU1d,
+               .qat = nnqat::Conv1d,
+               .relu_qat = nniqat::ConvReLU1d,
+               .bn_qat = nniqat::ConvBn1d,
+               .bn_relu_qat = nniqat::ConvBnReLU1d,
+               .functional = F::conv1d,
+               .functional_transpose = F::conv_transpose1d},
+    ConvFamily{.conv = nn::Conv2d,
+               .transpose = nn::ConvTranspose2d,
+               .bn = nn::BatchNorm2d,
+               .reference = nnqr::Conv2d,
+               .transpose_reference = nnqr::ConvTranspose2d,
+               .conv_relu = nni::ConvReLU2d,
+               .conv_bn = nni::ConvBn2d,
+               .conv_bn_relu = nni::ConvBnReLU2d,
+               .qat = nnqat::Conv2d,
+               .relu_qat = nniqat::ConvReLU2d,
+               .bn_qat = nniqat::ConvBn2d,
+               .bn_relu_qat = nniqat::ConvBnReLU2d,
+               .functional = F::conv2d,
+               .functional_transpose = F::conv_transpose2d},
+    ConvFamily{.conv = nn::Conv3d,
+               .transpose = nn::ConvTranspose3d,
+               .bn = nn::BatchNorm3d,
+               .reference = nnqr::Conv3d,
+               .transpose_reference = nnqr::ConvTranspose3d,
+               .conv_relu = nni::ConvReLU3d,
+               .conv_bn = nni::ConvBn3d,
+               .conv_bn_relu = nni::ConvBnReLU3d,
+               .qat = nnqat::Conv3d,
+               .relu_qat = nniqat::ConvReLU3d,
+               .bn_qat = nniqat::ConvBn3d,
+               .bn_relu_qat = nniqat::ConvBnReLU3d,
+               .functional = F::conv3d,
+               .functional_transpose = F::conv_transpose3d},
+};
+
+const ConvFamily& conv2d_family() { return kConvFamilies[1]; }
+
+// PyTorch sets the rows of conv_relu and relu_qat twice, and the second setting replaces the first in place:
+// these rows have what the second has. So ConvReLU has no root and no reference, which the row of the plain
+// convolution provides.
+Rows conv_family_rows(const ConvFamily& f) {
+  Rows table = {
+      {.pattern = f.conv, .root = f.conv, .qat = f.qat, .reference = f.reference},
+      {.pattern = f.qat, .root = f.conv, .reference = f.reference},
+      {.pattern = f.functional, .inputs = {{"weight", 1}, {"bias", 2}}},
+      {.pattern = chain({f.conv, nn::ReLU}), .fused = f.conv_relu, .fuser = Fuser::Sequential},
+      {.pattern = chain({f.conv, F::relu}), .fused = f.conv_relu, .fuser = Fuser::Sequential},
+      {.pattern = f.conv_relu, .qat = f.relu_qat},
+      {.pattern = f.relu_qat, .root = f.conv, .reference = f.reference},
+      {.pattern = chain({f.functional, nn::ReLU})},
+      {.pattern = chain({f.functional, F::relu})},
+      {.pattern = chain({f.conv, f.bn}), .fused = f.conv_bn, .fuser = Fuser::ConvBn},
+      {.pattern = chain({f.conv, f.bn, nn::ReLU}), .fused = f.conv_bn_relu, .fuser = Fuser::ConvBnReLU},
+      {.pattern = chain({f.conv, f.bn, F::relu}),
+       .root = f.conv,
+       .fused = f.conv_bn_relu,
+       .fuser = Fuser::ConvBnReLU},
+      {.pattern = f.conv_bn, .qat = f.bn_qat},
+      {.pattern = f.conv_bn_relu, .qat = f.bn_relu_qat},
+      {.pattern = f.bn_qat, .root = f.conv, .reference = f.reference},
+      {.pattern = f.bn_relu_qat, .root = f.conv, .reference = f.reference},
+  };
+  return table;
+}
+
+Rows conv_transpose_rows(const ConvFamily& f) {
+  Rows table = {
+      {.pattern = f.transpose, .root = f.transpose, .reference = f.transpose_reference},
+      {.pattern = chain({f.transpose, f.bn}),
+       .root = f.transpose,
+       .reference = f.transpose_reference,
+       .fuser = Fuser::ConvTransposeBn},
+      {.pattern = f.functional_transpose, .inputs = {{"weight", 1}, {"bias", 2}}},
+  };
+  return table;
+}
+
+Configs conv_rows(const DTypes& dtypes) {
+  Configs table;
+  for (const ConvFamily& family : kConvFamilies) {
+    append(table, with_columns(conv_family_rows(family), kOwnObserver, dtypes));
+    append(table, with_columns(conv_transpose_rows(family), kOwnObserver, dtypes));
+  }
+  return table;
+}
+
+Configs linear_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = nn::Linear, .root = nn::Linear, .qat = nnqat::Linear, .reference = nnqr::Linear},
+      {.pattern = nnqat::Linear, .root = nn::Linear, .reference = nnqr::Linear},
+      {.pattern = F::linear, .inputs = {{"weight", 1}, {"bias", 2}}},
+      {.pattern = chain({nn::Linear, nn::ReLU}), .fused = nni::LinearReLU, .fuser = Fuser::Sequential},
+      {.pattern = chain({nn::Linear, F::relu}), .fused = nni::LinearReLU, .fuser = Fuser::Sequential},
+      {.pattern = nni::LinearReLU, .root = nn::Linear, .qat = nniqat::LinearReLU, .reference = nnqr::Linear},
+      {.pattern = nniqat::LinearReLU, .root = nn::Linear, .reference = nnqr::Linear},
+      {.pattern = chain({F::linear, nn::ReLU})},
+      {.pattern = chain({F::linear, F::relu})},
+      {.pattern = chain({nn::Linear, nn::BatchNorm1d}), .fused = nni::LinearBn1d, .fuser = Fuser::LinearBn},
+      {.pattern = nni::LinearBn1d, .root = nn::Linear, .qat = nniqat::LinearBn1d, .reference = nnqr::Linear},
+      {.pattern = nniqat::LinearBn1d, .root = nn::Linear, .reference = nnqr::Linear},
+  };
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+Configs arithmetic_rows(std::span<const Symbol> operators, const DTypes& dtypes) {
+  Rows rows;
+  for (const Symbol& op : operators) {
+    rows.push_back({.pattern = chain({op, nn::ReLU})});
+    rows.push_back({.pattern = chain({op, F::relu})});
+    rows.push_back({.pattern = chain({op, fn::relu})});
+    rows.push_back({.pattern = op});
+  }
+  Configs table = with_columns(rows, kOwnObserver, dtypes);
+  for (BackendPatternConfig& row : table)
+    row.num_tensor_args_to_observation_type = {{0, kOwnObserver}, {1, kSharedObserver}, {2, kOwnObserver}};
+  return table;
+}
+
+Configs binary_rows(const DTypes& dtypes) {
+  Configs table = arithmetic_rows(std::array{op::add, fn::add, op::mul, fn::mul}, dtypes);
+  append(table, with_columns({{.pattern = fn::matmul}}, kOwnObserver, dtypes));
+  return table;
+}
+
+Configs cat_rows(const DTypes& dtypes) {
+  return with_columns({{.pattern = fn::cat}}, kSharedObserver, dtypes);
+}
+
+Configs layer_norm_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = nn::LayerNorm},
+      {.pattern = F::layer_norm, .inputs = {{"weight", 2}, {"bias", 3}}},
+  };
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+Configs default_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = nn::ELU},
+      {.pattern = nn::LeakyReLU},
+      {.pattern = nn::Hardswish},
+      {.pattern = nn::InstanceNorm1d},
+      {.pattern = nn::InstanceNorm2d},
+      {.pattern = nn::InstanceNorm3d},
+      {.pattern = nn::Dropout},
+      {.pattern = nn::PReLU},
+      {.pattern = F::elu},
+      {.pattern = F::hardswish},
+      {.pattern = F::leaky_relu},
+      {.pattern = F::dropout},
+      {.pattern = F::group_norm, .inputs = {{"weight", 2}, {"bias", 3}}},
+      {.pattern = F::instance_norm, .inputs = {{"weight", 3}, {"bias", 4}}},
+  };
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+Configs fixed_qparams_rows(const DTypes& dtypes) {
+  Configs table;
+  for (const auto& [op, range] : kFixedQParamsOps)
+    append(table, with_columns({{.pattern = op}}, kOwnObserver, with_fixed_range(dtypes, range)));
+  return table;
+}
+
+Configs share_qparams_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = nn::AdaptiveAvgPool1d},
+      {.pattern = nn::AdaptiveAvgPool2d},
+      {.pattern = nn::AdaptiveAvgPool3d},
+      {.pattern = nn::AvgPool1d},
+      {.pattern = nn::AvgPool2d},
+      {.pattern = nn::AvgPool3d},
+      {.pattern = nn::Hardtanh},
+      {.pattern = nn::Identity},
+      {.pattern = nn::MaxPool1d},
+      {.pattern = nn::MaxPool2d},
+      {.pattern = nn::MaxPool3d},
+      {.pattern = nn::PixelShuffle},
+      {.pattern = nn::PixelUnshuffle},
+      {.pattern = nn::ReLU},
+      {.pattern = nn::ReLU6},
+      {.pattern = F::adaptive_avg_pool1d},
+      {.pattern = F::adaptive_avg_pool2d},
+      {.pattern = F::adaptive_avg_pool3d},
+      {.pattern = F::hardtanh},
+      {.pattern = F::hardtanh_},
+      {.pattern = F::interpolate},
+      {.pattern = F::max_pool1d},
+      {.pattern = F::max_pool2d},
+      {.pattern = F::max_pool3d},
+      {.pattern = F::pixel_shuffle},
+      {.pattern = F::pixel_unshuffle},
+      {.pattern = F::relu},
+      {.pattern = F::relu6},
+      {.pattern = F::avg_pool1d},
+      {.pattern = F::avg_pool2d},
+      {.pattern = F::avg_pool3d},
+      {.pattern = fn::clamp},
+      {.pattern = fn::flatten},
+      {.pattern = fn::mean},
+      {.pattern = fn::narrow},
+      {.pattern = fn::repeat_interleave},
+      {.pattern = fn::transpose},
+      {.pattern = fn::squeeze},
+      {.pattern = fn::stack},
+      {.pattern = fn::unsqueeze},
+      {.pattern = op::floordiv},
+      {.pattern = method("contiguous")},
+      {.pattern = method("clamp")},
+      {.pattern = method("detach")},
+      {.pattern = method("detach_")},
+      {.pattern = method("mean")},
+      {.pattern = method("permute")},
+      {.pattern = method("repeat")},
+      {.pattern = method("repeat_interleave")},
+      {.pattern = method("reshape")},
+      {.pattern = method("resize_")},
+      {.pattern = method("relu")},
+      {.pattern = method("relu_")},
+      {.pattern = method("squeeze")},
+      {.pattern = method("squeeze_")},
+      {.pattern = method("transpose")},
+      {.pattern = method("unsqueeze")},
+      {.pattern = method("unsqueeze_")},
+      {.pattern = method("view")},
+  };
+  return with_columns(table, kSharedObserver, dtypes);
+}
+
+Configs tensor_info_rows(const DTypes& dtypes) {
+  return with_columns({{.pattern = method("shape")}, {.pattern = method("size")}}, kNotObserved, dtypes);
+}
+
+Configs batch_norm_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = chain({nn::BatchNorm2d, nn::ReLU}), .fused = nni::BNReLU2d, .fuser = Fuser::Sequential},
+      {.pattern = chain({nn::BatchNorm2d, F::relu}), .fused = nni::BNReLU2d, .fuser = Fuser::Sequential},
+      {.pattern = nn::BatchNorm2d},
+      {.pattern = chain({nn::BatchNorm3d, nn::ReLU}), .fused = nni::BNReLU3d, .fuser = Fuser::Sequential},
+      {.pattern = chain({nn::BatchNorm3d, F::relu}), .fused = nni::BNReLU3d, .fuser = Fuser::Sequential},
+      {.pattern = nn::BatchNorm3d},
+      {.pattern = nni::BNReLU2d},
+      {.pattern = nni::BNReLU3d},
+  };
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+Configs rnn_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = nn::GRUCell, .root = nn::GRUCell, .reference = nnqr::GRUCell},
+      {.pattern = nn::LSTMCell, .root = nn::LSTMCell, .reference = nnqr::LSTMCell},
+      {.pattern = nn::RNNCell, .root = nn::RNNCell, .reference = nnqr::RNNCell},
+      {.pattern = nn::LSTM, .root = nn::LSTM, .reference = nnqr::LSTM},
+      {.pattern = nn::GRU, .root = nn::GRU, .reference = nnqr::GRU},
+  };
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+Configs embedding_rows(const DTypes& dtypes) {
+  Rows table = {
+      {.pattern = nn::Embedding,
+       .root = nn::Embedding,
+       .qat = nnqat::Embedding,
+       .reference = nnqr::Embedding},
+      {.pattern = nnqat::Embedding, .root = nn::Embedding, .reference = nnqr::Embedding},
+      {.pattern = nn::EmbeddingBag,
+       .root = nn::EmbeddingBag,
+       .qat = nnqat::EmbeddingBag,
+       .reference = nnqr::EmbeddingBag},
+      {.pattern = nnqat::EmbeddingBag, .root = nn::EmbeddingBag, .reference = nnqr::EmbeddingBag},
+  };
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+}  // namespace tsq

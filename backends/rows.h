@@ -1,0 +1,65 @@
+#pragma once
+
+#include <tsq/backend_config.h>
+
+#include <array>
+#include <span>
+
+#include "backends/dtypes.h"
+#include "backends/symbols.h"
+
+/// Groups of rows that several tables share. Source:
+/// torch/ao/quantization/backend_config/_common_operator_config_utils.py.
+namespace tsq {
+
+/// A BackendPatternConfig with short column names, so that one row is one line. What the rows of a group
+/// share is added by `with_columns`.
+struct Row {
+  Pattern pattern{};
+  std::optional<Symbol> root{};
+  std::optional<Symbol> qat{};
+  std::optional<Symbol> reference{};
+  std::optional<Symbol> fused{};
+  std::optional<Fuser> fuser{};
+  std::map<std::string, int> inputs{};  ///< input_type_to_index
+};
+using Rows = std::vector<Row>;
+using Configs = std::vector<BackendPatternConfig>;
+
+/// OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT and its two brothers, in the words of a table.
+inline constexpr ObservationType kOwnObserver = ObservationType::OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT;
+inline constexpr ObservationType kSharedObserver = ObservationType::OUTPUT_SHARE_OBSERVER_WITH_INPUT;
+inline constexpr ObservationType kNotObserved = ObservationType::INPUT_OUTPUT_NOT_OBSERVED;
+
+Configs with_columns(const Rows& rows, ObservationType observation, const DTypes& dtypes);
+
+/// The names of one dimension of convolution.
+struct ConvFamily {
+  Symbol conv, transpose, bn, reference, transpose_reference, conv_relu, conv_bn, conv_bn_relu, qat, relu_qat,
+      bn_qat, bn_relu_qat, functional, functional_transpose;
+};
+extern const std::array<ConvFamily, 3> kConvFamilies;
+const ConvFamily& conv2d_family();
+
+/// Convolution, with ReLU and batch norm, as module, fused module and function.
+Rows conv_family_rows(const ConvFamily& family);
+Rows conv_transpose_rows(const ConvFamily& family);
+
+/// An operator of two operands and its ReLU; with one tensor operand the other is a number, and the output
+/// has the input's observer.
+Configs arithmetic_rows(std::span<const Symbol> operators, const DTypes& dtypes);
+
+Configs conv_rows(const DTypes& dtypes);
+Configs linear_rows(const DTypes& dtypes);
+Configs binary_rows(const DTypes& dtypes);
+Configs cat_rows(const DTypes& dtypes);
+Configs default_rows(const DTypes& dtypes);
+Configs fixed_qparams_rows(const DTypes& dtypes);
+Configs share_qparams_rows(const DTypes& dtypes);
+Configs tensor_info_rows(const DTypes& dtypes);
+Configs batch_norm_rows(const DTypes& dtypes);
+Configs layer_norm_rows(const DTypes& dtypes);
+Configs rnn_rows(const DTypes& dtypes);
+Configs embedding_rows(const DTypes& dtypes);
+
+}  // namespace tsq

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+#include <tsq/backend_config.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+namespace tsq {
+namespace {
+
+[[noreturn]] void fail_both_patterns() {
+  throw Error(ErrorCode::BadConfig, "only one of 'pattern' and 'pattern_complex_format' can be set",
+              "leave one of them out");
+}
+
+bool is_simple(const Pattern& pattern) {
+  const Pattern* node = &pattern;
+  std::size_t length = 1;
+  while (node->args.size() == 1) {
+    node = &node->args[0];
+    ++length;
+  }
+  return node->args.empty() && length <= 3;
+}
+
+}  // namespace
+
+BackendPatternConfig& BackendPatternConfig::set_pattern(Pattern p) {
+  if (pattern_complex_format) fail_both_patterns();
+  pattern = std::move(p);
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_pattern_complex_format(Pattern p) {
+  if (pattern) fail_both_patterns();
+  pattern_complex_format = std::move(p);
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_observation_type(ObservationType type) {
+  observation_type = type;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::add_dtype_config(DTypeConfig config) {
+  dtype_configs.push_back(config);
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_dtype_configs(std::vector<DTypeConfig> configs) {
+  dtype_configs = std::move(configs);
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_root_module(Symbol module) {
+  root_module = module;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_qat_module(Symbol module) {
+  qat_module = module;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_reference_quantized_module(Symbol module) {
+  reference_quantized_module = module;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_fused_module(Symbol module) {
+  fused_module = module;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_fuser_method(Fuser fuser) {
+  fuser_method = fuser;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_root_node_getter(RootNodeGetter getter) {
+  root_node_getter = getter;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_extra_inputs_getter(ExtraInputsGetter getter) {
+  extra_inputs_getter = getter;
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_num_tensor_args_to_observation_type(
+    std::map<int, ObservationType> types) {
+  num_tensor_args_to_observation_type = std::move(types);
+  return *this;
+}
+
+BackendPatternConfig& BackendPatternConfig::set_input_type_to_index(std::map<std::string, int> indices) {
+  input_type_to_index = std::move(indices);
+  return *this;
+}
+
+const Pattern& BackendPatternConfig::key() const {
+  if (pattern && pattern_complex_format) fail_both_patterns();
+  if (pattern_complex_format) return *pattern_complex_format;
+  if (!pattern)
+    throw Error(ErrorCode::BadConfig,
+                "a BackendPatternConfig has neither 'pattern' nor 'pattern_complex_format'",
+                "set one of them");
+  if (!is_simple(*pattern))
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the pattern '{}' is no chain of at most 3 symbols", to_string(*pattern)),
+                "use 'pattern_complex_format' for it");
+  return *pattern;
+}
+
+BackendConfig& BackendConfig::set_name(std::string name) {
+  name_ = std::move(name);
+  return *this;
+}
+
+BackendConfig& BackendConfig::set_backend_pattern_config(BackendPatternConfig config) {
+  const Pattern& key = config.key();
+  const auto same = std::ranges::find_if(configs_, [&](const auto& known) { return known.key() == key; });
+  if (same == configs_.end()) {
+    configs_.push_back(std::move(config));
+  } else {
+    *same = std::move(config);
+  }
+  return *this;
+}
+
+BackendConfig& BackendConfig::set_backend_pattern_configs(std::vector<BackendPatternConfig> configs) {
+  for (BackendPatternConfig& config : configs) set_backend_pattern_config(std::move(config));
+  return *this;
+}
+
+}  // namespace tsq

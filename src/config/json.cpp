@@ -1,0 +1,137 @@
+#include "config/json.h"
+
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+
+namespace tsq {
+namespace {
+
+struct Place {
+  std::size_t line;
+  std::size_t column;
+};
+
+Place place_of(std::string_view text, std::size_t byte) {
+  const std::string_view before = text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
+  const auto line_start = before.rfind('\n');
+  const std::size_t start = line_start == std::string_view::npos ? 0 : line_start + 1;
+  return {1 + static_cast<std::size_t>(std::ranges::count(before, '\n')), 1 + before.size() - start};
+}
+
+/// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: REASON".
+std::string reason_of(const nlohmann::json::parse_error& error) {
+  const std::string_view what = error.what();
+  const auto column = what.find("column ");
+  const auto colon = what.find(": ", column == std::string_view::npos ? 0 : column);
+  return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
+}
+
+/// Notes the first key that stands twice in one object. nlohmann keeps the last value of such a key; which
+/// one was meant only the writer knows.
+class RepeatedKey {
+ public:
+  bool operator()(nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) objects_.emplace_back();
+    if (event == Event::object_end) objects_.pop_back();
+    if (event == Event::key && !objects_.back().insert(parsed.get<std::string>()).second && !found_)
+      found_ = parsed.get<std::string>();
+    return true;
+  }
+  [[nodiscard]] const std::optional<std::string>& found() const noexcept { return found_; }
+
+ private:
+  std::vector<std::set<std::string>> objects_{};
+  std::optional<std::string> found_{};
+};
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, std::string_view what) {
+  RepeatedKey repeated;
+  nlohmann::json parsed;
+  try {
+    parsed = nlohmann::json::parse(text, [&](int, nlohmann::json::parse_event_t event,
+                                             nlohmann::json& value) { return repeated(event, value); });
+  } catch (const nlohmann::json::parse_error& error) {
+    const Place place = place_of(text, error.byte);
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is no JSON: line {}, column {}: {}", what, place.line,
+                                                  place.column, reason_of(error)));
+  }
+  if (repeated.found())
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("{} has the key '{}' twice in one object", what, *repeated.found()),
+                "keep one of them");
+  return parsed;
+}
+
+void JsonValue::fail(const std::string& problem, const std::string& remedy) const {
+  throw Error(ErrorCode::BadConfig, path_.empty() ? problem : fmt::format("at '{}': {}", path_, problem),
+              remedy);
+}
+
+void JsonValue::fail_type(std::string_view wanted) const {
+  std::string shown = value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
+  fail(fmt::format("got {} {}, wanted {}", value_->type_name(), shown, wanted));
+}
+
+void JsonValue::expect_object(std::string_view what, std::span<const std::string_view> keys) const {
+  if (!value_->is_object()) fail_type(fmt::format("an object: a {}", what));
+  for (const auto& [key, ignored] : value_->items()) {
+    if (std::ranges::find(keys, key) == keys.end())
+      fail(fmt::format("a {} has no key '{}'", what, key), suggestion(key, keys));
+  }
+}
+
+JsonValue JsonValue::at(std::string_view key) const {
+  const auto found = value_->find(std::string(key));
+  if (found == value_->end()) fail(fmt::format("the key '{}' is missing", key));
+  return JsonValue(*found, path_.empty() ? fmt::format("{}", key.empty() ? "\"\"" : key)
+                                         : fmt::format("{}.{}", path_, key));
+}
+
+std::vector<JsonValue> JsonValue::elements(std::string_view of_what) const {
+  if (!value_->is_array()) fail_type(fmt::format("a list of {}", of_what));
+  std::vector<JsonValue> found;
+  for (std::size_t i = 0; i < value_->size(); ++i)
+    found.emplace_back((*value_)[i], fmt::format("{}[{}]", path_, i));
+  return found;
+}
+
+std::vector<std::pair<std::string, JsonValue>> JsonValue::members(std::string_view what) const {
+  if (!value_->is_object()) fail_type(fmt::format("an object: {}", what));
+  std::vector<std::pair<std::string, JsonValue>> found;
+  for (const auto& [key, ignored] : value_->items()) found.emplace_back(key, at(key));
+  return found;
+}
+
+const std::string& JsonValue::string() const {
+  if (!value_->is_string()) fail_type("a string");
+  return value_->get_ref<const std::string&>();
+}
+
+std::int64_t JsonValue::integer() const {
+  if (!value_->is_number_integer()) fail_type("a whole number");
+  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    fail_type("a whole number of at most 64 bits with its sign");
+  return value_->get<std::int64_t>();
+}
+
+double JsonValue::number() const {
+  if (!value_->is_number()) fail_type("a number");
+  return value_->get<double>();
+}
+
+bool JsonValue::boolean() const {
+  if (!value_->is_boolean()) fail_type("true or false");
+  return value_->get<bool>();
+}
+
+}  // namespace tsq

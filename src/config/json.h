@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tsq {
+
+/// Reads JSON text. Throws Error(BadConfig) in one sentence with line and column; a key that stands twice in
+/// one object is an error as well. `what` names the source: "qconfig.json".
+nlohmann::json parse_json(std::string_view text, std::string_view what);
+
+/// A JSON value and the way to it ("configs[3].dtype_configs[0]"), which every error names. The value must
+/// outlive it.
+class JsonValue {
+ public:
+  explicit JsonValue(const nlohmann::json& value, std::string path = {})
+      : value_(&value), path_(std::move(path)) {}
+
+  [[nodiscard]] const nlohmann::json& json() const noexcept { return *value_; }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] bool is_null() const noexcept { return value_->is_null(); }
+  [[nodiscard]] bool is_string() const noexcept { return value_->is_string(); }
+  [[nodiscard]] bool is_array() const noexcept { return value_->is_array(); }
+  [[nodiscard]] bool is_object() const noexcept { return value_->is_object(); }
+  [[nodiscard]] bool is_integer() const noexcept { return value_->is_number_integer(); }
+
+  /// Throws when this is no object, or has a key that is not among `keys`. `what` names the thing:
+  /// "BackendConfig".
+  void expect_object(std::string_view what, std::span<const std::string_view> keys) const;
+  /// The member `key`; throws when it is missing.
+  [[nodiscard]] JsonValue at(std::string_view key) const;
+  [[nodiscard]] bool has(std::string_view key) const { return value_->contains(std::string(key)); }
+  /// The elements of an array. Throws when this is none, naming what should be in it.
+  [[nodiscard]] std::vector<JsonValue> elements(std::string_view of_what) const;
+  /// The members of an object, in the order of their keys, as (key, value).
+  [[nodiscard]] std::vector<std::pair<std::string, JsonValue>> members(std::string_view what) const;
+
+  /// Throw Error(BadConfig) with the path when the type differs.
+  [[nodiscard]] const std::string& string() const;
+  [[nodiscard]] std::int64_t integer() const;
+  [[nodiscard]] double number() const;
+  [[nodiscard]] bool boolean() const;
+
+  /// Throws Error(BadConfig): "at 'PATH': PROBLEM; REMEDY".
+  [[noreturn]] void fail(const std::string& problem, const std::string& remedy = {}) const;
+
+ private:
+  [[noreturn]] void fail_type(std::string_view wanted) const;
+
+  const nlohmann::json* value_;
+  std::string path_;
+};
+
+/// Runs `read` and gives an error of it the path of `at` when it has none of its own.
+template <typename Read>
+auto with_path(const JsonValue& at, Read&& read);
+
+}  // namespace tsq
+
+#include <tsq/error.h>
+
+namespace tsq {
+
+template <typename Read>
+auto with_path(const JsonValue& at, Read&& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    at.fail(error.problem(), error.remedy());
+  }
+}
+
+}  // namespace tsq

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <tsq/backend_config.h>
+#include <tsq/dtype_config.h>
+#include <tsq/qconfig.h>
+#include <tsq/qconfig_mapping.h>
+
+#include <optional>
+#include <string_view>
+
+#include "config/json.h"
+
+/// The readers of the configuration's parts. Each takes a place in the document, so that its errors name the
+/// whole way.
+namespace tsq {
+
+c10::ScalarType read_dtype(const JsonValue& at);
+DTypeWithConstraints read_dtype_with_constraints(const JsonValue& at);
+DTypeConfig read_dtype_config(const JsonValue& at);
+/// A PyTorch name. A name in a namespace of PyTorch that PyTorch does not have is an error with the nearest
+/// one.
+Symbol read_symbol(const JsonValue& at);
+/// The same, where only a module class has a meaning.
+Symbol read_module(const JsonValue& at);
+BackendPatternConfig read_backend_pattern_config(const JsonValue& at);
+ObserverSpec read_observer_spec(const JsonValue& at);
+QConfig read_qconfig(const JsonValue& at);
+MaybeQConfig read_maybe_qconfig(const JsonValue& at);
+
+/// Leaves `value` alone when the key is missing or null.
+inline void read_optional(const JsonValue& at, std::string_view key, std::optional<int64_t>& value) {
+  if (at.has(key) && !at.at(key).is_null()) value = at.at(key).integer();
+}
+inline void read_optional(const JsonValue& at, std::string_view key, std::optional<double>& value) {
+  if (at.has(key) && !at.at(key).is_null()) value = at.at(key).number();
+}
+inline void read_optional(const JsonValue& at, std::string_view key, std::optional<bool>& value) {
+  if (at.has(key) && !at.at(key).is_null()) value = at.at(key).boolean();
+}
+
+template <typename T>
+void write_optional(nlohmann::json& dict, const char* key, const std::optional<T>& value) {
+  if (value) dict[key] = *value;
+}
+
+}  // namespace tsq
