@@ -12,10 +12,13 @@
 namespace {
 
 using torch::jit::Module;
+using Unit = std::shared_ptr<torch::jit::CompilationUnit>;
 
-Module leaf(const char* type, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
-  return Module(c10::QualifiedName(fmt::format("__torch__.torch.nn.modules.{}", type)), unit,
-                /*shouldMangle=*/true);
+/// In eval mode.
+Module new_module(const std::string& type, const Unit& unit) {
+  Module module(c10::QualifiedName("__torch__." + type), unit, /*shouldMangle=*/true);
+  module.register_attribute("training", c10::BoolType::get(), false);
+  return module;
 }
 
 void add_constant(const Module& module, const char* name, c10::IValue value) {
@@ -26,8 +29,8 @@ void define_forward(Module& module, const char* result) {
   module.define(fmt::format("def forward(self, input):\n    return {}\n", result));
 }
 
-Module conv(const std::shared_ptr<torch::jit::CompilationUnit>& unit, int64_t inputs, int64_t outputs) {
-  Module module = leaf("conv.Conv2d", unit);
+Module conv(const Unit& unit, int64_t inputs, int64_t outputs) {
+  Module module = new_module("torch.nn.modules.conv.Conv2d", unit);
   module.register_parameter("weight", torch::randn({outputs, inputs, 3, 3}) / 5, false);
   module.register_parameter("bias", torch::randn({outputs}) / 10, false);
   const c10::IValue ones = c10::ivalue::Tuple::create(1, 1);
@@ -41,15 +44,15 @@ Module conv(const std::shared_ptr<torch::jit::CompilationUnit>& unit, int64_t in
   return module;
 }
 
-Module relu(const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
-  Module module = leaf("activation.ReLU", unit);
+Module relu(const Unit& unit) {
+  Module module = new_module("torch.nn.modules.activation.ReLU", unit);
   add_constant(module, "inplace", false);
   define_forward(module, "torch.relu(input)");
   return module;
 }
 
-Module linear(const std::shared_ptr<torch::jit::CompilationUnit>& unit, int64_t inputs, int64_t outputs) {
-  Module module = leaf("linear.Linear", unit);
+Module linear(const Unit& unit, int64_t inputs, int64_t outputs) {
+  Module module = new_module("torch.nn.modules.linear.Linear", unit);
   module.register_parameter("weight", torch::randn({outputs, inputs}) / 5, false);
   module.register_parameter("bias", torch::randn({outputs}) / 10, false);
   add_constant(module, "in_features", inputs);
@@ -61,7 +64,7 @@ Module linear(const std::shared_ptr<torch::jit::CompilationUnit>& unit, int64_t 
 /// Two convolutions with a residual addition, pooled into a classifier of four classes.
 Module network() {
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
-  Module module(c10::QualifiedName("__torch__.SmallNetwork"), unit);
+  Module module = new_module("SmallNetwork", unit);
   module.register_module("widen", conv(unit, 3, 16));
   module.register_module("filter", conv(unit, 16, 16));
   module.register_module("relu", relu(unit));
@@ -72,20 +75,18 @@ def forward(self, image):
     x = torch.add(x, self.relu.forward(self.filter.forward(x)))
     return self.classify.forward(torch.flatten(torch.adaptive_avg_pool2d(x, [1, 1]), 1))
 )");
-  module.eval();
   return module;
 }
 
 /// Counts its calls, which no model that is run on several threads may do.
 Module counter() {
-  Module module("__torch__.Counter");
+  Module module = new_module("Counter", std::make_shared<torch::jit::CompilationUnit>());
   module.register_buffer("calls", torch::zeros({1}));
   module.define(R"(
 def forward(self, image):
     self.calls.add_(1)
     return torch.add(image, self.calls)
 )");
-  module.eval();
   return module;
 }
 
