@@ -1,0 +1,159 @@
+"""What a conformance case is, and the registry that the model files fill.
+
+A case names an eager model, its calibration and evaluation batches, the QConfigMapping and the engines it may run on.
+Cases with `known_difference` are those where Python FX and tsq differ on purpose; the text starts with a row id of the
+conformance list and says how tsq is right.
+"""
+
+import re
+import zlib
+from dataclasses import dataclass, field
+from typing import Callable, Optional, Tuple
+
+import torch
+from torch import nn
+from torch.ao.quantization import get_default_qconfig_mapping
+
+ENGINES = ("x86", "fbgemm", "qnnpack", "onednn")
+
+Batch = Tuple[torch.Tensor, ...]
+# (generator, scale, shift) -> one argument of forward
+Argument = Callable[[torch.Generator, float, float], torch.Tensor]
+
+# Calibration batches grow and move, so that running ranges and histogram merging are exercised; the second evaluation
+# batch leaves the calibrated range, so that clipping is.
+CALIBRATION_RANGES = ((1.0, 0.0), (0.6, 0.3), (1.7, -0.2))
+EVALUATION_RANGES = ((1.0, 0.0), (2.5, 0.4))
+
+
+def normal(*shape: int) -> Argument:
+    return lambda generator, scale, shift: torch.randn(shape, generator=generator) * scale + shift
+
+
+def uniform(*shape: int) -> Argument:
+    """Values that are never negative: images, outputs of a ReLU."""
+    return lambda generator, scale, shift: torch.rand(shape, generator=generator) * scale
+
+
+def integers(high: int, *shape: int) -> Argument:
+    return lambda generator, scale, shift: torch.randint(high, shape, generator=generator)
+
+
+def booleans(*shape: int) -> Argument:
+    return lambda generator, scale, shift: torch.rand(shape, generator=generator) < 0.3
+
+
+def constant(value: float, *shape: int) -> Argument:
+    return lambda generator, scale, shift: torch.full(shape, value)
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    model: Callable[[], nn.Module]
+    inputs: Tuple[Argument, ...]
+    mapping: Callable = get_default_qconfig_mapping  # engine -> QConfigMapping
+    engines: Tuple[str, ...] = ENGINES
+    # Reason text by engine for engines that are left out; printed with the skip.
+    skip: dict = field(default_factory=dict)
+    pass_qconfig: bool = True  # False: `--qconfig` is left out, the command's own default must be the same mapping
+    settle: int = 0  # train-mode passes over random data, for batch norm statistics of deep networks
+    known_difference: str = ""
+    # FX's reference model alone is wrong, or its lowered model alone: tsq's need not equal that one, but must be near
+    # float; the other one is compared bit for bit.
+    reference_difference: str = ""
+    lowered_difference: str = ""
+    # The equal model that FX handles soundly: tsq on `model` must equal FX on `fx_model`.
+    fx_model: Optional[Callable[[], nn.Module]] = None
+    # FX on the model as written is sound too (it only quantizes less): either result passes.
+    accept_plain_fx: bool = False
+    min_sqnr: float = 10.0  # dB against float, where there is no FX result to equal
+    calibration_ranges: tuple = CALIBRATION_RANGES
+    source: str = ""  # file that defines the case
+
+    def build(self) -> nn.Module:
+        torch.manual_seed(self._seed())
+        return self._settled(self.model())
+
+    def build_for_fx(self) -> Optional[nn.Module]:
+        """`fx_model` with the parameters of `model`; a `name_copy` there takes those of `name`."""
+        if self.fx_model is None:
+            return None
+        source, rewritten = self.build().state_dict(), self.fx_model()
+        state = {name: source[re.sub(r"_copy\d*\b", "", name)] for name in rewritten.state_dict()}
+        rewritten.load_state_dict(state)
+        return rewritten.eval()
+
+    def calibration_batches(self):
+        return self._batches(1, self.calibration_ranges)
+
+    def evaluation_batches(self):
+        return self._batches(2, EVALUATION_RANGES)
+
+    def _batches(self, salt: int, ranges):
+        generator = torch.Generator().manual_seed(self._seed() + salt)
+        return [tuple(make(generator, scale, shift) for make in self.inputs) for scale, shift in ranges]
+
+    def _seed(self) -> int:
+        return zlib.crc32(self.name.encode())
+
+    def _settled(self, model: nn.Module) -> nn.Module:
+        with torch.no_grad():
+            for module in model.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    if module.affine:
+                        module.weight.uniform_(0.6, 1.4)
+                        module.bias.normal_(0.0, 0.2)
+                    if module.track_running_stats:
+                        module.running_mean.normal_(0.0, 0.2)
+                        module.running_var.uniform_(0.5, 1.5)
+                elif isinstance(module, (nn.LayerNorm, nn.GroupNorm)) and module.weight is not None:
+                    module.weight.uniform_(0.6, 1.4)
+                    module.bias.normal_(0.0, 0.2)
+            if self.settle:
+                model.train()
+                generator = torch.Generator().manual_seed(self._seed())
+                for module in model.modules():
+                    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                        module.momentum = 0.5
+                for _ in range(self.settle):
+                    model(*(make(generator, 1.0, 0.0) for make in self.inputs))
+        return model.eval()
+
+
+_cases: dict = {}
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def add_case(name: str, model: Callable[[], nn.Module], *inputs: Argument, **options) -> None:
+    if name in _cases:
+        raise ValueError(f"two cases are named {name!r}")
+    source = options.pop("source", None) or getattr(model, "__code__", None) and model.__code__.co_filename
+    if source is None:
+        import sys
+
+        source = sys.modules[model.__module__].__file__
+    _cases[name] = Case(name=name, model=model, inputs=inputs, source=source, **options)
+
+
+def case(*inputs: Argument, **options):
+    """Registers an nn.Module class under its name in snake_case."""
+
+    def register(cls):
+        add_case(options.pop("name", None) or snake_case(cls.__name__), cls, *inputs, **options)
+        return cls
+
+    return register
+
+
+def sequential(name: str, inputs, *layers: Callable[[], nn.Module], **options) -> None:
+    """A case of an nn.Sequential; `layers` are factories."""
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    add_case(name, lambda: nn.Sequential(*[make() for make in layers]), *inputs, source=layers[0].__code__.co_filename, **options)
+
+
+def all_cases():
+    return list(_cases.values())

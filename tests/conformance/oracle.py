@@ -1,0 +1,207 @@
+"""Python FX's results for one case and engine: the oracle that tsq is compared with."""
+
+import copy
+import functools
+import hashlib
+import json
+import os
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import torch
+from torch.ao.quantization import backend_config as backend_configs
+from torch.ao.quantization import get_default_qconfig_mapping
+from torch.ao.quantization.backend_config.x86 import get_x86_backend_config
+from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx
+from torch.utils import _pytree as pytree
+
+from case import Case
+from mapping_json import mapping_to_json
+from quantized_operators import quantized_operators
+
+HERE = Path(__file__).parent
+
+BACKEND_CONFIGS = {
+    "x86": get_x86_backend_config,
+    "fbgemm": backend_configs.get_fbgemm_backend_config,
+    "qnnpack": backend_configs.get_qnnpack_backend_config,
+    "onednn": backend_configs.get_onednn_backend_config,
+}
+
+
+@dataclass
+class FxResult:
+    """Outputs are one list of leaves per evaluation batch. A stage that raised leaves its text in `errors`."""
+
+    reference: Optional[list] = None
+    lowered: Optional[list] = None
+    operators: Optional[list] = None
+    errors: dict = field(default_factory=dict)  # "prepare", "reference", "lowered" -> text
+    code: dict = field(default_factory=dict)  # "prepared", "reference", "lowered" -> FX's graph as Python
+
+
+@dataclass
+class Expectation:
+    float_outputs: list
+    plain: FxResult
+    rewritten: Optional[FxResult]
+
+
+@dataclass
+class CasePaths:
+    """Where the files of one (case, engine) are kept."""
+
+    cache: Path
+    case: Case
+    engine: str
+
+    @property
+    def shared(self) -> Path:
+        return self.cache / "models" / self.case.name
+
+    @property
+    def own(self) -> Path:
+        return self.cache / self.engine / self.case.name
+
+    @property
+    def model(self) -> Path:
+        return self.shared / "model.pt"
+
+    @property
+    def calibration(self) -> Path:
+        return self.shared / "calibration.pt"
+
+    @property
+    def qconfig(self) -> Path:
+        return self.own / "qconfig.json"
+
+    @property
+    def expectation(self) -> Path:
+        return self.own / "expectation.pt"
+
+
+def outputs_of(model, batches) -> list:
+    with torch.no_grad():
+        return [[_detached(leaf) for leaf in pytree.tree_leaves(model(*copy.deepcopy(batch)))] for batch in batches]
+
+
+def _detached(leaf):
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _one_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:300]
+
+
+def fx_models(case: Case, engine: str, model: torch.nn.Module, result: FxResult):
+    """(reference, lowered) of FX, None where it raises."""
+    backend = BACKEND_CONFIGS[engine]()
+    calibration = case.calibration_batches()
+    try:
+        prepared = prepare_fx(model, case.mapping(engine), calibration[0], backend_config=backend)
+        result.code["prepared"] = prepared.code
+        with torch.no_grad():
+            for batch in calibration:
+                prepared(*batch)
+    except Exception as error:
+        result.errors["prepare"] = _one_line(error)
+        return None, None
+    models = []
+    for stage, convert in (("reference", convert_to_reference_fx), ("lowered", convert_fx)):
+        try:
+            models.append(convert(copy.deepcopy(prepared), backend_config=backend))
+            result.code[stage] = models[-1].code
+        except Exception as error:
+            result.errors[stage] = "convert: " + _one_line(error)
+            models.append(None)
+    return models
+
+
+def fx_result(case: Case, engine: str, model: torch.nn.Module) -> FxResult:
+    result = FxResult()
+    batches = case.evaluation_batches()
+    reference, lowered = fx_models(case, engine, model, result)
+    if reference is not None:
+        try:
+            result.reference = outputs_of(reference, batches)
+        except Exception as error:
+            result.errors["reference"] = "run: " + _one_line(error)
+    if lowered is not None:
+        try:
+            result.lowered = outputs_of(lowered, batches)
+            result.operators = quantized_operators(traced(lowered, batches[0]))
+        except Exception as error:
+            result.errors["lowered"] = "run: " + _one_line(error)
+    return result
+
+
+def traced(model, batch):
+    with torch.no_grad():
+        return torch.jit.trace(model, copy.deepcopy(batch), strict=False, check_trace=False)
+
+
+def settle_this_process(engine: str) -> None:
+    """One thread, so that sums are added in one order; the engine, before anything is packed."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.backends.quantized.engine = engine
+
+
+def is_cached(case: Case, engine: str, cache: Path) -> bool:
+    return _is_fresh(CasePaths(cache, case, engine).own / "key", _key(case, engine))
+
+
+def import_fx_fully() -> None:
+    """FX imports torch._dynamo at its first trace (1.5 s): once before the forks, not in each of them."""
+    warnings.simplefilter("ignore")
+    prepare_fx(torch.nn.Sequential(torch.nn.Identity()).eval(), get_default_qconfig_mapping(), (torch.zeros(1),))
+
+
+@functools.cache
+def _digest(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
+def _key(case: Case, engine: str) -> str:
+    files = [case.source] + [str(HERE / name) for name in ("case.py", "oracle.py", "mapping_json.py", "quantized_operators.py")]
+    return " ".join([torch.__version__, engine, case.name] + [_digest(file) for file in files])
+
+
+def _write(path: Path, write) -> None:
+    """Whole or not at all: two engines may write a case's shared files at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    write(partial)
+    os.replace(partial, path)
+
+
+def _is_fresh(marker: Path, key: str) -> bool:
+    return marker.exists() and marker.read_text() == key
+
+
+def ensure_inputs(case: Case, paths: CasePaths) -> None:
+    """Writes the scripted float model, the calibration data and the QConfigMapping that tsq reads."""
+    key = _key(case, "")
+    if not _is_fresh(paths.shared / "key", key):
+        _write(paths.model, lambda path: torch.jit.script(case.build()).save(str(path)))
+        _write(paths.calibration, lambda path: torch.save(case.calibration_batches(), path))
+        _write(paths.shared / "key", lambda path: path.write_text(key))
+
+
+def ensure_expectation(case: Case, engine: str, cache: Path) -> Expectation:
+    """FX's results, from the cache when nothing that they depend on has changed."""
+    paths = CasePaths(cache, case, engine)
+    ensure_inputs(case, paths)
+    key = _key(case, engine)
+    if not _is_fresh(paths.own / "key", key):
+        _write(paths.qconfig, lambda path: path.write_text(json.dumps(mapping_to_json(case.mapping(engine)), indent=1)))
+        expectation = Expectation(
+            float_outputs=outputs_of(case.build(), case.evaluation_batches()),
+            plain=fx_result(case, engine, case.build()),
+            rewritten=fx_result(case, engine, case.build_for_fx()) if case.fx_model else None,
+        )
+        _write(paths.expectation, lambda path: torch.save(expectation, path))
+        _write(paths.own / "key", lambda path: path.write_text(key))
+    return torch.load(paths.expectation, weights_only=False)
