@@ -1,5 +1,6 @@
 // Loads a float model and its quantized one and prints what quantization gained and cost. Needs LibTorch and
 // nothing else.
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
@@ -102,6 +103,7 @@ int main(int argc, char** argv) try {
   }
   const c10::InferenceMode no_gradients;
   at::set_num_threads(1);
+  at::globalContext().setQEngine(at::QEngine::X86);  // before loading, which packs the weights for it
   torch::jit::Module plain = torch::jit::load(argv[1]), quantized = torch::jit::load(argv[2]);
   plain.eval();
   torch::jit::Module frozen = torch::jit::freeze(plain);

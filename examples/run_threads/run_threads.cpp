@@ -1,4 +1,5 @@
 // Runs one quantized model on four threads at once. Needs LibTorch and nothing else.
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
@@ -53,7 +54,8 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: run_threads QUANTIZED.pt DATA.pt\n");
     return 2;
   }
-  at::set_num_threads(1);  // the parallelism is ours
+  at::set_num_threads(1);                            // the parallelism is ours
+  at::globalContext().setQEngine(at::QEngine::X86);  // before loading, which packs the weights for it
   const torch::jit::Module model = torch::jit::load(argv[1]);
   const c10::List<c10::IValue> samples = read_samples(argv[2]);
   const std::vector<at::Tensor> expected = run_all(model, samples);
