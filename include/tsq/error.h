@@ -5,7 +5,8 @@
 
 namespace tsq {
 
-/// What kind of thing was wrong. `Internal` is a fault of tsq itself; every other code names a fault of an input.
+/// What kind of thing was wrong. `Internal` is a fault of tsq itself; every other code names a fault of an
+/// input.
 enum class ErrorCode { BadModel, BadData, BadConfig, BadOutput, Unsupported, Internal };
 
 /// The place an error belongs to. Empty members are unknown.
@@ -15,8 +16,8 @@ struct Where {
   std::string op{};     ///< the operator or module type, e.g. "torch.nn.Conv2d"
 };
 
-/// The one exception type of tsq. `what()` is one sentence without a full stop: pass, place, what is wrong with got and
-/// allowed, then the remedy.
+/// The one exception type of tsq. `what()` is one sentence without a full stop: pass, place, what is wrong
+/// with got and allowed, then the remedy.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, std::string problem, std::string remedy = {}, Where where = {});

@@ -26,8 +26,9 @@ struct Stage;  // a GraphModule on its way, with its configuration and report
 /// One sample: the arguments of forward, in order.
 using Sample = std::vector<c10::IValue>;
 
-/// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a TorchScript file that any stock LibTorch runs,
-/// so calibration can happen in a program that does not link tsq.
+/// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a
+/// TorchScript file that any stock LibTorch runs, so calibration can happen in a program that does not link
+/// tsq.
 class Prepared {
  public:
   explicit Prepared(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
@@ -45,7 +46,8 @@ class Prepared {
   std::shared_ptr<detail::Stage> stage_;
 };
 
-/// A model of quantize_per_tensor / dequantize pairs round float operators: the meaning of the quantized model, for any LibTorch and any exporter.
+/// A model of quantize_per_tensor / dequantize pairs round float operators: the meaning of the quantized
+/// model, for any LibTorch and any exporter.
 class Reference {
  public:
   explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
@@ -68,8 +70,8 @@ Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping,
 /// Called after each batch with the number of batches done.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
-/// Runs the prepared model on every sample, without gradients. Throws Error(BadData) naming the sample for a wrong number of arguments, a wrong
-/// type, a shape that the model refuses, an empty tensor, NaN or infinity.
+/// Runs the prepared model on every sample, without gradients. Throws Error(BadData) naming the sample for a
+/// wrong number of arguments, a wrong type, a shape that the model refuses, an empty tensor, NaN or infinity.
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress = {});
 
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
@@ -77,8 +79,11 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend);
 
 /// Replaces dequantize - operator - quantize by the kernels of the backend's engine, weights packed.
-/// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch has no such engine.
+/// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch
+/// has no such engine.
 torch::jit::Module lower(const Reference& reference, const BackendConfig& backend);
+/// The same; `report` gets the reference's report with the kernel that each operator became.
+torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report);
 
 /// convert_to_reference, then lower: convert_fx.
 torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend);
@@ -89,11 +94,12 @@ torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& ba
 /// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
 void save(const torch::jit::Module& module, const std::string& path);
 
-/// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. Throws Error(BadModel) in one sentence.
+/// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. Throws
+/// Error(BadModel) in one sentence.
 torch::jit::Module load(const std::string& path);
 
-/// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe", "mode", "qconfig_mapping", …};
-/// null when the file is not tsq's.
+/// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe",
+/// "mode", "qconfig_mapping", …}; null when the file is not tsq's.
 nlohmann::json read_metadata(const std::string& path);
 
 /// The version of tsq, "0.1.0".

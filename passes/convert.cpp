@@ -1,0 +1,198 @@
+// Observers → quantize / dequantize pairs; weighted modules → reference modules
+// (torch/ao/quantization/fx/convert.py).
+//   y = observer(x)   →   y = dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
+
+#include <ATen/ATen.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+#include "match/dtype_check.h"
+#include "observers/observer_module.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using c10::ScalarType;
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+bool is_per_channel(c10::QScheme scheme) {
+  return scheme == c10::QScheme::PER_CHANNEL_AFFINE || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC ||
+         scheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
+}
+
+bool has_qconfig(const GraphModule& gm, const Node* node) {
+  const ir::NodeState* state = ir::state_of(gm, node);
+  return state != nullptr && state->qconfig.has_value();
+}
+
+/// K-03: an observer between operators that are all configured not to be quantized goes away.
+bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
+  const Node* producer = observer->input(0)->node();
+  if (has_qconfig(gm, producer)) return false;
+  const auto readers = ir::users(observer->output());
+  return std::none_of(readers.begin(), readers.end(),
+                      [&](const Node* reader) { return has_qconfig(gm, reader); });
+}
+
+class Converter {
+ public:
+  Converter(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend)
+      : gm_(gm), observers_(observers), backend_(backend) {}
+
+  void run() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (ir::is_observer(node)) {
+        replace_observer(node);
+      } else if (ir::is_module_call(node)) {
+        make_reference(node);
+      }
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  Value* constant(const c10::IValue& value) { return gm_.graph->insertConstant(value); }
+
+  Value* insert(const char* kind, std::vector<Value*> inputs, const Node* scope_source) {
+    Node* node = gm_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1);
+    ir::take_scope(node, scope_source);
+    gm_.graph->insertNode(node);
+    return node->output();
+  }
+
+  void replace_observer(Node* node) {
+    Value* input = node->input(0);
+    const torch::jit::WithInsertPoint guard(node);
+    Value* result = input;
+    if (!is_between_float_operators(gm_, node)) {
+      if (Value* quantized = quantize(node, input)) result = insert("aten::dequantize", {quantized}, node);
+    }
+    node->output()->replaceAllUsesWith(result);
+    node->destroy();
+  }
+
+  /// The quantized value; null when the observer's dtype has no quantize operator (placeholders for float32).
+  Value* quantize(const Node* node, Value* input) {
+    const std::size_t index = ir::observer_index(node);
+    const ResolvedObserver resolved = resolve(gm_.observers[index].spec);
+    if (resolved.is_dynamic) {
+      // K-05: the engine of this moment decides, not the observer.
+      const auto engine = at::globalContext().qEngine();
+      const bool reduce_range = engine == at::QEngine::FBGEMM || engine == at::QEngine::X86;
+      return insert("aten::quantize_per_tensor_dynamic",
+                    {input, constant(static_cast<int64_t>(resolved.dtype)), constant(reduce_range)}, node);
+    }
+    if (resolved.dtype == ScalarType::Half) {
+      return insert("aten::to",
+                    {input, constant(static_cast<int64_t>(ScalarType::Half)), constant(false),
+                     constant(false), constant(c10::IValue())},
+                    node);
+    }
+    const bool quantized_dtype = resolved.dtype == ScalarType::QUInt8 ||
+                                 resolved.dtype == ScalarType::QInt8 || resolved.dtype == ScalarType::QInt32;
+    const ObserverResult& found = observers_[index];
+    if (!quantized_dtype || !found.qparams) return nullptr;
+    return quantize_static(node, input, qparams_for(node, input, found));
+  }
+
+  /// The weight of a functional is there without calibration: its observer is run now when it has seen
+  /// nothing (K-01).
+  QParams qparams_for(const Node* node, const Value* input, const ObserverResult& found) const {
+    if (!found.saw_data && input->node()->kind() == c10::prim::GetAttr) {
+      const c10::IValue value = gm_.attributes.attr(input->node()->s(c10::attr::name));
+      if (value.isTensor())
+        return observe_once(gm_.observers[ir::observer_index(node)].spec, value.toTensor().detach());
+    }
+    return *found.qparams;
+  }
+
+  Value* quantize_static(const Node* node, Value* input, const QParams& qparams) {
+    Value* dtype = constant(static_cast<int64_t>(qparams.dtype));
+    if (is_per_channel(qparams.qscheme)) {
+      const std::string& name = gm_.observers[ir::observer_index(node)].layer;
+      Value* scale = ir::insert_attribute(gm_, name + "_scale", qparams.scale, c10::TensorType::get());
+      Value* zero_point =
+          ir::insert_attribute(gm_, name + "_zero_point", qparams.zero_point, c10::TensorType::get());
+      return insert("aten::quantize_per_channel", {input, scale, zero_point, constant(qparams.axis), dtype},
+                    node);
+    }
+    Value* scale = constant(static_cast<double>(qparams.scale.item<float>()));
+    return insert("aten::quantize_per_tensor",
+                  {input, scale, constant(qparams.zero_point.item<int64_t>()), dtype}, node);
+  }
+
+  /// K-08, K-09, K-12: a weighted module of an observed pattern gets the qparams of its weight, if the
+  /// backend takes the dtypes.
+  void make_reference(const Node* node) {
+    ir::ModuleCall& call = ir::call_of(gm_, node);
+    ir::Weighted* weighted = ir::weighted_of(call);
+    const ir::NodeState* state = ir::state_of(gm_, node);
+    if (weighted == nullptr || state == nullptr || !state->observed || !state->qconfig) return;
+    const auto row =
+        std::find_if(backend_.configs().begin(), backend_.configs().end(),
+                     [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
+    if (row == backend_.configs().end() || !match::dtypes_supported(*state->qconfig, row->dtype_configs))
+      return;
+    if (!match::weight_is_quantized(*state->qconfig)) return;
+    weighted->weight_qparams = weight_qparams(state->qconfig->weight, weighted->weight);
+  }
+
+  QParams weight_qparams(const ObserverSpec& spec, const at::Tensor& weight) const {
+    if (resolve(spec).dtype == ScalarType::Half) return {.dtype = ScalarType::Half};
+    return observe_once(spec, weight);
+  }
+
+  GraphModule& gm_;
+  std::span<const ObserverResult> observers_;
+  const BackendConfig& backend_;
+};
+
+/// E-11, E-12: inputs that arrive quantized are dequantized; outputs that leave quantized lose their
+/// dequantize.
+void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) {
+  for (const int index : custom.input_quantized_indexes()) {
+    Value* input = gm.graph->inputs().at(static_cast<std::size_t>(index) + 1);
+    Node* dequantize = gm.graph->create(c10::Symbol::fromQualString("aten::dequantize"), {input}, 1);
+    gm.graph->prependNode(dequantize);
+    input->replaceAllUsesAfterNodeWith(dequantize, dequantize->output());
+  }
+  Node* output = gm.graph->return_node();
+  for (const int index : custom.output_quantized_indexes()) {
+    const auto values = ir::operands(output);
+    const auto position = static_cast<std::size_t>(index);
+    if (position >= values.size() ||
+        values[position]->node()->kind() != c10::Symbol::fromQualString("aten::dequantize"))
+      continue;
+    ir::replace_operand(output, values[position], values[position]->node()->input(0));
+  }
+}
+
+}  // namespace
+
+ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
+  ObserverResult result{.saw_data = saw_data(observer)};
+  const bool has_qparams = spec.observer != "PlaceholderObserver" && spec.observer != "NoopObserver" &&
+                           spec.observer != "RecordingObserver" && spec.observer != "ReuseInputObserver";
+  if (has_qparams) result.qparams = calculate_qparams(observer);
+  return result;
+}
+
+bool uses_observer(const GraphModule& gm, std::size_t observer) {
+  const auto nodes = ir::nodes_in_order(*gm.graph);
+  return std::any_of(nodes.begin(), nodes.end(), [&](const Node* node) {
+    return ir::is_observer(node) && ir::observer_index(node) == observer;
+  });
+}
+
+void convert(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
+             const PrepareCustomConfig& custom) {
+  Converter(gm, observers, backend).run();
+  convert_graph_boundary(gm, custom);
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

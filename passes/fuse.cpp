@@ -1,0 +1,187 @@
+// Fusion rows → fused modules.
+//   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)
+// A row is a fusion exactly when it has a fuser. Rows are tried longest first, nodes in reverse order
+// (C-01, C-02); the fused module takes its root's path. What cannot be fused soundly (a batch norm without
+// statistics) stays as it is.
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "match/matcher.h"
+#include "modules/weighted.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::ModuleCall;
+using ir::Node;
+using match::MatchedNode;
+
+struct FusionMatch {
+  const BackendPatternConfig* row{};
+  MatchedNode tree{};
+};
+
+void collect_nodes(const MatchedNode& matched, std::vector<const MatchedNode*>& forward) {
+  for (const MatchedNode& argument : matched.args) collect_nodes(argument, forward);
+  if (matched.node != nullptr) forward.push_back(&matched);
+}
+
+/// The matched operators in data-flow order, match_all left out.
+std::vector<const MatchedNode*> in_forward_order(const MatchedNode& tree) {
+  std::vector<const MatchedNode*> forward;
+  collect_nodes(tree, forward);
+  return forward;
+}
+
+std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend) {
+  std::vector<const BackendPatternConfig*> rows = match::sorted_rows(backend);
+  std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
+  match::Matcher matcher(gm);
+  std::vector<FusionMatch> found;
+  std::unordered_set<const Node*> claimed;
+  std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
+  std::reverse(nodes.begin(), nodes.end());
+  for (Node* node : nodes) {
+    if (claimed.contains(node)) continue;
+    for (const BackendPatternConfig* row : rows) {
+      auto tree = matcher.match(node, row->key());
+      if (!tree) continue;
+      const auto matched = match::nodes_of(*tree);
+      if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
+      claimed.insert(matched.begin(), matched.end());
+      found.push_back({row, std::move(*tree)});
+      break;
+    }
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+/// FX wraps a functional in a module of its own for each match (C-13).
+ModuleCall member_of(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node)) return ir::call_of(gm, node);
+  const std::string name = std::string(ir::targets(gm, node).front().name);
+  ModuleCall call;
+  call.type = symbol(name.ends_with("leaky_relu") ? "torch.nn.LeakyReLU"
+                     : name.ends_with("tanh")     ? "torch.nn.Tanh"
+                                                  : "torch.nn.ReLU");
+  for (const auto& argument : ir::arguments(node)) {
+    if (auto constant = torch::jit::toIValue(argument.value)) call.constants.push_back(*constant);
+  }
+  return call;
+}
+
+/// The root with the batch norm folded in; empty when the batch norm has nothing to fold.
+std::optional<ModuleCall> folded(const ModuleCall& root, const ModuleCall& bn) {
+  if (!root.weighted || !bn.module) return std::nullopt;
+  const auto parameters = modules::batch_norm_parameters(*bn.module);
+  if (!parameters) return std::nullopt;
+  if (modules::is_transposed(root.type) && root.weighted->groups > 1) return std::nullopt;
+  const bool is_linear = root.type.name == "torch.nn.Linear";
+  if (is_linear && parameters->running_mean.numel() != 1 &&
+      parameters->running_mean.numel() != root.weighted->weight.size(0))
+    return std::nullopt;
+  ModuleCall result = root;
+  result.module.reset();
+  result.weighted = modules::fold_batch_norm(*root.weighted, *parameters, root.type);
+  return result;
+}
+
+ModuleCall sequence(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
+  ModuleCall call;
+  call.type = row.fused_module.value_or(members.front().type);
+  call.path = members.front().path;
+  call.members = std::move(members);
+  return call;
+}
+
+/// What the row's fuser makes of the matched operators, in data-flow order. Empty: not sound.
+std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
+  const auto fold_first_two = [&]() -> bool {
+    auto result = folded(members.at(0), members.at(1));
+    if (!result) return false;
+    members.erase(members.begin());
+    members.front() = std::move(*result);
+    return true;
+  };
+  switch (*row.fuser_method) {
+    case Fuser::ConvBn:
+    case Fuser::LinearBn:
+    case Fuser::ConvTransposeBn:
+      if (!fold_first_two()) return std::nullopt;
+      return members.front();
+    case Fuser::ConvBnReLU: {
+      if (!fold_first_two()) return std::nullopt;
+      const std::string& dims =
+          std::string(members.front().type.name.substr(members.front().type.name.size() - 2));
+      ModuleCall call = sequence(row, std::move(members));
+      call.type = symbol("torch.ao.nn.intrinsic.ConvReLU" + dims);  // C-17: the row's fused_module is for QAT
+      return call;
+    }
+    case Fuser::ConvBnAdd:
+    case Fuser::ConvBnAddReLU:
+    case Fuser::LinearBnLeakyReLU:
+      if (!fold_first_two()) return std::nullopt;
+      return sequence(row, std::move(members));
+    case Fuser::Sequential:
+    case Fuser::ConvAdd:
+    case Fuser::ConvAddReLU:
+      return sequence(row, std::move(members));
+  }
+  return std::nullopt;
+}
+
+/// The value beside the root's branch in the addition.
+ir::Value* other_addend(const MatchedNode& tree) {
+  for (const MatchedNode& argument : tree.args) {
+    if (argument.pattern->symbol.kind == SymbolKind::MatchAll) return argument.value;
+    if (ir::Value* value = other_addend(argument)) return value;
+  }
+  return nullptr;
+}
+
+/// conv and batch norm trees have the root below the addition's other operands: data-flow order starts at the
+/// root.
+std::vector<ModuleCall> members_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
+  std::vector<ModuleCall> members;
+  for (const MatchedNode* matched : in_forward_order(match.tree)) {
+    if (matched->node == root) {
+      members.insert(members.begin(), member_of(gm, matched->node));
+    } else if (ir::is_module_call(matched->node) || matched->node->kind() != c10::aten::add) {
+      members.push_back(member_of(gm, matched->node));
+    }
+  }
+  return members;
+}
+
+void apply(GraphModule& gm, const FusionMatch& match) {
+  Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
+  if (root == nullptr || !ir::is_module_call(root)) return;
+  auto fused = fuse_members(*match.row, members_of(gm, match, root));
+  if (!fused) return;
+  Node* last = match.tree.node;
+  std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
+  if (match.row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
+    inputs.push_back(other_addend(match.tree));
+  Node* made = ir::create_module_call(gm, std::move(*fused), inputs, ir::scope_index(root).value_or(0));
+  made->insertBefore(last);
+  made->output()->setType(last->output()->type());
+  made->setSourceRange(root->sourceRange());
+  last->output()->replaceAllUsesWith(made->output());
+  // Last first: each node's reader is gone before the node.
+  for (Node* node : match::nodes_of(match.tree)) node->destroy();
+}
+
+}  // namespace
+
+void fuse(GraphModule& gm, const BackendConfig& backend) {
+  for (const FusionMatch& match : find_fusions(gm, backend)) apply(gm, match);
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/report.h>
+
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph_module.h"
+
+/// Every pass, in the order in which a model meets them. A pass is a function on a GraphModule; passes share
+/// no state and do not call each other. What a pass leaves for the next is in the GraphModule, or in the
+/// table that it returns.
+namespace tsq::passes {
+
+/// `module` → flat graph. Inlines every call except those of leaf modules (torch.nn.* that are no containers,
+/// and the custom config's non-traceable ones) and torch.nn.functional.*; resolves attribute chains; folds
+/// what depends on constants or on `training` only.
+///   %y = CallMethod[forward](%block, %x)   →   conv = Conv2d(x); relu = ReLU(conv)
+/// The user's module is not modified. Throws Error(BadModel).
+ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomConfig& custom);
+
+/// One spelling per operation: `aten::add_` → `aten::add` where nobody sees the difference; parameters of
+/// convolutions and linear layers taken out of their modules.
+void normalise(ir::GraphModule& gm);
+
+/// Replaces each match of a fusion row by the row's fused module, longest pattern first, then table order
+/// (C-01, C-02, C-11).
+///   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)
+void fuse(ir::GraphModule& gm, const BackendConfig& backend);
+
+/// What an observer found.
+struct ObserverResult {
+  bool saw_data{true};
+  std::optional<QParams> qparams{};  ///< none for observers without (placeholders)
+};
+
+/// How one node was matched.
+struct Match {
+  const BackendPatternConfig* row{};
+  ir::Node* root{};                ///< the operator that gets the input observers
+  ir::Node* last{};                ///< the operator whose output is observed
+  std::vector<ir::Node*> nodes{};  ///< all of them, last first
+  bool shares_observer{false};     ///< output shares the input's observer (A-23 applied)
+};
+
+/// The decision table: which nodes form which pattern, under which QConfig, and what the backend's dtype
+/// checks say.
+struct MatchTable {
+  std::vector<Match> matches{};
+  std::unordered_map<const ir::Node*, std::size_t> match_of{};        ///< node → index into `matches`
+  std::unordered_map<const ir::Node*, QConfigDecision> qconfig_of{};  ///< every operator
+};
+
+/// Walks the graph in reverse order; the first row that matches wins (C-01 … C-10). Looks every node's
+/// QConfig up (B-04 … B-16).
+MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const BackendConfig& backend);
+
+/// Puts observers into the graph (D-01 … D-37), marks the nodes of observed patterns for convert, and adds an
+/// entry per operator to the report.
+void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
+             const PrepareCustomConfig& custom, Report& report);
+
+/// What a calibrated observer found.
+ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer);
+/// Whether some node still names the observer (shared ones leave others without a use).
+bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
+
+/// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
+/// K-13).
+///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
+void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
+             const PrepareCustomConfig& custom);
+
+/// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
+/// the report which kernel each operator became.
+void lower(ir::GraphModule& gm, Report& report);
+
+}  // namespace tsq::passes

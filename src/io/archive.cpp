@@ -1,0 +1,135 @@
+#include "io/archive.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <tsq/error.h>
+#include <tsq/quantize.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "pipeline/engine.h"
+
+namespace tsq {
+namespace {
+
+constexpr const char* kMetadataFile = "tsq.json";
+
+/// A file beside the target, removed unless it took the target's place.
+class PendingFile {
+ public:
+  explicit PendingFile(std::string target)
+      : target_(std::move(target)), path_(fmt::format("{}.tsq-{}.tmp", target_, ::getpid())) {}
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+  ~PendingFile() {
+    if (!committed_) std::remove(path_.c_str());
+  }
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  void commit() {
+    if (std::rename(path_.c_str(), target_.c_str()) != 0) {
+      throw Error(ErrorCode::BadOutput, fmt::format("cannot write '{}': {}", target_, std::strerror(errno)),
+                  "choose a path that can be written");
+    }
+    committed_ = true;
+  }
+
+ private:
+  std::string target_;
+  std::string path_;
+  bool committed_{false};
+};
+
+void check_readable(const std::string& path) {
+  std::error_code code;
+  const auto status = std::filesystem::status(path, code);
+  if (!std::filesystem::exists(status))
+    throw Error(ErrorCode::BadModel, fmt::format("model file '{}' does not exist", path), "check the path");
+  if (std::filesystem::is_directory(status))
+    throw Error(ErrorCode::BadModel, fmt::format("'{}' is a directory, not a model file", path),
+                "give the .pt file");
+  if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, code) == 0) {
+    throw Error(ErrorCode::BadModel, fmt::format("model file '{}' is empty", path), "export the model again");
+  }
+  if (::access(path.c_str(), R_OK) != 0)
+    throw Error(ErrorCode::BadModel,
+                fmt::format("model file '{}' cannot be read: {}", path, std::strerror(errno)),
+                "check its permissions");
+}
+
+Error not_torchscript(const std::string& path, const std::string& why) {
+  return Error(ErrorCode::BadModel,
+               fmt::format("'{}' is not a TorchScript file that LibTorch can load ({})", path, why),
+               "give what torch.jit.save wrote; torch.save of a module or of weights is something else");
+}
+
+}  // namespace
+
+std::string io::one_line(const std::string& message) {
+  std::string text = message;
+  // TorchScript puts the operator's source first and the reason last.
+  const auto reason = text.rfind("RuntimeError: ");
+  if (reason != std::string::npos) text = text.substr(reason + std::strlen("RuntimeError: "));
+  text = text.substr(0, text.find('\n'));
+  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+void io::save_archive(const torch::jit::Module& module, const nlohmann::json& metadata,
+                      const std::string& path) {
+  PendingFile pending(path);
+  torch::jit::ExtraFilesMap extra;
+  if (!metadata.is_null()) extra[kMetadataFile] = metadata.dump(1);
+  try {
+    module.save(pending.path(), extra);
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::BadOutput, fmt::format("cannot write '{}': {}", path, one_line(error.what())),
+                "choose a path that can be written, with room for the file");
+  }
+  pending.commit();
+}
+
+void save(const torch::jit::Module& module, const std::string& path) {
+  nlohmann::json metadata;
+  if (module.hasattr(io::kMetadataAttribute))
+    metadata = nlohmann::json::parse(module.attr(io::kMetadataAttribute).toStringRef());
+  io::save_archive(module, metadata, path);
+}
+
+nlohmann::json read_metadata(const std::string& path) {
+  check_readable(path);
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(path);
+    const std::string record = std::string("extra/") + kMetadataFile;
+    if (!reader.hasRecord(record)) return nullptr;
+    const auto [data, size] = reader.getRecord(record);
+    return nlohmann::json::parse(std::string(static_cast<const char*>(data.get()), size));
+  } catch (const std::exception& error) {
+    throw not_torchscript(path, io::one_line(error.what()));
+  }
+}
+
+torch::jit::Module load(const std::string& path) {
+  const nlohmann::json metadata = read_metadata(path);
+  if (metadata.is_object() && metadata.value("stage", "") == "quantized") {
+    std::string engine = metadata.value("engine", "");
+    std::transform(engine.begin(), engine.end(), engine.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (!engine.empty()) at::globalContext().setQEngine(engine_from_name(engine));
+  }
+  try {
+    return torch::jit::load(path);
+  } catch (const std::exception& error) {
+    throw not_torchscript(path, io::one_line(error.what()));
+  }
+}
+
+}  // namespace tsq

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace tsq::io {
+
+/// Where a lowered module carries its metadata until it is saved.
+inline constexpr const char* kMetadataAttribute = "tsq_metadata";
+
+/// Writes `path` whole or not at all, with `metadata` in the archive's extra files. Throws Error(BadOutput).
+void save_archive(const torch::jit::Module& module, const nlohmann::json& metadata, const std::string& path);
+
+/// The first line of a LibTorch message, without its stack and without a full stop.
+std::string one_line(const std::string& message);
+
+}  // namespace tsq::io

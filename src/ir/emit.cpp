@@ -1,0 +1,247 @@
+#include "ir/emit.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/peephole.h>
+
+#include <map>
+
+#include "modules/packed.h"
+#include "modules/weighted.h"
+
+namespace tsq::ir {
+namespace {
+
+using torch::jit::Module;
+
+const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
+
+class Emitter {
+ public:
+  Emitter(const GraphModule& source, std::span<const Module> observers)
+      : gm_(source.copy()),
+        observers_(observers),
+        root_("__torch__.tsq.GraphModule", std::make_shared<torch::jit::CompilationUnit>()) {}
+
+  Module run() {
+    for (Node* node : nodes_in_order(*gm_.graph)) {
+      if (is_module_call(node)) {
+        expand(node);
+      } else if (is_observer(node)) {
+        call_observer(node);
+      }
+    }
+    eliminate_dead_code(*gm_.graph);
+    inline_leaf_modules();
+    copy_attributes();
+    strip_marks();
+    self()->setType(root_.type());
+    auto* function = root_._ivalue()->compilation_unit()->create_function(
+        c10::QualifiedName(*root_.type()->name(), "forward"), gm_.graph);
+    root_.type()->addMethod(function);
+    function->setSchema(schema());
+    return root_;
+  }
+
+ private:
+  Value* self() { return gm_.graph->inputs().at(0); }
+  Graph& graph() { return *gm_.graph; }
+  Value* constant(const c10::IValue& value) { return graph().insertConstant(value); }
+
+  Value* insert(const char* kind, std::vector<Value*> inputs) {
+    Node* node = graph().create(c10::Symbol::fromQualString(kind), inputs, 1);
+    graph().insertNode(node);
+    return node->output();
+  }
+
+  Value* tensor_attribute(const std::string& name, const at::Tensor& tensor) {
+    if (!tensor.defined()) return constant(c10::IValue());
+    const auto key = std::make_pair(static_cast<const void*>(tensor.unsafeGetTensorImpl()), name);
+    auto found = tensors_.find(key);
+    if (found == tensors_.end()) {
+      const std::string unique = unique_attribute_name(gm_, name);
+      gm_.attributes.register_attribute(unique, c10::TensorType::get(), tensor.detach());
+      found = tensors_.emplace(key, unique).first;
+    }
+    return get_attribute(found->second, c10::TensorType::get());
+  }
+
+  Value* get_attribute(const std::string& name, const c10::TypePtr& type) {
+    Node* node = graph().create(c10::prim::GetAttr, {self()}, 1);
+    node->s_(c10::attr::name, name);
+    node->output()->setType(type);
+    graph().insertNode(node);
+    return node->output();
+  }
+
+  /// The sub-module's attribute, made at its first call.
+  std::string submodule(const std::string& path, const Module& module) {
+    const void* key = module._ivalue().get();
+    auto found = submodules_.find(key);
+    if (found == submodules_.end()) {
+      const std::string name = unique_attribute_name(gm_, path);
+      gm_.attributes.register_attribute(name, module.type(), module._ivalue());
+      found = submodules_.emplace(key, name).first;
+    }
+    return found->second;
+  }
+
+  Value* call_forward(const std::string& path, const Module& module, std::vector<Value*> inputs,
+                      const c10::TypePtr& result) {
+    Value* instance = get_attribute(submodule(path, module), module.type());
+    inputs.insert(inputs.begin(), instance);
+    Node* node = graph().create(c10::prim::CallMethod, inputs, 1);
+    node->s_(c10::attr::name, "forward");
+    node->output()->setType(result);
+    graph().insertNode(node);
+    return node->output();
+  }
+
+  void call_observer(Node* node) {
+    const torch::jit::WithInsertPoint guard(node);
+    const std::size_t index = observer_index(node);
+    Value* result = node->input(0);
+    if (index < observers_.size()) {
+      result = call_forward(gm_.observers[index].name, observers_[index], {node->input(0)},
+                            c10::TensorType::get());
+    }
+    node->output()->replaceAllUsesWith(result);
+    node->destroy();
+  }
+
+  void expand(Node* node) {
+    const torch::jit::WithInsertPoint guard(node);
+    const ModuleCall call = call_of(gm_, node);
+    std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
+    Value* result = apply(call, inputs, node->output()->type());
+    if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
+    node->output()->replaceAllUsesWith(result);
+    node->destroy();
+  }
+
+  Value* apply(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
+    if (call.weighted) return apply_weighted(call, inputs.front());
+    if (!call.members.empty()) return apply_fused(call, inputs, result);
+    if (call.module) return call_forward(call.path, *call.module, inputs, result);
+    if (call.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
+    if (call.type.name == "torch.nn.LeakyReLU")
+      return insert("aten::leaky_relu", {inputs.front(), constant(call.constants.front())});
+    return insert("aten::relu", {inputs.front()});
+  }
+
+  /// The members in sequence; a second input is the other addend, added to the root's output.
+  Value* apply_fused(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
+    Value* value = apply(call.members.front(), {inputs.front()}, result);
+    if (inputs.size() == 2) value = insert("aten::add", {value, inputs[1], constant(int64_t{1})});
+    for (std::size_t i = 1; i < call.members.size(); ++i) value = apply(call.members[i], {value}, result);
+    return value;
+  }
+
+  Value* weight_of(const ModuleCall& call) {
+    const Weighted& weighted = *call.weighted;
+    Value* weight = tensor_attribute(call.path + "_weight", weighted.weight);
+    if (!weighted.weight_qparams) return weight;
+    const QParams& qparams = *weighted.weight_qparams;
+    Value* dtype = constant(static_cast<int64_t>(qparams.dtype));
+    if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
+      Value* scale = constant(static_cast<double>(qparams.scale.item<float>()));
+      return insert("aten::dequantize",
+                    {insert("aten::quantize_per_tensor",
+                            {weight, scale, constant(qparams.zero_point.item<int64_t>()), dtype})});
+    }
+    Value* scale = tensor_attribute(call.path + "_weight_scale", qparams.scale);
+    Value* zero_point = tensor_attribute(call.path + "_weight_zero_point", qparams.zero_point);
+    return insert("aten::dequantize", {insert("aten::quantize_per_channel",
+                                              {weight, scale, zero_point, constant(qparams.axis), dtype})});
+  }
+
+  Value* apply_weighted(const ModuleCall& call, Value* input) {
+    const Weighted& w = *call.weighted;
+    Value* weight = weight_of(call);
+    Value* bias = tensor_attribute(call.path + "_bias", w.bias);
+    if (w.stride.empty()) return insert("aten::linear", {input, weight, bias});
+    const std::string dims = std::to_string(w.stride.size());
+    if (modules::is_transposed(call.type)) {
+      return insert(("aten::conv_transpose" + dims + "d").c_str(),
+                    {input, weight, bias, constant(w.stride), constant(w.padding), constant(w.output_padding),
+                     constant(w.groups), constant(w.dilation)});
+    }
+    const std::string kind = "aten::conv" + dims + "d";
+    std::vector<int64_t> padding = w.padding;
+    if (w.padding_mode != "zeros") {
+      input = insert("aten::pad", {input, constant(modules::explicit_padding(w)), constant(w.padding_mode),
+                                   constant(c10::IValue())});
+      padding.assign(w.stride.size(), 0);
+    } else if (!w.padding_name.empty()) {
+      return insert(kind.c_str(), {input, weight, bias, constant(w.stride), constant(w.padding_name),
+                                   constant(w.dilation), constant(w.groups)});
+    }
+    return insert(kind.c_str(), {input, weight, bias, constant(w.stride), constant(padding),
+                                 constant(w.dilation), constant(w.groups)});
+  }
+
+  /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
+  void inline_leaf_modules() {
+    for (Node* node : nodes_in_order(graph())) {
+      for (const auto& each : {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer")}) {
+        if (node->hasAttribute(each)) node->removeAttribute(each);
+      }
+    }
+    self()->setType(gm_.attributes.type());
+    torch::jit::Inline(graph());
+    for (Node* node : nodes_in_order(graph())) {
+      if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
+      const torch::jit::WithInsertPoint guard(node);
+      node->output()->replaceAllUsesWith(constant(false));
+    }
+    torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
+    torch::jit::PeepholeOptimize(gm_.graph, /*disable_shape_peepholes=*/true);
+    eliminate_dead_code(graph());
+  }
+
+  void copy_attributes() {
+    std::map<std::string, bool> used;
+    for (const Node* node : nodes_in_order(graph())) {
+      const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
+      if (touches && node->input(0) == self()) used[node->s(c10::attr::name)] = true;
+    }
+    const auto type = gm_.attributes.type();
+    for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+      const std::string& name = type->getAttributeName(i);
+      if (!used.contains(name)) continue;
+      root_.register_attribute(name, type->getAttribute(i), gm_.attributes.attr(name), type->is_parameter(i),
+                               type->is_buffer(i));
+    }
+  }
+
+  void strip_marks() {
+    for (Node* node : nodes_in_order(graph())) {
+      for (const auto& each : {c10::Symbol::attr("tsq_scope"), c10::Symbol::attr("tsq_state")}) {
+        if (node->hasAttribute(each)) node->removeAttribute(each);
+      }
+    }
+  }
+
+  /// The user's signature, on the new self.
+  c10::FunctionSchema schema() {
+    std::vector<c10::Argument> arguments;
+    for (const c10::Argument& argument : gm_.schema.arguments()) {
+      arguments.push_back(arguments.empty() ? argument.cloneWithType(root_.type()) : argument);
+    }
+    return c10::FunctionSchema("forward", "", std::move(arguments), gm_.schema.returns());
+  }
+
+  GraphModule gm_;
+  std::span<const Module> observers_;
+  Module root_;
+  std::map<std::pair<const void*, std::string>, std::string> tensors_;
+  std::map<const void*, std::string> submodules_;
+};
+
+}  // namespace
+
+Module emit(const GraphModule& gm, std::span<const Module> observers) { return Emitter(gm, observers).run(); }
+
+}  // namespace tsq::ir

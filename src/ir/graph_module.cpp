@@ -1,0 +1,246 @@
+#include "ir/graph_module.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tsq::ir {
+namespace {
+
+const c10::Symbol kCallAttribute = c10::Symbol::attr("tsq_call");
+const c10::Symbol kObserverAttribute = c10::Symbol::attr("tsq_observer");
+const c10::Symbol kStateAttribute = c10::Symbol::attr("tsq_state");
+const c10::Symbol kScopeAttribute = c10::Symbol::attr("tsq_scope");
+
+void collect(Block* block, std::vector<Node*>& nodes) {
+  for (Node* node : block->nodes()) {
+    nodes.push_back(node);
+    for (Block* inner : node->blocks()) collect(inner, nodes);
+  }
+}
+
+bool is_container_construct(const Node* node) {
+  return node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct;
+}
+
+bool type_holds_tensor(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::TensorType || type->kind() == c10::TypeKind::AnyType) return true;
+  return std::any_of(type->containedTypes().begin(), type->containedTypes().end(), type_holds_tensor);
+}
+
+bool is_pure(const Node* node) {
+  if (is_module_call(node) || is_observer(node)) return true;
+  switch (node->kind()) {
+    case c10::prim::Constant:
+    case c10::prim::GetAttr:
+    case c10::prim::ListConstruct:
+    case c10::prim::TupleConstruct:
+    case c10::prim::DictConstruct:
+    case c10::prim::ListUnpack:
+    case c10::prim::TupleUnpack:
+    case c10::prim::TupleIndex:
+    case c10::prim::NumToTensor:
+      return true;
+    default:
+      break;
+  }
+  if (!node->blocks().empty() || node->kind() == c10::prim::SetAttr) return false;
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  return schema != nullptr && !schema->is_mutable() && node->kind().is_aten();
+}
+
+void eliminate_dead_code(Block* block) {
+  for (auto it = block->nodes().rbegin(); it != block->nodes().rend(); ++it) {
+    Node* node = *it;
+    for (Block* inner : node->blocks()) eliminate_dead_code(inner);
+    if (!node->hasUses() && is_pure(node)) it.destroyCurrent();
+  }
+}
+
+}  // namespace
+
+const c10::Symbol kModuleKind = c10::Symbol::fromQualString("prim::tsq_module");
+const c10::Symbol kObserverKind = c10::Symbol::fromQualString("prim::tsq_observer");
+
+Weighted* weighted_of(ModuleCall& call) {
+  if (call.weighted) return &*call.weighted;
+  return call.members.empty() ? nullptr : weighted_of(call.members.front());
+}
+
+const Weighted* weighted_of(const ModuleCall& call) {
+  if (call.weighted) return &*call.weighted;
+  return call.members.empty() ? nullptr : weighted_of(call.members.front());
+}
+
+GraphModule GraphModule::copy() const {
+  GraphModule result = *this;
+  result.graph = graph->copy();
+  result.attributes = torch::jit::Module("__torch__.tsq.Attributes");
+  for (const auto& attribute : attributes.named_attributes(/*recurse=*/false)) {
+    result.attributes.register_attribute(attribute.name, attributes.type()->getAttribute(attribute.name),
+                                         attribute.value);
+  }
+  return result;
+}
+
+std::vector<Node*> nodes_in_order(Graph& graph) {
+  std::vector<Node*> nodes;
+  collect(graph.block(), nodes);
+  return nodes;
+}
+
+bool is_module_call(const Node* node) { return node->kind() == kModuleKind; }
+bool is_observer(const Node* node) { return node->kind() == kObserverKind; }
+
+ModuleCall& call_of(GraphModule& gm, const Node* node) {
+  return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
+}
+const ModuleCall& call_of(const GraphModule& gm, const Node* node) {
+  return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
+}
+
+std::size_t observer_index(const Node* node) { return static_cast<std::size_t>(node->i(kObserverAttribute)); }
+void set_observer_index(Node* node, std::size_t index) {
+  node->i_(kObserverAttribute, static_cast<int64_t>(index));
+}
+
+std::optional<std::size_t> scope_index(const Node* node) {
+  if (!node->hasAttribute(kScopeAttribute)) return std::nullopt;
+  return static_cast<std::size_t>(node->i(kScopeAttribute));
+}
+
+const Scope& scope_of(const GraphModule& gm, const Node* node) {
+  return gm.scopes.at(scope_index(node).value_or(0));
+}
+void set_scope(Node* node, std::size_t index) { node->i_(kScopeAttribute, static_cast<int64_t>(index)); }
+void take_scope(Node* to, const Node* from) {
+  if (const auto index = scope_index(from)) set_scope(to, *index);
+}
+
+void set_state(GraphModule& gm, Node* node, NodeState state) {
+  node->i_(kStateAttribute, static_cast<int64_t>(gm.states.size()));
+  gm.states.push_back(std::move(state));
+}
+
+const NodeState* state_of(const GraphModule& gm, const Node* node) {
+  if (!node->hasAttribute(kStateAttribute)) return nullptr;
+  return &gm.states.at(static_cast<std::size_t>(node->i(kStateAttribute)));
+}
+
+Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope) {
+  Node* node = gm.graph->create(kModuleKind, inputs, 1);
+  node->i_(kCallAttribute, static_cast<int64_t>(gm.calls.size()));
+  set_scope(node, scope);
+  gm.calls.push_back(std::move(call));
+  return node;
+}
+
+Node* insert_observer(GraphModule& gm, Value* input, std::size_t observer) {
+  Node* node = gm.graph->create(kObserverKind, {input}, 1);
+  set_observer_index(node, observer);
+  take_scope(node, input->node());
+  node->output()->setType(input->type());
+  if (input->node()->kind() == c10::prim::Param) {
+    input->node()->owningBlock()->prependNode(node);
+  } else {
+    node->insertAfter(input->node());
+  }
+  return node;
+}
+
+bool holds_tensor(const Value* value) { return type_holds_tensor(value->type()); }
+bool is_constant(const Value* value) { return value->node()->kind() == c10::prim::Constant; }
+
+std::vector<Argument> arguments(const Node* node) {
+  std::vector<Argument> result;
+  const bool skips_first = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+  for (std::size_t i = skips_first ? 1 : 0; i < node->inputs().size(); ++i) {
+    Value* input = const_cast<Node*>(node)->input(i);
+    Argument argument{.value = input};
+    if (is_container_construct(input->node())) {
+      argument.is_list = true;
+      argument.elements.assign(input->node()->inputs().begin(), input->node()->inputs().end());
+    }
+    result.push_back(std::move(argument));
+  }
+  return result;
+}
+
+std::vector<Value*> operands(const Node* node) {
+  std::vector<Value*> result;
+  for (const Argument& argument : arguments(node)) {
+    if (argument.is_list) {
+      result.insert(result.end(), argument.elements.begin(), argument.elements.end());
+    } else {
+      result.push_back(argument.value);
+    }
+  }
+  return result;
+}
+
+void replace_operand(Node* node, Value* from, Value* to) {
+  for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+    Value* input = node->inputs()[i];
+    if (input == from) {
+      node->replaceInput(i, to);
+    } else if (is_container_construct(input->node())) {
+      const auto elements = input->node()->inputs();
+      if (std::find(elements.begin(), elements.end(), from) == elements.end()) continue;
+      // A list may serve several readers, and the new value may be made after it: this reader gets a list of
+      // its own.
+      Node* own = node->owningGraph()->createClone(input->node(), [](Value* v) { return v; });
+      own->insertBefore(node);
+      for (std::size_t k = 0; k < own->inputs().size(); ++k) {
+        if (own->inputs()[k] == from) own->replaceInput(k, to);
+      }
+      node->replaceInput(i, own->output());
+      if (!input->node()->hasUses()) input->node()->destroy();
+    }
+  }
+}
+
+std::vector<Node*> users(const Value* value) {
+  std::vector<Node*> result;
+  for (const auto& use : value->uses()) {
+    if (is_container_construct(use.user)) {
+      for (Node* inner : users(use.user->output())) result.push_back(inner);
+    } else {
+      result.push_back(use.user);
+    }
+  }
+  std::vector<Node*> unique;
+  for (Node* node : result) {
+    if (std::find(unique.begin(), unique.end(), node) == unique.end()) unique.push_back(node);
+  }
+  return unique;
+}
+
+std::string unique_attribute_name(const GraphModule& gm, std::string_view path) {
+  std::string base(path);
+  for (char& c : base) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  if (base.empty() || std::isdigit(static_cast<unsigned char>(base.front())) != 0)
+    base = fmt::format("_{}", base);
+  std::string name = base;
+  for (int i = 1; gm.attributes.hasattr(name); ++i) name = base + "_" + std::to_string(i);
+  return name;
+}
+
+Value* insert_attribute(GraphModule& gm, const std::string& name, const c10::IValue& value,
+                        const c10::TypePtr& type) {
+  const std::string unique = unique_attribute_name(gm, name);
+  gm.attributes.register_attribute(unique, type, value);
+  Node* node = gm.graph->create(c10::prim::GetAttr, {gm.graph->inputs().at(0)}, 1);
+  node->s_(c10::attr::name, unique);
+  node->output()->setType(type);
+  gm.graph->insertNode(node);
+  return node->output();
+}
+
+void eliminate_dead_code(Graph& graph) { eliminate_dead_code(graph.block()); }
+
+}  // namespace tsq::ir

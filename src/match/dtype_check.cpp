@@ -1,0 +1,99 @@
+#include "match/dtype_check.h"
+
+#include <fmt/format.h>
+
+namespace tsq::match {
+namespace {
+
+using c10::ScalarType;
+
+std::optional<std::string> refused_range(const ResolvedObserver& observer,
+                                         const DTypeWithConstraints& allowed) {
+  if (!allowed.quant_min_lower_bound || !allowed.quant_max_upper_bound) return std::nullopt;
+  if (!observer.quant_min || !observer.quant_max)
+    return "the observer has no quant_min and quant_max, the backend demands them";
+  if (*observer.quant_min >= *allowed.quant_min_lower_bound &&
+      *observer.quant_max <= *allowed.quant_max_upper_bound)
+    return std::nullopt;
+  return fmt::format("quantization range [{}, {}] is outside the backend's [{}, {}]", *observer.quant_min,
+                     *observer.quant_max, *allowed.quant_min_lower_bound, *allowed.quant_max_upper_bound);
+}
+
+std::optional<std::string> refused_scale(const ResolvedObserver& observer,
+                                         const DTypeWithConstraints& allowed) {
+  if (!allowed.scale_min_lower_bound) return std::nullopt;
+  if (!observer.eps) return "the observer has no eps, the backend demands a smallest scale";
+  if (*observer.eps >= *allowed.scale_min_lower_bound) return std::nullopt;
+  return fmt::format("eps {} is below the backend's smallest scale {}", *observer.eps,
+                     *allowed.scale_min_lower_bound);
+}
+
+/// PyTorch lets its float16 test QConfigs through (D-14).
+bool is_float16_test_qconfig(const QConfig& config) {
+  return config == qconfig("float16_static_qconfig") || config == qconfig("float16_dynamic_qconfig");
+}
+
+std::optional<std::string> refused_fixed_qparams(const QConfig& qconfig, const ResolvedObserver& observer,
+                                                 const DTypeWithConstraints& allowed) {
+  if (!allowed.scale_exact_match || !allowed.zero_point_exact_match || is_float16_test_qconfig(qconfig))
+    return std::nullopt;
+  if (observer.observer != "FixedQParamsObserver") {
+    return fmt::format("{} where the backend demands a FixedQParamsObserver with scale {} and zero point {}",
+                       observer.observer, *allowed.scale_exact_match, *allowed.zero_point_exact_match);
+  }
+  if (observer.scale == *allowed.scale_exact_match && observer.zero_point == *allowed.zero_point_exact_match)
+    return std::nullopt;
+  return fmt::format("fixed scale {} and zero point {} are not the backend's {} and {}", observer.scale,
+                     observer.zero_point, *allowed.scale_exact_match, *allowed.zero_point_exact_match);
+}
+
+}  // namespace
+
+std::optional<std::string> refused_constraint(const std::optional<QConfig>& qconfig,
+                                              const DTypeWithConstraints& constraints, bool is_activation) {
+  if (!qconfig || !constraints.dtype) return std::nullopt;
+  const ResolvedObserver observer = resolve(is_activation ? qconfig->activation : qconfig->weight);
+  if (observer.dtype != *constraints.dtype) return std::nullopt;
+  if (auto refusal = refused_range(observer, constraints)) return refusal;
+  if (auto refusal = refused_scale(observer, constraints)) return refusal;
+  return refused_fixed_qparams(*qconfig, observer, constraints);
+}
+
+bool dtypes_supported(const QConfig& qconfig, const std::vector<DTypeConfig>& configs) {
+  const ResolvedObserver activation = resolve(qconfig.activation);
+  const ScalarType weight = resolve(qconfig.weight).dtype;
+  for (const DTypeConfig& config : configs) {
+    const bool is_dynamic = config.is_dynamic.value_or(false);
+    const ScalarType input = config.input_dtype.dtype.value_or(ScalarType::Float);
+    const ScalarType output = config.output_dtype.dtype.value_or(ScalarType::Float);
+    if (config.weight_dtype.dtype.value_or(ScalarType::Float) != weight || input != activation.dtype)
+      continue;
+    if (is_dynamic) {
+      if (activation.is_dynamic && output == ScalarType::Float) return true;
+      continue;
+    }
+    const bool half = activation.dtype == ScalarType::Half && weight == ScalarType::Half;
+    const ScalarType bias = half ? ScalarType::Half : ScalarType::Float;
+    if (output == activation.dtype && config.bias_dtype.value_or(ScalarType::Float) == bias) return true;
+  }
+  return false;
+}
+
+bool weight_is_quantized(const QConfig& qconfig) {
+  switch (resolve(qconfig.weight).dtype) {
+    case ScalarType::QUInt8:
+    case ScalarType::QInt8:
+    case ScalarType::Half:
+    case ScalarType::QUInt4x2:
+    case ScalarType::QInt32:
+    case ScalarType::Byte:
+    case ScalarType::Char:
+    case ScalarType::Short:
+    case ScalarType::Int:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace tsq::match

@@ -1,0 +1,77 @@
+#include "modules/packed.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+namespace tsq::modules {
+namespace {
+
+bool is_linear_prepack(std::string_view prepack) { return prepack == "quantized::linear_prepack"; }
+bool is_transposed_prepack(std::string_view prepack) {
+  return prepack.find("conv_transpose") != std::string_view::npos;
+}
+
+std::string first_line(const char* text) {
+  const std::string message(text);
+  return message.substr(0, message.find('\n'));
+}
+
+}  // namespace
+
+at::Tensor quantized_weight(const ir::Weighted& weighted) {
+  const QParams& qparams = *weighted.weight_qparams;
+  const at::Tensor weight = weighted.weight.detach();
+  if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
+    return at::quantize_per_tensor(weight, qparams.scale.item<float>(), qparams.zero_point.item<int64_t>(),
+                                   qparams.dtype);
+  }
+  return at::quantize_per_channel(weight, qparams.scale, qparams.zero_point, qparams.axis, qparams.dtype);
+}
+
+bool pads_outside(const ir::Weighted& weighted) {
+  return weighted.padding_mode != "zeros" || weighted.padding_name == "same";
+}
+
+std::vector<int64_t> explicit_padding(const ir::Weighted& weighted) {
+  std::vector<int64_t> result;
+  const std::size_t dims = weighted.stride.size();
+  for (std::size_t i = dims; i-- > 0;) {
+    if (weighted.padding_name == "same") {
+      const int64_t total = weighted.dilation[i] * (weighted.weight.size(static_cast<int64_t>(i) + 2) - 1);
+      result.push_back(total / 2);
+      result.push_back(total - total / 2);
+    } else {
+      const int64_t each = weighted.padding_name == "valid" ? 0 : weighted.padding[i];
+      result.push_back(each);
+      result.push_back(each);
+    }
+  }
+  return result;
+}
+
+c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(std::string(prepack).c_str(), "");
+  torch::jit::Stack stack;
+  stack.emplace_back(quantized_weight(weighted));
+  stack.emplace_back(weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue());
+  if (!is_linear_prepack(prepack)) {
+    const bool own_padding = !pads_outside(weighted) && weighted.padding_name.empty();
+    stack.emplace_back(weighted.stride);
+    stack.emplace_back(own_padding ? weighted.padding : std::vector<int64_t>(weighted.stride.size(), 0));
+    if (is_transposed_prepack(prepack)) stack.emplace_back(weighted.output_padding);
+    stack.emplace_back(weighted.dilation);
+    stack.emplace_back(weighted.groups);
+  }
+  try {
+    op.callBoxed(&stack);
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::Unsupported,
+                fmt::format("{} refused the weight: {}", prepack, first_line(error.what_without_backtrace())),
+                "choose a qconfig whose weight observer the engine takes, or none for this layer");
+  }
+  return stack.back();
+}
+
+}  // namespace tsq::modules

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string_view>
+
+#include "ir/graph_module.h"
+
+namespace tsq::modules {
+
+/// The weight of a reference operator, quantized with its qparams.
+at::Tensor quantized_weight(const ir::Weighted& weighted);
+
+/// Packed params of a weighted operator for the current engine: `prepack` is the packing operator
+/// ("quantized::conv2d_prepack"). Throws Error(Unsupported) with LibTorch's reason when the engine cannot
+/// pack it.
+c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted);
+
+/// How much F.pad adds on each side, innermost dimension first, when padding is not the kernel's own
+/// (padding_mode, padding='same').
+std::vector<int64_t> explicit_padding(const ir::Weighted& weighted);
+/// Whether the input has to be padded before the kernel.
+[[nodiscard]] bool pads_outside(const ir::Weighted& weighted);
+
+}  // namespace tsq::modules

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::modules {
+
+/// Whether a module class is a convolution, a transposed convolution or a linear layer of torch.nn.
+[[nodiscard]] bool is_weighted(Symbol type);
+[[nodiscard]] bool is_transposed(Symbol type);
+
+/// The parameters of such a module, from its attributes and constants, or, in a traced file, from the
+/// arguments of the operator in its forward. Empty when they cannot be told.
+std::optional<ir::Weighted> weighted_parameters(Symbol type, const torch::jit::Module& module);
+
+/// A constant of a module: attribute, class constant, or the argument `argument` of the first `op` in its
+/// forward (traced files).
+std::optional<c10::IValue> module_constant(const torch::jit::Module& module, const std::string& name,
+                                           c10::Symbol op, const std::string& argument);
+
+/// A batch norm's parameters; weight and bias undefined when it is not affine.
+struct BatchNorm {
+  at::Tensor weight{};
+  at::Tensor bias{};
+  at::Tensor running_mean{};
+  at::Tensor running_var{};
+  double eps{1e-5};
+};
+/// Empty when the module has no running statistics.
+std::optional<BatchNorm> batch_norm_parameters(const torch::jit::Module& module);
+
+/// torch.nn.utils.fusion.fuse_conv_bn_weights / fuse_linear_bn_weights, the same operations in the same order
+/// (C-21).
+ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, Symbol type);
+
+}  // namespace tsq::modules

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/Context.h>
+#include <tsq/backend_config.h>
+
+#include <string>
+
+namespace tsq {
+
+/// The quantized engine that a backend's lowered models need; LibTorch's current one for a table that names
+/// none of its own.
+std::string engine_name_of(const BackendConfig& backend);
+/// Throws Error(Unsupported) when this LibTorch has no such engine.
+at::QEngine engine_from_name(const std::string& name);
+
+/// Sets the engine of a backend and puts the former one back. Weights are packed with the engine that is set.
+class EngineGuard {
+ public:
+  /// `must_have_kernels`: throws Error(Unsupported) for a backend without kernels in LibTorch (executorch,
+  /// tensorrt).
+  explicit EngineGuard(const BackendConfig& backend, bool must_have_kernels = false);
+  EngineGuard(const EngineGuard&) = delete;
+  EngineGuard& operator=(const EngineGuard&) = delete;
+  ~EngineGuard();
+
+ private:
+  at::QEngine former_;
+};
+
+}  // namespace tsq
