@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tsq::cli {
+
+/// How near one tensor comes to another, summed up over many pairs of them.
+class Agreement {
+ public:
+  /// `got` is to equal `wanted`, which has the same shape.
+  void add(const at::Tensor& wanted, const at::Tensor& got);
+
+  /// 10 log10(power of wanted / power of the difference); infinite when there is no difference.
+  [[nodiscard]] double sqnr_db() const;
+  [[nodiscard]] double largest_error() const noexcept { return largest_error_; }
+  [[nodiscard]] double cosine() const;
+  /// Share of rows whose largest element is at the same place; empty unless every output was a float matrix.
+  [[nodiscard]] std::optional<double> top1() const;
+  [[nodiscard]] bool equal_bits() const noexcept { return equal_bits_; }
+  [[nodiscard]] uint64_t numbers() const noexcept { return numbers_; }
+
+ private:
+  double wanted_power_{0};
+  double got_power_{0};
+  double error_power_{0};
+  double product_{0};
+  double largest_error_{0};
+  uint64_t numbers_{0};
+  uint64_t rows_{0};
+  uint64_t rows_agreed_{0};
+  bool all_matrices_{true};
+  bool equal_bits_{true};
+};
+
+/// The tensors of a model's result with the place of each in it: "output", "output[1]", "output['logits']".
+/// Quantized tensors come out dequantized.
+std::vector<std::pair<std::string, at::Tensor>> tensors_of(const at::IValue& result);
+
+}  // namespace tsq::cli

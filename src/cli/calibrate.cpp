@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/output_files.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSummary = "Step 2 of quantize: run a prepared model on data";
+constexpr const char* kExamples =
+    "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
+    "  tsq calibrate calibrated.pt --calib more.npy --output calibrated2.pt\n\n"
+    "The observers go on from where they are, so data can come in several files, one after the other.";
+
+struct CalibrateOptions {
+  std::string model{};
+  std::string calib{};
+  std::string output{};
+};
+
+void run_calibrate(const CalibrateOptions& options, const Session& session) {
+  OutputFiles files({options.model, options.calib});
+  files.claim(options.output);
+  Steps steps(session);
+  Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
+  const std::vector<Sample> samples =
+      steps.run("read data", [&](const Progress&) { return load_samples(options.calib, prepared.module()); });
+  steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
+  prepared.save(files.staged(options.output));
+  files.commit();
+  const std::vector<std::string> without_data = observers_without_data(prepared.module());
+  if (session.speaks_text()) {
+    std::cout << fmt::format("'{}' calibrated on {} samples: '{}'\n{}", options.model, samples.size(),
+                             options.output, without_data_text(without_data));
+  }
+  print_json(session, {{"model", options.model},
+                       {"output", options.output},
+                       {"samples", samples.size()},
+                       {"observers_without_data", without_data},
+                       {"steps", seconds_json(steps.seconds())}});
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "calibrate", kSummary, kExamples);
+  const auto options = std::make_shared<CalibrateOptions>();
+  command->add_option("PREPARED.pt", options->model, "A model from 'tsq prepare'")->required()->type_name("");
+  command->add_option("--calib", options->calib, "Calibration data, as for 'tsq quantize'")
+      ->required()
+      ->type_name("DATA.pt");
+  command->add_option("-o,--output", options->output, "Where the calibrated model goes")
+      ->required()
+      ->type_name("CALIBRATED.pt");
+  command->callback(
+      [options, &session] { session.action = [options, &session] { run_calibrate(*options, session); }; });
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,104 @@
+#include "cli/configuration.h"
+
+#include <tsq/quantize.h>
+
+#include <algorithm>
+
+#include "cli/json_file.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr std::string_view kDefaultBackend = "x86";
+
+/// The shipped tables with kernels in LibTorch and a default mapping.
+std::vector<std::string> engines() { return {"x86", "fbgemm", "qnnpack", "onednn"}; }
+
+bool is_engine(const std::string& name) {
+  const auto names = engines();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// A user's table is lowered for the engine of --backend; without the option its own name tells the engine.
+BackendConfig table(const ConfigurationOptions& options) {
+  const std::string fallback(kDefaultBackend);
+  if (options.backend_config.empty())
+    return backend_config(options.backend.empty() ? fallback : options.backend);
+  auto own = read_config<BackendConfig>(options.backend_config);
+  if (!options.backend.empty()) own.set_name(options.backend);
+  if (own.name().empty()) own.set_name(fallback);
+  return own;
+}
+
+QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
+  if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
+  if (options.mode == "dynamic") return dynamic_qconfig_mapping();
+  if (options.mode == "weight_only") {
+    throw Error(ErrorCode::Unsupported,
+                "mode 'weight_only' is not supported yet without a mapping of its own",
+                "give --qconfig, or use --mode static or dynamic");
+  }
+  return default_qconfig_mapping(is_engine(backend.name()) ? backend.name() : kDefaultBackend);
+}
+
+}  // namespace
+
+std::vector<std::string> ConfigurationOptions::files() const {
+  std::vector<std::string> given;
+  for (const std::string& file : {backend_config, qconfig}) {
+    if (!file.empty()) given.push_back(file);
+  }
+  return given;
+}
+
+void add_backend_options(CLI::App& command, ConfigurationOptions& options) {
+  command.add_option("--backend", options.backend, "The table of patterns and the kernels to quantize for")
+      ->check(one_of(engines()))
+      ->type_name("x86|fbgemm|qnnpack|onednn");
+  command
+      .add_option("--backend-config", options.backend_config,
+                  "A table of your own, as 'tsq backend-config show' prints it")
+      ->type_name("B.json");
+}
+
+void add_configuration_options(CLI::App& command, ConfigurationOptions& options) {
+  add_backend_options(command, options);
+  command.get_option("--backend")
+      ->description("The table of patterns and the kernels to quantize for (default: x86)");
+  command
+      .add_option(
+          "--qconfig", options.qconfig,
+          "Which observers each layer gets, as 'tsq qconfig show' prints it\n(default: the backend's own)")
+      ->type_name("Q.json");
+  command
+      .add_option("--mode", options.mode,
+                  "static: activations by calibration; dynamic: activations at run time (default: static)")
+      ->check(one_of({"static", "dynamic", "weight_only"}))
+      ->type_name("static|dynamic|weight_only");
+  command
+      .add_option("--recipe", options.recipe, "fx: exactly what PyTorch's FX quantization does (default: fx)")
+      ->check(one_of({"fx", "best"}))
+      ->type_name("fx|best");
+}
+
+Configuration configuration(const ConfigurationOptions& options) {
+  if (options.recipe == "best") {
+    throw Error(ErrorCode::Unsupported, "recipe 'best' is not there yet",
+                "use --recipe fx, the only one for now");
+  }
+  BackendConfig backend = table(options);
+  QConfigMapping mapping = mapping_for(options, backend);
+  return {.backend = std::move(backend), .mapping = std::move(mapping)};
+}
+
+BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {
+  if (!options.backend.empty() || !options.backend_config.empty()) return table(options);
+  const nlohmann::json metadata = read_metadata(path);
+  if (metadata.is_object() && metadata.contains("backend_config") && metadata["backend_config"].is_object()) {
+    return BackendConfig::from_dict(metadata["backend_config"]);
+  }
+  const bool named = metadata.is_object() && metadata.contains("backend") && metadata["backend"].is_string();
+  return backend_config(named ? metadata["backend"].get<std::string>() : std::string(kDefaultBackend));
+}
+
+}  // namespace tsq::cli

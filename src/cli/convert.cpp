@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/configuration.h"
+#include "cli/output_files.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSummary = "Step 3 of quantize: turn a calibrated model into its reference model";
+constexpr const char* kExamples =
+    "  tsq convert calibrated.pt --output reference.pt\n\n"
+    "The reference model is float operators between quantize and dequantize: it runs on every LibTorch and "
+    "gives the\n"
+    "numbers that the lowered model is meant to give. The backend is the one that the model was prepared "
+    "for.";
+
+struct ConvertOptions {
+  std::string model{};
+  std::string output{};
+  ConfigurationOptions configuration{};
+};
+
+void run_convert(const ConvertOptions& options, const Session& session) {
+  std::vector<std::string> inputs = options.configuration.files();
+  inputs.push_back(options.model);
+  OutputFiles files(std::move(inputs));
+  files.claim(options.output);
+  Steps steps(session);
+  const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
+  const BackendConfig backend = backend_for(options.configuration, options.model);
+  const Reference reference =
+      steps.run("convert", [&](const Progress&) { return convert_to_reference(prepared, backend); });
+  reference.save(files.staged(options.output));
+  files.commit();
+  if (session.speaks_text()) {
+    std::cout << fmt::format("'{}' converted for {}: '{}'\n{}", options.model, backend.name(), options.output,
+                             operator_summary_text(reference.report()));
+  }
+  print_json(session, {{"model", options.model},
+                       {"output", options.output},
+                       {"backend", backend.name()},
+                       {"operators", operator_summary(reference.report())},
+                       {"steps", seconds_json(steps.seconds())}});
+}
+
+}  // namespace
+
+void add_convert(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "convert", kSummary, kExamples);
+  const auto options = std::make_shared<ConvertOptions>();
+  command->add_option("CALIBRATED.pt", options->model, "A model from 'tsq calibrate'")
+      ->required()
+      ->type_name("");
+  command->add_option("-o,--output", options->output, "Where the reference model goes")
+      ->required()
+      ->type_name("REF.pt");
+  add_backend_options(*command, options->configuration);
+  command->callback(
+      [options, &session] { session.action = [options, &session] { run_convert(*options, session); }; });
+}
+
+}  // namespace tsq::cli

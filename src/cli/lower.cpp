@@ -1,0 +1,64 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/configuration.h"
+#include "cli/output_files.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSummary = "Step 4 of quantize: turn a reference model into the engine's int8 kernels";
+constexpr const char* kExamples =
+    "  tsq lower reference.pt --output model.int8.pt\n\n"
+    "The backend is the one that the reference model was converted for.";
+
+struct LowerOptions {
+  std::string model{};
+  std::string output{};
+  ConfigurationOptions configuration{};
+};
+
+void run_lower(const LowerOptions& options, const Session& session) {
+  std::vector<std::string> inputs = options.configuration.files();
+  inputs.push_back(options.model);
+  OutputFiles files(std::move(inputs));
+  files.claim(options.output);
+  Steps steps(session);
+  const Reference reference =
+      steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
+  const BackendConfig backend = backend_for(options.configuration, options.model);
+  const torch::jit::Module quantized =
+      steps.run("lower", [&](const Progress&) { return lower(reference, backend); });
+  save(quantized, files.staged(options.output));
+  files.commit();
+  if (session.speaks_text()) {
+    std::cout << fmt::format("'{}' lowered for {}: '{}'\n", options.model, backend.name(), options.output);
+  }
+  print_json(session, {{"model", options.model},
+                       {"output", options.output},
+                       {"backend", backend.name()},
+                       {"steps", seconds_json(steps.seconds())}});
+}
+
+}  // namespace
+
+void add_lower(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "lower", kSummary, kExamples);
+  const auto options = std::make_shared<LowerOptions>();
+  command->add_option("REF.pt", options->model, "A model from 'tsq convert'")->required()->type_name("");
+  command->add_option("-o,--output", options->output, "Where the quantized model goes")
+      ->required()
+      ->type_name("OUT.pt");
+  add_backend_options(*command, options->configuration);
+  command->callback(
+      [options, &session] { session.action = [options, &session] { run_lower(*options, session); }; });
+}
+
+}  // namespace tsq::cli

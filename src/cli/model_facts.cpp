@@ -1,0 +1,164 @@
+#include "cli/model_facts.h"
+
+#include <ATen/Context.h>
+#include <ATen/native/quantized/PackedParams.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/script.h>
+
+#include <array>
+#include <set>
+
+#include "cli/failure.h"
+
+namespace tsq::cli {
+namespace {
+
+std::string signature(const torch::jit::Method& method) {
+  const c10::FunctionSchema& schema = method.function().getSchema();
+  std::vector<std::string> arguments;
+  for (const c10::Argument& argument : schema.arguments()) {
+    if (argument.name() != "self")
+      arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
+  }
+  std::vector<std::string> results;
+  for (const c10::Argument& result : schema.returns()) results.push_back(result.type()->annotation_str());
+  return fmt::format("{}({}) -> {}", method.name(), fmt::join(arguments, ", "), fmt::join(results, ", "));
+}
+
+void add(Amount& amount, const at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  ++amount.count;
+  amount.numbers += static_cast<uint64_t>(tensor.numel());
+  amount.bytes += tensor.nbytes();
+}
+
+template <typename Packed>
+void add_unpacked(Amount& amount, const at::IValue& value) {
+  const auto [weight, bias] = value.toCustomClass<Packed>()->unpack();
+  add(amount, weight);
+  if (bias) add(amount, *bias);
+}
+
+/// The class that LibTorch packs weights into, by the end of its name.
+void add_packed(Amount& amount, const at::IValue& value) {
+  const std::string type = value.type()->annotation_str();
+  if (type.ends_with("LinearPackedParamsBase")) return add_unpacked<LinearPackedParamsBase>(amount, value);
+  if (type.ends_with("Conv2dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<2>>(amount, value);
+  if (type.ends_with("Conv3dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<3>>(amount, value);
+}
+
+void count_operators(const torch::jit::Block& block, std::map<std::string, std::size_t>& counts) {
+  for (const torch::jit::Node* node : block.nodes()) {
+    const std::string name = node->kind().toQualString();
+    if (!name.starts_with("prim::")) ++counts[name];
+    if (name == "prim::If" || name == "prim::Loop") ++counts[name];
+    for (const torch::jit::Block* inner : node->blocks()) count_operators(*inner, counts);
+  }
+}
+
+/// Whether any tensor that the graph makes by quantize_per_tensor has dtype qint8: qnnpack alone computes on
+/// these.
+bool has_signed_activations(const torch::jit::Block& block) {
+  for (const torch::jit::Node* node : block.nodes()) {
+    if (node->kind().toQualString() == std::string("aten::quantize_per_tensor")) {
+      const auto dtype = torch::jit::toIValue(node->inputs().back());
+      if (dtype && dtype->isInt() && dtype->toInt() == static_cast<int64_t>(at::kQInt8)) return true;
+    }
+    for (const torch::jit::Block* inner : node->blocks()) {
+      if (has_signed_activations(*inner)) return true;
+    }
+  }
+  return false;
+}
+
+constexpr std::array<const char*, 5> kOnlyOnednn{"quantized::conv2d_add", "quantized::conv2d_add_relu",
+                                                 "quantized::linear_leaky_relu", "quantized::linear_tanh",
+                                                 "quantized::linear_with_input_q_dq_qweight_dq_output_fp32"};
+
+/// The first operator whose kernel only some engines have, and they do not include `engine`.
+std::string operator_refusal(const ModelFacts& facts, at::QEngine engine, bool signed_activations) {
+  for (const char* name : kOnlyOnednn) {
+    if (engine != at::QEngine::ONEDNN && facts.operators.contains(name))
+      return fmt::format("'{}' runs on onednn only", name);
+  }
+  if (signed_activations && engine != at::QEngine::QNNPACK)
+    return "activations of dtype qint8 run on qnnpack only";
+  return {};
+}
+
+/// Loading packs the weights, and that is where an engine refuses what it has no kernel for.
+std::string packing_refusal(const std::string& path, at::QEngine engine) {
+  const at::QEngine before = at::globalContext().qEngine();
+  std::string refusal;
+  try {
+    at::globalContext().setQEngine(engine);
+    torch::jit::load(path, at::kCPU);
+  } catch (const std::exception& e) {
+    refusal = one_line(e);
+  }
+  at::globalContext().setQEngine(before);
+  return refusal;
+}
+
+bool depends_on_engine(const ModelFacts& facts) {
+  for (const auto& [name, count] : facts.operators) {
+    if (name.starts_with("quantized::")) return true;
+  }
+  return facts.packed_weights.count > 0;
+}
+
+std::vector<EngineFit> engine_fits(const ModelFacts& facts, const std::string& path,
+                                   bool signed_activations) {
+  std::vector<EngineFit> fits;
+  if (!depends_on_engine(facts)) return fits;
+  for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
+    if (engine == at::QEngine::NoQEngine) continue;
+    EngineFit fit{.engine = at::toString(engine),
+                  .refusal = operator_refusal(facts, engine, signed_activations)};
+    for (char& c : fit.engine) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (fit.refusal.empty() && facts.packed_weights.count > 0) fit.refusal = packing_refusal(path, engine);
+    fits.push_back(std::move(fit));
+  }
+  return fits;
+}
+
+void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
+  std::set<const c10::TensorImpl*> parameters;
+  for (const at::Tensor& parameter : module.parameters()) {
+    if (parameters.insert(parameter.unsafeGetTensorImpl()).second) add(facts.parameters, parameter);
+  }
+  for (const at::Tensor& buffer : module.buffers()) {
+    if (parameters.insert(buffer.unsafeGetTensorImpl()).second) add(facts.buffers, buffer);
+  }
+  for (const auto& attribute : module.named_attributes()) {
+    if (attribute.value.isObject() && !attribute.value.isModule())
+      add_packed(facts.packed_weights, attribute.value);
+  }
+}
+
+}  // namespace
+
+bool is_quantized_operator(const std::string& name) {
+  return name.starts_with("quantized::") || name.starts_with("onednn::") ||
+         name.find("quantize_per") != std::string::npos || name == "aten::dequantize";
+}
+
+ModelFacts model_facts(const torch::jit::Module& module, const std::string& path) {
+  ModelFacts facts;
+  for (const torch::jit::Method& method : module.get_methods()) facts.methods.push_back(signature(method));
+  count_attributes(module, facts);
+  bool signed_activations = false;
+  if (const auto forward = module.find_method("forward")) {
+    const std::shared_ptr<torch::jit::Graph> graph = forward->graph()->copy();
+    torch::jit::Inline(*graph);
+    count_operators(*graph->block(), facts.operators);
+    signed_activations = has_signed_activations(*graph->block());
+  }
+  facts.engines = engine_fits(facts, path, signed_activations);
+  return facts;
+}
+
+}  // namespace tsq::cli

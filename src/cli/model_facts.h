@@ -1,0 +1,41 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tsq::cli {
+
+/// How many of something and how many bytes they take.
+struct Amount {
+  uint64_t count{0};
+  uint64_t numbers{0};
+  uint64_t bytes{0};
+};
+
+/// An engine and, when the model does not work with it, the reason.
+struct EngineFit {
+  std::string engine{};
+  std::string refusal{};
+};
+
+/// What is inside a model.
+struct ModelFacts {
+  std::vector<std::string> methods{};  ///< signatures
+  Amount parameters{};
+  Amount buffers{};
+  Amount packed_weights{};  ///< weights within packed parameters of quantized operators
+  std::map<std::string, std::size_t>
+      operators{};                   ///< of forward and all that it calls: "aten::relu" → how many
+  std::vector<EngineFit> engines{};  ///< empty when the model has no operator that depends on the engine
+};
+
+ModelFacts model_facts(const torch::jit::Module& module, const std::string& path);
+
+/// Whether an operator computes on quantized tensors.
+bool is_quantized_operator(const std::string& name);
+
+}  // namespace tsq::cli

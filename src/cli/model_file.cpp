@@ -1,0 +1,65 @@
+#include "cli/model_file.h"
+
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/failure.h"
+
+namespace tsq::cli {
+
+ModelFile load_any(const std::string& path) {
+  try {
+    torch::jit::Module module = tsq::load(path);
+    module.eval();
+    std::error_code code;
+    return {.path = path,
+            .module = std::move(module),
+            .engine = at::globalContext().qEngine(),
+            .bytes = std::filesystem::file_size(path, code)};
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("'{}' cannot be loaded as a TorchScript model: {}", path, one_line(e)),
+                "write it with torch.jit.save");
+  }
+}
+
+ModelFile load_model(const std::string& path) {
+  ModelFile model = load_any(path);
+  if (!model.module.find_method("forward")) {
+    throw Error(ErrorCode::BadModel, fmt::format("model '{}' has no forward method", path),
+                "script a module whose class defines forward");
+  }
+  return model;
+}
+
+ModelFile load_float_model(const std::string& path) {
+  ModelFile model = load_model(path);
+  const nlohmann::json metadata = read_metadata(path);
+  if (!metadata.is_object() || !metadata.contains("stage")) return model;
+  throw Error(ErrorCode::BadModel,
+              fmt::format("'{}' is no float model, tsq made it (stage {})", path, metadata["stage"].dump()),
+              "give the float model, or take the next step: tsq calibrate, convert or lower");
+}
+
+at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {
+  const c10::InferenceMode no_gradients;
+  at::globalContext().setQEngine(model.engine);
+  try {
+    return model.module.forward(sample);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(ErrorCode::BadData,
+                fmt::format("model '{}' refuses sample {}: {}", model.path, index, one_line(e)));
+  }
+}
+
+}  // namespace tsq::cli

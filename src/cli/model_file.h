@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/Context.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/data.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tsq::cli {
+
+/// A loaded model and the engine that it was loaded for.
+struct ModelFile {
+  std::string path{};
+  torch::jit::Module module;
+  at::QEngine engine;
+  uint64_t bytes{0};
+};
+
+/// Loads any TorchScript file, in eval mode, with its engine set. Throws Error(BadModel).
+ModelFile load_any(const std::string& path);
+/// The same for a model that is to be run: refuses one without forward.
+ModelFile load_model(const std::string& path);
+/// The same for a model that is to be quantized: refuses what tsq made already.
+ModelFile load_float_model(const std::string& path);
+
+/// Runs one sample without gradients, under the model's own engine. Throws Error(BadData) that names model
+/// and sample.
+at::IValue run(ModelFile& model, const Sample& sample, std::size_t index);
+
+}  // namespace tsq::cli

@@ -1,0 +1,107 @@
+#include "cli/output_files.h"
+
+#include <fmt/format.h>
+#include <tsq/error.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "cli/interrupt.h"
+
+namespace tsq::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& problem, const std::string& remedy = {}) {
+  throw Error(ErrorCode::BadOutput, problem, remedy);
+}
+
+/// The file that `path` means, through symbolic links, so that a link is not replaced by a file.
+fs::path real_place(const std::string& path) {
+  std::error_code code;
+  const fs::path place = fs::weakly_canonical(fs::absolute(path, code), code);
+  if (code) refuse(fmt::format("output '{}' has no usable path: {}", path, code.message()));
+  return place;
+}
+
+}  // namespace
+
+OutputFiles::~OutputFiles() {
+  std::error_code code;
+  for (const fs::path& directory : directories_) {
+    fs::remove_all(directory, code);
+    keep_on_signal(directory);
+  }
+}
+
+void OutputFiles::claim(const std::string& path) {
+  if (path.empty()) refuse("an output has an empty name");
+  std::error_code code;
+  if (fs::is_directory(path, code))
+    refuse(fmt::format("output '{}' is a directory", path), "name a file in it");
+  if (path.ends_with('/')) refuse(fmt::format("output '{}' names a directory", path), "name a file in it");
+  const fs::path place = real_place(path);
+  if (fs::exists(place, code) && !fs::is_regular_file(place, code)) {
+    refuse(fmt::format("output '{}' exists and is no regular file", path), "name a file");
+  }
+  const fs::path parent = place.parent_path();
+  if (!fs::is_directory(parent, code)) {
+    refuse(fmt::format("output '{}' cannot be written: directory '{}' does not exist", path, parent.string()),
+           "create it first");
+  }
+  if (access(parent.c_str(), W_OK | X_OK) != 0) {
+    refuse(fmt::format("output '{}' cannot be written: directory '{}': {}", path, parent.string(),
+                       std::strerror(errno)));
+  }
+  for (const std::string& input : inputs_) {
+    if (fs::equivalent(place, input, code)) {
+      refuse(fmt::format("output '{}' is the input '{}'", path, input),
+             "name another file, inputs are never replaced");
+    }
+  }
+  for (const fs::path& other : claimed_) {
+    if (other == place) refuse(fmt::format("two outputs have the name '{}'", path), "give each its own");
+  }
+  claimed_.push_back(place);
+}
+
+fs::path OutputFiles::staging_directory(const fs::path& beside) {
+  for (const fs::path& directory : directories_) {
+    if (directory.parent_path() == beside) return directory;
+  }
+  std::string name = (beside / ".tsq-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) {
+    refuse(
+        fmt::format("nothing can be written in directory '{}': {}", beside.string(), std::strerror(errno)));
+  }
+  remove_on_signal(name);
+  return directories_.emplace_back(name);
+}
+
+std::string OutputFiles::staged(const std::string& path) {
+  const fs::path place = real_place(path);
+  fs::path from = staging_directory(place.parent_path()) / place.filename();
+  staged_.push_back({.from = from, .to = place});
+  return from.string();
+}
+
+void OutputFiles::write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(staged(path), std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) refuse(fmt::format("output '{}' cannot be written: {}", path, std::strerror(errno)));
+}
+
+void OutputFiles::commit() {
+  for (const Staged& file : staged_) {
+    std::error_code code;
+    fs::rename(file.from, file.to, code);
+    if (code) refuse(fmt::format("output '{}' cannot be written: {}", file.to.string(), code.message()));
+  }
+  staged_.clear();
+}
+
+}  // namespace tsq::cli

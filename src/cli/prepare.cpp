@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/configuration.h"
+#include "cli/model_file.h"
+#include "cli/output_files.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSummary = "Step 1 of quantize: put observers into a float model";
+constexpr const char* kExamples =
+    "  tsq prepare model.pt --backend x86 --output prepared.pt\n"
+    "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
+    "  tsq convert calibrated.pt --output reference.pt\n"
+    "  tsq lower reference.pt --output model.int8.pt\n\n"
+    "The prepared model is an ordinary TorchScript file: any LibTorch program can run it on its data and "
+    "save it again.";
+
+struct PrepareOptions {
+  std::string model{};
+  std::string output{};
+  ConfigurationOptions configuration{};
+};
+
+void run_prepare(const PrepareOptions& options, const Session& session) {
+  std::vector<std::string> inputs = options.configuration.files();
+  inputs.push_back(options.model);
+  OutputFiles files(std::move(inputs));
+  files.claim(options.output);
+  const Configuration chosen = configuration(options.configuration);
+  Steps steps(session);
+  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  const Prepared prepared = steps.run(
+      "prepare", [&](const Progress&) { return prepare(model.module, chosen.mapping, chosen.backend); });
+  prepared.save(files.staged(options.output));
+  files.commit();
+  if (session.speaks_text()) {
+    std::cout << fmt::format("'{}' prepared for {}: '{}'\n{}", options.model, chosen.backend.name(),
+                             options.output, operator_summary_text(prepared.report()));
+  }
+  print_json(session, {{"model", options.model},
+                       {"output", options.output},
+                       {"backend", chosen.backend.name()},
+                       {"operators", operator_summary(prepared.report())},
+                       {"steps", seconds_json(steps.seconds())}});
+}
+
+}  // namespace
+
+void add_prepare(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "prepare", kSummary, kExamples);
+  const auto options = std::make_shared<PrepareOptions>();
+  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
+      ->required()
+      ->type_name("");
+  command->add_option("-o,--output", options->output, "Where the prepared model goes")
+      ->required()
+      ->type_name("PREPARED.pt");
+  add_configuration_options(*command, options->configuration);
+  command->callback(
+      [options, &session] { session.action = [options, &session] { run_prepare(*options, session); }; });
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+#include <tsq/qconfig_mapping.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/json_file.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSummary = "List, print or check which observers layers get (QConfigMapping)";
+constexpr const char* kExamples =
+    "  tsq qconfig list\n"
+    "  tsq qconfig show fbgemm > mine.json\n"
+    "  tsq qconfig check mine.json";
+
+struct NamedMapping {
+  std::string_view name;
+  std::string_view summary;
+  QConfigMapping (*mapping)();
+};
+constexpr std::array<NamedMapping, 6> kMappings{{
+    {"x86", "default of backend x86", [] { return default_qconfig_mapping("x86"); }},
+    {"fbgemm", "default of backend fbgemm", [] { return default_qconfig_mapping("fbgemm"); }},
+    {"qnnpack", "default of backend qnnpack", [] { return default_qconfig_mapping("qnnpack"); }},
+    {"onednn", "default of backend onednn", [] { return default_qconfig_mapping("onednn"); }},
+    {"symmetric_qnnpack", "symmetric activations for qnnpack",
+     [] { return symmetric_qnnpack_qconfig_mapping(); }},
+    {"dynamic", "activations quantized at run time", [] { return dynamic_qconfig_mapping(); }},
+}};
+
+void list(const Session& session) {
+  nlohmann::json mappings = nlohmann::json::array();
+  std::string text = "Mappings:\n";
+  for (const NamedMapping& entry : kMappings) {
+    mappings.push_back({{"name", entry.name}, {"summary", entry.summary}});
+    text += fmt::format("  {:<20}{}\n", entry.name, entry.summary);
+  }
+  text += "QConfigs of PyTorch, each as a mapping that gives it to every layer:\n";
+  nlohmann::json qconfigs = nlohmann::json::array();
+  for (const std::string_view name : qconfig_names()) {
+    qconfigs.push_back(name);
+    text += fmt::format("  {}\n", name);
+  }
+  if (session.speaks_text()) std::cout << text;
+  print_json(session, {{"mappings", mappings}, {"qconfigs", qconfigs}});
+}
+
+QConfigMapping mapping_of(const std::string& name) {
+  const auto entry =
+      std::find_if(kMappings.begin(), kMappings.end(), [&](const NamedMapping& m) { return m.name == name; });
+  if (entry != kMappings.end()) return entry->mapping();
+  std::vector<std::string_view> known = qconfig_names();
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    return QConfigMapping().set_global(qconfig(name));
+  for (const NamedMapping& mapping : kMappings) known.push_back(mapping.name);
+  throw Error(ErrorCode::BadConfig, fmt::format("no mapping or QConfig has the name '{}'", name),
+              suggestion(name, known));
+}
+
+void show(const std::string& name) { std::cout << mapping_of(name).to_dict().dump(2) << '\n'; }
+
+void check(const std::string& path, const Session& session) {
+  const auto mapping = read_config<QConfigMapping>(path);
+  const nlohmann::json counts = {
+      {"path", path},
+      {"has_global", mapping.global_qconfig().has_value()},
+      {"object_type", mapping.object_type_qconfigs().size()},
+      {"module_name_regex", mapping.module_name_regex_qconfigs().size()},
+      {"module_name", mapping.module_name_qconfigs().size()},
+      {"module_name_object_type_order", mapping.module_name_object_type_order_qconfigs().size()}};
+  if (session.speaks_text()) {
+    std::cout << fmt::format(
+        "'{}' is a QConfig mapping: {} global QConfig, {} object types, {} name patterns, {} names, {} "
+        "places\n",
+        path, mapping.global_qconfig() ? "a" : "no", mapping.object_type_qconfigs().size(),
+        mapping.module_name_regex_qconfigs().size(), mapping.module_name_qconfigs().size(),
+        mapping.module_name_object_type_order_qconfigs().size());
+  }
+  print_json(session, counts);
+}
+
+}  // namespace
+
+void add_qconfig(CLI::App& app, Session& session) {
+  CLI::App* group = app.add_subcommand("qconfig", kSummary);
+  group->require_subcommand(1);
+  group->footer(std::string("Examples:\n") + kExamples);
+  const auto argument = std::make_shared<std::string>();
+  CLI::App* list_command =
+      add_command(*group, session, "list", "Name the mappings and QConfigs that tsq knows", kExamples);
+  list_command->callback([&session] { session.action = [&session] { list(session); }; });
+  CLI::App* show_command =
+      add_command(*group, session, "show", "Print a mapping as JSON, ready for --qconfig", kExamples);
+  show_command->add_option("NAME", *argument, "A name from 'tsq qconfig list'")->required()->type_name("");
+  show_command->callback([argument, &session] { session.action = [argument] { show(*argument); }; });
+  CLI::App* check_command = add_command(
+      *group, session, "check", "Say whether a JSON file is a mapping, or what is wrong with it", kExamples);
+  check_command->add_option("Q.json", *argument, "The mapping")->required()->type_name("");
+  check_command->callback(
+      [argument, &session] { session.action = [argument, &session] { check(*argument, session); }; });
+}
+
+}  // namespace tsq::cli

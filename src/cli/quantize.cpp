@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.h"
+#include "cli/configuration.h"
+#include "cli/failure.h"
+#include "cli/model_file.h"
+#include "cli/output_files.h"
+#include "cli/progress.h"
+#include "cli/summary.h"
+#include "cli/text_table.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSummary = "Quantize a float model: prepare, calibrate, convert and lower in one go";
+constexpr const char* kExamples =
+    "  tsq quantize model.pt --calib data.pt --output model.int8.pt\n"
+    "  tsq quantize model.pt --calib data.npy --backend fbgemm --output model.int8.pt --report report.json\n"
+    "  tsq quantize model.pt --calib data.pt --qconfig q.json --backend-config b.json --output "
+    "model.int8.pt\n"
+    "  tsq quantize lstm.pt --mode dynamic --output lstm.int8.pt\n\n"
+    "Calibration data is a list of samples, each a tensor or a tuple of forward's arguments, from torch.save "
+    "or\n"
+    "torch::pickle_save; or .npy/.npz whose first axis counts samples, each then a batch of one. Some 100 "
+    "samples\n"
+    "like those of real use are enough.\n\n"
+    "The result loads with torch::jit::load in any LibTorch; set the engine first, as tsq::load does:\n"
+    "  at::globalContext().setQEngine(at::QEngine::X86);";
+
+struct QuantizeOptions {
+  std::string model{};
+  std::string calib{};
+  std::string output{};
+  std::string reference{};
+  std::string report{};
+  ConfigurationOptions configuration{};
+};
+
+/// What a run of quantize found out, for its summary.
+struct Outcome {
+  std::string backend{};
+  std::size_t samples{0};
+  uint64_t bytes_before{0};
+  Report report{};
+  std::vector<std::string> without_data{};
+  std::vector<std::pair<std::string, double>> seconds{};
+};
+
+std::vector<std::string> inputs_of(const QuantizeOptions& options) {
+  std::vector<std::string> inputs = options.configuration.files();
+  inputs.push_back(options.model);
+  if (!options.calib.empty()) inputs.push_back(options.calib);
+  return inputs;
+}
+
+void check_usage(const QuantizeOptions& options) {
+  if (options.output.empty() && options.reference.empty()) {
+    throw UsageError("nothing to write; give --output OUT.pt (see 'tsq quantize --help')");
+  }
+  if (options.configuration.mode == "static" && options.calib.empty()) {
+    throw UsageError(
+        "mode 'static' needs calibration data; give --calib DATA.pt (see 'tsq quantize --help')");
+  }
+}
+
+/// The samples of --calib through the prepared model. In dynamic mode they change nothing unless the mapping
+/// has static parts.
+void calibrate_with(Prepared& prepared, const std::vector<Sample>& samples, Steps& steps, Outcome& outcome) {
+  if (samples.empty()) return;
+  steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
+  outcome.samples = samples.size();
+  outcome.without_data = observers_without_data(prepared.module());
+}
+
+void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
+  if (!options.reference.empty()) reference.save(files.staged(options.reference));
+}
+
+void write_quantized(const QuantizeOptions& options, const Reference& reference, const BackendConfig& backend,
+                     Steps& steps, OutputFiles& files) {
+  if (options.output.empty()) return;
+  const torch::jit::Module quantized =
+      steps.run("lower", [&](const Progress&) { return lower(reference, backend); });
+  steps.run("save", [&](const Progress&) { save(quantized, files.staged(options.output)); });
+}
+
+Outcome quantize(const QuantizeOptions& options, const Session& session) {
+  OutputFiles files(inputs_of(options));
+  for (const std::string& output : {options.output, options.reference, options.report}) {
+    if (!output.empty()) files.claim(output);
+  }
+  const Configuration chosen = configuration(options.configuration);
+  Steps steps(session);
+  Outcome outcome{.backend = chosen.backend.name()};
+  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  outcome.bytes_before = model.bytes;
+  std::vector<Sample> samples;
+  if (!options.calib.empty()) {
+    samples =
+        steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
+  }
+  Prepared prepared = steps.run(
+      "prepare", [&](const Progress&) { return prepare(model.module, chosen.mapping, chosen.backend); });
+  calibrate_with(prepared, samples, steps, outcome);
+  const Reference reference =
+      steps.run("convert", [&](const Progress&) { return convert_to_reference(prepared, chosen.backend); });
+  write_reference(options, reference, files);
+  write_quantized(options, reference, chosen.backend, steps, files);
+  outcome.report = reference.report();
+  if (!options.report.empty()) files.write_text(options.report, outcome.report.to_json().dump(2) + "\n");
+  files.commit();
+  outcome.seconds = steps.seconds();
+  return outcome;
+}
+
+uint64_t size_of(const std::string& path) {
+  std::error_code code;
+  const auto size = std::filesystem::file_size(path, code);
+  return code ? 0 : size;
+}
+
+void print_text(const QuantizeOptions& options, const Outcome& outcome) {
+  std::cout << fmt::format("'{}' quantized for {} ({}, recipe {})\n", options.model, outcome.backend,
+                           options.configuration.mode, options.configuration.recipe);
+  std::cout << operator_summary_text(outcome.report);
+  if (!options.output.empty()) {
+    const uint64_t after = size_of(options.output);
+    std::cout << fmt::format("  size       {} -> {} ({:.0f} %)\n", readable_size(outcome.bytes_before),
+                             readable_size(after),
+                             100.0 * static_cast<double>(after) /
+                                 static_cast<double>(std::max<uint64_t>(1, outcome.bytes_before)));
+  }
+  std::cout << fmt::format("  time       {}", seconds_text(outcome.seconds));
+  std::cout << (outcome.samples > 0 ? fmt::format(" ({} samples)\n", outcome.samples) : "\n");
+  std::cout << without_data_text(outcome.without_data);
+  for (const auto& [what, path] :
+       {std::pair{"output", options.output}, {"reference", options.reference}, {"report", options.report}}) {
+    if (!path.empty()) std::cout << fmt::format("  {:<9}  {}\n", what, path);
+  }
+}
+
+nlohmann::json to_json(const QuantizeOptions& options, const Outcome& outcome) {
+  nlohmann::json files = nlohmann::json::object();
+  for (const auto& [what, path] :
+       {std::pair{"output", options.output}, {"reference", options.reference}, {"report", options.report}}) {
+    if (!path.empty()) files[what] = {{"path", path}, {"bytes", size_of(path)}};
+  }
+  return {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
+          {"files", files},
+          {"backend", outcome.backend},
+          {"mode", options.configuration.mode},
+          {"recipe", options.configuration.recipe},
+          {"samples", outcome.samples},
+          {"operators", operator_summary(outcome.report)},
+          {"observers_without_data", outcome.without_data},
+          {"steps", seconds_json(outcome.seconds)}};
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "quantize", kSummary, kExamples);
+  const auto options = std::make_shared<QuantizeOptions>();
+  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
+      ->required()
+      ->type_name("");
+  command->add_option("--calib", options->calib, "Calibration data; needed in static mode")
+      ->type_name("DATA.pt");
+  command->add_option("-o,--output", options->output, "Where the quantized model goes")->type_name("OUT.pt");
+  command->add_option("--reference", options->reference, "Also write the model of quantize/dequantize pairs")
+      ->type_name("REF.pt");
+  command->add_option("--report", options->report, "Also write what became of each operator, and why")
+      ->type_name("R.json");
+  add_configuration_options(*command, options->configuration);
+  command->callback([options, &session] {
+    session.action = [options, &session] {
+      check_usage(*options);
+      const Outcome outcome = quantize(*options, session);
+      if (session.speaks_text()) print_text(*options, outcome);
+      print_json(session, to_json(*options, outcome));
+    };
+  });
+}
+
+}  // namespace tsq::cli

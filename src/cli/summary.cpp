@@ -1,0 +1,105 @@
+#include "cli/summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/script.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tsq::cli {
+namespace {
+
+constexpr std::size_t kNamesShown = 3;
+
+struct Reason {
+  std::string text;
+  std::vector<std::string> operators;
+};
+
+/// The reasons for float operators, the most frequent first.
+std::vector<Reason> reasons(const Report& report) {
+  std::vector<Reason> groups;
+  for (const Decision& decision : report.decisions) {
+    if (decision.quantized) continue;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Reason& r) { return r.text == decision.reason; });
+    if (group == groups.end())
+      group = groups.insert(groups.end(), Reason{.text = decision.reason, .operators = {}});
+    group->operators.push_back(decision.layer.empty() ? decision.node : decision.layer);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Reason& a, const Reason& b) { return a.operators.size() > b.operators.size(); });
+  return groups;
+}
+
+std::size_t quantized_count(const Report& report) {
+  return static_cast<std::size_t>(std::count_if(report.decisions.begin(), report.decisions.end(),
+                                                [](const Decision& decision) { return decision.quantized; }));
+}
+
+std::string some_names(const std::vector<std::string>& names) {
+  const std::size_t shown = std::min(names.size(), kNamesShown);
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown));
+  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > shown ? ", …" : "");
+}
+
+/// An observer that tracks a range begins with an empty one, or with the infinite one that any value narrows.
+bool saw_nothing(const torch::jit::Module& observer) {
+  if (!observer.hasattr("min_val")) return false;
+  const at::IValue min = observer.attr("min_val");
+  if (!min.isTensor()) return false;
+  return min.toTensor().numel() == 0 || at::isinf(min.toTensor()).all().item<bool>();
+}
+
+}  // namespace
+
+nlohmann::json operator_summary(const Report& report) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (const Reason& reason : reasons(report)) {
+    groups.push_back(
+        {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}});
+  }
+  const std::size_t quantized = quantized_count(report);
+  return {
+      {"quantized", quantized}, {"float", report.decisions.size() - quantized}, {"float_reasons", groups}};
+}
+
+std::string operator_summary_text(const Report& report) {
+  const std::size_t quantized = quantized_count(report);
+  std::string text =
+      fmt::format("  operators  {} quantized, {} float\n", quantized, report.decisions.size() - quantized);
+  for (const Reason& reason : reasons(report)) {
+    text += fmt::format("             {} x {} ({})\n", reason.operators.size(),
+                        reason.text.empty() ? "no reason given" : reason.text, some_names(reason.operators));
+  }
+  return text;
+}
+
+std::vector<std::string> observers_without_data(const torch::jit::Module& prepared) {
+  std::vector<std::string> names;
+  for (const auto& [name, module] : prepared.named_modules()) {
+    if (saw_nothing(module)) names.push_back(name);
+  }
+  return names;
+}
+
+std::string without_data_text(const std::vector<std::string>& observers) {
+  if (observers.empty()) return {};
+  return fmt::format("  note       {} observers saw no data, their layers' ranges are arbitrary: {}\n",
+                     observers.size(), some_names(observers));
+}
+
+nlohmann::json seconds_json(const std::vector<std::pair<std::string, double>>& seconds) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const auto& [step, took] : seconds) steps.push_back({{"step", step}, {"seconds", took}});
+  return steps;
+}
+
+std::string seconds_text(const std::vector<std::pair<std::string, double>>& seconds) {
+  std::vector<std::string> parts;
+  for (const auto& [step, took] : seconds) parts.push_back(fmt::format("{} {:.2f} s", step, took));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace tsq::cli
