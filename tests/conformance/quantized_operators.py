@@ -2,8 +2,9 @@
 
 import torch
 
-SCALE_NAMES = {"scale", "output_scale", "o_scale"}
-ZERO_POINT_NAMES = {"zero_point", "output_zero_point", "o_zero_point"}
+# Best first: quantized::elu has its own `scale` beside `output_scale`.
+SCALE_NAMES = ("output_scale", "Y_scale_i", "scale")
+ZERO_POINT_NAMES = ("output_zero_point", "Y_zero_point_i", "zero_point")
 
 
 def _constant(value, module):
@@ -50,12 +51,11 @@ def quantized_operators(module: torch.jit.ScriptModule) -> list:
     for node in _nodes(module.inlined_graph):
         if not _is_quantized(node.kind()):
             continue
-        scale = zero_point = None
-        arguments = torch._C.parse_schema(node.schema()).arguments
-        for argument, value in zip(arguments, node.inputs()):
-            if argument.name in SCALE_NAMES:
-                scale = _number(_constant(value, module))
-            elif argument.name in ZERO_POINT_NAMES:
-                zero_point = _number(_constant(value, module))
+        arguments = [argument.name for argument in torch._C.parse_schema(node.schema()).arguments]
+        values = dict(zip(arguments, node.inputs()))
+        scale, zero_point = (
+            next((_number(_constant(values[name], module)) for name in names if name in values), None)
+            for names in (SCALE_NAMES, ZERO_POINT_NAMES)
+        )
         found.append((node.kind(), scale, None if zero_point is None else int(zero_point)))
     return found

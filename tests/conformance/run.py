@@ -159,8 +159,7 @@ def load(made: Made, case: Case, out: str, reference: str) -> None:
         step = "run of the reference model"
         made.reference = oracle.outputs_of(model, batches)
     except Exception as error:
-        lines = [line for line in str(error).strip().splitlines() if line.strip()]
-        made.crash = f"{step}: {type(error).__name__}: {lines[-1] if lines else ''}"[:400]
+        made.crash = f"{step}: {type(error).__name__}: " + " ".join(str(error).split())[-500:]
 
 
 def run_stand_in(case: Case, paths: oracle.CasePaths, engine: str) -> Made:
@@ -361,7 +360,9 @@ def main() -> int:
             print(f"{'FAIL' if verdict == FAILED else 'pass'} {engine:8} {case.name} ({seconds:.1f} s)" + (f": {'' if verdict in (FAILED, EQUAL, FX_ONLY) else verdict + ': '}{text}" if text or verdict == REWRITTEN else ""), flush=True)
 
     start = time.monotonic()
-    if options.stand_in or not all(oracle.is_cached(case, engine, options.cache) for case, engine in jobs):
+    # All of them are looked at: the digests of the sources are then those of this process, whatever is edited meanwhile.
+    cached = [oracle.is_cached(case, engine, options.cache) for case, engine in jobs]
+    if options.stand_in or not all(cached):
         oracle.import_fx_fully()
     forked(jobs, lambda job: check(job, options), options.jobs, report)
     for case, engine, reason in skipped:
