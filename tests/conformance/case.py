@@ -8,7 +8,7 @@ conformance list and says how tsq is right.
 import re
 import zlib
 from dataclasses import dataclass, field
-from typing import Callable, Optional, Tuple
+from typing import Callable, Optional, Tuple, Union
 
 import torch
 from torch import nn
@@ -60,9 +60,9 @@ class Case:
     settle: int = 0  # train-mode passes over random data, for batch norm statistics of deep networks
     known_difference: str = ""
     # FX's reference model alone is wrong, or its lowered model alone: tsq's need not equal that one, but must be near
-    # float; the other one is compared bit for bit.
-    reference_difference: str = ""
-    lowered_difference: str = ""
+    # float; the other one is compared bit for bit. A text, or texts by engine.
+    reference_difference: Union[str, dict] = ""
+    lowered_difference: Union[str, dict] = ""
     # The equal model that FX handles soundly: tsq on `model` must equal FX on `fx_model`.
     fx_model: Optional[Callable[[], nn.Module]] = None
     # FX on the model as written is sound too (it only quantizes less): either result passes.
@@ -83,6 +83,11 @@ class Case:
         state = {name: source[re.sub(r"_copy\d*\b", "", name)] for name in rewritten.state_dict()}
         rewritten.load_state_dict(state)
         return rewritten.eval()
+
+    def one_sided_difference(self, side: str, engine: str) -> str:
+        """What is wrong in FX's `side` ("reference" or "lowered") alone; empty when nothing is."""
+        texts = self.reference_difference if side == "reference" else self.lowered_difference
+        return texts.get(engine, "") if isinstance(texts, dict) else texts
 
     def calibration_batches(self):
         return self._batches(1, self.calibration_ranges)
