@@ -1,0 +1,87 @@
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+
+#include "passes/passes.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+std::vector<std::string> operators_of(const ir::GraphModule& gm) {
+  std::vector<std::string> names;
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!ir::targets(gm, node).empty()) names.push_back(ir::display_name(gm, node));
+  }
+  return names;
+}
+
+TEST(Capture, KeepsLeafModulesAsCallsAndInlinesTheRest) {
+  Module outer = testing::user_module("Outer");
+  outer.register_module("block", testing::conv_bn_relu());
+  outer.define("def forward(self, x):\n  return self.block.forward(x) + 1\n");
+  const ir::GraphModule gm = passes::capture(outer, {});
+  EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"torch.nn.Conv2d", "torch.nn.BatchNorm2d",
+                                                        "torch.nn.ReLU", "aten::add"}));
+  EXPECT_EQ(gm.calls.front().path, "block.conv");
+}
+
+TEST(Capture, DoesNotChangeTheUsersModule) {
+  Module model = testing::conv_bn_relu();
+  const std::string before = model.get_method("forward").graph()->toString();
+  passes::capture(model, {});
+  EXPECT_EQ(model.get_method("forward").graph()->toString(), before);
+  EXPECT_TRUE(model.attr("training").toBool());
+  EXPECT_TRUE(model.attr("bn").toModule().attr("training").toBool());
+}
+
+TEST(Capture, FoldsWhatDependsOnTrainingOnly) {
+  Module model = testing::user_module("TrainingBranch");
+  model.define(
+      "def forward(self, x):\n  if self.training:\n    x = torch.sin(x)\n  else:\n    x = torch.cos(x)\n  "
+      "return x\n");
+  EXPECT_EQ(operators_of(passes::capture(model, {})), std::vector<std::string>{"aten::cos"});
+}
+
+TEST(Capture, KeepsStateThatTheModelWrites) {
+  Module model = testing::user_module("Counter");
+  model.register_attribute("count", c10::IntType::get(), int64_t{0});
+  model.define("def forward(self, x):\n  self.count = self.count + 1\n  return x * self.count\n");
+  const ir::GraphModule gm = passes::capture(model, {});
+  EXPECT_NE(gm.graph->toString().find("prim::SetAttr"), std::string::npos);
+}
+
+TEST(Capture, NamesAModelWithoutForward) {
+  const Module model = testing::user_module("Empty");
+  try {
+    passes::capture(model, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadModel);
+    EXPECT_NE(std::string(error.what()).find("no method 'forward'"), std::string::npos);
+  }
+}
+
+TEST(Normalise, MakesAnInPlaceAdditionOutOfPlaceWhereNobodySeesIt) {
+  Module model = testing::user_module("InPlace");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n  y = self.conv.forward(x)\n  y += x\n  return y\n");
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  EXPECT_EQ(operators_of(gm).back(), "aten::add");
+}
+
+TEST(Normalise, KeepsAnInPlaceAdditionThatIsReadThroughAnotherName) {
+  Module model = testing::user_module("Aliased");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define(
+      "def forward(self, x):\n  y = self.conv.forward(x)\n  z = y.view([-1])\n  y += x\n  return z\n");
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  EXPECT_EQ(operators_of(gm).back(), "aten::add_");
+}
+
+}  // namespace
+}  // namespace tsq

@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+#include <torch/script.h>
+
+#include "ir/emit.h"
+#include "passes/passes.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+std::vector<std::string_view> calls_in_graph(const ir::GraphModule& gm) {
+  std::vector<std::string_view> types;
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (ir::is_module_call(node)) types.push_back(ir::call_of(gm, node).type.name);
+  }
+  return types;
+}
+
+ir::GraphModule fused(const Module& model) {
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  passes::fuse(gm, backend_config("x86"));
+  return gm;
+}
+
+TEST(Fuse, ConvBnReluBecomesOneModuleThatComputesTheSame) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(0);
+  Module model = testing::conv_bn_relu();
+  const ir::GraphModule gm = fused(model);
+  EXPECT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.ao.nn.intrinsic.ConvReLU2d"});
+  const at::Tensor x = torch::randn({1, 3, 8, 8});
+  EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
+}
+
+TEST(Fuse, KeepsAConvWhoseOutputIsReadTwice) {  // C-08
+  EXPECT_EQ(calls_in_graph(fused(testing::conv_relu_with_skip())),
+            (std::vector<std::string_view>{"torch.nn.Conv2d", "torch.nn.ReLU"}));
+}
+
+TEST(Fuse, ASharedReluIsFusedAtEveryUse) {  // C-13
+  Module model = testing::user_module("SharedReLU");
+  model.register_module("a", testing::conv2d(3, 3, 3));
+  model.register_module("b", testing::conv2d(3, 3, 3));
+  model.register_module("relu", testing::relu());
+  model.define(
+      "def forward(self, x):\n  return "
+      "self.relu.forward(self.b.forward(self.relu.forward(self.a.forward(x))))\n");
+  EXPECT_EQ(calls_in_graph(fused(model)),
+            (std::vector<std::string_view>{"torch.ao.nn.intrinsic.ConvReLU2d",
+                                           "torch.ao.nn.intrinsic.ConvReLU2d"}));
+}
+
+TEST(Fuse, FoldsABatchNormIntoAConvWithoutBias) {  // C-21
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("NoBias");
+  model.register_module("conv", testing::conv2d(3, 4, 1, /*bias=*/false));
+  model.register_module("bn", testing::batch_norm2d(4));
+  model.define("def forward(self, x):\n  return self.bn.forward(self.conv.forward(x))\n");
+  const ir::GraphModule gm = fused(model);
+  ASSERT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.nn.Conv2d"});
+  const at::Tensor x = torch::randn({1, 3, 4, 4});
+  EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
+}
+
+}  // namespace
+}  // namespace tsq

@@ -1,0 +1,147 @@
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+#include <tsq/tsq.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using torch::jit::testing::FileCheck;
+
+std::vector<Sample> samples() {
+  torch::manual_seed(1);
+  std::vector<Sample> result;
+  for (int i = 0; i < 3; ++i) result.push_back({torch::randn({2, 3, 8, 8})});
+  return result;
+}
+
+Prepared calibrated(const Module& model, std::string_view backend = "x86") {
+  Prepared prepared = prepare(model, default_qconfig_mapping(backend), backend_config(backend));
+  calibrate(prepared, samples());
+  return prepared;
+}
+
+std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
+
+TEST(Lower, ConvBnReluIsOneKernel) {  // L-02
+  const Module lowered = convert(calibrated(testing::conv_bn_relu()), backend_config("x86"));
+  FileCheck()
+      .check("aten::quantize_per_tensor")
+      ->check_next("GetAttr")
+      ->check("quantized::conv2d_relu")
+      ->check("aten::dequantize")
+      ->run(graph_of(lowered));
+  FileCheck().check_not("aten::relu")->check_not("batch_norm")->run(graph_of(lowered));
+}
+
+TEST(Lower, AResidualAdditionWithReluIsOneKernel) {  // L-13
+  Module model = testing::user_module("Residual");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n  y = self.conv.forward(x)\n  y += x\n  return torch.relu(y)\n");
+  FileCheck()
+      .check("quantized::conv2d(")
+      ->check("quantized::add_relu")
+      ->run(graph_of(convert(calibrated(model), backend_config("x86"))));
+}
+
+TEST(Lower, AnAdditionWithAlphaKeepsItsAlpha) {
+  Module model = testing::user_module("Alpha");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n  return torch.add(self.conv.forward(x), x, alpha=3)\n");
+  FileCheck().check("aten::add")->run(graph_of(convert(calibrated(model), backend_config("x86"))));
+}
+
+TEST(Lower, ReferenceAndKernelsAgree) {
+  const at::NoGradGuard no_grad;
+  const Prepared prepared = calibrated(testing::conv_bn_relu());
+  const Reference reference = convert_to_reference(prepared, backend_config("x86"));
+  Module expected = reference.module();
+  Module lowered = lower(reference, backend_config("x86"));
+  const at::Tensor x = torch::randn({2, 3, 8, 8});
+  const at::Tensor difference = (expected.forward({x}).toTensor() - lowered.forward({x}).toTensor()).abs();
+  EXPECT_LT(difference.max().item<float>(), 0.1F);
+  EXPECT_LT(difference.mean().item<float>(), 0.001F);
+}
+
+TEST(Lower, AModuleCalledTwiceKeepsTheRangeOfEachCall) {  // D-38: FX keeps the last call's only
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("Twice");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n  return self.conv.forward(self.conv.forward(x))\n");
+  const Reference reference = convert_to_reference(calibrated(model), backend_config("x86"));
+  Module expected = reference.module();
+  Module lowered = lower(reference, backend_config("x86"));
+  const at::Tensor x = torch::randn({2, 3, 8, 8});
+  const at::Tensor wanted = expected.forward({x}).toTensor();
+  EXPECT_TRUE(
+      at::allclose(lowered.forward({x}).toTensor(), wanted, 0, 0.05 * wanted.abs().max().item<double>()));
+  FileCheck()
+      .check_count("Conv2dPackedParamsBase = prim::GetAttr[name=\"conv_packed_params\"]", 2, /*exactly=*/true)
+      ->run(graph_of(lowered));
+}
+
+TEST(Lower, ABackendWithoutKernelsSaysSo) {
+  const Reference reference =
+      convert_to_reference(calibrated(testing::conv_bn_relu()), backend_config("x86"));
+  try {
+    lower(reference, backend_config("tensorrt"));
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("has no kernels in LibTorch"), std::string::npos);
+  }
+}
+
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(directory_); }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  [[nodiscard]] std::string path(const char* name) const { return (directory_ / name).string(); }
+
+ private:
+  std::filesystem::path directory_{std::filesystem::temp_directory_path() /
+                                   ("tsq-lower-test-" + std::to_string(::getpid()))};
+};
+
+TEST_F(Files, APreparedModelGoesOnFromItsFileWithEqualResults) {
+  const at::NoGradGuard no_grad;
+  const Prepared prepared = calibrated(testing::conv_bn_relu());
+  prepared.save(path("prepared.pt"));
+  Module direct = convert(prepared, backend_config("x86"));
+  Module through_file = convert(Prepared::load(path("prepared.pt")), backend_config("x86"));
+  const at::Tensor x = torch::randn({2, 3, 8, 8});
+  EXPECT_TRUE(at::equal(direct.forward({x}).toTensor(), through_file.forward({x}).toTensor()));
+}
+
+TEST_F(Files, APreparedFileCalibratesInPlainLibTorch) {
+  const at::NoGradGuard no_grad;
+  const Module model = testing::conv_bn_relu();
+  Prepared fresh = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  fresh.save(path("fresh.pt"));
+  Module observed = torch::jit::load(path("fresh.pt"));
+  for (const Sample& sample : samples()) observed.forward(sample);
+  calibrate(fresh, samples());
+  const auto buffers = fresh.module().named_buffers();
+  for (const auto& buffer : buffers) {
+    for (const auto& other : observed.named_buffers()) {
+      if (other.name == buffer.name) EXPECT_TRUE(at::equal(other.value, buffer.value)) << buffer.name;
+    }
+  }
+}
+
+TEST_F(Files, ALoweredModelCarriesWhatMadeIt) {
+  save(convert(calibrated(testing::conv_bn_relu()), backend_config("fbgemm")), path("int8.pt"));
+  const nlohmann::json metadata = read_metadata(path("int8.pt"));
+  EXPECT_EQ(metadata.at("backend"), "fbgemm");
+  EXPECT_EQ(metadata.at("stage"), "quantized");
+  EXPECT_EQ(metadata.at("qconfig_mapping"), default_qconfig_mapping("x86").to_dict());
+}
+
+}  // namespace
+}  // namespace tsq

@@ -1,0 +1,97 @@
+#include "support/small_models.h"
+
+#include <torch/script.h>
+
+namespace tsq::testing {
+namespace {
+
+using torch::jit::Module;
+
+Module leaf(const std::string& file, const std::string& name) {
+  Module module("__torch__.torch.nn.modules." + file + "." + name,
+                std::make_shared<torch::jit::CompilationUnit>(), /*shouldMangle=*/true);
+  module.register_attribute("training", c10::BoolType::get(), true);
+  return module;
+}
+
+}  // namespace
+
+Module conv2d(int64_t in, int64_t out, int64_t kernel, bool bias) {
+  Module module = leaf("conv", "Conv2d");
+  module.register_parameter("weight", torch::randn({out, in, kernel, kernel}), false);
+  if (bias) {
+    module.register_parameter("bias", torch::randn({out}), false);
+  } else {
+    module.register_attribute("bias", c10::NoneType::get(), c10::IValue());
+  }
+  const std::vector<int64_t> one{1, 1};
+  const std::vector<int64_t> padding{kernel / 2, kernel / 2};
+  module.register_attribute("stride", c10::ListType::ofInts(), one);
+  module.register_attribute("padding", c10::ListType::ofInts(), padding);
+  module.register_attribute("dilation", c10::ListType::ofInts(), one);
+  module.register_attribute("groups", c10::IntType::get(), int64_t{1});
+  module.define(
+      "def forward(self, x):\n  return torch.conv2d(x, self.weight, self.bias, self.stride, self.padding, "
+      "self.dilation, self.groups)\n");
+  return module;
+}
+
+Module batch_norm2d(int64_t channels) {
+  Module module = leaf("batchnorm", "BatchNorm2d");
+  module.register_parameter("weight", torch::rand({channels}) + 0.5, false);
+  module.register_parameter("bias", torch::randn({channels}), false);
+  module.register_buffer("running_mean", torch::randn({channels}));
+  module.register_buffer("running_var", torch::rand({channels}) + 0.5);
+  module.register_attribute("eps", c10::FloatType::get(), 1e-5);
+  module.define(
+      "def forward(self, x):\n  return torch.batch_norm(x, self.weight, self.bias, self.running_mean, "
+      "self.running_var, False, 0.1, self.eps, "
+      "False)\n");
+  return module;
+}
+
+Module relu() {
+  Module module = leaf("activation", "ReLU");
+  module.define("def forward(self, x):\n  return torch.relu(x)\n");
+  return module;
+}
+
+Module linear(int64_t in, int64_t out) {
+  Module module = leaf("linear", "Linear");
+  module.register_parameter("weight", torch::randn({out, in}), false);
+  module.register_parameter("bias", torch::randn({out}), false);
+  module.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
+  return module;
+}
+
+Module max_pool2d() {
+  Module module = leaf("pooling", "MaxPool2d");
+  module.define(
+      "def forward(self, x):\n  return torch.max_pool2d(x, [2, 2], [2, 2], [0, 0], [1, 1], False)\n");
+  return module;
+}
+
+Module user_module(const std::string& name) {
+  Module module("__torch__.user." + name, std::make_shared<torch::jit::CompilationUnit>());
+  module.register_attribute("training", c10::BoolType::get(), true);
+  return module;
+}
+
+Module conv_bn_relu() {
+  Module module = user_module("ConvBnReLU");
+  module.register_module("conv", conv2d(3, 4, 3));
+  module.register_module("bn", batch_norm2d(4));
+  module.register_module("relu", relu());
+  module.define("def forward(self, x):\n  return self.relu.forward(self.bn.forward(self.conv.forward(x)))\n");
+  return module;
+}
+
+Module conv_relu_with_skip() {
+  Module module = user_module("ConvReLUWithSkip");
+  module.register_module("conv", conv2d(3, 3, 3));
+  module.register_module("relu", relu());
+  module.define("def forward(self, x):\n  y = self.conv.forward(x)\n  return self.relu.forward(y) + y\n");
+  return module;
+}
+
+}  // namespace tsq::testing

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <string>
+
+namespace tsq::testing {
+
+/// Leaf modules as a scripted PyTorch model holds them: PyTorch's class names, attributes and constants;
+/// random weights from the current seed.
+torch::jit::Module conv2d(int64_t in, int64_t out, int64_t kernel, bool bias = true);
+torch::jit::Module batch_norm2d(int64_t channels);
+torch::jit::Module relu();
+torch::jit::Module linear(int64_t in, int64_t out);
+torch::jit::Module max_pool2d();
+
+/// A container of the user's own: class `__torch__.user.<name>`; give it children, then its forward's source.
+torch::jit::Module user_module(const std::string& name);
+
+/// conv → bn → relu, children "conv", "bn", "relu".
+torch::jit::Module conv_bn_relu();
+/// x → conv → relu, and the conv's output is read a second time by an addition.
+torch::jit::Module conv_relu_with_skip();
+
+}  // namespace tsq::testing
