@@ -14,9 +14,11 @@ if(NOT length LESS 40)
   message(FATAL_ERROR "quantize_model.cpp has ${length} lines, README says fewer than 40")
 endif()
 
-string(REGEX MATCHALL "\\]\\([^)#:]+\\)" links "${readme}")
+# A lone bracket would keep CMake from seeing the list's parts.
+string(REPLACE "](" "@link " readme "${readme}")
+string(REGEX MATCHALL "@link [^)#:\n]+\\)" links "${readme}")
 foreach(link ${links})
-  string(REGEX REPLACE "^\\]\\((.*)\\)$" "\\1" path "${link}")
+  string(REGEX REPLACE "^@link (.*)\\)$" "\\1" path "${link}")
   if(NOT EXISTS ${ROOT}/${path})
     message(FATAL_ERROR "README.md links to ${path}, which does not exist")
   endif()
