@@ -41,7 +41,10 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
       best_distance = distance;
     }
   }
-  return best;
+  if (!best.empty() || name.size() < 3) return best;
+  const auto longer =
+      std::ranges::find_if(candidates, [&](std::string_view known) { return known.starts_with(name); });
+  return longer == candidates.end() ? std::string_view{} : *longer;
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string_view> candidates) {

@@ -322,11 +322,16 @@ std::vector<std::string_view> split(std::string_view words) {
   return parts;
 }
 
-/// `prefix.word` for a bare word that PyTorch has in a namespace: "Conv2d" was meant as "torch.nn.Conv2d".
+bool has_word(std::string_view words, std::string_view word) {
+  const auto parts = split(words);
+  return std::ranges::find(parts, word) != parts.end();
+}
+
+/// `prefix.word` for a word that PyTorch has in another namespace: "torch.Conv2d" was meant as
+/// "torch.nn.Conv2d". From the shortest namespace to the longest.
 std::string full_name(std::string_view word) {
-  for (const Namespace& space : kNamespaces) {
-    const auto words = split(space.words);
-    if (std::ranges::find(words, word) != words.end()) return fmt::format("{}{}", space.prefix, word);
+  for (auto space = kNamespaces.rbegin(); space != kNamespaces.rend(); ++space) {
+    if (has_word(space->words, word)) return fmt::format("{}{}", space->prefix, word);
   }
   return {};
 }
@@ -341,18 +346,26 @@ std::string full_name(std::string_view word) {
   at.fail(fmt::format("PyTorch has no '{}{}'", prefix, word), remedy);
 }
 
+/// PyTorch's tables speak of methods that Tensor has not ("hardsigmoid", "leaky_relu"), by the names of the
+/// functions.
+bool is_known_method(std::string_view name) {
+  const std::string_view out_of_place = name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
+  return has_word(kMethods, name) || has_word(kFunctional, out_of_place);
+}
+
 void check_known(const JsonValue& at, Symbol symbol) {
   if (symbol.kind == SymbolKind::Method) {
-    const auto words = split(kMethods);
-    if (std::ranges::find(words, symbol.name) == words.end()) fail_unknown(at, "", symbol.name, words);
+    if (!is_known_method(symbol.name)) fail_unknown(at, "", symbol.name, split(kMethods));
     return;
   }
+  if (symbol.name.find('.') == std::string_view::npos && has_word(kNn, at.string()))
+    at.fail(fmt::format("got '{}' without its module", at.string()),
+            fmt::format("did you mean 'torch.nn.{}'?", at.string()));
   for (const Namespace& space : kNamespaces) {
     if (!symbol.name.starts_with(space.prefix)) continue;
     const std::string_view word = symbol.name.substr(space.prefix.size());
     if (word.find('.') != std::string_view::npos || word.starts_with('_')) continue;
-    const auto words = split(space.words);
-    if (std::ranges::find(words, word) == words.end()) fail_unknown(at, space.prefix, word, words);
+    if (!has_word(space.words, word)) fail_unknown(at, space.prefix, word, split(space.words));
     return;
   }
 }

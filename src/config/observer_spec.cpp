@@ -172,7 +172,9 @@ void check_scheme(const ObserverClass& known, const ObserverSpec& spec, const Re
     fail(
         spec, fmt::format("cannot have the qscheme '{}'", qscheme_name(resolved.qscheme)),
         known.per_channel ? "use a per_channel scheme" : "use 'per_tensor_affine' or 'per_tensor_symmetric'");
-  if (is_symmetric(resolved.qscheme) && resolved.reduce_range && resolved.dtype == ScalarType::QUInt8)
+  // HistogramObserver alone has no such check in PyTorch.
+  if (known.name != "HistogramObserver" && is_symmetric(resolved.qscheme) && resolved.reduce_range &&
+      resolved.dtype == ScalarType::QUInt8)
     fail(spec, "cannot reduce the range of a symmetric scheme of quint8",
          "leave out reduce_range or use qint8");
 }

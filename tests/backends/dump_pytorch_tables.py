@@ -1,0 +1,280 @@
+"""Writes PyTorch's backend tables, QConfigs and QConfigMappings as one JSON file in the layout of tsq's to_dict().
+
+usage: dump_pytorch_tables.py OUTPUT.json
+
+Where torch 2.13 is not to be had, the file holds {"unavailable": reason} and the tests that read it are skipped.
+"""
+
+import inspect
+import itertools
+import json
+import operator
+import sys
+import warnings
+
+WANTED = "2.13."
+
+try:
+    import torch
+except ImportError as error:
+    torch = None
+    reason = f"this Python cannot import torch: {error}"
+else:
+    reason = None if torch.__version__.startswith(WANTED) else f"torch is {torch.__version__}, wanted {WANTED}*"
+
+if reason is not None:
+    with open(sys.argv[1], "w") as file:
+        json.dump({"unavailable": reason}, file)
+    sys.exit(0)
+
+import torch.nn.functional as F
+from torch.ao.quantization import observer as obs
+from torch.ao.quantization import qconfig as qc
+from torch.ao.quantization import qconfig_mapping as qm
+from torch.ao.quantization.backend_config import (
+    executorch,
+    fbgemm,
+    native,
+    onednn,
+    qnnpack,
+    tensorrt,
+    x86,
+    _qnnpack_pt2e,
+)
+from torch.ao.quantization.fake_quantize import FakeQuantizeBase
+from torch.ao.quantization.fx.qconfig_mapping_utils import (  # noqa: F401  (fails early when FX is not in this build)
+    _generate_node_name_to_qconfig,
+)
+from torch.ao.quantization.utils import MatchAllNode
+
+warnings.filterwarnings("ignore")
+
+TABLES = {
+    "native": native.get_native_backend_config,
+    "fbgemm": fbgemm.get_fbgemm_backend_config,
+    "x86": x86.get_x86_backend_config,
+    "qnnpack": qnnpack.get_qnnpack_backend_config,
+    "onednn": onednn.get_onednn_backend_config,
+    "executorch": executorch.get_executorch_backend_config,
+    "tensorrt": tensorrt.get_tensorrt_backend_config,
+    "qnnpack_pt2e": _qnnpack_pt2e.get_qnnpack_pt2e_backend_config,
+}
+ENGINES = ["fbgemm", "x86", "qnnpack", "onednn"]
+
+
+# Functions have no path of their own: they are known by where they can be found. Where torch and torch.nn.functional hold
+# one object, the latter names it.
+PLACES = [("torch.nn.functional", F), ("torch", torch), ("operator", operator)]
+FUNCTION_NAMES = {}
+for prefix, place in PLACES:
+    for name in sorted(dir(place)):
+        value = getattr(place, name)
+        if callable(value) and not name.startswith("_"):
+            FUNCTION_NAMES.setdefault(id(value), f"{prefix}.{name}")
+
+PUBLIC_MODULES = [
+    torch.nn,
+    torch.ao.nn.intrinsic,
+    torch.ao.nn.intrinsic.qat,
+    torch.ao.nn.qat,
+    torch.ao.nn.quantized.reference,
+]
+
+
+def type_name(what):
+    if isinstance(what, (str, int)):
+        return what
+    if what is MatchAllNode:
+        return "MatchAllNode"
+    if inspect.isclass(what):
+        for module in PUBLIC_MODULES:
+            if getattr(module, what.__name__, None) is what:
+                return f"{module.__name__}.{what.__name__}"
+        raise KeyError(what)
+    if isinstance(what, torch._ops.OpOverload):
+        return f"torch.ops.{what}"
+    return FUNCTION_NAMES[id(what)]
+
+
+def pattern(value):
+    return [pattern(part) for part in value] if isinstance(value, tuple) else type_name(value)
+
+
+def dtype(value):
+    name = str(value).removeprefix("torch.")
+    return "float" if name == "float32" else name
+
+
+def constrained(value):
+    fields = {name: item for name, item in vars(value).items() if item is not None}
+    fields["dtype"] = dtype(fields["dtype"])
+    return fields["dtype"] if len(fields) == 1 else fields
+
+
+def dtype_config(config):
+    entries = {}
+    for key, value in config.to_dict().items():
+        entries[key] = constrained(value) if hasattr(value, "scale_exact_match") else value
+        if key == "bias_dtype":
+            entries[key] = dtype(value)
+    return entries
+
+
+def function_path(function):
+    return f"{function.__module__}.{function.__qualname__}"
+
+
+def pattern_config(config):
+    entries = {}
+    for key, value in config.to_dict().items():
+        if key in ("pattern", "pattern_complex_format"):
+            value = pattern(value)
+        elif key == "observation_type":
+            value = value.name
+        elif key == "dtype_configs":
+            value = [dtype_config(entry) for entry in config.dtype_configs]
+        elif key == "num_tensor_args_to_observation_type":
+            value = {str(count): kind.name for count, kind in value.items()}
+        elif key in ("fuser_method", "root_node_getter", "extra_inputs_getter"):
+            value = function_path(value)
+        elif key != "input_type_to_index":
+            value = type_name(value)
+        entries[key] = value
+    return entries
+
+
+def table(config):
+    return {"name": config.name, "configs": [pattern_config(entry) for entry in config.configs]}
+
+
+def plain(value):
+    if isinstance(value, torch.dtype):
+        return dtype(value)
+    if isinstance(value, torch.qscheme):
+        return str(value).removeprefix("torch.")
+    return value
+
+
+def observer_spec(constructor):
+    """Class name and given arguments; those of a fake quantize and of its observer are one set."""
+    partial = getattr(constructor, "p", None)
+    cls, given = (partial.func, dict(partial.keywords)) if partial else (constructor, {})
+    if not issubclass(cls, FakeQuantizeBase):
+        return {"observer": cls.__name__} | {key: plain(value) for key, value in given.items()}
+    inner = observer_spec(given.pop("observer", obs.MovingAverageMinMaxObserver))
+    return inner | {"fake_quantize": cls.__name__} | {key: plain(value) for key, value in given.items()}
+
+
+def resolved(constructor):
+    """What the constructed observer shows."""
+    built = constructor()
+    if isinstance(built, FakeQuantizeBase):
+        built = built.activation_post_process
+    names = [
+        "dtype", "qscheme", "reduce_range", "quant_min", "quant_max", "eps", "averaging_constant", "ch_axis",
+        "is_dynamic", "bins", "scale", "zero_point", "has_customized_qrange",
+    ]  # fmt: skip
+    values = {}
+    for name in names:
+        value = getattr(built, name, None)
+        if value is not None:
+            values[name] = value.item() if isinstance(value, torch.Tensor) else plain(value)
+    return values
+
+
+OBSERVERS = {}
+
+
+def observer(constructor):
+    spec = observer_spec(constructor)
+    if constructor is not torch.nn.Identity:
+        OBSERVERS[json.dumps(spec, sort_keys=True)] = {"spec": spec, "resolved": resolved(constructor)}
+    return spec
+
+
+def qconfig(value):
+    if value is None:
+        return None
+    return {"activation": observer(value.activation), "weight": observer(value.weight)}
+
+
+def mapping(value):
+    return {
+        "": qconfig(value.global_qconfig),
+        "object_type": [[type_name(key), qconfig(entry)] for key, entry in value.object_type_qconfigs.items()],
+        "module_name_regex": [],
+        "module_name": [],
+        "module_name_object_type_order": [],
+    }
+
+
+def named_qconfigs():
+    names = [name for name in qc.__all__ if isinstance(getattr(qc, name), qc.QConfig)]
+    return {name: qconfig(getattr(qc, name)) for name in names}
+
+
+def default_qconfigs():
+    return {engine: qconfig(qc.get_default_qconfig(engine)) for engine in ENGINES}
+
+
+def default_qat_qconfigs():
+    return {f"{e}/{v}": qconfig(qc.get_default_qat_qconfig(e, v)) for e in ENGINES for v in (0, 1)}
+
+
+def mappings():
+    found = {engine: mapping(qm.get_default_qconfig_mapping(engine)) for engine in ENGINES}
+    for engine, version in itertools.product(ENGINES, (0, 1)):
+        found[f"{engine}/qat/{version}"] = mapping(qm.get_default_qat_qconfig_mapping(engine, version))
+    found["symmetric_qnnpack"] = mapping(qm._get_symmetric_qnnpack_qconfig_mapping())
+    found["symmetric_qnnpack/qat"] = mapping(qm._get_symmetric_qnnpack_qat_qconfig_mapping())
+    return found
+
+
+def constructor_grid():
+    """Many arguments for each class, with what the constructor makes of them; null where it refuses."""
+    classes = [
+        obs.MinMaxObserver, obs.MovingAverageMinMaxObserver, obs.PerChannelMinMaxObserver,
+        obs.MovingAveragePerChannelMinMaxObserver, obs.HistogramObserver, obs.PlaceholderObserver,
+        obs.RecordingObserver, obs.NoopObserver, obs.ReuseInputObserver,
+    ]  # fmt: skip
+    dtypes = [None, torch.quint8, torch.qint8, torch.qint32, torch.quint4x2, torch.uint8, torch.int8, torch.int16,
+              torch.uint16, torch.int32, torch.float32, torch.float16]  # fmt: skip
+    qschemes = [None, torch.per_tensor_affine, torch.per_tensor_symmetric, torch.per_channel_affine,
+                torch.per_channel_symmetric, torch.per_channel_affine_float_qparams]  # fmt: skip
+    others = [{}, {"reduce_range": True}, {"quant_min": 0, "quant_max": 15}, {"quant_min": 0, "quant_max": 13, "reduce_range": True},
+              {"quant_min": -127, "quant_max": 127}, {"quant_min": -127, "quant_max": 127, "reduce_range": True},
+              {"quant_min": 1, "quant_max": 9}, {"quant_min": 0, "quant_max": 0}, {"quant_max": 100},
+              {"eps": 2**-12}, {"is_dynamic": True}, {"averaging_constant": 1}, {"averaging_constant": 1, "is_dynamic": True},
+              {"ch_axis": 1}, {"bins": 128}, {"scale": 1.0, "zero_point": 0}]  # fmt: skip
+    entries = []
+    for cls, kind, scheme, more in itertools.product(classes, dtypes, qschemes, others):
+        given = dict(more)
+        if kind is not None:
+            given["dtype"] = kind
+        if scheme is not None:
+            given["qscheme"] = scheme
+        constructor = cls.with_args(**given)
+        try:
+            values = resolved(constructor)
+        except Exception:
+            values = None
+        entries.append({"spec": observer_spec(constructor), "resolved": values})
+    return entries
+
+
+def main():
+    tables = {
+        "torch": torch.__version__,
+        "backends": {name: table(make()) for name, make in TABLES.items()},
+        "named_qconfigs": named_qconfigs(),
+        "default_qconfigs": default_qconfigs(),
+        "default_qat_qconfigs": default_qat_qconfigs(),
+        "mappings": mappings(),
+        "observers": list(OBSERVERS.values()),
+        "constructor_grid": constructor_grid(),
+    }
+    with open(sys.argv[1], "w") as file:
+        json.dump(tables, file)
+
+
+main()

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+#include <tsq/qconfig.h>
+
+#include <nlohmann/json.hpp>
+
+#include "config/expect_error.h"
+
+namespace tsq {
+namespace {
+
+using nlohmann::json;
+
+TEST(QConfig, DefaultOfFbgemmAndX86ReducesTheRangeAndHasPerChannelWeights) {  // B-21
+  for (const char* backend : {"fbgemm", "x86"}) {
+    const QConfig qconfig = default_qconfig(backend);
+    EXPECT_EQ(resolve(qconfig.activation).quant_max, 127) << backend;
+    EXPECT_EQ(resolve(qconfig.weight).qscheme, c10::kPerChannelSymmetric) << backend;
+  }
+}
+
+TEST(QConfig, DefaultOfQnnpackHasPerTensorWeights) {  // B-21
+  EXPECT_EQ(resolve(default_qconfig("qnnpack").activation).quant_max, 255);
+  EXPECT_EQ(resolve(default_qconfig("qnnpack").weight).qscheme, c10::kPerTensorSymmetric);
+}
+
+TEST(QConfig, DefaultOfOnednnHasTheWholeRange) {  // B-21
+  EXPECT_EQ(resolve(default_qconfig("onednn").activation).quant_max, 255);
+  EXPECT_EQ(resolve(default_qconfig("onednn").weight).qscheme, c10::kPerChannelSymmetric);
+}
+
+TEST(QConfig, DefaultsAreRefusedForOtherBackendsAndVersions) {  // B-21, B-22
+  expect_error("there is no default QConfig for the backend 'x68'; did you mean 'x86'?",
+               [] { (void)default_qconfig("x68"); });
+  expect_error("there is no version 1 of the default QConfigs; use version 0",
+               [] { (void)default_qconfig("x86", 1); });
+  expect_error("there is no version 2 of the default QConfigs; use version 0 or 1",
+               [] { (void)default_qat_qconfig("x86", 2); });
+}
+
+TEST(QConfig, QatDefaultsHalveTheGivenRange) {  // B-22
+  const QConfig qconfig = default_qat_qconfig("fbgemm", 1);
+  EXPECT_EQ(qconfig.activation.fake_quantize, "FusedMovingAvgObsFakeQuantize");
+  EXPECT_EQ(qconfig.activation.quant_max, 255);
+  EXPECT_EQ(resolve(qconfig.activation).quant_max, 127);
+}
+
+TEST(QConfig, NamedOnesAreFoundWithAndWithoutTheirModule) {
+  EXPECT_EQ(qconfig("default_dynamic_qconfig"), qconfig("torch.ao.quantization.default_dynamic_qconfig"));
+  EXPECT_TRUE(resolve(qconfig("default_dynamic_qconfig").activation).is_dynamic);
+  expect_error("'default_dynamc_qconfig' is no named QConfig; did you mean 'default_dynamic_qconfig'?",
+               [] { (void)qconfig("default_dynamc_qconfig"); });
+}
+
+TEST(QConfig, EveryNamedOneRoundTripsThroughJson) {
+  for (const std::string_view name : qconfig_names())
+    EXPECT_EQ(QConfig::from_dict(json::parse(qconfig(name).to_dict().dump())), qconfig(name)) << name;
+}
+
+TEST(QConfig, ANameStandsForANamedOneInJson) {
+  EXPECT_EQ(QConfig::from_dict("default_qconfig"), qconfig("default_qconfig"));
+}
+
+TEST(QConfig, NeedsBothSides) {
+  expect_error("the key 'weight' is missing", [] {
+    QConfig::from_dict({{"activation", {{"observer", "MinMaxObserver"}}}});
+  });
+  expect_error("a QConfig has no key 'activations'; did you mean 'activation'?", [] {
+    QConfig::from_dict({{"activations", nullptr}});
+  });
+}
+
+TEST(QConfig, ErrorsNameTheSide) {
+  expect_error("at 'activation': 'MinMaxObserve' is no observer; did you mean 'MinMaxObserver'?", [] {
+    QConfig::from_dict(
+        {{"activation", {{"observer", "MinMaxObserve"}}}, {"weight", {{"observer", "MinMaxObserver"}}}});
+  });
+}
+
+}  // namespace
+}  // namespace tsq
