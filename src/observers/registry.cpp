@@ -1,1 +1,101 @@
-#include <tsq/observer.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <array>
+
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+#include "observers/observer_module.h"
+
+namespace tsq {
+namespace {
+
+/// Every observer there is. A new one is a file of its own and a line here.
+const std::array<const ObserverKind*, 10> kKinds{
+    &min_max_observer,
+    &moving_average_min_max_observer,
+    &per_channel_min_max_observer,
+    &moving_average_per_channel_min_max_observer,
+    &histogram_observer,
+    &fixed_qparams_observer,
+    &placeholder_observer,
+    &noop_observer,
+    &recording_observer,
+    &reuse_input_observer,
+};
+
+const ObserverKind* find_kind(std::string_view name) {
+  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(),
+                                         [&](const ObserverKind* kind) { return kind->name == name; });
+  return found == kKinds.end() ? nullptr : *found;
+}
+
+const ObserverKind& kind_of(const ResolvedObserver& config) {
+  if (const ObserverKind* kind = find_kind(config.observer)) {
+    return *kind;
+  }
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no observer '{}'", config.observer),
+              fmt::format("use one of {}", fmt::join(observer_names(), ", ")));
+}
+
+const ObserverKind& kind_of(const torch::jit::Module& observer) {
+  const std::string name = observer_class_name(observer);
+  if (const ObserverKind* kind = find_kind(name)) {
+    return *kind;
+  }
+  throw Error(ErrorCode::BadModel, fmt::format("a module of class '{}' is no observer", name),
+              fmt::format("observers are {}", fmt::join(observer_names(), ", ")));
+}
+
+Error no_qparams(std::string_view name) {
+  return {ErrorCode::BadConfig, fmt::format("{} finds no scale and zero point", name),
+          "use MinMaxObserver, HistogramObserver or another one that looks at ranges"};
+}
+
+}  // namespace
+
+torch::jit::Module make_observer(const ObserverSpec& spec) {
+  const ResolvedObserver config = resolve(spec);
+  return kind_of(config).make(config);
+}
+
+QParams calculate_qparams(const torch::jit::Module& observer) {
+  const ObserverKind& kind = kind_of(observer);
+  if (kind.calculate_qparams == nullptr) {
+    throw no_qparams(kind.name);
+  }
+  return kind.calculate_qparams(observer);
+}
+
+bool saw_data(const torch::jit::Module& observer) { return kind_of(observer).saw_data(observer); }
+
+void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
+  const ObserverKind& kind = kind_of(into);
+  if (&kind != &kind_of(from)) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("a {} cannot be merged into a {}", kind_of(from).name, kind.name),
+                "merge observers of the same prepared model");
+  }
+  kind.merge(into, from);
+}
+
+std::vector<std::string_view> observer_names() {
+  std::vector<std::string_view> names;
+  for (const ObserverKind* kind : kKinds) {
+    names.push_back(kind->name);
+  }
+  return names;
+}
+
+QParams observe_once(const ObserverSpec& spec, const at::Tensor& tensor) {
+  const ResolvedObserver config = resolve(spec);
+  const ObserverKind& kind = kind_of(config);
+  if (kind.observe_once == nullptr) {
+    throw no_qparams(kind.name);
+  }
+  return kind.observe_once(config, tensor);
+}
+
+}  // namespace tsq

@@ -1,0 +1,51 @@
+#include <ATen/ATen.h>
+
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+
+namespace tsq {
+namespace {
+
+/// FixedQParamsObserver (M-17): the qparams are arguments, data does not matter.
+constexpr const char* kSource = R"(
+def forward(self, X: Tensor) -> Tensor:
+    return X
+)";
+
+constexpr int64_t kDefaultQuantMin = 0;
+constexpr int64_t kDefaultQuantMax = 255;
+
+torch::jit::Module make(const ResolvedObserver& config) {
+  static const ObserverClass observer_class("FixedQParamsObserver",
+                                            {integer("dtype"), integer("qscheme"), integer("quant_min"),
+                                             integer("quant_max"), buffer("scale"), buffer("zero_point")},
+                                            kSource);
+  return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)},
+                                  {"qscheme", static_cast<int64_t>(config.qscheme)},
+                                  {"quant_min", config.quant_min.value_or(kDefaultQuantMin)},
+                                  {"quant_max", config.quant_max.value_or(kDefaultQuantMax)},
+                                  {"scale", at::full({1}, config.scale, at::kFloat)},
+                                  {"zero_point", at::full({1}, config.zero_point, at::kInt)}},
+                                 config.is_dynamic);
+}
+
+QParams calculate(const torch::jit::Module& observer) {
+  return {observer.attr("scale").toTensor().clone(), observer.attr("zero_point").toTensor().to(at::kLong),
+          static_cast<c10::ScalarType>(observer.attr("dtype").toInt()), c10::QScheme::PER_TENSOR_AFFINE};
+}
+
+QParams observe(const ResolvedObserver& config, const at::Tensor&) {
+  return {at::full({1}, config.scale, at::kFloat), at::full({1}, config.zero_point, at::kLong), config.dtype,
+          c10::QScheme::PER_TENSOR_AFFINE};
+}
+
+bool needs_no_data(const torch::jit::Module&) { return true; }
+
+void merge(torch::jit::Module&, const torch::jit::Module&) {}
+
+}  // namespace
+
+const ObserverKind fixed_qparams_observer{"FixedQParamsObserver", make, calculate, observe,
+                                          needs_no_data,          merge};
+
+}  // namespace tsq

@@ -1,0 +1,57 @@
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+#include "observers/uniform_qparams.h"
+
+namespace tsq {
+namespace {
+
+/// MinMaxObserver.forward (M-09): infinities and NaN are not filtered, empty tensors are skipped.
+constexpr const char* kSource = R"(
+def forward(self, x_orig: Tensor) -> Tensor:
+    if x_orig.numel() == 0:
+        return x_orig
+    x = x_orig.detach().to(self.min_val.dtype)
+    min_val_cur, max_val_cur = torch.aminmax(x)
+    self.min_val.copy_(torch.min(min_val_cur, self.min_val))
+    self.max_val.copy_(torch.max(max_val_cur, self.max_val))
+    return x_orig
+)";
+
+torch::jit::Module make(const ResolvedObserver& config) {
+  static const ObserverClass observer_class(
+      "MinMaxObserver", uniform_attributes({buffer("min_val"), buffer("max_val")}), kSource);
+  const ObserverValues state{{"min_val", minimum_of_nothing()}, {"max_val", maximum_of_nothing()}};
+  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+}
+
+QParams calculate(const torch::jit::Module& observer) {
+  return qparams_of_range(uniform_config(observer), observer.attr("min_val").toTensor(),
+                          observer.attr("max_val").toTensor());
+}
+
+QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+  const c10::NoGradGuard no_grad;
+  if (tensor.numel() == 0) {
+    return qparams_of_range(uniform_config(config), minimum_of_nothing(), maximum_of_nothing());
+  }
+  const auto [min_val, max_val] = at::aminmax(tensor.to(at::kFloat));
+  return qparams_of_range(uniform_config(config), at::min(min_val, minimum_of_nothing()),
+                          at::max(max_val, maximum_of_nothing()));
+}
+
+void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+  const c10::NoGradGuard no_grad;
+  const at::Tensor min_val = into.attr("min_val").toTensor();
+  const at::Tensor max_val = into.attr("max_val").toTensor();
+  min_val.copy_(at::min(min_val, from.attr("min_val").toTensor()));
+  max_val.copy_(at::max(max_val, from.attr("max_val").toTensor()));
+}
+
+}  // namespace
+
+const ObserverKind min_max_observer{"MinMaxObserver", make, calculate, observe, saw_range, merge};
+
+}  // namespace tsq

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
+#include <tsq/qconfig.h>
+
+#include <string_view>
+
+namespace tsq {
+
+/// What the library knows of one observer class. The functions have the contracts of observer_module.h.
+struct ObserverKind {
+  std::string_view name;  ///< PyTorch's class name
+  torch::jit::Module (*make)(const ResolvedObserver& config);
+  /// Null for a class without qparams (M-19), as is observe_once.
+  QParams (*calculate_qparams)(const torch::jit::Module& observer);
+  QParams (*observe_once)(const ResolvedObserver& config, const at::Tensor& tensor);
+  bool (*saw_data)(const torch::jit::Module& observer);
+  void (*merge)(torch::jit::Module& into, const torch::jit::Module& from);
+};
+
+extern const ObserverKind min_max_observer;
+extern const ObserverKind moving_average_min_max_observer;
+extern const ObserverKind per_channel_min_max_observer;
+extern const ObserverKind moving_average_per_channel_min_max_observer;
+extern const ObserverKind histogram_observer;
+extern const ObserverKind fixed_qparams_observer;
+extern const ObserverKind placeholder_observer;
+extern const ObserverKind noop_observer;
+extern const ObserverKind recording_observer;
+extern const ObserverKind reuse_input_observer;
+
+}  // namespace tsq

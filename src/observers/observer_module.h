@@ -1,0 +1,38 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
+#include <tsq/qconfig.h>
+
+#include <string_view>
+#include <vector>
+
+namespace tsq {
+
+/// A fresh observer: a TorchScript module `forward(x: Tensor) -> Tensor` that gives back x and records its
+/// statistics in buffers with PyTorch's names. Its class is TorchScript source only, so any stock LibTorch
+/// loads it and calibrates with it. Safe to call from several threads. Throws Error(BadConfig) when resolve()
+/// refuses the spec.
+torch::jit::Module make_observer(const ObserverSpec& spec);
+
+/// Scale and zero point of what `observer` has seen, equal bit for bit to PyTorch's calculate_qparams (M-01 …
+/// M-06, M-14, M-15). Reads attributes only: the observer may come from a file. The scale is 1 and the zero
+/// point 0 when it saw nothing (M-05). Pure, so that many observers can be asked at once from several
+/// threads. Throws Error(BadConfig) for a class without qparams (M-19) and Error(BadModel) when the module is
+/// no observer or its state is damaged (M-06).
+QParams calculate_qparams(const torch::jit::Module& observer);
+
+/// Whether the observer was shown a value. True for kinds whose qparams need no data (FixedQParams) and for
+/// those without qparams.
+bool saw_data(const torch::jit::Module& observer);
+
+/// Adds to `into` what `from`, an observer of the same kind and configuration, saw on another part of the
+/// data. Minima and maxima become exactly those of one run over all data; moving averages become the average
+/// weighted by the number of batches; a histogram is brought to the union of both ranges as PyTorch does for
+/// a batch that widens the range, then both are added. Throws Error(BadModel) when the two do not fit.
+void merge_observer(torch::jit::Module& into, const torch::jit::Module& from);
+
+/// PyTorch's class names of all observers.
+std::vector<std::string_view> observer_names();
+
+}  // namespace tsq

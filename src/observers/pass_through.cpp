@@ -1,0 +1,34 @@
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+
+namespace tsq {
+namespace {
+
+/// NoopObserver and ReuseInputObserver mark a place in the graph and look at nothing (M-19).
+constexpr const char* kSource = R"(
+def forward(self, x: Tensor) -> Tensor:
+    return x
+)";
+
+torch::jit::Module make_noop(const ResolvedObserver& config) {
+  static const ObserverClass observer_class("NoopObserver", {integer("dtype")}, kSource);
+  return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)}}, config.is_dynamic);
+}
+
+torch::jit::Module make_reuse_input(const ResolvedObserver& config) {
+  static const ObserverClass observer_class("ReuseInputObserver", {integer("dtype")}, kSource);
+  return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)}}, config.is_dynamic);
+}
+
+bool needs_no_data(const torch::jit::Module&) { return true; }
+
+void merge(torch::jit::Module&, const torch::jit::Module&) {}
+
+}  // namespace
+
+const ObserverKind noop_observer{"NoopObserver", make_noop, nullptr, nullptr, needs_no_data, merge};
+
+const ObserverKind reuse_input_observer{
+    "ReuseInputObserver", make_reuse_input, nullptr, nullptr, needs_no_data, merge};
+
+}  // namespace tsq

@@ -1,0 +1,185 @@
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+#include "observers/row_ranges.h"
+#include "observers/uniform_qparams.h"
+
+namespace tsq {
+namespace {
+
+/// PerChannelMinMaxObserver._forward (M-11). A tensor of one dimension or none, where PyTorch's flatten
+/// fails, has a channel for each value. The state starts empty and takes the number of channels from the
+/// first tensor.
+constexpr const char* kRowsSource = R"(
+def _rows(self, x_orig: Tensor) -> Tensor:
+    y = x_orig.detach().transpose(0, self.ch_axis).to(self.min_val.dtype)
+    if y.dim() < 2:
+        return y.reshape([-1, 1])
+    return torch.flatten(y, 1)
+
+def _update(self, min_val: Tensor, max_val: Tensor):
+    self.min_val.resize_(min_val.size())
+    self.max_val.resize_(max_val.size())
+    self.min_val.copy_(min_val)
+    self.max_val.copy_(max_val)
+)";
+
+constexpr const char* kMinMaxSource = R"(
+def forward(self, x_orig: Tensor) -> Tensor:
+    if x_orig.numel() == 0:
+        return x_orig
+    min_val = self.min_val
+    max_val = self.max_val
+    min_val_cur, max_val_cur = torch.aminmax(self._rows(x_orig), dim=1)
+    if min_val.numel() == 0 or max_val.numel() == 0:
+        min_val, max_val = min_val_cur, max_val_cur
+    else:
+        min_val = torch.min(min_val_cur, min_val)
+        max_val = torch.max(max_val_cur, max_val)
+    self._update(min_val, max_val)
+    return x_orig
+)";
+
+/// `batches` is tsq's own: the weight of this observer in a merge.
+constexpr const char* kMovingAverageSource = R"(
+def forward(self, x_orig: Tensor) -> Tensor:
+    if x_orig.numel() == 0:
+        return x_orig
+    min_val = self.min_val
+    max_val = self.max_val
+    min_val_cur, max_val_cur = torch.aminmax(self._rows(x_orig), dim=1)
+    if min_val.numel() == 0 or max_val.numel() == 0:
+        min_val, max_val = min_val_cur, max_val_cur
+    else:
+        min_val = min_val + self.averaging_constant * (min_val_cur - min_val)
+        max_val = max_val + self.averaging_constant * (max_val_cur - max_val)
+    self._update(min_val, max_val)
+    self.batches = self.batches + 1
+    return x_orig
+)";
+
+at::Tensor nothing() { return at::empty({0}, at::kFloat); }
+
+torch::jit::Module make_min_max(const ResolvedObserver& config) {
+  static const ObserverClass observer_class(
+      "PerChannelMinMaxObserver",
+      uniform_attributes({integer("ch_axis"), buffer("min_val"), buffer("max_val")}),
+      fmt::format("{}{}", kRowsSource, kMinMaxSource));
+  const ObserverValues state{{"ch_axis", config.ch_axis}, {"min_val", nothing()}, {"max_val", nothing()}};
+  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+}
+
+torch::jit::Module make_moving_average(const ResolvedObserver& config) {
+  static const ObserverClass observer_class(
+      "MovingAveragePerChannelMinMaxObserver",
+      uniform_attributes({integer("ch_axis"), real("averaging_constant"), integer("batches"),
+                          buffer("min_val"), buffer("max_val")}),
+      fmt::format("{}{}", kRowsSource, kMovingAverageSource));
+  const ObserverValues state{{"ch_axis", config.ch_axis},
+                             {"averaging_constant", config.averaging_constant},
+                             {"batches", int64_t{0}},
+                             {"min_val", nothing()},
+                             {"max_val", nothing()}};
+  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+}
+
+QParams calculate(const torch::jit::Module& observer) {
+  return qparams_of_range(uniform_config(observer), observer.attr("min_val").toTensor(),
+                          observer.attr("max_val").toTensor());
+}
+
+at::Tensor rows_of(const at::Tensor& tensor, int64_t axis) {
+  const at::Tensor swapped = tensor.transpose(0, axis).to(at::kFloat);
+  return swapped.dim() < 2 ? swapped.reshape({-1, 1}) : swapped.flatten(1);
+}
+
+RowRanges ranges_of(const at::Tensor& rows, c10::QScheme scheme) {
+  // A float zero point keeps the sign of a zero minimum, which row_ranges does not promise.
+  if (scheme != c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS) {
+    if (auto ranges = row_ranges(rows.contiguous())) {
+      return *std::move(ranges);
+    }
+  }
+  const auto [min_val, max_val] = at::aminmax(rows, 1);
+  return {min_val, max_val};
+}
+
+QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+  const c10::NoGradGuard no_grad;
+  if (tensor.numel() == 0) {
+    return qparams_of_range(uniform_config(config), nothing(), nothing());
+  }
+  const RowRanges ranges = ranges_of(rows_of(tensor, config.ch_axis), config.qscheme);
+  return qparams_of_range(uniform_config(config), ranges.min_val, ranges.max_val);
+}
+
+bool saw_channels(const torch::jit::Module& observer) {
+  return observer.attr("min_val").toTensor().numel() != 0;
+}
+
+void set_state(torch::jit::Module& into, const char* name, const at::Tensor& value) {
+  const at::Tensor state = into.attr(name).toTensor();
+  state.resize_(value.sizes());
+  state.copy_(value);
+}
+
+void require_equal_channels(const at::Tensor& into, const at::Tensor& from) {
+  if (into.sizes() != from.sizes()) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("per-channel observers of {} and {} channels cannot be merged", into.numel(),
+                            from.numel()),
+                "merge observers of the same model");
+  }
+}
+
+void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
+  const c10::NoGradGuard no_grad;
+  at::Tensor min_val = from.attr("min_val").toTensor();
+  at::Tensor max_val = from.attr("max_val").toTensor();
+  if (!saw_channels(from)) {
+    return;
+  }
+  if (saw_channels(into)) {
+    require_equal_channels(into.attr("min_val").toTensor(), min_val);
+    min_val = at::min(into.attr("min_val").toTensor(), min_val);
+    max_val = at::max(into.attr("max_val").toTensor(), max_val);
+  }
+  set_state(into, "min_val", min_val);
+  set_state(into, "max_val", max_val);
+}
+
+void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& from) {
+  const c10::NoGradGuard no_grad;
+  const int64_t before = into.attr("batches").toInt();
+  const int64_t added = from.attr("batches").toInt();
+  if (added == 0) {
+    return;
+  }
+  if (before != 0) {
+    require_equal_channels(into.attr("min_val").toTensor(), from.attr("min_val").toTensor());
+  }
+  const double weight = static_cast<double>(added) / static_cast<double>(before + added);
+  for (const char* name : {"min_val", "max_val"}) {
+    const at::Tensor other = from.attr(name).toTensor();
+    set_state(into, name, before == 0 ? other : at::lerp(into.attr(name).toTensor(), other, weight));
+  }
+  into.setattr("batches", before + added);
+}
+
+}  // namespace
+
+const ObserverKind per_channel_min_max_observer{
+    "PerChannelMinMaxObserver", make_min_max, calculate, observe, saw_channels, merge_min_max};
+
+const ObserverKind moving_average_per_channel_min_max_observer{"MovingAveragePerChannelMinMaxObserver",
+                                                               make_moving_average,
+                                                               calculate,
+                                                               observe,
+                                                               saw_channels,
+                                                               merge_moving_average};
+
+}  // namespace tsq

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
+#include <tsq/qconfig.h>
+
+#include <vector>
+
+#include "observers/observer_class.h"
+
+namespace tsq {
+
+/// The configuration of every observer that derives its qparams from a range (PyTorch's
+/// UniformQuantizationObserverBase).
+struct UniformConfig {
+  c10::ScalarType dtype{};
+  c10::QScheme qscheme{};
+  bool reduce_range{};
+  int64_t quant_min{};
+  int64_t quant_max{};
+  bool has_customized_qrange{};
+  at::Tensor eps{};    ///< float32, shape [1]
+  int64_t ch_axis{0};  ///< per-channel observers
+};
+/// Throws Error(BadConfig) when the resolved observer has no range.
+UniformConfig uniform_config(const ResolvedObserver& config);
+/// Reads the attributes that uniform_values() wrote.
+UniformConfig uniform_config(const torch::jit::Module& observer);
+
+/// The attributes of a UniformConfig in an observer's class, under PyTorch's names, followed by `more`.
+std::vector<ObserverAttribute> uniform_attributes(std::vector<ObserverAttribute> more);
+ObserverValues uniform_values(const UniformConfig& config, ObserverValues more);
+
+/// UniformQuantizationObserverBase._calculate_qparams: the same tensor operations in the same order (M-01 …
+/// M-06).
+QParams qparams_of_range(const UniformConfig& config, const at::Tensor& min_val, const at::Tensor& max_val);
+
+/// A float32 scalar tensor: +infinity as the minimum and -infinity as the maximum of nothing.
+at::Tensor minimum_of_nothing();
+at::Tensor maximum_of_nothing();
+
+/// The float value of a one-element state buffer of an observer.
+float scalar_state(const torch::jit::Module& observer, const char* name);
+/// Whether min_val and max_val of a per-tensor observer still say "nothing seen".
+bool saw_range(const torch::jit::Module& observer);
+
+}  // namespace tsq

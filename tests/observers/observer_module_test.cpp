@@ -1,0 +1,319 @@
+#include "observers/observer_module.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/serialization/export.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <tsq/error.h>
+
+#include <limits>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using tsq::ObserverSpec;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+ObserverSpec named(const std::string& observer) {
+  ObserverSpec spec;
+  spec.observer = observer;
+  return spec;
+}
+
+torch::jit::Module fresh(const std::string& observer) { return tsq::make_observer(named(observer)); }
+
+void show(torch::jit::Module& observer, const at::Tensor& tensor) { observer.forward({tensor}); }
+
+const std::vector<std::string> kRangeObservers{"MinMaxObserver", "MovingAverageMinMaxObserver",
+                                               "PerChannelMinMaxObserver",
+                                               "MovingAveragePerChannelMinMaxObserver", "HistogramObserver"};
+
+void expect_equal(const tsq::QParams& a, const tsq::QParams& b) {
+  EXPECT_TRUE(at::equal(a.scale, b.scale));
+  EXPECT_TRUE(at::equal(a.zero_point, b.zero_point));
+  EXPECT_EQ(a.dtype, b.dtype);
+  EXPECT_EQ(a.qscheme, b.qscheme);
+  EXPECT_EQ(a.axis, b.axis);
+}
+
+/// A module in a compilation unit of its own, with an observer inside, written to a file and read back.
+torch::jit::Module saved_and_loaded(const torch::jit::Module& observer) {
+  torch::jit::Module model("Model");
+  model.register_module("activation_post_process_0", observer);
+  model.define(R"(
+def forward(self, x: Tensor) -> Tensor:
+    return self.activation_post_process_0.forward(x)
+)");
+  std::stringstream file;
+  model.save(file);
+  return torch::jit::load(file);
+}
+
+TEST(Observers, KeepStateAndQParamsInAFile) {
+  at::manual_seed(4);
+  for (const std::string& name : kRangeObservers) {
+    SCOPED_TRACE(name);
+    torch::jit::Module observer = fresh(name);
+    const at::Tensor first = at::randn({4, 3, 5});
+    const at::Tensor second = at::randn({4, 3, 5}) * 2;
+    show(observer, first);
+    torch::jit::Module model = saved_and_loaded(observer);
+    const torch::jit::Module loaded = model.attr("activation_post_process_0").toModule();
+    expect_equal(tsq::calculate_qparams(loaded), tsq::calculate_qparams(observer));
+    show(observer, second);
+    model.forward({second});
+    expect_equal(tsq::calculate_qparams(loaded), tsq::calculate_qparams(observer));
+  }
+}
+
+TEST(Observers, AreTorchScriptClassesNamedAsInPyTorch) {
+  for (const std::string_view name : tsq::observer_names()) {
+    if (name == "FixedQParamsObserver") continue;
+    const torch::jit::Module observer = fresh(std::string(name));
+    EXPECT_EQ(observer.type()->name()->qualifiedName(),
+              fmt::format("__torch__.torch.ao.quantization.observer.{}", name));
+  }
+}
+
+TEST(Observers, OfOneKindHaveTheirOwnState) {
+  torch::jit::Module first = fresh("MinMaxObserver");
+  const torch::jit::Module second = fresh("MinMaxObserver");
+  show(first, at::ones({3}));
+  EXPECT_TRUE(tsq::saw_data(first));
+  EXPECT_FALSE(tsq::saw_data(second));
+}
+
+/// M-05
+TEST(Observers, ThatSawNothingHaveScaleOneAndZeroPointZero) {
+  for (const std::string& name : kRangeObservers) {
+    torch::jit::Module observer = fresh(name);
+    show(observer, at::empty({0, 3}));
+    EXPECT_FALSE(tsq::saw_data(observer)) << name;
+    const tsq::QParams qparams = tsq::calculate_qparams(observer);
+    EXPECT_TRUE(at::equal(qparams.scale, at::ones({1}))) << name;
+    EXPECT_TRUE(at::equal(qparams.zero_point, at::zeros({1}, at::kLong))) << name;
+  }
+}
+
+/// M-06
+TEST(Observers, WithAMinimumAboveTheMaximumAreRefused) {
+  const torch::jit::Module observer = fresh("MinMaxObserver");
+  observer.attr("min_val").toTensor().fill_(2.0);
+  observer.attr("max_val").toTensor().fill_(1.0);
+  EXPECT_THROW(tsq::calculate_qparams(observer), tsq::Error);
+}
+
+/// M-12
+TEST(HistogramObserver, DropsInfinitiesAndCountsTheTensorsThatHadThem) {
+  torch::jit::Module observer = fresh("HistogramObserver");
+  at::Tensor values = at::linspace(-1, 1, 100);
+  values[3] = kInfinity;
+  values[4] = -kInfinity;
+  show(observer, values);
+  show(observer, at::full({5}, kInfinity));
+  EXPECT_EQ(observer.attr("tensors_with_infinity").toInt(), 2);
+  EXPECT_EQ(observer.attr("histogram").toTensor().sum().item<float>(), 98.0F);
+  EXPECT_EQ(observer.attr("max_val").toTensor().item<float>(), 1.0F);
+}
+
+/// PyTorch has no kernel for integers here, and its half precision kernels lose counts.
+TEST(HistogramObserver, CountsOtherTypesAsFloat32) {
+  at::manual_seed(5);
+  const at::Tensor values = at::randint(-100, 100, {10000});
+  torch::jit::Module expected = fresh("HistogramObserver");
+  show(expected, values.to(at::kFloat));
+  for (const auto dtype : {at::kLong, at::kInt, at::kShort, at::kHalf, at::kBFloat16}) {
+    torch::jit::Module observer = fresh("HistogramObserver");
+    show(observer, values.to(dtype));
+    EXPECT_TRUE(at::equal(observer.attr("histogram").toTensor(), expected.attr("histogram").toTensor()))
+        << c10::toString(dtype);
+  }
+  torch::jit::Module observer = fresh("HistogramObserver");
+  show(observer, values > 0);
+  EXPECT_EQ(observer.attr("max_val").toTensor().item<float>(), 1.0F);
+}
+
+/// PyTorch's flatten fails here.
+TEST(PerChannelObservers, GiveEveryValueOfAVectorItsOwnChannel) {
+  for (const std::string name : {"PerChannelMinMaxObserver", "MovingAveragePerChannelMinMaxObserver"}) {
+    torch::jit::Module observer = fresh(name);
+    show(observer, at::arange(4, at::kFloat));
+    EXPECT_TRUE(at::equal(observer.attr("max_val").toTensor(), at::arange(4, at::kFloat)));
+    EXPECT_EQ(tsq::observe_once(named(name), at::arange(4, at::kFloat)).scale.numel(), 4);
+  }
+}
+
+/// M-17
+TEST(FixedQParamsObserver, HasTheQParamsThatItWasGiven) {
+  ObserverSpec spec = named("FixedQParamsObserver");
+  spec.scale = 2.0 / 256.0;
+  spec.zero_point = 128;
+  torch::jit::Module observer = tsq::make_observer(spec);
+  show(observer, at::randn({3}));
+  const tsq::QParams qparams = tsq::calculate_qparams(observer);
+  EXPECT_EQ(qparams.scale.item<float>(), 2.0F / 256.0F);
+  EXPECT_EQ(qparams.zero_point.item<int64_t>(), 128);
+  EXPECT_EQ(qparams.zero_point.scalar_type(), at::kLong);
+  expect_equal(qparams, tsq::observe_once(spec, at::randn({3})));
+  EXPECT_TRUE(tsq::saw_data(observer));
+}
+
+/// M-18
+TEST(PlaceholderObserver, KeepsItsConfiguration) {
+  ObserverSpec spec = named("PlaceholderObserver");
+  spec.dtype = c10::kQUInt8;
+  spec.quant_min = 0;
+  spec.quant_max = 255;
+  spec.is_dynamic = true;
+  const torch::jit::Module observer = tsq::make_observer(spec);
+  EXPECT_EQ(observer.attr("dtype").toInt(), static_cast<int64_t>(c10::kQUInt8));
+  EXPECT_EQ(observer.attr("quant_max").toInt(), 255);
+  EXPECT_TRUE(observer.attr("is_dynamic").toBool());
+  EXPECT_TRUE(fresh("PlaceholderObserver").attr("quant_min").isNone());
+}
+
+/// M-19
+TEST(ObserversWithoutRange, RefuseToGiveQParams) {
+  for (const std::string name :
+       {"PlaceholderObserver", "NoopObserver", "RecordingObserver", "ReuseInputObserver"}) {
+    torch::jit::Module observer = fresh(name);
+    const at::Tensor x = at::randn({3});
+    EXPECT_TRUE(observer.forward({x}).toTensor().is_same(x)) << name;
+    EXPECT_THROW(tsq::calculate_qparams(observer), tsq::Error) << name;
+    EXPECT_THROW(tsq::observe_once(named(name), x), tsq::Error) << name;
+  }
+}
+
+TEST(RecordingObserver, KeepsACopyOfEveryTensor) {
+  torch::jit::Module observer = fresh("RecordingObserver");
+  EXPECT_FALSE(tsq::saw_data(observer));
+  at::Tensor x = at::ones({2});
+  show(observer, x);
+  x.zero_();
+  show(observer, x);
+  const auto recorded = observer.attr("tensor_val").toTensorVector();
+  ASSERT_EQ(recorded.size(), 2U);
+  EXPECT_TRUE(at::equal(recorded[0], at::ones({2})));
+}
+
+TEST(Observers, AreMadeFromSeveralThreads) {
+  std::vector<std::thread> threads;
+  std::vector<int> made(8, 0);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    threads.emplace_back([&, i] {
+      for (const std::string& name : kRangeObservers) {
+        torch::jit::Module observer = fresh(name);
+        show(observer, at::ones({2, 2}));
+        made[i] += tsq::saw_data(observer) ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(made, testing::Each(static_cast<int>(kRangeObservers.size())));
+}
+
+TEST(AModuleThatIsNoObserver, IsNamedInTheError) {
+  const torch::jit::Module model("Model");
+  try {
+    tsq::calculate_qparams(model);
+    FAIL();
+  } catch (const tsq::Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("'Model'"));
+  }
+}
+
+std::vector<at::Tensor> shards() {
+  at::manual_seed(6);
+  std::vector<at::Tensor> tensors;
+  for (int i = 0; i < 4; ++i) tensors.push_back(at::randn({3, 40}) * (1 + i));
+  return tensors;
+}
+
+/// One observer a shard, merged into the first; beside it one observer that saw all.
+struct Merged {
+  torch::jit::Module merged;
+  torch::jit::Module whole;
+};
+Merged merged(const std::string& name) {
+  Merged result{fresh(name), fresh(name)};
+  for (const at::Tensor& shard : shards()) {
+    torch::jit::Module part = fresh(name);
+    show(part, shard);
+    show(result.whole, shard);
+    tsq::merge_observer(result.merged, part);
+  }
+  tsq::merge_observer(result.merged, fresh(name));
+  return result;
+}
+
+TEST(Merge, OfMinMaxShardsIsOneRunOverAll) {
+  for (const std::string name : {"MinMaxObserver", "PerChannelMinMaxObserver"}) {
+    const Merged result = merged(name);
+    for (const char* state : {"min_val", "max_val"}) {
+      EXPECT_TRUE(at::equal(result.merged.attr(state).toTensor(), result.whole.attr(state).toTensor()))
+          << name;
+    }
+  }
+}
+
+TEST(Merge, OfMovingAveragesWeighsByBatches) {
+  for (const std::string name : {"MovingAverageMinMaxObserver", "MovingAveragePerChannelMinMaxObserver"}) {
+    torch::jit::Module one = fresh(name);
+    torch::jit::Module three = fresh(name);
+    show(one, at::full({1, 2}, 4.0));
+    for (int i = 0; i < 3; ++i) show(three, at::full({1, 2}, 8.0));
+    tsq::merge_observer(one, three);
+    EXPECT_EQ(one.attr("max_val").toTensor().item<float>(), 7.0F) << name;
+    EXPECT_EQ(one.attr("batches").toInt(), 4) << name;
+  }
+}
+
+TEST(Merge, OfHistogramsKeepsRangeAndMass) {
+  const Merged result = merged("HistogramObserver");
+  EXPECT_EQ(result.merged.attr("min_val").toTensor().item<float>(),
+            result.whole.attr("min_val").toTensor().item<float>());
+  EXPECT_EQ(result.merged.attr("max_val").toTensor().item<float>(),
+            result.whole.attr("max_val").toTensor().item<float>());
+  EXPECT_NEAR(result.merged.attr("histogram").toTensor().sum().item<float>(), 480.0F, 0.01F);
+}
+
+TEST(Merge, OfAHistogramIntoAWiderOneIsWhatForwardDoesForAWiderBatch) {
+  const at::Tensor narrow = at::linspace(-1, 1, 500);
+  const at::Tensor wide = at::linspace(-3, 5, 500);
+  torch::jit::Module whole = fresh("HistogramObserver");
+  torch::jit::Module first = fresh("HistogramObserver");
+  torch::jit::Module second = fresh("HistogramObserver");
+  show(whole, narrow);
+  show(whole, wide);
+  show(first, narrow);
+  show(second, wide);
+  tsq::merge_observer(first, second);
+  EXPECT_TRUE(at::equal(first.attr("histogram").toTensor(), whole.attr("histogram").toTensor()));
+}
+
+TEST(Merge, OfAOneValueHistogramPutsItsMassAtTheValue) {
+  torch::jit::Module one_value = fresh("HistogramObserver");
+  torch::jit::Module wide = fresh("HistogramObserver");
+  show(one_value, at::zeros({10}));
+  show(wide, at::linspace(-1, 1, 4));
+  tsq::merge_observer(one_value, wide);
+  EXPECT_EQ(one_value.attr("histogram").toTensor()[1024].item<float>(), 10.0F);
+}
+
+TEST(Merge, RefusesObserversThatDoNotFit) {
+  torch::jit::Module min_max = fresh("MinMaxObserver");
+  EXPECT_THROW(tsq::merge_observer(min_max, fresh("HistogramObserver")), tsq::Error);
+  torch::jit::Module two = fresh("PerChannelMinMaxObserver");
+  torch::jit::Module three = fresh("PerChannelMinMaxObserver");
+  show(two, at::ones({2, 2}));
+  show(three, at::ones({3, 2}));
+  EXPECT_THROW(tsq::merge_observer(two, three), tsq::Error);
+}
+
+}  // namespace
