@@ -121,7 +121,7 @@ json to_json(const BenchOptions& options, const std::vector<ModelFile>& models,
     const Measurement& m = measurements[i];
     entries.push_back({{"path", models[i].path},
                        {"bytes", models[i].bytes},
-                       {"engine", at::toString(models[i].engine)},
+                       {"engine", engine_name(models[i].engine)},
                        {"min_seconds", m.min()},
                        {"median_seconds", m.median()},
                        {"ratio", measurements[0].median() / m.median()},

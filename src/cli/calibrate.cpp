@@ -36,15 +36,13 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
   prepared.save(files.staged(options.output));
   files.commit();
-  const std::vector<std::string> without_data = observers_without_data(prepared.module());
   if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' calibrated on {} samples: '{}'\n{}", options.model, samples.size(),
-                             options.output, without_data_text(without_data));
+    std::cout << fmt::format("'{}' calibrated on {} samples: '{}'\n", options.model, samples.size(),
+                             options.output);
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"samples", samples.size()},
-                       {"observers_without_data", without_data},
                        {"steps", seconds_json(steps.seconds())}});
 }
 

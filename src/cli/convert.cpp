@@ -41,13 +41,15 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   reference.save(files.staged(options.output));
   files.commit();
   if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' converted for {}: '{}'\n{}", options.model, backend.name(), options.output,
-                             operator_summary_text(reference.report()));
+    std::cout << fmt::format("'{}' converted for {}: '{}'\n{}{}", options.model, backend.name(),
+                             options.output, operator_summary_text(reference.report()),
+                             unobserved_text(reference.report()));
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"backend", backend.name()},
                        {"operators", operator_summary(reference.report())},
+                       {"unobserved_layers", reference.report().unobserved_layers},
                        {"steps", seconds_json(steps.seconds())}});
 }
 

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "cli/failure.h"
+#include "cli/model_file.h"
 
 namespace tsq::cli {
 namespace {
@@ -19,9 +20,8 @@ namespace {
 std::string signature(const torch::jit::Method& method) {
   const c10::FunctionSchema& schema = method.function().getSchema();
   std::vector<std::string> arguments;
-  for (const c10::Argument& argument : schema.arguments()) {
-    if (argument.name() != "self")
-      arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
+  for (const c10::Argument& argument : at::ArrayRef<c10::Argument>(schema.arguments()).slice(1)) {
+    arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
   }
   std::vector<std::string> results;
   for (const c10::Argument& result : schema.returns()) results.push_back(result.type()->annotation_str());
@@ -116,9 +116,8 @@ std::vector<EngineFit> engine_fits(const ModelFacts& facts, const std::string& p
   if (!depends_on_engine(facts)) return fits;
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
     if (engine == at::QEngine::NoQEngine) continue;
-    EngineFit fit{.engine = at::toString(engine),
+    EngineFit fit{.engine = engine_name(engine),
                   .refusal = operator_refusal(facts, engine, signed_activations)};
-    for (char& c : fit.engine) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (fit.refusal.empty() && facts.packed_weights.count > 0) fit.refusal = packing_refusal(path, engine);
     fits.push_back(std::move(fit));
   }

@@ -4,12 +4,21 @@
 #include <torch/script.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/failure.h"
 
 namespace tsq::cli {
+
+std::string engine_name(at::QEngine engine) {
+  std::string name = at::toString(engine);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
 
 ModelFile load_any(const std::string& path) {
   try {

@@ -17,6 +17,9 @@ struct ModelFile {
   uint64_t bytes{0};
 };
 
+/// The name of an engine as tsq writes it: "x86".
+std::string engine_name(at::QEngine engine);
+
 /// Loads any TorchScript file, in eval mode, with its engine set. Throws Error(BadModel).
 ModelFile load_any(const std::string& path);
 /// The same for a model that is to be run: refuses one without forward.

@@ -50,7 +50,6 @@ struct Outcome {
   std::size_t samples{0};
   uint64_t bytes_before{0};
   Report report{};
-  std::vector<std::string> without_data{};
   std::vector<std::pair<std::string, double>> seconds{};
 };
 
@@ -77,7 +76,6 @@ void calibrate_with(Prepared& prepared, const std::vector<Sample>& samples, Step
   if (samples.empty()) return;
   steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
   outcome.samples = samples.size();
-  outcome.without_data = observers_without_data(prepared.module());
 }
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
@@ -85,10 +83,10 @@ void write_reference(const QuantizeOptions& options, const Reference& reference,
 }
 
 void write_quantized(const QuantizeOptions& options, const Reference& reference, const BackendConfig& backend,
-                     Steps& steps, OutputFiles& files) {
+                     Steps& steps, OutputFiles& files, Outcome& outcome) {
   if (options.output.empty()) return;
   const torch::jit::Module quantized =
-      steps.run("lower", [&](const Progress&) { return lower(reference, backend); });
+      steps.run("lower", [&](const Progress&) { return lower(reference, backend, &outcome.report); });
   steps.run("save", [&](const Progress&) { save(quantized, files.staged(options.output)); });
 }
 
@@ -113,8 +111,8 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   const Reference reference =
       steps.run("convert", [&](const Progress&) { return convert_to_reference(prepared, chosen.backend); });
   write_reference(options, reference, files);
-  write_quantized(options, reference, chosen.backend, steps, files);
   outcome.report = reference.report();
+  write_quantized(options, reference, chosen.backend, steps, files, outcome);
   if (!options.report.empty()) files.write_text(options.report, outcome.report.to_json().dump(2) + "\n");
   files.commit();
   outcome.seconds = steps.seconds();
@@ -140,7 +138,7 @@ void print_text(const QuantizeOptions& options, const Outcome& outcome) {
   }
   std::cout << fmt::format("  time       {}", seconds_text(outcome.seconds));
   std::cout << (outcome.samples > 0 ? fmt::format(" ({} samples)\n", outcome.samples) : "\n");
-  std::cout << without_data_text(outcome.without_data);
+  std::cout << unobserved_text(outcome.report);
   for (const auto& [what, path] :
        {std::pair{"output", options.output}, {"reference", options.reference}, {"report", options.report}}) {
     if (!path.empty()) std::cout << fmt::format("  {:<9}  {}\n", what, path);
@@ -160,7 +158,7 @@ nlohmann::json to_json(const QuantizeOptions& options, const Outcome& outcome) {
           {"recipe", options.configuration.recipe},
           {"samples", outcome.samples},
           {"operators", operator_summary(outcome.report)},
-          {"observers_without_data", outcome.without_data},
+          {"unobserved_layers", outcome.report.unobserved_layers},
           {"steps", seconds_json(outcome.seconds)}};
 }
 

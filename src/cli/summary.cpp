@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/script.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -44,14 +43,6 @@ std::string some_names(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first, ", "), names.size() > shown ? ", …" : "");
 }
 
-/// An observer that tracks a range begins with an empty one, or with the infinite one that any value narrows.
-bool saw_nothing(const torch::jit::Module& observer) {
-  if (!observer.hasattr("min_val")) return false;
-  const at::IValue min = observer.attr("min_val");
-  if (!min.isTensor()) return false;
-  return min.toTensor().numel() == 0 || at::isinf(min.toTensor()).all().item<bool>();
-}
-
 }  // namespace
 
 nlohmann::json operator_summary(const Report& report) {
@@ -76,18 +67,11 @@ std::string operator_summary_text(const Report& report) {
   return text;
 }
 
-std::vector<std::string> observers_without_data(const torch::jit::Module& prepared) {
-  std::vector<std::string> names;
-  for (const auto& [name, module] : prepared.named_modules()) {
-    if (saw_nothing(module)) names.push_back(name);
-  }
-  return names;
-}
-
-std::string without_data_text(const std::vector<std::string>& observers) {
-  if (observers.empty()) return {};
-  return fmt::format("  note       {} observers saw no data, their layers' ranges are arbitrary: {}\n",
-                     observers.size(), some_names(observers));
+std::string unobserved_text(const Report& report) {
+  const std::vector<std::string>& layers = report.unobserved_layers;
+  if (layers.empty()) return {};
+  return fmt::format("  note       no data reached {} observers, their scale is 1: {}\n", layers.size(),
+                     some_names(layers));
 }
 
 nlohmann::json seconds_json(const std::vector<std::pair<std::string, double>>& seconds) {

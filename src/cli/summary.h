@@ -14,10 +14,8 @@ namespace tsq::cli {
 nlohmann::json operator_summary(const Report& report);
 std::string operator_summary_text(const Report& report);
 
-/// Names of the observers of a prepared model that no value has reached: their qparams would be arbitrary.
-std::vector<std::string> observers_without_data(const torch::jit::Module& prepared);
-/// The same as a sentence for people, empty when there are none.
-std::string without_data_text(const std::vector<std::string>& observers);
+/// The layers whose observers saw no data as a line for people, empty when there are none.
+std::string unobserved_text(const Report& report);
 
 nlohmann::json seconds_json(const std::vector<std::pair<std::string, double>>& seconds);
 /// "load 0.31 s, prepare 0.52 s".

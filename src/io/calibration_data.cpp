@@ -277,11 +277,15 @@ at::IValue as_type(const at::IValue& value, const c10::TypePtr& type) {
   return value;
 }
 
+/// Forward's arguments without the module itself, which stands first under whatever name.
+at::ArrayRef<c10::Argument> arguments_of(const c10::FunctionSchema& schema) {
+  return at::ArrayRef<c10::Argument>(schema.arguments()).slice(1);
+}
+
 std::string signature(const c10::FunctionSchema& schema) {
   std::vector<std::string> arguments;
-  for (const c10::Argument& argument : schema.arguments()) {
-    if (argument.name() != "self")
-      arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
+  for (const c10::Argument& argument : arguments_of(schema)) {
+    arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
   }
   return fmt::format("forward({})", fmt::join(arguments, ", "));
 }
@@ -295,24 +299,27 @@ const at::IValue* value_of(const RawSample& sample, std::size_t index, const std
 }
 
 void check_names(const RawSample& sample, const c10::FunctionSchema& schema, const std::string& place) {
+  const auto arguments = arguments_of(schema);
   for (const std::string& name : sample.names) {
-    if (schema.argumentIndexWithName(name).has_value() && name != "self") continue;
+    const bool known = std::any_of(arguments.begin(), arguments.end(),
+                                   [&](const c10::Argument& argument) { return argument.name() == name; });
+    if (known) continue;
     refuse(fmt::format("{} names an argument '{}' that {} does not have", place, name, signature(schema)));
   }
 }
 
 Sample bound_to(const RawSample& sample, const c10::FunctionSchema& schema, const std::string& place) {
-  const auto& arguments = schema.arguments();
+  const auto arguments = arguments_of(schema);
   check_names(sample, schema, place);
-  if (sample.values.size() > arguments.size() - 1) {
+  if (sample.values.size() > arguments.size()) {
     refuse(fmt::format("{} has {} arguments, {} takes {}", place, sample.values.size(), signature(schema),
                        arguments.size() - 1),
            "a sample holds forward's arguments only, no labels");
   }
   Sample bound;
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::Argument& argument = arguments[i];
-    const at::IValue* value = value_of(sample, i - 1, argument.name());
+    const at::IValue* value = value_of(sample, i, argument.name());
     if (value == nullptr && !argument.default_value()) {
       refuse(fmt::format("{} lacks the argument '{}' of {}", place, argument.name(), signature(schema)),
              "a sample with several arguments is a tuple or a dict of them");
