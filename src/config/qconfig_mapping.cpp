@@ -268,7 +268,9 @@ QConfigDecision find_qconfig(const QConfigMapping& mapping, const QConfigQuery& 
 
   for (auto target = query.targets.rbegin(); target != query.targets.rend(); ++target)
     decide_by_type(mapping, *target, decision);
-  if (!query.is_module && query.module_type) decide_by_type(mapping, *query.module_type, decision);
+  // FX has no class for the outermost module: what is called there has its own type alone.
+  const bool inside_module = !query.is_module && query.module_type && !query.module_path.empty();
+  if (inside_module) decide_by_type(mapping, *query.module_type, decision);
 
   for (const auto& [regex, qconfig] : mapping.module_name_regex_qconfigs()) {
     if (python_regex_matches(regex, query.module_path)) {

@@ -9,6 +9,7 @@ import inspect
 import itertools
 import json
 import operator
+import random
 import sys
 import warnings
 
@@ -42,9 +43,8 @@ from torch.ao.quantization.backend_config import (
     _qnnpack_pt2e,
 )
 from torch.ao.quantization.fake_quantize import FakeQuantizeBase
-from torch.ao.quantization.fx.qconfig_mapping_utils import (  # noqa: F401  (fails early when FX is not in this build)
-    _generate_node_name_to_qconfig,
-)
+from torch.ao.quantization.fx.qconfig_mapping_utils import _generate_node_name_to_qconfig
+from torch.ao.quantization.fx.tracer import QuantizationTracer
 from torch.ao.quantization.utils import MatchAllNode
 
 warnings.filterwarnings("ignore")
@@ -90,7 +90,7 @@ def type_name(what):
         for module in PUBLIC_MODULES:
             if getattr(module, what.__name__, None) is what:
                 return f"{module.__name__}.{what.__name__}"
-        raise KeyError(what)
+        return f"{what.__module__}.{what.__qualname__}"
     if isinstance(what, torch._ops.OpOverload):
         return f"torch.ops.{what}"
     return FUNCTION_NAMES[id(what)]
@@ -202,9 +202,12 @@ def mapping(value):
     return {
         "": qconfig(value.global_qconfig),
         "object_type": [[type_name(key), qconfig(entry)] for key, entry in value.object_type_qconfigs.items()],
-        "module_name_regex": [],
-        "module_name": [],
-        "module_name_object_type_order": [],
+        "module_name_regex": [[key, qconfig(entry)] for key, entry in value.module_name_regex_qconfigs.items()],
+        "module_name": [[key, qconfig(entry)] for key, entry in value.module_name_qconfigs.items()],
+        "module_name_object_type_order": [
+            [name, type_name(kind), index, qconfig(entry)]
+            for (name, kind, index), entry in value.module_name_object_type_order_qconfigs.items()
+        ],
     }
 
 
@@ -228,6 +231,92 @@ def mappings():
     found["symmetric_qnnpack"] = mapping(qm._get_symmetric_qnnpack_qconfig_mapping())
     found["symmetric_qnnpack/qat"] = mapping(qm._get_symmetric_qnnpack_qat_qconfig_mapping())
     return found
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(2, 2)
+        self.act = torch.nn.ReLU()
+        self.w = torch.nn.Parameter(torch.zeros(2, 2))
+
+    def forward(self, x):
+        x = self.act(self.fc(x))
+        x = F.linear(F.linear(x, self.w), self.w)
+        return x.reshape(-1, 2) + x
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Linear(2, 2)
+        self.body = torch.nn.Sequential(Block(), torch.nn.Sequential(Block(), torch.nn.Linear(2, 2)))
+        self.body2 = Block()
+
+    def forward(self, x):
+        x = torch.add(self.stem(x), 1)
+        return self.body2(self.body(x)).reshape(-1)
+
+
+def random_mapping(rng):
+    def some_qconfig():
+        if rng.random() < 0.3:
+            return None
+        return qc.QConfig(obs.HistogramObserver.with_args(bins=rng.randrange(1, 10**6)), obs.MinMaxObserver)
+
+    types = [torch.nn.Linear, torch.nn.ReLU, F.linear, torch.add, operator.add, "reshape", Block, Net]
+    regexes = ["body", "body2", ".*fc", "body.1", "b.*1$", "$", "", "[a-s]", "(stem|body2).a?"]
+    names = ["stem", "body", "body.0", "body.1", "body.1.0", "body.1.1", "body.1.0.fc", "body2", "body2.act", ""]
+    found = qm.QConfigMapping()
+    if rng.random() < 0.7:
+        found.set_global(some_qconfig())
+    for kind in rng.sample(types, rng.randrange(4)):
+        found.set_object_type(kind, some_qconfig())
+    for regex in rng.sample(regexes, rng.randrange(3)):
+        found.set_module_name_regex(regex, some_qconfig())
+    for name in rng.sample(names, rng.randrange(3)):
+        found.set_module_name(name, some_qconfig())
+    for name in rng.sample(names, rng.randrange(5)):
+        found.set_module_name_object_type_order(name, rng.choice(types), rng.randrange(2), some_qconfig())
+    return found
+
+
+def node_queries(graph, modules, scopes):
+    """Where each node stands, in the words of tsq's QConfigQuery."""
+    counts = {}
+    for node in graph.nodes:
+        if node.op not in ("call_module", "call_function", "call_method"):
+            continue
+        path, kind = scopes[node.name]
+        is_module = node.op == "call_module"
+        target = type(modules[node.target]) if is_module else node.target
+        parent = path.rpartition(".")[0] if is_module else path
+        index = -1 if node.op == "call_method" else counts.get((parent, target), 0)
+        counts[parent, target] = index + 1
+        yield node.name, {
+            "target": type_name(target),
+            "is_module": is_module,
+            "module_path": path,
+            "module_type": type_name(kind or Net),  # FX knows no class for the root
+            "parent_path": parent,
+            "order_index": index,
+        }
+
+
+def decisions():
+    """What FX finds for every node of a nested model under many random mappings."""
+    model = Net().eval()
+    tracer = QuantizationTracer([], [])
+    graph = tracer.trace(model)
+    modules = dict(model.named_modules())
+    queries = dict(node_queries(graph, modules, tracer.node_name_to_scope))
+    rng = random.Random(0)
+    cases = []
+    for _ in range(300):
+        given = random_mapping(rng)
+        answers = _generate_node_name_to_qconfig(model, modules, graph, given, tracer.node_name_to_scope)
+        cases.append({"mapping": mapping(given), "qconfigs": {name: qconfig(answers[name]) for name in queries}})
+    return {"queries": queries, "cases": cases}
 
 
 def constructor_grid():
@@ -270,6 +359,7 @@ def main():
         "default_qconfigs": default_qconfigs(),
         "default_qat_qconfigs": default_qat_qconfigs(),
         "mappings": mappings(),
+        "decisions": decisions(),
         "observers": list(OBSERVERS.values()),
         "constructor_grid": constructor_grid(),
     }

@@ -102,6 +102,32 @@ TEST_F(PyTorchTables, PyTorchsMappingsReadBackAsOurs) {
     EXPECT_EQ(QConfigMapping::from_dict(entry), mapping_of(key)) << key;
 }
 
+QConfigQuery query_of(const json& entry) {
+  return {.targets = {symbol(entry.at("target").get<std::string>())},
+          .is_module = entry.at("is_module"),
+          .module_path = entry.at("module_path"),
+          .module_type = symbol(entry.at("module_type").get<std::string>()),
+          .parent_path = entry.at("parent_path"),
+          .order_index = entry.at("order_index")};
+}
+
+// B-04 … B-12: _generate_node_name_to_qconfig on a nested model under random mappings.
+TEST_F(PyTorchTables, EveryNodeGetsTheQConfigThatFxFinds) {
+  const json& decisions = tables().at("decisions");
+  std::size_t not_global = 0;
+  for (const json& entry : decisions.at("cases")) {
+    const QConfigMapping mapping = QConfigMapping::from_dict(entry.at("mapping"));
+    EXPECT_EQ(QConfigMapping::from_dict(mapping.to_dict()), mapping);
+    for (const auto& [node, query] : decisions.at("queries").items()) {
+      const QConfigDecision decision = find_qconfig(mapping, query_of(query));
+      const json ours = decision.qconfig ? decision.qconfig->to_dict() : json(nullptr);
+      ASSERT_EQ(ours, entry.at("qconfigs").at(node)) << node << " by " << decision.key << entry.at("mapping");
+      not_global += decision.source > QConfigSource::Global;
+    }
+  }
+  EXPECT_GT(not_global, 1000u);
+}
+
 /// What PyTorch's constructed observer shows, of the same names.
 json shown(const ResolvedObserver& observer, const json& names) {
   json all = {{"dtype", dtype_name(observer.dtype)},

@@ -19,69 +19,72 @@ const BackendPatternConfig* row(const BackendConfig& backend, const Pattern& pat
   return nullptr;
 }
 
-std::vector<std::string> backend_names() {
-  std::vector<std::string> names;
-  for (const BackendEntry& entry : backend_entries()) names.emplace_back(entry.name);
-  return names;
-}
-
-class Table : public testing::TestWithParam<std::string> {
- protected:
-  BackendConfig backend_{backend_config(GetParam())};
-};
-
-TEST_P(Table, RoundTripsThroughJson) {
-  EXPECT_EQ(BackendConfig::from_dict(backend_.to_dict()), backend_);
-  const std::string text = backend_.to_dict().dump();
-  EXPECT_EQ(BackendConfig::from_dict(nlohmann::json::parse(text)), backend_);
-}
-
-TEST_P(Table, HasNoPatternTwice) {
-  std::vector<std::string> patterns;
-  for (const BackendPatternConfig& config : backend_.configs()) patterns.push_back(to_string(config.key()));
-  std::ranges::sort(patterns);
-  EXPECT_EQ(std::ranges::adjacent_find(patterns), patterns.end());
-}
-
-TEST_P(Table, HasDTypesInEveryRow) {
-  for (const BackendPatternConfig& config : backend_.configs())
-    EXPECT_FALSE(config.dtype_configs.empty()) << to_string(config.key());
-}
-
-TEST_P(Table, HasAReferenceForEveryRootThatNamesOne) {
-  for (const BackendPatternConfig& config : backend_.configs()) {
-    if (config.reference_quantized_module) {
-      EXPECT_TRUE(config.root_module.has_value()) << to_string(config.key());
-    }
+/// Runs a check on every shipped table; one test for all of them, since each test is a process that loads
+/// LibTorch.
+template <typename Check>
+void for_every_table(Check&& check) {
+  for (const BackendEntry& entry : backend_entries()) {
+    SCOPED_TRACE(std::string(entry.name));
+    check(entry.table());
   }
 }
 
-TEST_P(Table, FusesOnlyPatternsOfSeveralSymbols) {
-  for (const BackendPatternConfig& config : backend_.configs()) {
-    if (config.fuser_method) {
-      EXPECT_GE(leaf_count(config.key()), 2u) << to_string(config.key());
+/// Runs a check on every row of every shipped table.
+template <typename Check>
+void for_every_row(Check&& check) {
+  for_every_table([&](const BackendConfig& backend) {
+    for (const BackendPatternConfig& config : backend.configs()) {
+      SCOPED_TRACE(to_string(config.key()));
+      check(config);
     }
-    if (config.fused_module) {
-      EXPECT_TRUE(config.fuser_method.has_value()) << to_string(config.key());
-    }
+  });
+}
+
+TEST(EveryTable, RoundTripsThroughJson) {
+  for_every_table([](const BackendConfig& backend) {
+    EXPECT_EQ(BackendConfig::from_dict(nlohmann::json::parse(backend.to_dict().dump())), backend);
+  });
+}
+
+TEST(EveryTable, HasNoPatternTwice) {
+  for_every_table([](const BackendConfig& backend) {
+    std::vector<std::string> patterns;
+    for (const BackendPatternConfig& config : backend.configs()) patterns.push_back(to_string(config.key()));
+    std::ranges::sort(patterns);
+    EXPECT_EQ(std::ranges::adjacent_find(patterns), patterns.end());
+  });
+}
+
+TEST(EveryTable, HasDTypesInEveryRow) {
+  for_every_row([](const BackendPatternConfig& config) { EXPECT_FALSE(config.dtype_configs.empty()); });
+}
+
+TEST(EveryTable, HasARootWhereverItHasAReference) {
+  for_every_row([](const BackendPatternConfig& config) {
+    EXPECT_TRUE(config.root_module.has_value() || !config.reference_quantized_module.has_value());
+  });
+}
+
+TEST(EveryTable, FusesOnlyPatternsOfSeveralSymbolsAndNamesTheFusedModuleOnlyThere) {
+  for_every_row([](const BackendPatternConfig& config) {
+    EXPECT_TRUE(leaf_count(config.key()) >= 2 || !config.fuser_method.has_value());
+    EXPECT_TRUE(config.fuser_method.has_value() || !config.fused_module.has_value());
+  });
+}
+
+TEST(EveryTable, GivesWeightAndBiasIndicesOnlyToRowsThatBeginWithAFunction) {
+  for_every_row([](const BackendPatternConfig& config) {
+    EXPECT_TRUE(config.input_type_to_index.empty() ||
+                symbols_of(config.key()).front().kind == SymbolKind::Function);
+  });
+}
+
+TEST(EveryTable, IsFoundByItsNameAndSaysItsEngineOrNone) {
+  for (const BackendEntry& entry : backend_entries()) {
+    EXPECT_EQ(backend_config(entry.name), entry.table());
+    EXPECT_THAT(entry.engine, testing::AnyOf("", "x86", "fbgemm", "qnnpack", "onednn")) << entry.name;
   }
 }
-
-TEST_P(Table, GivesWeightAndBiasIndicesToRowsThatBeginWithAFunctionOnly) {
-  for (const BackendPatternConfig& config : backend_.configs()) {
-    if (!config.input_type_to_index.empty()) {
-      EXPECT_EQ(symbols_of(config.key()).front().kind, SymbolKind::Function) << to_string(config.key());
-    }
-  }
-}
-
-TEST_P(Table, SaysTheEngineOfItsLoweredModelsOrNone) {
-  const auto entry = std::ranges::find(backend_entries(), GetParam(), &BackendEntry::name);
-  EXPECT_THAT(entry->engine, testing::AnyOf("", "x86", "fbgemm", "qnnpack", "onednn"));
-}
-
-INSTANTIATE_TEST_SUITE_P(Shipped, Table, testing::ValuesIn(backend_names()),
-                         [](const auto& entry) { return entry.param; });
 
 TEST(Tables, UnknownBackendNamesTheNearest) {
   try {

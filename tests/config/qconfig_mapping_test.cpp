@@ -151,6 +151,11 @@ TEST(Functions, InTheRootMatchARegexOfTheEmptyNameAndNoModuleName) {  // B-10
   EXPECT_EQ(decide(mapping, function_in("", module("my.Net"), F::linear)).qconfig, kA);
 }
 
+TEST(Functions, InTheRootDoNotTakeTheClassOfTheModel) {  // B-10, as FX does
+  const auto mapping = QConfigMapping().set_object_type(module("my.Net"), kA);
+  EXPECT_FALSE(decide(mapping, function_in("", module("my.Net"), F::linear)).qconfig.has_value());
+}
+
 TEST(Methods, TakeTheContainingClassBeforeTheirName) {  // B-11
   const Symbol block = module("my.Block");
   const auto mapping = QConfigMapping().set_object_type("reshape", kA).set_object_type(block, kB);
