@@ -10,6 +10,7 @@ namespace tsq {
 
 /// Quantization parameters: q = clamp(round(x / scale) + zero_point, quant_min, quant_max).
 /// Per tensor: `scale` float32 and `zero_point` int64 of shape [1]. Per channel: shape [channels] along `axis`.
+/// per_channel_affine_float_qparams alone has a float32 zero point (M-04).
 struct QParams {
   at::Tensor scale{};
   at::Tensor zero_point{};
