@@ -2,6 +2,7 @@
 // nothing else.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/util/Logging.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
 
@@ -101,6 +102,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: run_quantized FLOAT.pt QUANTIZED.pt DATA.pt\n");
     return 2;
   }
+  FLAGS_caffe2_log_level = 2;  // LibTorch warns that its quantized dtypes are deprecated
   const c10::InferenceMode no_gradients;
   at::set_num_threads(1);
   at::globalContext().setQEngine(at::QEngine::X86);  // before loading, which packs the weights for it
