@@ -67,6 +67,9 @@ std::unordered_set<std::string> written_attributes(const Module& module) {
   return names;
 }
 
+/// Overloaded forwards (LSTM, GRU) are compiled as forward__0, forward__1.
+bool is_forward(const std::string& method) { return method == "forward" || method.starts_with("forward__"); }
+
 bool is_immutable_value(const c10::IValue& value) {
   return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
 }
@@ -156,7 +159,7 @@ class Capture {
     ir::set_scope(node, scope);
     if (!module) return;
     const std::string& name = node->s(c10::attr::name);
-    if (name == "forward" && is_leaf(*module, path_of(*module), custom_)) return;
+    if (is_forward(name) && is_leaf(*module, path_of(*module), custom_)) return;
     auto& callee = torch::jit::toGraphFunction(module->get_method(name).function());
     inline_call(node, *callee.graph(), node->inputs(), scope_for(*module));
   }
@@ -261,11 +264,13 @@ class Capture {
     owners_.clear();
     owners_[gm_.graph->inputs().at(0)] = model_;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->kind() != c10::prim::CallMethod || node->s(c10::attr::name) != "forward") continue;
+      if (node->kind() != c10::prim::CallMethod || !is_forward(node->s(c10::attr::name))) continue;
       const auto module = module_of(node->input(0));
       if (!module) continue;
-      ir::ModuleCall call{
-          .type = class_symbol(*module), .path = path_of(*module), .module = copy_in_eval_mode(*module)};
+      ir::ModuleCall call{.type = class_symbol(*module),
+                          .path = path_of(*module),
+                          .module = copy_in_eval_mode(*module),
+                          .method = node->s(c10::attr::name)};
       Node* made = ir::create_module_call(gm_, std::move(call), node->inputs().slice(1),
                                           ir::scope_index(node).value_or(0));
       made->insertBefore(node);

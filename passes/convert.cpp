@@ -105,7 +105,7 @@ class Converter {
     if (!found.saw_data && input->node()->kind() == c10::prim::GetAttr) {
       const c10::IValue value = gm_.attributes.attr(input->node()->s(c10::attr::name));
       if (value.isTensor())
-        return observe_once(gm_.observers[ir::observer_index(node)].spec, value.toTensor().detach());
+        return observe_once(gm_.observers[ir::observer_index(node)].spec, value.toTensor());
     }
     return *found.qparams;
   }
@@ -120,7 +120,8 @@ class Converter {
       return insert("aten::quantize_per_channel", {input, scale, zero_point, constant(qparams.axis), dtype},
                     node);
     }
-    Value* scale = constant(static_cast<double>(qparams.scale.item<float>()));
+    const std::string& layer = gm_.observers[ir::observer_index(node)].layer;
+    Value* scale = ir::insert_double(gm_, layer + "_scale", qparams.scale.item<float>());
     return insert("aten::quantize_per_tensor",
                   {input, scale, constant(qparams.zero_point.item<int64_t>()), dtype}, node);
   }

@@ -9,6 +9,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "backends/lowering_table.h"
@@ -40,6 +41,11 @@ std::optional<c10::IValue> constant_value(const Value* value) {
     list.push_back(constant->toInt());
   }
   return list;
+}
+
+std::string bytes_of(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.contiguous();
+  return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
 }
 
 class Lowering {
@@ -128,7 +134,7 @@ class Lowering {
         "{} {} {} {} {} {} {} {} {}", fmt::ptr(weighted.weight.unsafeGetTensorImpl()),
         fmt::ptr(weighted.bias.unsafeGetTensorImpl()), prepack, fmt::join(weighted.stride, ","),
         fmt::join(weighted.padding, ","), weighted.padding_name, fmt::join(weighted.dilation, ","),
-        weighted.groups, weighted.weight_qparams->scale.numel());
+        weighted.groups, bytes_of(weighted.weight_qparams->scale));
     if (const auto found = packed_names_.find(key); found != packed_names_.end()) {
       Node* again = gm_.graph->create(c10::prim::GetAttr, {gm_.graph->inputs().at(0)}, 1);
       again->s_(c10::attr::name, found->second);
@@ -183,17 +189,31 @@ class Lowering {
     return slope ? slope->toDouble() : 0.01;
   }
 
+  Value* insert(Node* before, const char* kind, std::vector<Value*> inputs) {
+    Node* node = gm_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1);
+    node->insertBefore(before);
+    return node->output();
+  }
+
   /// What the kernel reads when the padding is not its own: the quantized tensor, padded.
   Value* padded(const ir::Weighted& weighted, Value* input, Node* before) {
     if (!modules::pads_outside(weighted)) return input;
-    const bool zeros = weighted.padding_mode == "zeros";
-    Node* pad = gm_.graph->create(c10::Symbol::fromQualString("aten::pad"),
-                                  {input, constant(modules::explicit_padding(weighted), before),
-                                   constant(std::string(zeros ? "constant" : weighted.padding_mode), before),
-                                   constant(c10::IValue(), before)},
-                                  1);
-    pad->insertBefore(before);
-    return pad->output();
+    const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
+    Value* padding = constant(modules::explicit_padding(weighted), before);
+    Value* none = constant(c10::IValue(), before);
+    if (mode == "reflect") return insert(before, "aten::pad", {input, padding, constant(mode, before), none});
+    // The other modes have no kernel for quantized tensors. Padding copies values, so nothing is lost on the
+    // way through float.
+    Value* as_float =
+        insert(before, "aten::pad",
+               {insert(before, "aten::dequantize", {input}), padding, constant(mode, before), none});
+    Value* scale = insert(before, "aten::q_scale", {input});
+    scale->setType(c10::FloatType::get());
+    Value* zero_point = insert(before, "aten::q_zero_point", {input});
+    zero_point->setType(c10::IntType::get());
+    return insert(
+        before, "aten::quantize_per_tensor",
+        {as_float, scale, zero_point, constant(static_cast<int64_t>(c10::ScalarType::QUInt8), before)});
   }
 
   // L-06, L-07.
@@ -343,6 +363,7 @@ class Lowering {
     switch (row->how) {
       case lowering::Unary::SameOp:
         for (Value* value : reads) ir::replace_operand(op, value, value->node()->input(0));
+        if (op->kind() == c10::aten::view) op = as_reshape(op);
         finish(q, op, op->output(), "the same operator on the quantized tensor");
         return true;
       case lowering::Unary::Identity:
@@ -356,6 +377,17 @@ class Lowering {
       }
     }
     return false;
+  }
+
+  /// Quantized convolutions return channels-last tensors, which view refuses.
+  Node* as_reshape(Node* view) {
+    Node* made = gm_.graph->create(c10::aten::reshape, view->inputs(), 1);
+    made->insertBefore(view);
+    made->output()->copyMetadata(view->output());
+    ir::take_scope(made, view);
+    view->output()->replaceAllUsesWith(made->output());
+    view->destroy();
+    return made;
   }
 
   /// Arguments of a kernel out of a module's parameters or a function's arguments; empty when they cannot be
@@ -427,6 +459,22 @@ class Lowering {
     return list;
   }
 
+  /// LibTorch's kernel multiplies positive values by the code of 1.0 in the slopes' range, and is wrong
+  /// everywhere when 1.0 lies outside of it: then the range is observed with 1.0 among the slopes.
+  static std::optional<at::Tensor> quantized_slopes(const ObserverSpec& spec, const at::Tensor& weight) {
+    constexpr int64_t kLargestCode = 255;
+    QParams qparams = observe_once(spec, weight);
+    if (qparams.qscheme != c10::QScheme::PER_TENSOR_AFFINE) return std::nullopt;
+    const auto code_of_one = [&] {
+      return std::llround(1.0 / qparams.scale.item<float>()) + qparams.zero_point.item<int64_t>();
+    };
+    if (code_of_one() > kLargestCode)
+      qparams = observe_once(spec, at::cat({weight.flatten(), at::ones({1}, weight.options())}));
+    if (code_of_one() > kLargestCode) return std::nullopt;
+    return at::quantize_per_tensor(weight, qparams.scale.item<float>(), qparams.zero_point.item<int64_t>(),
+                                   c10::ScalarType::QUInt8);
+  }
+
   /// nnq.PReLU.from_reference: slopes quantized with a fresh weight observer.
   std::optional<std::vector<Value*>> prelu_inputs(const torch::jit::Module& module,
                                                   const ir::ModuleCall& call, Node* q, const Node* op,
@@ -434,11 +482,9 @@ class Lowering {
     const ir::NodeState* state = ir::state_of(gm_, op);
     if (state == nullptr || !state->qconfig) return std::nullopt;
     const at::Tensor weight = module.attr("weight").toTensor().detach();
-    const QParams qparams = observe_once(state->qconfig->weight, weight);
-    if (qparams.qscheme != c10::QScheme::PER_TENSOR_AFFINE) return std::nullopt;
-    const at::Tensor quantized = at::quantize_per_tensor(
-        weight, qparams.scale.item<float>(), qparams.zero_point.item<int64_t>(), c10::ScalarType::QUInt8);
-    return std::vector<Value*>{input, attribute_of(quantized, call.path + "_weight", q), q->input(1),
+    const auto quantized = quantized_slopes(state->qconfig->weight, weight);
+    if (!quantized) return std::nullopt;
+    return std::vector<Value*>{input, attribute_of(*quantized, call.path + "_weight", q), q->input(1),
                                q->input(2)};
   }
 

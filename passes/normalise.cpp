@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "modules/weighted.h"
 #include "passes/passes.h"
@@ -13,13 +14,13 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-/// Python's `x += y` is traced by FX as `x = x + y`.
-constexpr std::array kInPlaceOperators{
-    std::pair{"aten::add_", "aten::add"},
-    std::pair{"aten::mul_", "aten::mul"},
-    std::pair{"aten::sub_", "aten::sub"},
-    std::pair{"aten::div_", "aten::div"},
-};
+/// Python's `x += y` is traced by FX as `x = x + y`; the result of `x.relu_()` has to be kept, which FX
+/// loses.
+constexpr std::array<std::string_view, 16> kInPlaceOperators{
+    "aten::add_",      "aten::mul_",       "aten::sub_",     "aten::div_",
+    "aten::relu_",     "aten::sigmoid_",   "aten::tanh_",    "aten::hardsigmoid_",
+    "aten::hardtanh_", "aten::hardswish_", "aten::elu_",     "aten::leaky_relu_",
+    "aten::silu_",     "aten::clamp_",     "aten::dropout_", "aten::clamp_min_"};
 
 /// Whether the output of `node` may be the same memory as its first input.
 bool may_alias_input(const GraphModule& gm, const Node* node) {
@@ -41,16 +42,17 @@ Value* memory_root(const GraphModule& gm, Value* value) {
   return value;
 }
 
-/// Whether anything after `node` reads memory that `value` may share, other than through the node's own
-/// output.
-bool is_read_later(const GraphModule& gm, const Value* value, const Node* node) {
+bool comes_after(const Node* user, const Node* node) { return !user->isBefore(node); }
+
+/// Whether anything after `node` reads memory that `value` may share under another name than `mutated`.
+bool is_read_later(const GraphModule& gm, const Value* value, const Value* mutated, const Node* node) {
   for (const auto& use : value->uses()) {
     if (use.user == node) continue;
-    if (use.user->owningBlock() != node->owningBlock() || !use.user->isBefore(node)) return true;
-    const bool carries = may_alias_input(gm, use.user) || !use.user->blocks().empty();
-    if (!carries) continue;
+    const bool later = comes_after(use.user, node);
+    if (later && value != mutated) return true;
+    if (later || !(may_alias_input(gm, use.user) || !use.user->blocks().empty())) continue;
     for (const Value* output : use.user->outputs()) {
-      if (is_read_later(gm, output, node)) return true;
+      if (output != mutated && is_read_later(gm, output, mutated, node)) return true;
     }
   }
   return false;
@@ -58,20 +60,38 @@ bool is_read_later(const GraphModule& gm, const Value* value, const Node* node) 
 
 void make_operators_out_of_place(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    for (const auto& [in_place, out_of_place] : kInPlaceOperators) {
-      if (node->kind() != c10::Symbol::fromQualString(in_place)) continue;
-      const Value* root = memory_root(gm, node->input(0));
-      const bool is_state = root->node()->kind() == c10::prim::GetAttr;
-      if (is_state || root->node()->owningBlock() != node->owningBlock() || is_read_later(gm, root, node))
-        continue;
-      Node* made = gm.graph->create(c10::Symbol::fromQualString(out_of_place), node->inputs(), 1);
-      made->insertBefore(node);
-      made->output()->setType(node->output()->type());
-      made->setSourceRange(node->sourceRange());
-      ir::take_scope(made, node);
-      node->output()->replaceAllUsesWith(made->output());
-      node->destroy();
-      break;
+    const std::string_view kind = node->kind().toQualString();
+    if (std::find(kInPlaceOperators.begin(), kInPlaceOperators.end(), kind) == kInPlaceOperators.end())
+      continue;
+    Value* mutated = node->input(0);
+    const Value* root = memory_root(gm, mutated);
+    const bool is_state = root->node()->kind() == c10::prim::GetAttr;
+    const bool in_one_block = root->node()->owningBlock() == node->owningBlock() &&
+                              mutated->node()->owningBlock() == node->owningBlock();
+    if (is_state || !in_one_block || is_read_later(gm, root, mutated, node)) continue;
+    const std::string out_of_place(kind.substr(0, kind.size() - 1));
+    Node* made = gm.graph->create(c10::Symbol::fromQualString(out_of_place), node->inputs(), 1);
+    made->insertBefore(node);
+    made->output()->setType(node->output()->type());
+    made->setSourceRange(node->sourceRange());
+    ir::take_scope(made, node);
+    mutated->replaceAllUsesAfterNodeWith(node, made->output());
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+}
+
+/// `output_size`, which nobody gives, is not part of the operator. A transposed convolution that gets one
+/// stays as it is.
+void drop_absent_output_size(GraphModule& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!ir::is_module_call(node) || !modules::is_transposed(ir::call_of(gm, node).type) ||
+        node->inputs().size() != 2)
+      continue;
+    if (node->input(1)->mustBeNone()) {
+      node->removeInput(1);
+    } else {
+      ir::call_of(gm, node).weighted.reset();
     }
   }
 }
@@ -87,6 +107,7 @@ void take_parameters_out_of_modules(GraphModule& gm) {
 
 void normalise(GraphModule& gm) {
   take_parameters_out_of_modules(gm);
+  drop_absent_output_size(gm);
   make_operators_out_of_place(gm);
 }
 

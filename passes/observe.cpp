@@ -306,11 +306,20 @@ class Observe {
                                                               : info.weight;
     if (role == Role::Weight && !has_quantizable_weight(ir::targets(gm_, node))) return std::nullopt;
     if (!wanted) return std::nullopt;
+    if (role == Role::Activation) wanted = input_observer(*wanted);
     const auto made = output_info(value);
     if (wanted->is_dynamic) return is_zeroth && made ? wanted : std::nullopt;
     if (info.reuses_input || !is_quantized_dtype(wanted->dtype) || !made) return std::nullopt;
     const bool observable = is_quantized_dtype(made->dtype) || made->dtype == ScalarType::Float;
     return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;
+  }
+
+  /// The fixed range of a sigmoid is that of its output. FX observes a float input with it too and clips it
+  /// (D-37); here the input gets the mapping's global observer.
+  Observer input_observer(const Observer& wanted) const {
+    if (wanted.spec.observer != "FixedQParamsObserver" || !table_.global_activation) return wanted;
+    Observer general = observer_of(*table_.global_activation);
+    return general.dtype == wanted.dtype && !general.is_dynamic ? general : wanted;
   }
 
   /// An observer of `value`: one that is there already when class and dtype agree (D-22), else a new one.

@@ -62,7 +62,11 @@ class Emitter {
     auto found = tensors_.find(key);
     if (found == tensors_.end()) {
       const std::string unique = unique_attribute_name(gm_, name);
-      gm_.attributes.register_attribute(unique, c10::TensorType::get(), tensor.detach());
+      if (tensor.requires_grad()) {
+        gm_.attributes.register_parameter(unique, tensor, /*is_buffer=*/false);
+      } else {
+        gm_.attributes.register_attribute(unique, c10::TensorType::get(), tensor);
+      }
       found = tensors_.emplace(key, unique).first;
     }
     return get_attribute(found->second, c10::TensorType::get());
@@ -88,12 +92,12 @@ class Emitter {
     return found->second;
   }
 
-  Value* call_forward(const std::string& path, const Module& module, std::vector<Value*> inputs,
-                      const c10::TypePtr& result) {
+  Value* call_method(const std::string& method, const std::string& path, const Module& module,
+                     std::vector<Value*> inputs, const c10::TypePtr& result) {
     Value* instance = get_attribute(submodule(path, module), module.type());
     inputs.insert(inputs.begin(), instance);
     Node* node = graph().create(c10::prim::CallMethod, inputs, 1);
-    node->s_(c10::attr::name, "forward");
+    node->s_(c10::attr::name, method);
     node->output()->setType(result);
     graph().insertNode(node);
     return node->output();
@@ -104,8 +108,8 @@ class Emitter {
     const std::size_t index = observer_index(node);
     Value* result = node->input(0);
     if (index < observers_.size()) {
-      result = call_forward(gm_.observers[index].name, observers_[index], {node->input(0)},
-                            c10::TensorType::get());
+      result = call_method("forward", gm_.observers[index].name, observers_[index], {node->input(0)},
+                           c10::TensorType::get());
     }
     node->output()->replaceAllUsesWith(result);
     node->destroy();
@@ -124,7 +128,7 @@ class Emitter {
   Value* apply(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
     if (call.weighted) return apply_weighted(call, inputs.front());
     if (!call.members.empty()) return apply_fused(call, inputs, result);
-    if (call.module) return call_forward(call.path, *call.module, inputs, result);
+    if (call.module) return call_method(call.method, call.path, *call.module, inputs, result);
     if (call.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
     if (call.type.name == "torch.nn.LeakyReLU")
       return insert("aten::leaky_relu", {inputs.front(), constant(call.constants.front())});
@@ -146,7 +150,7 @@ class Emitter {
     const QParams& qparams = *weighted.weight_qparams;
     Value* dtype = constant(static_cast<int64_t>(qparams.dtype));
     if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
-      Value* scale = constant(static_cast<double>(qparams.scale.item<float>()));
+      Value* scale = insert_double(gm_, call.path + "_weight_scale", qparams.scale.item<float>());
       return insert("aten::dequantize",
                     {insert("aten::quantize_per_tensor",
                             {weight, scale, constant(qparams.zero_point.item<int64_t>()), dtype})});

@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -239,6 +240,12 @@ Value* insert_attribute(GraphModule& gm, const std::string& name, const c10::IVa
   node->output()->setType(type);
   gm.graph->insertNode(node);
   return node->output();
+}
+
+Value* insert_double(GraphModule& gm, const std::string& name, double value) {
+  constexpr double kLosesItsPoint = 1e10;
+  if (std::abs(value) < kLosesItsPoint) return gm.graph->insertConstant(value);
+  return insert_attribute(gm, name, value, c10::FloatType::get());
 }
 
 void eliminate_dead_code(Graph& graph) { eliminate_dead_code(graph.block()); }

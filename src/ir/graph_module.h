@@ -44,7 +44,8 @@ struct ModuleCall {
   Symbol type{};
   std::string path{};
   std::optional<torch::jit::Module>
-      module{};  ///< the leaf itself; absent for weighted, fused and synthesized ones
+      module{};                   ///< the leaf itself; absent for weighted, fused and synthesized ones
+  std::string method{"forward"};  ///< "forward__0" … where the class overloads it (LSTM, GRU)
   std::optional<Weighted> weighted{};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
@@ -142,6 +143,9 @@ std::vector<Node*> users(const Value* value);
 /// made unique.
 Value* insert_attribute(GraphModule& gm, const std::string& name, const c10::IValue& value,
                         const c10::TypePtr& type);
+/// A number as a constant, or as an attribute where TorchScript would not write it as a float (whole numbers
+/// from 1e10 lose their point).
+Value* insert_double(GraphModule& gm, const std::string& name, double value);
 /// A name that `attributes` does not have yet: path with dots as underscores, numbered when taken.
 std::string unique_attribute_name(const GraphModule& gm, std::string_view path);
 

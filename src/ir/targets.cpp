@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <string>
 
 #include "ir/graph_module.h"
@@ -32,6 +34,52 @@ std::vector<Symbol> aten_spellings(std::string_view name) {
   return result;
 }
 
+/// The expression in the user's Python source that a node was compiled from: for a call the callee, for an
+/// operator the whole of it. Scripted files carry it; empty for traced files and for files without debug
+/// information.
+std::string source_expression(const Node* node) {
+  torch::jit::SourceRange range = node->sourceRange();
+  if (const auto generating = range.findSourceRangeThatGenerated()) {
+    range = *generating;
+  } else if (range.source() == nullptr || !range.source()->filename() ||
+             range.source()->filename()->starts_with("code/")) {
+    return {};
+  }
+  std::string text = range.text().str();
+  // A traced node's source is the Python stack at that time.
+  if (text.find("): ") != std::string::npos && text.find(".py(") != std::string::npos) return {};
+  return text;
+}
+
+bool is_identifier_path(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.';
+  });
+}
+
+/// How FX, which traces the Python source, sees an operator that TorchScript spells `aten::name`. Empty: the
+/// source does not tell.
+std::vector<Symbol> source_spelling(const Node* node, std::string_view name) {
+  const std::string text = source_expression(node);
+  if (text.empty()) return {};
+  const auto dot = text.rfind('.');
+  std::string_view callee =
+      dot == std::string::npos ? std::string_view(text) : std::string_view(text).substr(dot + 1);
+  const std::string_view plain = name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
+  const bool named = callee == name || callee == plain;
+  if (!named) {
+    const bool is_operator = text.find_first_of("+-*/@") != std::string::npos && !is_identifier_path(text);
+    return is_operator ? std::vector<Symbol>{symbol("operator." + std::string(plain))}
+                       : std::vector<Symbol>{};
+  }
+  if (dot == std::string::npos) return {symbol("torch." + std::string(plain))};
+  const std::string_view prefix = std::string_view(text).substr(0, dot);
+  if (prefix == "torch") return {symbol("torch." + std::string(plain))};
+  if (prefix == "F" || prefix.ends_with("functional"))
+    return {symbol("torch.nn.functional." + std::string(callee))};
+  return {symbol(callee)};
+}
+
 }  // namespace
 
 std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
@@ -42,7 +90,11 @@ std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
     if (!name.starts_with(kFunctionalPrefix)) return {};
     return {symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
   }
-  if (node->kind().is_aten()) return aten_spellings(node->kind().toUnqualString());
+  if (node->kind().is_aten()) {
+    const std::string_view name = node->kind().toUnqualString();
+    auto spelling = source_spelling(node, name);
+    return spelling.empty() ? aten_spellings(name) : spelling;
+  }
   return {};
 }
 

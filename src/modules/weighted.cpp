@@ -34,7 +34,7 @@ torch::jit::Node* find_node(torch::jit::Block* block, c10::Symbol kind) {
 at::Tensor tensor_attribute(const Module& module, const std::string& name) {
   if (!module.hasattr(name)) return {};
   const c10::IValue value = module.attr(name);
-  return value.isTensor() ? value.toTensor().detach() : at::Tensor();
+  return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
 std::optional<std::vector<int64_t>> list_constant(const Module& module, const std::string& name) {
@@ -122,12 +122,15 @@ ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, 
     const at::Tensor scale = gamma * rsqrt;
     result.weight = weighted.weight * scale.unsqueeze(-1);
     result.bias = (bias - bn.running_mean) * scale + beta;
-    return result;
+  } else {
+    std::vector<int64_t> shape(static_cast<std::size_t>(weighted.weight.dim()), 1);
+    shape[is_transposed(type) ? 1 : 0] = -1;
+    result.weight = weighted.weight * (gamma * rsqrt).reshape(shape);
+    result.bias = (bias - bn.running_mean) * rsqrt * gamma + beta;
   }
-  std::vector<int64_t> shape(static_cast<std::size_t>(weighted.weight.dim()), 1);
-  shape[is_transposed(type) ? 1 : 0] = -1;
-  result.weight = weighted.weight * (gamma * rsqrt).reshape(shape);
-  result.bias = (bias - bn.running_mean) * rsqrt * gamma + beta;
+  // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.
+  result.weight.set_requires_grad(weighted.weight.requires_grad());
+  result.bias.set_requires_grad(bias.requires_grad());
   return result;
 }
 
