@@ -38,7 +38,7 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   const BackendConfig backend = backend_for(options.configuration, options.model);
   const Reference reference =
       steps.run("convert", [&](const Progress&) { return convert_to_reference(prepared, backend); });
-  reference.save(files.staged(options.output));
+  files.write(options.output, [&](const std::string& place) { reference.save(place); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' converted for {}: '{}'\n{}{}", options.model, backend.name(),

@@ -81,18 +81,27 @@ fs::path OutputFiles::staging_directory(const fs::path& beside) {
   return directories_.emplace_back(name);
 }
 
-std::string OutputFiles::staged(const std::string& path) {
+void OutputFiles::write(const std::string& path, const std::function<void(const std::string&)>& writer) {
   const fs::path place = real_place(path);
-  fs::path from = staging_directory(place.parent_path()) / place.filename();
+  const std::string from = (staging_directory(place.parent_path()) / place.filename()).string();
   staged_.push_back({.from = from, .to = place});
-  return from.string();
+  try {
+    writer(from);
+  } catch (const Error& e) {
+    // The user knows nothing of the staging directory.
+    std::string problem = e.problem();
+    if (const auto at = problem.find(from); at != std::string::npos) problem.replace(at, from.size(), path);
+    throw Error(e.code(), problem, e.remedy(), e.where());
+  }
 }
 
 void OutputFiles::write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(staged(path), std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) refuse(fmt::format("output '{}' cannot be written: {}", path, std::strerror(errno)));
+  write(path, [&](const std::string& place) {
+    std::ofstream file(place, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) refuse(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  });
 }
 
 void OutputFiles::commit() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ class OutputFiles {
   /// Claims `path`, before the long work. Throws Error(BadOutput) when it can be seen that writing there will
   /// fail.
   void claim(const std::string& path);
-  /// Where to write what shall become the claimed `path`.
-  std::string staged(const std::string& path);
+  /// `writer` gets the place where to write what shall become the claimed `path`.
+  void write(const std::string& path, const std::function<void(const std::string& place)>& writer);
   /// Writes a text as the claimed `path`. Throws Error(BadOutput).
   void write_text(const std::string& path, const std::string& text);
   /// Moves all staged files to their places. Throws Error(BadOutput).

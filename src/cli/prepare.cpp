@@ -40,7 +40,7 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
   const Prepared prepared = steps.run(
       "prepare", [&](const Progress&) { return prepare(model.module, chosen.mapping, chosen.backend); });
-  prepared.save(files.staged(options.output));
+  files.write(options.output, [&](const std::string& place) { prepared.save(place); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' prepared for {}: '{}'\n{}", options.model, chosen.backend.name(),

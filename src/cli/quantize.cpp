@@ -79,7 +79,8 @@ void calibrate_with(Prepared& prepared, const std::vector<Sample>& samples, Step
 }
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
-  if (!options.reference.empty()) reference.save(files.staged(options.reference));
+  if (!options.reference.empty())
+    files.write(options.reference, [&](const std::string& place) { reference.save(place); });
 }
 
 void write_quantized(const QuantizeOptions& options, const Reference& reference, const BackendConfig& backend,
@@ -87,7 +88,9 @@ void write_quantized(const QuantizeOptions& options, const Reference& reference,
   if (options.output.empty()) return;
   const torch::jit::Module quantized =
       steps.run("lower", [&](const Progress&) { return lower(reference, backend, &outcome.report); });
-  steps.run("save", [&](const Progress&) { save(quantized, files.staged(options.output)); });
+  steps.run("save", [&](const Progress&) {
+    files.write(options.output, [&](const std::string& place) { save(quantized, place); });
+  });
 }
 
 Outcome quantize(const QuantizeOptions& options, const Session& session) {

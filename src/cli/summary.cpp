@@ -25,7 +25,7 @@ std::vector<Reason> reasons(const Report& report) {
                               [&](const Reason& r) { return r.text == decision.reason; });
     if (group == groups.end())
       group = groups.insert(groups.end(), Reason{.text = decision.reason, .operators = {}});
-    group->operators.push_back(decision.layer.empty() ? decision.node : decision.layer);
+    group->operators.push_back(decision.layer.empty() ? decision.op : decision.layer);
   }
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Reason& a, const Reason& b) { return a.operators.size() > b.operators.size(); });

@@ -313,7 +313,7 @@ Sample bound_to(const RawSample& sample, const c10::FunctionSchema& schema, cons
   check_names(sample, schema, place);
   if (sample.values.size() > arguments.size()) {
     refuse(fmt::format("{} has {} arguments, {} takes {}", place, sample.values.size(), signature(schema),
-                       arguments.size() - 1),
+                       arguments.size()),
            "a sample holds forward's arguments only, no labels");
   }
   Sample bound;

@@ -1,0 +1,367 @@
+// Issue after issue that a user can run into: each gives exit 1 (a bad input) or 2 (bad usage), one line that
+// says what is wrong, and leaves the folder as it was.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <torch/script.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/model_folder.h"
+#include "support/small_models.h"
+
+namespace tsq::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+class Faults : public ModelFolder {
+ protected:
+  /// Runs `tsq`, which must refuse in one line with all of `words` and change nothing in the folder.
+  void expect_refusal(const std::vector<std::string>& arguments, int exit_code,
+                      const std::vector<std::string>& words) {
+    const std::vector<std::string> before = entries();
+    const Outcome outcome = tsq(arguments);
+    EXPECT_EQ(outcome.exit_code, exit_code) << "signal " << outcome.signal << ", said: " << outcome.err;
+    EXPECT_THAT(outcome.err, StartsWith("tsq: error: "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_LT(outcome.err.size(), 600U) << outcome.err;
+    for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(entries(), before);
+  }
+  void expect_bad_input(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
+    expect_refusal(arguments, 1, words);
+  }
+  void expect_bad_usage(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
+    expect_refusal(arguments, 2, words);
+  }
+
+  [[nodiscard]] std::vector<std::string> with_model(const std::string& name) const {
+    std::vector<std::string> arguments = quantize_arguments();
+    arguments[1] = path(name);
+    return arguments;
+  }
+  [[nodiscard]] std::vector<std::string> with_data(const std::string& name) const {
+    std::vector<std::string> arguments = quantize_arguments();
+    arguments[3] = path(name);
+    return arguments;
+  }
+  [[nodiscard]] std::vector<std::string> with_output(const std::string& output) const {
+    std::vector<std::string> arguments = quantize_arguments();
+    arguments[5] = output;
+    return arguments;
+  }
+  [[nodiscard]] std::vector<std::string> with(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = quantize_arguments();
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  void expect_bad_data(const at::IValue& data, const std::vector<std::string>& words) {
+    write_data("bad.pt", data);
+    expect_bad_input(with_data("bad.pt"), words);
+  }
+  void expect_bad_json(const std::string& option, const std::string& text,
+                       const std::vector<std::string>& words) {
+    write_file(path("bad.json"), text);
+    expect_bad_input(with({option, path("bad.json")}), words);
+  }
+};
+
+c10::List<at::Tensor> samples_of(std::vector<at::Tensor> tensors) { return c10::List<at::Tensor>(tensors); }
+
+// Model files.
+
+TEST_F(Faults, MissingModel) { expect_bad_input(with_model("none.pt"), {"none.pt", "does not exist"}); }
+
+TEST_F(Faults, DirectoryAsModel) {
+  std::filesystem::create_directory(path("folder"));
+  expect_bad_input(with_model("folder"), {"folder", "directory"});
+}
+
+TEST_F(Faults, EmptyModelFile) {
+  write_file(path("empty.pt"), "");
+  expect_bad_input(with_model("empty.pt"), {"empty.pt", "empty"});
+}
+
+TEST_F(Faults, ModelCutShortAtAnyPlace) {
+  const std::string whole = read_file(path("model.pt"));
+  for (const double share : {0.01, 0.3, 0.6, 0.9, 0.999}) {
+    write_file(path("cut.pt"),
+               whole.substr(0, static_cast<std::size_t>(static_cast<double>(whole.size()) * share)));
+    expect_bad_input(with_model("cut.pt"), {"cut.pt"});
+  }
+}
+
+TEST_F(Faults, RandomBytesAsModel) {
+  std::srand(3);
+  std::string bytes(4096, '\0');
+  for (char& byte : bytes) byte = static_cast<char>(std::rand());
+  write_file(path("random.pt"), bytes);
+  expect_bad_input(with_model("random.pt"), {"random.pt"});
+  write_file(path("random.pt"), "PK\x03\x04" + bytes);
+  expect_bad_input(with_model("random.pt"), {"random.pt"});
+}
+
+TEST_F(Faults, DataAsModel) { expect_bad_input(with_model("data.pt"), {"data.pt"}); }
+
+TEST_F(Faults, ModelWithoutForward) {
+  torch::jit::Module module = user_module("NoForward");
+  module.define("def go(self, x):\n  return x\n");
+  module.save(path("go.pt"));
+  expect_bad_input(with_model("go.pt"), {"go.pt", "no forward"});
+}
+
+TEST_F(Faults, ModelThatIsQuantizedAlready) {
+  ASSERT_EQ(tsq(quantize_arguments()).exit_code, 0);
+  std::vector<std::string> again = with_model("out.pt");
+  again[5] = path("again.pt");
+  expect_bad_input(again, {"out.pt", "no float model"});
+}
+
+TEST_F(Faults, EveryCommandRefusesAMissingModel) {
+  const std::string none = path("none.pt");
+  const std::string out = path("o.pt");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"prepare", none, "-o", out},
+                                             {"calibrate", none, "--calib", path("data.pt"), "-o", out},
+                                             {"convert", none, "-o", out},
+                                             {"lower", none, "-o", out},
+                                             {"explain", none},
+                                             {"inspect", none},
+                                             {"compare", path("model.pt"), none, "--data", path("data.pt")},
+                                             {"bench", none, "--data", path("data.pt")}}) {
+    expect_bad_input(arguments, {"none.pt", "does not exist"});
+  }
+}
+
+TEST_F(Faults, StepsOutOfOrder) {
+  expect_bad_input({"calibrate", path("model.pt"), "--calib", path("data.pt"), "-o", path("o.pt")},
+                   {"model.pt", "prepared"});
+  expect_bad_input({"convert", path("model.pt"), "-o", path("o.pt")}, {"model.pt", "prepared"});
+  expect_bad_input({"lower", path("model.pt"), "-o", path("o.pt")}, {"model.pt", "reference"});
+}
+
+// Data.
+
+TEST_F(Faults, MissingData) { expect_bad_input(with_data("none.pt"), {"none.pt", "does not exist"}); }
+
+TEST_F(Faults, EmptyDataFile) {
+  write_file(path("empty.pt"), "");
+  expect_bad_input(with_data("empty.pt"), {"empty.pt", "is empty"});
+}
+
+TEST_F(Faults, DataCutShort) {
+  const std::string whole = read_file(path("data.pt"));
+  write_file(path("cut.pt"), whole.substr(0, whole.size() / 2));
+  expect_bad_input(with_data("cut.pt"), {"cut.pt", "damaged"});
+}
+
+TEST_F(Faults, TextAsData) {
+  write_file(path("text.pt"), "1 2 3\n");
+  expect_bad_input(with_data("text.pt"), {"text.pt", "torch.save"});
+}
+
+TEST_F(Faults, ModelAsData) { expect_bad_input(with_data("model.pt"), {"model.pt", "TorchScript model"}); }
+
+TEST_F(Faults, NoSamples) { expect_bad_data(samples_of({}), {"bad.pt", "empty list"}); }
+
+TEST_F(Faults, NumberAsData) { expect_bad_data(int64_t{3}, {"bad.pt", "an int"}); }
+
+TEST_F(Faults, SampleThatIsNoTensor) { expect_bad_data(c10::List<int64_t>({1, 2}), {"sample 0", "an int"}); }
+
+TEST_F(Faults, NotANumber) {
+  at::Tensor bad = torch::randn({2, 3, 8, 8});
+  bad[1][2][3][4] = NAN;
+  expect_bad_data(samples_of({torch::randn({2, 3, 8, 8}), bad}), {"sample 1", "argument 0", "NaN"});
+}
+
+TEST_F(Faults, InfiniteNumber) {
+  at::Tensor bad = torch::randn({2, 3, 8, 8});
+  bad[0][0][0][0] = -INFINITY;
+  expect_bad_data(samples_of({bad}), {"sample 0", "infinite"});
+}
+
+TEST_F(Faults, EmptyTensor) {
+  expect_bad_data(samples_of({torch::randn({0, 3, 8, 8})}), {"sample 0", "empty", "0x3x8x8"});
+}
+
+TEST_F(Faults, TooManyArguments) {
+  expect_bad_data(std::make_tuple(torch::randn({2, 3, 8, 8}), torch::zeros({2})),
+                  {"sample 0", "2 arguments", "takes 1"});
+}
+
+TEST_F(Faults, WrongShape) {
+  expect_bad_data(samples_of({torch::randn({2, 5, 8, 8})}), {"sample 0", "channels"});
+}
+
+TEST_F(Faults, WrongDtype) {
+  expect_bad_data(samples_of({torch::randn({2, 3, 8, 8}).to(at::kDouble)}), {"sample 0", "double"});
+}
+
+TEST_F(Faults, NamedArgumentThatForwardDoesNotHave) {
+  c10::impl::GenericDict sample(c10::StringType::get(), c10::TensorType::get());
+  sample.insert("image", torch::randn({2, 3, 8, 8}));
+  expect_bad_data(sample, {"'image'", "forward(Tensor x)"});
+}
+
+// JSON.
+
+TEST_F(Faults, JsonThatIsNoJson) {
+  expect_bad_json("--qconfig", "{\"\": null,\n \"object_type\": [", {"bad.json", "no JSON", "line 2"});
+  expect_bad_json("--backend-config", "", {"bad.json", "no JSON"});
+}
+
+TEST_F(Faults, MissingJson) {
+  expect_bad_input(with({"--qconfig", path("none.json")}), {"none.json", "does not exist"});
+}
+
+TEST_F(Faults, UnknownKeyInMapping) {
+  expect_bad_json("--qconfig", R"({"object_typ": []})", {"bad.json", "object_typ", "object_type"});
+}
+
+TEST_F(Faults, UnknownObserver) {
+  expect_bad_json(
+      "--qconfig",
+      R"({"": {"activation": {"observer": "HistogrmObserver"}, "weight": {"observer": "MinMaxObserver"}}})",
+      {"bad.json", "HistogrmObserver", "HistogramObserver"});
+}
+
+TEST_F(Faults, OneKeyTwice) {
+  expect_bad_json("--qconfig", R"({"": null, "": null})", {"bad.json", "twice"});
+}
+
+TEST_F(Faults, EndlessNesting) {
+  expect_bad_json("--backend-config", std::string(100000, '['), {"bad.json", "nests deeper"});
+}
+
+TEST_F(Faults, WrongTypeInJson) {
+  expect_bad_json("--qconfig", "[1, 2]", {"bad.json"});
+  expect_bad_json("--backend-config", R"({"name": 3})", {"bad.json", "name"});
+}
+
+TEST_F(Faults, UnknownDtypeInTable) {
+  expect_bad_json(
+      "--backend-config",
+      R"({"name": "x86", "configs": [{"pattern": "torch.nn.Linear", "dtype_configs": [{"input_dtype": "quint9"}]}]})",
+      {"bad.json", "quint9", "quint8"});
+}
+
+TEST_F(Faults, CheckCommandsRefuseTheSame) {
+  write_file(path("bad.json"), R"({"object_typ": []})");
+  expect_bad_input({"qconfig", "check", path("bad.json")}, {"bad.json", "object_typ"});
+  expect_bad_input({"backend-config", "check", path("bad.json")}, {"bad.json", "object_typ"});
+  expect_bad_input({"backend-config", "show", "x68"}, {"x68", "x86"});
+  expect_bad_input({"qconfig", "show", "default_qconfg"}, {"default_qconfg", "'default_qconfig'"});
+}
+
+// Outputs.
+
+TEST_F(Faults, OutputInAMissingDirectory) {
+  expect_bad_input(with_output(path("none/out.pt")), {"none", "does not exist"});
+}
+
+TEST_F(Faults, OutputIsADirectory) {
+  std::filesystem::create_directory(path("folder"));
+  expect_bad_input(with_output(path("folder")), {"folder", "is a directory"});
+}
+
+TEST_F(Faults, OutputIsADevice) {
+  expect_bad_input(with_output("/dev/null"), {"/dev/null", "no regular file"});
+}
+
+TEST_F(Faults, OutputIsAnInput) {
+  const std::string model = read_file(path("model.pt"));
+  expect_bad_input(with_output(path("model.pt")), {"model.pt", "is the input"});
+  std::filesystem::create_symlink(path("model.pt"), path("link.pt"));
+  expect_bad_input(with_output(path("link.pt")), {"is the input"});
+  expect_bad_input(with({"--report", path("data.pt")}), {"data.pt", "is the input"});
+  EXPECT_EQ(read_file(path("model.pt")), model);
+}
+
+TEST_F(Faults, TwoOutputsOfOneName) {
+  expect_bad_input(with({"--reference", path("out.pt")}), {"two outputs", "out.pt"});
+}
+
+TEST_F(Faults, OutputWithoutPermission) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  std::filesystem::create_directory(path("locked"));
+  chmod(path("locked").c_str(), 0500);
+  expect_bad_input(with_output(path("locked/out.pt")), {"locked", "Permission denied"});
+}
+
+TEST_F(Faults, DiskFull) {
+  write_file(path("out.pt"), "what was there before");
+  const std::vector<std::string> before = entries();
+  const Outcome outcome = Program(quantize_arguments(), 2048).wait();
+  EXPECT_EQ(outcome.exit_code, 1) << "signal " << outcome.signal << ", said: " << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write '" + path("out.pt") + "'"));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_EQ(read_file(path("out.pt")), "what was there before");
+  EXPECT_EQ(entries(), before);
+}
+
+// Usage.
+
+TEST_F(Faults, NoCommand) { expect_bad_usage({}, {"needs a command", "quantize"}); }
+
+TEST_F(Faults, UnknownCommandNamesTheNearest) {
+  expect_bad_usage({"quantise"}, {"'quantise'", "did you mean 'quantize'?"});
+}
+
+TEST_F(Faults, UnknownOptionNamesTheNearest) {
+  expect_bad_usage({"quantize", path("model.pt"), "--ouput", path("o.pt")},
+                   {"'--ouput'", "did you mean '--output'?"});
+}
+
+TEST_F(Faults, UnknownBackendNamesTheNearest) {
+  expect_bad_usage(with({"--backend", "x68"}), {"'x68'", "did you mean 'x86'?"});
+}
+
+TEST_F(Faults, UnknownMode) {
+  expect_bad_usage(with({"--mode", "dynamc"}), {"'dynamc'", "did you mean 'dynamic'?"});
+}
+
+TEST_F(Faults, MissingArguments) {
+  expect_bad_usage({"quantize"}, {"MODEL.pt is required"});
+  expect_bad_usage({"quantize", path("model.pt")}, {"--output"});
+  expect_bad_usage({"quantize", path("model.pt"), "--output", path("o.pt")}, {"--calib"});
+  expect_bad_usage({"compare", path("model.pt")}, {"required"});
+  expect_bad_usage({"bench", path("model.pt")}, {"--data is required"});
+}
+
+TEST_F(Faults, ThreadsThatAreNoNumber) {
+  expect_bad_usage(with({"--threads", "many"}), {"--threads", "many"});
+}
+
+TEST_F(Faults, RecipeThatIsNotThereYet) { expect_bad_input(with({"--recipe", "best"}), {"'best'", "fx"}); }
+
+TEST_F(Faults, WeightOnlyWithoutMapping) {
+  expect_bad_input(with({"--mode", "weight_only"}), {"weight_only", "not supported yet"});
+}
+
+TEST_F(Faults, JsonOutputNamesTheFault) {
+  std::vector<std::string> arguments = with_model("none.pt");
+  arguments.emplace_back("--json");
+  const Outcome outcome = tsq(arguments);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("\"error\""), HasSubstr("\"bad_model\"")));
+}
+
+// Two models.
+
+TEST_F(Faults, ModelsThatCannotBeCompared) {
+  torch::jit::Module module = user_module("Pair");
+  module.define("def forward(self, x):\n  return (x, x)\n");
+  module.save(path("pair.pt"));
+  expect_bad_input({"compare", path("model.pt"), path("pair.pt"), "--data", path("data.pt")},
+                   {"1 and 2 tensors"});
+}
+
+}  // namespace
+}  // namespace tsq::testing

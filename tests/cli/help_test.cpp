@@ -1,0 +1,73 @@
+// `--help` is the manual: every option stands in it, and every command shows how it is used.
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "cli/program.h"
+
+namespace tsq::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+using Words = std::vector<std::string>;
+
+Words plus(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
+  const Words configuration{"--backend x86|fbgemm|qnnpack|onednn", "--backend-config", "--qconfig",
+                            "--mode static|dynamic|weight_only", "--recipe fx|best"};
+  const std::map<std::string, Words> commands{
+      {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save"},
+                        configuration)},
+      {"prepare", plus({"MODEL.pt", "--output"}, configuration)},
+      {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
+      {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
+      {"lower", {"REF.pt", "--output", "--backend"}},
+      {"explain", plus({"MODEL.pt"}, configuration)},
+      {"inspect", {"MODEL.pt"}},
+      {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
+      {"bench", {"MODEL.pt", "--data", "--rounds", "--warmup"}},
+  };
+  for (const auto& [command, words] : commands) {
+    const Outcome outcome = tsq({command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.err, "");
+    for (const std::string& word :
+         plus(words, {"--json", "--quiet", "--threads", "Examples:\n  tsq " + command})) {
+      EXPECT_THAT(outcome.out, HasSubstr(word)) << command;
+    }
+  }
+}
+
+TEST(Help, TableCommandsListShowAndCheck) {
+  for (const std::string command : {"backend-config", "qconfig"}) {
+    const Outcome outcome = tsq({command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0);
+    for (const std::string word : {"list", "show", "check", "Examples:"})
+      EXPECT_THAT(outcome.out, HasSubstr(word));
+  }
+}
+
+TEST(Help, ProgramNamesAllCommandsAndTheExitCodes) {
+  const Outcome outcome = tsq({"--help"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const std::string word : {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "inspect",
+                                 "compare", "bench", "backend-config", "qconfig", "Exit codes"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(word));
+  }
+}
+
+TEST(Help, VersionNamesLibTorchToo) {
+  const Outcome outcome = tsq({"--version"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, StartsWith("tsq "));
+  EXPECT_THAT(outcome.out, HasSubstr("LibTorch 2.13"));
+}
+
+}  // namespace
+}  // namespace tsq::testing

@@ -1,0 +1,219 @@
+// What the commands answer when all is well.
+#include <gmock/gmock.h>
+#include <torch/script.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/model_folder.h"
+#include "support/small_models.h"
+
+namespace tsq::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class Results : public ModelFolder {
+ protected:
+  /// The JSON that a successful run prints with --json.
+  static json answer(std::vector<std::string> arguments) {
+    arguments.emplace_back("--json");
+    const Outcome outcome = tsq(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    json value = json::parse(outcome.out, nullptr, false);
+    EXPECT_FALSE(value.is_discarded()) << outcome.out;
+    return value;
+  }
+  static void succeed(const std::vector<std::string>& arguments) {
+    const Outcome outcome = tsq(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+};
+
+TEST_F(Results, QuantizeWritesAllItsFilesAndSaysSo) {
+  std::vector<std::string> arguments = quantize_arguments();
+  for (const std::string& more :
+       {std::string("--reference"), path("ref.pt"), std::string("--report"), path("report.json")}) {
+    arguments.push_back(more);
+  }
+  const json result = answer(arguments);
+  EXPECT_EQ(result["backend"], "x86");
+  EXPECT_EQ(result["mode"], "static");
+  EXPECT_EQ(result["recipe"], "fx");
+  EXPECT_EQ(result["samples"], 4);
+  EXPECT_GE(result["operators"]["quantized"], 1);
+  EXPECT_EQ(result["files"]["output"]["bytes"], std::filesystem::file_size(path("out.pt")));
+  EXPECT_TRUE(json::parse(read_file(path("report.json"))).contains("operators"));
+  EXPECT_THAT(entries(), ::testing::ElementsAre("data.pt", "model.pt", "out.pt", "ref.pt", "report.json"));
+}
+
+TEST_F(Results, QuantizedFileLoadsInStockLibTorchAndIsNearTheFloatModel) {
+  succeed(quantize_arguments());
+  torch::jit::Module quantized = torch::jit::load(path("out.pt"));
+  torch::jit::Module model = torch::jit::load(path("model.pt"));
+  model.eval();
+  const at::Tensor x = torch::randn({2, 3, 8, 8});
+  const at::Tensor wanted = model.forward({x}).toTensor();
+  const at::Tensor error = quantized.forward({x}).toTensor() - wanted;
+  EXPECT_LT(error.norm().item<double>(), 0.1 * wanted.norm().item<double>());
+  EXPECT_GT(error.norm().item<double>(), 0) << "the result is no quantized model";
+}
+
+TEST_F(Results, StepsGiveWhatQuantizeGives) {
+  succeed(quantize_arguments());
+  succeed({"prepare", path("model.pt"), "-o", path("1.pt")});
+  succeed({"calibrate", path("1.pt"), "--calib", path("data.pt"), "-o", path("2.pt")});
+  succeed({"convert", path("2.pt"), "-o", path("3.pt")});
+  succeed({"lower", path("3.pt"), "-o", path("4.pt")});
+  const json result = answer({"compare", path("out.pt"), path("4.pt"), "--data", path("data.pt")});
+  EXPECT_EQ(result["whole"]["equal_bits"], true);
+}
+
+TEST_F(Results, AnExistingOutputIsReplaced) {
+  write_file(path("out.pt"), "old");
+  succeed(quantize_arguments());
+  EXPECT_GT(std::filesystem::file_size(path("out.pt")), 1000U);
+}
+
+TEST_F(Results, QuietSaysNothing) {
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.emplace_back("--quiet");
+  const Outcome outcome = tsq(arguments);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(Results, TextSummaryCountsOperatorsAndTellsSizesAndTimes) {
+  const Outcome outcome = tsq(quantize_arguments());
+  for (const std::string word : {"quantized for x86", "operators", "size", "time", "calibrate", "out.pt"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(word));
+  }
+  EXPECT_EQ(outcome.err, "") << "no progress where nobody watches";
+}
+
+TEST_F(Results, OwnMappingDecidesWhatIsQuantized) {
+  write_file(path("none.json"), R"({"": null})");
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--qconfig", path("none.json")});
+  const json result = answer(arguments);
+  EXPECT_EQ(result["operators"]["quantized"], 0);
+  EXPECT_FALSE(result["operators"]["float_reasons"].empty());
+}
+
+TEST_F(Results, TablesThatAreShownAreAcceptedAgain) {
+  const Outcome table = tsq({"backend-config", "show", "fbgemm"});
+  const Outcome mapping = tsq({"qconfig", "show", "fbgemm"});
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  ASSERT_EQ(mapping.exit_code, 0) << mapping.err;
+  write_file(path("b.json"), table.out);
+  write_file(path("q.json"), mapping.out);
+  EXPECT_EQ(answer({"backend-config", "check", path("b.json")})["name"], json::parse(table.out)["name"]);
+  EXPECT_EQ(answer({"qconfig", "check", path("q.json")})["has_global"], true);
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--backend", "fbgemm"});
+  succeed(arguments);
+  arguments[5] = path("own.pt");
+  arguments.insert(arguments.end(), {"--backend-config", path("b.json"), "--qconfig", path("q.json")});
+  succeed(arguments);
+  EXPECT_EQ(
+      answer({"compare", path("out.pt"), path("own.pt"), "--data", path("data.pt")})["whole"]["equal_bits"],
+      true);
+}
+
+TEST_F(Results, ListsNameEveryShippedTableAndMapping) {
+  const json tables = answer({"backend-config", "list"});
+  EXPECT_EQ(tables.size(), 8U);
+  const json mappings = answer({"qconfig", "list"});
+  EXPECT_GE(mappings["mappings"].size(), 4U);
+  EXPECT_GE(mappings["qconfigs"].size(), 10U);
+}
+
+TEST_F(Results, ExplainDecidesWithoutWriting) {
+  const std::vector<std::string> before = entries();
+  const json report = answer({"explain", path("model.pt")});
+  EXPECT_FALSE(report["operators"].empty());
+  EXPECT_EQ(entries(), before);
+}
+
+TEST_F(Results, InspectOfAFloatModel) {
+  const json facts = answer({"inspect", path("model.pt")});
+  EXPECT_EQ(facts["bytes"], std::filesystem::file_size(path("model.pt")));
+  EXPECT_EQ(facts["parameters"]["count"], 4);  // weight and bias of convolution and batch norm
+  EXPECT_EQ(facts["parameters"]["numbers"], 4 * 3 * 3 * 3 + 4 + 4 + 4);
+  EXPECT_EQ(facts["operators"]["aten::relu"], 1);
+  EXPECT_TRUE(facts["engines"].empty());
+  EXPECT_TRUE(facts["tsq"].is_null());
+}
+
+TEST_F(Results, InspectOfAQuantizedModel) {
+  succeed(quantize_arguments());
+  const json facts = answer({"inspect", path("out.pt")});
+  EXPECT_EQ(facts["operators"]["quantized::conv2d_relu"], 1);
+  EXPECT_EQ(facts["packed_weights"]["numbers"], 4 * 3 * 3 * 3 + 4);
+  EXPECT_EQ(facts["tsq"]["stage"], "quantized");
+  EXPECT_EQ(facts["tsq"]["backend"], "x86");
+  bool works_on_x86 = false;
+  for (const json& engine : facts["engines"])
+    works_on_x86 = works_on_x86 || (engine["engine"] == "x86" && engine["works"] == true);
+  EXPECT_TRUE(works_on_x86);
+}
+
+TEST_F(Results, InspectOfAModelWithoutForward) {
+  torch::jit::Module module = user_module("NoForward");
+  module.define("def go(self, x):\n  return x\n");
+  module.save(path("go.pt"));
+  EXPECT_THAT(answer({"inspect", path("go.pt")})["methods"].dump(), HasSubstr("go(Tensor x) -> Tensor"));
+}
+
+/// A model whose output is known: x times `factor`, as rows of ten.
+void save_scaling(const std::string& path, double factor) {
+  torch::jit::Module module = user_module("Scaling");
+  module.register_attribute("factor", c10::FloatType::get(), factor);
+  module.define("def forward(self, x):\n  return (x * self.factor).reshape(-1, 10)\n");
+  module.save(path);
+}
+
+TEST_F(Results, CompareGivesTheNumbersOfAKnownDifference) {
+  save_scaling(path("one.pt"), 1.0);
+  save_scaling(path("near.pt"), 1.1);
+  save_scaling(path("negative.pt"), -1.0);
+  write_data("rows.pt", torch::arange(20).to(at::kFloat));
+  const json near = answer({"compare", path("one.pt"), path("near.pt"), "--data", path("rows.pt")})["whole"];
+  EXPECT_NEAR(near["sqnr_db"].get<double>(), 20.0, 1e-4);  // the difference is a tenth
+  EXPECT_NEAR(near["largest_error"].get<double>(), 1.9, 1e-5);
+  EXPECT_NEAR(near["cosine"].get<double>(), 1.0, 1e-6);
+  EXPECT_EQ(near["top1_agreement"], 1.0);
+  EXPECT_EQ(near["equal_bits"], false);
+  const json negative =
+      answer({"compare", path("one.pt"), path("negative.pt"), "--data", path("rows.pt")})["whole"];
+  EXPECT_NEAR(negative["cosine"].get<double>(), -1.0, 1e-6);
+  EXPECT_EQ(negative["top1_agreement"], 0.0);
+}
+
+TEST_F(Results, CompareOfAModelWithItselfIsEqualInEveryBit) {
+  const json result = answer({"compare", path("model.pt"), path("model.pt"), "--data", path("data.pt")});
+  EXPECT_EQ(result["whole"]["equal_bits"], true);
+  EXPECT_TRUE(result["whole"]["sqnr_db"].is_null());
+  EXPECT_EQ(result["samples"], 4);
+}
+
+TEST_F(Results, BenchMeasuresEachModel) {
+  succeed(quantize_arguments());
+  const json result = answer({"bench", path("model.pt"), path("out.pt"), "--data", path("data.pt"),
+                              "--rounds", "7", "--threads", "1"});
+  EXPECT_EQ(result["threads"], 1);
+  EXPECT_EQ(result["mean_batch"], 2.0);
+  ASSERT_EQ(result["models"].size(), 2U);
+  for (const json& model : result["models"]) {
+    EXPECT_GT(model["min_seconds"], 0.0);
+    EXPECT_GE(model["median_seconds"], model["min_seconds"]);
+    EXPECT_GT(model["peak_memory_bytes"], 0);
+  }
+  EXPECT_EQ(result["models"][0]["ratio"], 1.0);
+  EXPECT_EQ(result["models"][1]["engine"], "x86");
+}
+
+}  // namespace
+}  // namespace tsq::testing
