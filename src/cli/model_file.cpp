@@ -20,9 +20,29 @@ std::string engine_name(at::QEngine engine) {
   return name;
 }
 
+namespace {
+
+/// LibTorch reads the archive's source positions when somebody first asks for one. A damaged record is the
+/// file's fault, so it is asked for here and not in the midst of a pass.
+void read_source_positions(const torch::jit::Module& model) {
+  for (const torch::jit::Module& module : model.modules()) {
+    for (const torch::jit::Method& method : module.get_methods()) {
+      for (const torch::jit::Node* node : method.graph()->nodes()) {
+        const torch::jit::SourceRange range = node->sourceRange();
+        if (!range.source()) continue;
+        range.source()->findSourceRangeThatGenerated(range);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
 ModelFile load_any(const std::string& path) {
   try {
     torch::jit::Module module = tsq::load(path);
+    read_source_positions(module);
     module.eval();
     std::error_code code;
     return {.path = path,
