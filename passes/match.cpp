@@ -97,7 +97,6 @@ MatchTable match(const GraphModule& gm, const QConfigMapping& user_mapping, cons
   MatchTable table;
   match::Matcher matcher(gm);
   const QConfigMapping mapping = with_fused_types(gm, user_mapping);
-  if (mapping.global_qconfig()) table.global_activation = mapping.global_qconfig()->activation;
   std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
   OrderCounter order;
   for (const Node* node : nodes) {

@@ -154,17 +154,21 @@ class Observe {
 
   /// D-04: what masks come from is not observed.
   void mark_mask(const Node* node) {
-    for (std::size_t i = 1; i < node->inputs().size() && i < 3; ++i) {
-      if (!ir::is_constant(node->input(i))) mark_as_no_float(node->input(i)->node());
-    }
+    for (std::size_t i = 1; i < node->inputs().size() && i < 3; ++i) mark_as_no_float(node->input(i));
   }
 
-  void mark_as_no_float(const Node* node) {
+  void mark_as_no_float(const Value* value) {
+    const Node* node = value->node();
+    if (node->kind() == c10::prim::Constant) return;
+    if (node->kind() == c10::prim::Param) {
+      no_float_inputs_.push_back(value);
+      return;
+    }
     infos_[node].input.reset();
     infos_[node].output.reset();
     const Match* match = match_of(node);
     if (match != nullptr && match->shares_observer && !ir::operands(node).empty())
-      mark_as_no_float(ir::operands(node).front()->node());
+      mark_as_no_float(ir::operands(node).front());
   }
 
   /// D-03.
@@ -182,7 +186,10 @@ class Observe {
     if (ir::is_observer(node)) return output_info(node->input(0));
     if (std::find(quantized_inputs_.begin(), quantized_inputs_.end(), value) != quantized_inputs_.end())
       return placeholder(ScalarType::QUInt8);
-    if (!ir::holds_tensor(value)) return std::nullopt;
+    if (!ir::holds_tensor(value) ||
+        std::find(no_float_inputs_.begin(), no_float_inputs_.end(), value) != no_float_inputs_.end()) {
+      return std::nullopt;
+    }
     const auto found = infos_.find(node);
     return found == infos_.end() ? placeholder(ScalarType::Float) : found->second.output;
   }
@@ -306,20 +313,11 @@ class Observe {
                                                               : info.weight;
     if (role == Role::Weight && !has_quantizable_weight(ir::targets(gm_, node))) return std::nullopt;
     if (!wanted) return std::nullopt;
-    if (role == Role::Activation) wanted = input_observer(*wanted);
     const auto made = output_info(value);
     if (wanted->is_dynamic) return is_zeroth && made ? wanted : std::nullopt;
     if (info.reuses_input || !is_quantized_dtype(wanted->dtype) || !made) return std::nullopt;
     const bool observable = is_quantized_dtype(made->dtype) || made->dtype == ScalarType::Float;
     return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;
-  }
-
-  /// The fixed range of a sigmoid is that of its output. FX observes a float input with it too and clips it
-  /// (D-37); here the input gets the mapping's global observer.
-  Observer input_observer(const Observer& wanted) const {
-    if (wanted.spec.observer != "FixedQParamsObserver" || !table_.global_activation) return wanted;
-    Observer general = observer_of(*table_.global_activation);
-    return general.dtype == wanted.dtype && !general.is_dynamic ? general : wanted;
   }
 
   /// An observer of `value`: one that is there already when class and dtype agree (D-22), else a new one.
@@ -460,6 +458,7 @@ class Observe {
   std::vector<Node*> nodes_;
   std::unordered_map<const Node*, TargetInfo> infos_;
   std::vector<const Value*> quantized_inputs_;
+  std::vector<const Value*> no_float_inputs_;
 };
 
 }  // namespace

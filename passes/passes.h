@@ -53,7 +53,6 @@ struct Match {
 struct MatchTable {
   std::vector<Match> matches{};
   std::unordered_map<const ir::Node*, std::size_t> match_of{};        ///< node → index into `matches`
-  std::optional<ObserverSpec> global_activation{};                    ///< of the mapping's global QConfig
   std::unordered_map<const ir::Node*, QConfigDecision> qconfig_of{};  ///< every operator
 };
 

@@ -34,6 +34,7 @@ missing_packages() {
   has_header nlohmann/json.hpp || echo nlohmann-json3-dev
   has_header CLI/CLI.hpp || echo libcli11-dev
   has_header fmt/format.h || echo libfmt-dev
+  has_header zip.h || echo libzip-dev
   if [[ ! -x .venv/bin/python ]]; then
     command -v python3 > /dev/null || echo python3
     python3 -c 'import ensurepip, venv' 2> /dev/null || echo python3-venv

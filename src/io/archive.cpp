@@ -13,6 +13,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <ostream>
+#include <streambuf>
+#include <utility>
 
 #include "pipeline/engine.h"
 
@@ -21,30 +24,56 @@ namespace {
 
 constexpr const char* kMetadataFile = "tsq.json";
 
-/// A file beside the target, removed unless it took the target's place.
-class PendingFile {
+/// Bytes into a file beside the target, which take the target's place at commit. A failed write is kept and
+/// told at commit: LibTorch's archive writer ends the program when its stream fails while it is destroyed.
+class PendingFile : public std::streambuf {
  public:
   explicit PendingFile(std::string target)
-      : target_(std::move(target)), path_(fmt::format("{}.tsq-{}.tmp", target_, ::getpid())) {}
+      : target_(std::move(target)),
+        path_(fmt::format("{}.tsq-{}.tmp", target_, ::getpid())),
+        file_(std::fopen(path_.c_str(), "wb")) {
+    if (file_ == nullptr) fail();
+  }
   PendingFile(const PendingFile&) = delete;
   PendingFile& operator=(const PendingFile&) = delete;
-  ~PendingFile() {
+  ~PendingFile() override {
+    if (file_ != nullptr) std::fclose(file_);
     if (!committed_) std::remove(path_.c_str());
   }
 
-  [[nodiscard]] const std::string& path() const { return path_; }
-
   void commit() {
-    if (std::rename(path_.c_str(), target_.c_str()) != 0) {
-      throw Error(ErrorCode::BadOutput, fmt::format("cannot write '{}': {}", target_, std::strerror(errno)),
-                  "choose a path that can be written");
+    if (file_ != nullptr) {
+      const bool written = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
+      if (!written) fail();
+      if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
+    }
+    if (error_ == 0 && std::rename(path_.c_str(), target_.c_str()) != 0) fail();
+    if (error_ != 0) {
+      throw Error(ErrorCode::BadOutput, fmt::format("cannot write '{}': {}", target_, std::strerror(error_)),
+                  "choose a path that can be written, with room for the file");
     }
     committed_ = true;
   }
 
  private:
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    const auto size = static_cast<std::size_t>(count);
+    if (error_ == 0 && std::fwrite(bytes, 1, size, file_) != size) fail();
+    return count;
+  }
+  int overflow(int byte) override {
+    const char one = static_cast<char>(byte);
+    xsputn(&one, 1);
+    return 0;
+  }
+  void fail() {
+    if (error_ == 0) error_ = errno != 0 ? errno : EIO;
+  }
+
   std::string target_;
   std::string path_;
+  std::FILE* file_;
+  int error_{0};
   bool committed_{false};
 };
 
@@ -78,6 +107,7 @@ std::string io::one_line(const std::string& message) {
   // TorchScript puts the operator's source first and the reason last.
   const auto reason = text.rfind("RuntimeError: ");
   if (reason != std::string::npos) text = text.substr(reason + std::strlen("RuntimeError: "));
+  text.erase(0, text.find_first_not_of(" \n\t"));
   text = text.substr(0, text.find('\n'));
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
   return text;
@@ -88,12 +118,8 @@ void io::save_archive(const torch::jit::Module& module, const nlohmann::json& me
   PendingFile pending(path);
   torch::jit::ExtraFilesMap extra;
   if (!metadata.is_null()) extra[kMetadataFile] = metadata.dump(1);
-  try {
-    module.save(pending.path(), extra);
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::BadOutput, fmt::format("cannot write '{}': {}", path, one_line(error.what())),
-                "choose a path that can be written, with room for the file");
-  }
+  std::ostream stream(&pending);
+  module.save(stream, extra);
   pending.commit();
 }
 

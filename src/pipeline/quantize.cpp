@@ -40,11 +40,16 @@ ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
   return gm;
 }
 
+const char* mode_of(const QConfigMapping& mapping) {
+  const MaybeQConfig& global = mapping.global_qconfig();
+  return global && resolve(global->activation).is_dynamic ? "dynamic" : "static";
+}
+
 nlohmann::json metadata_of(const Stage& stage, const char* name) {
   return {{"tsq", version()},
           {"torch", TORCH_VERSION},
           {"stage", name},
-          {"mode", "static"},
+          {"mode", mode_of(stage.mapping)},
           {"recipe", "fx"},
           {"backend", stage.backend.name()},
           {"engine", engine_name_of(stage.backend)},
