@@ -106,7 +106,9 @@ class Observe {
     }
     set_quantized_inputs();
     for (const Match& match : table_.matches) {
-      if (refusals(match, qconfig_of(match.last)).empty()) continue;
+      auto refused = refusals(match, qconfig_of(match.last));
+      if (refused.empty()) continue;
+      first_refusals_[&match] = std::move(refused);
       for (const Node* node : match.nodes) {
         if (!has_no_tensor_arguments(node)) infos_[node] = as_float;
       }
@@ -441,10 +443,18 @@ class Observe {
                             ? "no qconfig applies to it"
                             : fmt::format("its qconfig is none ({})", decision.qconfig_source);
       decision.remedy = "set a qconfig for it in the qconfig mapping";
-    } else if (auto refused = refusals(*match, qconfig); !refused.empty()) {
-      decision.refusals = std::move(refused);
+    } else if (const auto refused = first_refusals_.find(match); refused != first_refusals_.end()) {
+      decision.refusals = refused->second;
       decision.reason = "no dtype config of the matched row takes its qconfig: " + decision.refusals.front();
       decision.remedy = "give it a qconfig with the backend's dtypes and ranges";
+    } else if (ir::is_module_call(node) && ir::weighted_of(ir::call_of(gm_, node)) != nullptr &&
+               !match::dtypes_supported(*qconfig, match->row->dtype_configs)) {
+      // D-11: prepare does not look at the weight's dtype, convert does.
+      decision.reason = fmt::format(
+          "its weight observer gives {}, which no dtype config of the matched row takes; its input and "
+          "output are rounded all the same",
+          dtype_name(resolve(qconfig->weight).dtype));
+      decision.remedy = "give it a qconfig with the backend's weight dtype, or none";
     } else {
       decision.quantized = true;
     }
@@ -457,6 +467,8 @@ class Observe {
   Report& report_;
   std::vector<Node*> nodes_;
   std::unordered_map<const Node*, TargetInfo> infos_;
+  std::unordered_map<const Match*, std::vector<std::string>>
+      first_refusals_;  ///< by what the user configured
   std::vector<const Value*> quantized_inputs_;
   std::vector<const Value*> no_float_inputs_;
 };
