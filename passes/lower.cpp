@@ -3,6 +3,7 @@
 //   quantize(conv(dequantize(x)))   →   quantized::conv2d(x, packed, scale, zero_point)
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -58,10 +59,20 @@ class Lowering {
     lower_each([this](Node* q, Node* relu, Node* op) { return lower_binary(q, relu, op); });
     read_shapes_of_quantized();
     lower_each([this](Node* q, Node* relu, Node* op) { return relu == nullptr && lower_unary(q, op); });
+    pack_weights();
     ir::eliminate_dead_code(*gm_.graph);
   }
 
  private:
+  /// A weight to pack and the attribute that gets it.
+  struct Packing {
+    ir::Weighted weighted;
+    std::string prepack;
+    std::string name;
+    std::string layer;
+    c10::IValue result;
+  };
+
   /// Offers each quantize node with what it quantizes: the operator, and a ReLU between the two when there is
   /// one. Graph order.
   template <typename Rule>
@@ -135,21 +146,45 @@ class Lowering {
         fmt::ptr(weighted.bias.unsafeGetTensorImpl()), prepack, fmt::join(weighted.stride, ","),
         fmt::join(weighted.padding, ","), weighted.padding_name, fmt::join(weighted.dilation, ","),
         weighted.groups, bytes_of(weighted.weight_qparams->scale));
-    if (const auto found = packed_names_.find(key); found != packed_names_.end()) {
-      Node* again = gm_.graph->create(c10::prim::GetAttr, {gm_.graph->inputs().at(0)}, 1);
-      again->s_(c10::attr::name, found->second);
-      again->output()->setType(gm_.attributes.attr(found->second).type());
-      again->insertBefore(before);
-      return again->output();
+    auto found = packed_names_.find(key);
+    if (found == packed_names_.end()) {
+      const std::string name = unique_packed_name(path);
+      found = packed_names_.emplace(key, name).first;
+      to_pack_.push_back(
+          {.weighted = weighted, .prepack = std::string(prepack), .name = name, .layer = path, .result = {}});
     }
-    Value* value = nullptr;
-    try {
-      value = attribute_of(modules::pack(prepack, weighted), path + "_packed_params", before);
-    } catch (const Error& error) {
-      throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = path});
+    Node* node = gm_.graph->create(c10::prim::GetAttr, {gm_.graph->inputs().at(0)}, 1);
+    node->s_(c10::attr::name, found->second);
+    node->output()->setType(modules::packed_type(prepack));
+    node->insertBefore(before);
+    return node->output();
+  }
+
+  std::string unique_packed_name(const std::string& path) const {
+    const std::string base = ir::unique_attribute_name(gm_, path + "_packed_params");
+    std::string name = base;
+    for (int i = 1;
+         std::any_of(to_pack_.begin(), to_pack_.end(), [&](const Packing& p) { return p.name == name; });
+         ++i) {
+      name = fmt::format("{}_{}", base, i);
     }
-    packed_names_.emplace(key, value->node()->s(c10::attr::name));
-    return value;
+    return name;
+  }
+
+  /// Weights are independent of each other: they are packed side by side.
+  void pack_weights() {
+    at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Packing& packing = to_pack_[static_cast<std::size_t>(i)];
+        try {
+          packing.result = modules::pack(packing.prepack, packing.weighted);
+        } catch (const Error& error) {
+          throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = packing.layer});
+        }
+      }
+    });
+    for (const Packing& packing : to_pack_)
+      gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
   }
 
   // L-02, L-08, and transposed convolutions of L-15.
@@ -515,6 +550,7 @@ class Lowering {
   GraphModule& gm_;
   Report& report_;
   std::map<std::string, std::string> packed_names_;
+  std::vector<Packing> to_pack_;
 };
 
 }  // namespace

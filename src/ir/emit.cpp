@@ -34,9 +34,11 @@ class Emitter {
       }
     }
     eliminate_dead_code(*gm_.graph);
-    inline_leaf_modules();
-    copy_attributes();
     strip_marks();
+    self()->setType(gm_.attributes.type());
+    // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
+    if (observers_.empty()) inline_leaf_modules();
+    copy_attributes();
     self()->setType(root_.type());
     auto* function = root_._ivalue()->compilation_unit()->create_function(
         c10::QualifiedName(*root_.type()->name(), "forward"), gm_.graph);
@@ -188,12 +190,6 @@ class Emitter {
 
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
   void inline_leaf_modules() {
-    for (Node* node : nodes_in_order(graph())) {
-      for (const auto& each : {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer")}) {
-        if (node->hasAttribute(each)) node->removeAttribute(each);
-      }
-    }
-    self()->setType(gm_.attributes.type());
     torch::jit::Inline(graph());
     for (Node* node : nodes_in_order(graph())) {
       if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
@@ -222,7 +218,8 @@ class Emitter {
 
   void strip_marks() {
     for (Node* node : nodes_in_order(graph())) {
-      for (const auto& each : {c10::Symbol::attr("tsq_scope"), c10::Symbol::attr("tsq_state")}) {
+      for (const auto& each : {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer"),
+                               c10::Symbol::attr("tsq_scope"), c10::Symbol::attr("tsq_state")}) {
         if (node->hasAttribute(each)) node->removeAttribute(each);
       }
     }

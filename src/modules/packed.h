@@ -12,7 +12,11 @@ at::Tensor quantized_weight(const ir::Weighted& weighted);
 /// Packed params of a weighted operator for the current engine: `prepack` is the packing operator
 /// ("quantized::conv2d_prepack"). Throws Error(Unsupported) with LibTorch's reason when the engine cannot
 /// pack it.
+/// Safe to call from several threads.
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted);
+
+/// The type of what `prepack` gives.
+c10::TypePtr packed_type(std::string_view prepack);
 
 /// How much F.pad adds on each side, innermost dimension first, when padding is not the kernel's own
 /// (padding_mode, padding='same').
