@@ -3,7 +3,11 @@
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/inliner.h>
-#include <torch/csrc/jit/passes/peephole.h>
+#include <torch/csrc/jit/passes/loop_unrolling.h>
+#include <torch/csrc/jit/passes/lower_tuples.h>
+#include <torch/csrc/jit/passes/peephole_dict_idioms.h>
+#include <torch/csrc/jit/passes/peephole_list_idioms.h>
+#include <torch/csrc/jit/passes/peephole_non_tensor.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -72,6 +76,40 @@ bool is_forward(const std::string& method) { return method == "forward" || metho
 
 bool is_immutable_value(const c10::IValue& value) {
   return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
+}
+
+/// Whether every use of a list is in the block that makes it, and only reads it or appends to it.
+bool only_grows(const Node* list) {
+  const auto uses = list->output()->uses();
+  return std::all_of(uses.begin(), uses.end(), [&](const torch::jit::Use& use) {
+    if (use.user->owningBlock() != list->owningBlock() || use.user->kind() == c10::prim::Return) return false;
+    if (use.user->kind() == c10::aten::append) return use.offset == 0 && !use.user->output()->hasUses();
+    const c10::FunctionSchema* schema = use.user->maybeSchema();
+    return use.user->kind().is_aten() && schema != nullptr && !schema->is_mutable();
+  });
+}
+
+/// A list that grows by append becomes a new list at each append: what reads it then reads a list with known
+/// elements.
+///   l = [a]; append(l, b); cat(l)   →   l = [a]; l2 = [a, b]; cat(l2)
+void replace_grown_list(torch::jit::Graph& graph, Node* list) {
+  if (!only_grows(list)) return;
+  std::vector<Node*> appends;
+  for (const auto& use : list->output()->uses()) {
+    if (use.user->kind() == c10::aten::append) appends.push_back(use.user);
+  }
+  std::sort(appends.begin(), appends.end(), [](const Node* a, const Node* b) { return a->isBefore(b); });
+  Value* current = list->output();
+  std::vector<Value*> elements(list->inputs().begin(), list->inputs().end());
+  for (Node* append : appends) {
+    elements.push_back(append->input(1));
+    Node* grown = graph.create(c10::prim::ListConstruct, elements, 1);
+    grown->output()->setType(list->output()->type());
+    grown->insertAfter(append);
+    current->replaceAllUsesAfterNodeWith(append, grown->output());
+    current = grown->output();
+    append->destroy();
+  }
 }
 
 class Capture {
@@ -252,11 +290,26 @@ class Capture {
     }
   }
 
+  /// What Python evaluates while FX traces: conditions on constants, loops of a known length, lists, dicts
+  /// and tuples that are only a way to pass values.
   void fold_constants() {
-    torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
-    torch::jit::PeepholeOptimize(gm_.graph, /*disable_shape_peepholes=*/true);
-    torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
+    fold_conditions();
+    if (torch::jit::UnrollConstantLoops(gm_.graph)) fold_conditions();
     torch::jit::EliminateDeadCode(gm_.graph);
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (node->kind() == c10::prim::ListConstruct) replace_grown_list(*gm_.graph, node);
+    }
+    torch::jit::PeepholeOptimizeListIdioms(gm_.graph, /*refine_list_len=*/false);
+    torch::jit::PeepholeOptimizeDictIdioms(gm_.graph);
+    torch::jit::LowerSimpleTuples(gm_.graph);
+    fold_conditions();
+    torch::jit::EliminateDeadCode(gm_.graph);
+  }
+
+  void fold_conditions() {
+    torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
+    torch::jit::PeepholeOptimizeNonTensor(gm_.graph);
+    torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
   }
 
   void make_module_calls() {

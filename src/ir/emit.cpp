@@ -4,7 +4,7 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/inliner.h>
-#include <torch/csrc/jit/passes/peephole.h>
+#include <torch/csrc/jit/passes/peephole_non_tensor.h>
 
 #include <map>
 
@@ -197,7 +197,7 @@ class Emitter {
       node->output()->replaceAllUsesWith(constant(false));
     }
     torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
-    torch::jit::PeepholeOptimize(gm_.graph, /*disable_shape_peepholes=*/true);
+    torch::jit::PeepholeOptimizeNonTensor(gm_.graph);
     eliminate_dead_code(graph());
   }
 

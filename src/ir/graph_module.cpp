@@ -23,8 +23,15 @@ void collect(Block* block, std::vector<Node*>& nodes) {
   }
 }
 
+/// A list or tuple whose elements are those that it was made with.
 bool is_container_construct(const Node* node) {
-  return node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct;
+  if (node->kind() == c10::prim::TupleConstruct) return true;
+  if (node->kind() != c10::prim::ListConstruct) return false;
+  const auto uses = node->output()->uses();
+  return std::none_of(uses.begin(), uses.end(), [](const torch::jit::Use& use) {
+    const c10::FunctionSchema* schema = use.user->kind().is_aten() ? use.user->maybeSchema() : nullptr;
+    return schema != nullptr && schema->is_mutable();
+  });
 }
 
 bool type_holds_tensor(const c10::TypePtr& type) {

@@ -45,6 +45,32 @@ TEST(Capture, FoldsWhatDependsOnTrainingOnly) {
   EXPECT_EQ(operators_of(passes::capture(model, {})), std::vector<std::string>{"aten::cos"});
 }
 
+TEST(Capture, SeesTheElementsOfAListThatGrows) {
+  Module model = testing::user_module("Grows");
+  model.define(
+      "def forward(self, x):\n  l = [x]\n  l.append(torch.sin(x))\n  y = torch.cat(l, 1)\n  "
+      "l.append(torch.cos(y))\n  return torch.cat(l, 1)\n");
+  const ir::GraphModule gm = passes::capture(model, {});
+  std::vector<std::size_t> elements;
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() == c10::aten::cat) elements.push_back(ir::arguments(node).front().elements.size());
+  }
+  EXPECT_EQ(elements, (std::vector<std::size_t>{2, 3}));
+}
+
+TEST(Capture, KeepsACatOfACat) {
+  Module model = testing::user_module("NestedCat");
+  model.define("def forward(self, x):\n  return torch.cat([x, torch.cat([x, x], 1)], 1)\n");
+  EXPECT_EQ(operators_of(passes::capture(model, {})), (std::vector<std::string>{"aten::cat", "aten::cat"}));
+}
+
+TEST(Capture, UnrollsALoopOfKnownLength) {
+  Module model = testing::user_module("Loop");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n  for i in range(3):\n    x = self.conv.forward(x)\n  return x\n");
+  EXPECT_EQ(operators_of(passes::capture(model, {})), (std::vector<std::string>(3, "torch.nn.Conv2d")));
+}
+
 TEST(Capture, KeepsStateThatTheModelWrites) {
   Module model = testing::user_module("Counter");
   model.register_attribute("count", c10::IntType::get(), int64_t{0});
