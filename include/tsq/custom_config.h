@@ -10,8 +10,8 @@
 
 namespace tsq {
 
-/// Options of prepare that concern single modules. Source: torch.ao.quantization.fx.custom_config.PrepareCustomConfig.
-/// Setters have PyTorch's names and return *this.
+/// Options of prepare that concern single modules. Source:
+/// torch.ao.quantization.fx.custom_config.PrepareCustomConfig. Setters have PyTorch's names and return *this.
 class PrepareCustomConfig {
  public:
   /// Modules kept whole: no observer inside, float in and out (E-07). By path, or by class.
@@ -23,10 +23,16 @@ class PrepareCustomConfig {
   /// Attributes copied from the user's module to the result (E-13).
   PrepareCustomConfig& set_preserved_attributes(std::vector<std::string> names);
 
-  [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const noexcept { return non_traceable_names_; }
-  [[nodiscard]] const std::vector<Symbol>& non_traceable_module_classes() const noexcept { return non_traceable_classes_; }
+  [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const noexcept {
+    return non_traceable_names_;
+  }
+  [[nodiscard]] const std::vector<Symbol>& non_traceable_module_classes() const noexcept {
+    return non_traceable_classes_;
+  }
   [[nodiscard]] const std::vector<int>& input_quantized_indexes() const noexcept { return input_quantized_; }
-  [[nodiscard]] const std::vector<int>& output_quantized_indexes() const noexcept { return output_quantized_; }
+  [[nodiscard]] const std::vector<int>& output_quantized_indexes() const noexcept {
+    return output_quantized_;
+  }
   [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
 
   /// PyTorch's keys (E-14); an unknown key is an error.
