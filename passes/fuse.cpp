@@ -137,11 +137,12 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
   return std::nullopt;
 }
 
-/// The value beside the root's branch in the addition.
+/// The value beside the root's branch in the addition, as it is now: an earlier fusion may have
+/// replaced what was matched.
 ir::Value* other_addend(const MatchedNode& tree) {
-  for (const MatchedNode& argument : tree.args) {
-    if (argument.pattern->symbol.kind == SymbolKind::MatchAll) return argument.value;
-    if (ir::Value* value = other_addend(argument)) return value;
+  for (std::size_t i = 0; i < tree.args.size(); ++i) {
+    if (tree.args[i].pattern->symbol.kind == SymbolKind::MatchAll) return ir::arguments(tree.node)[i].value;
+    if (ir::Value* value = other_addend(tree.args[i])) return value;
   }
   return nullptr;
 }

@@ -12,7 +12,6 @@ namespace tsq::match {
 /// A pattern's tree laid over nodes. `node` is null where match_all or a literal stood.
 struct MatchedNode {
   const Pattern* pattern{};
-  ir::Value* value{};  ///< what the parent reads here; null for the last node
   ir::Node* node{};
   std::vector<MatchedNode> args{};
 };

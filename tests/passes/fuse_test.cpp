@@ -65,5 +65,22 @@ TEST(Fuse, FoldsABatchNormIntoAConvWithoutBias) {  // C-21
   EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
 }
 
+TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twice in a row
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("Chain");
+  for (const char* name : {"a", "b", "c"}) model.register_module(name, testing::conv2d(3, 3, 3));
+  model.define(
+      "def forward(self, x):\n  x = self.a.forward(x)\n  x = self.b.forward(x) + x\n  return "
+      "self.c.forward(x) + x\n");
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  passes::fuse(gm, backend_config("onednn"));
+  EXPECT_EQ(calls_in_graph(gm),
+            (std::vector<std::string_view>{"torch.nn.Conv2d", "torch.ao.nn.intrinsic.ConvAdd2d",
+                                           "torch.ao.nn.intrinsic.ConvAdd2d"}));
+  const at::Tensor x = torch::randn({1, 3, 8, 8});
+  EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-3, 1e-3));
+}
+
 }  // namespace
 }  // namespace tsq
