@@ -20,7 +20,9 @@ endif()
 
 # Warnings for our own sources; LibTorch's headers are system headers.
 add_library(tsq_warnings INTERFACE)
-target_compile_options(tsq_warnings INTERFACE -Wall -Wextra -Wshadow $<$<BOOL:${TSQ_WARNINGS_AS_ERRORS}>:-Werror>)
+target_compile_options(tsq_warnings INTERFACE -Wall -Wextra -Wshadow $<$<BOOL:${TSQ_WARNINGS_AS_ERRORS}>:-Werror>
+                                              # g++ 12 sees std::optional's empty state as uninitialized once sanitizers are in
+                                              $<$<BOOL:${TSQ_SANITIZE}>:-Wno-maybe-uninitialized>)
 
 # tsq_object_library(NAME sources…): a folder's objects. Files that see TorchScript share one precompiled header.
 function(tsq_compile_settings target)
