@@ -159,8 +159,6 @@ constexpr UnaryKernel kRunsItself{"", Unary::SameOp, ""};
 
 }  // namespace
 
-std::span<const WeightedKernel> weighted_kernels() { return kWeighted; }
-
 const WeightedKernel* weighted_kernel(std::string_view op, PostOp post_op) {
   const auto found = std::find_if(kWeighted.begin(), kWeighted.end(), [&](const WeightedKernel& row) {
     return row.op == op && row.post_op == post_op;

@@ -3,7 +3,6 @@
 #include <tsq/pattern.h>
 
 #include <optional>
-#include <span>
 #include <string_view>
 
 /// The kernels of stock LibTorch, as a table. Source: the maps of
@@ -19,7 +18,6 @@ struct WeightedKernel {
   std::string_view prepack;
   std::string_view kernel;
 };
-std::span<const WeightedKernel> weighted_kernels();
 /// The kernel of an operator (PyTorch's name of the unfused module or function) with a post-op; null when
 /// there is none.
 const WeightedKernel* weighted_kernel(std::string_view op, PostOp post_op);

@@ -146,9 +146,7 @@ nlohmann::json read_metadata(const std::string& path) {
 torch::jit::Module load(const std::string& path) {
   const nlohmann::json metadata = read_metadata(path);
   if (metadata.is_object() && metadata.value("stage", "") == "quantized") {
-    std::string engine = metadata.value("engine", "");
-    std::transform(engine.begin(), engine.end(), engine.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string engine = metadata.value("engine", "");
     if (!engine.empty()) at::globalContext().setQEngine(engine_from_name(engine));
   }
   try {

@@ -8,6 +8,13 @@
 namespace tsq {
 namespace {
 
+/// LibTorch prints engines as X86 and FBGEMM; PyTorch's names are x86 and fbgemm.
+std::string in_lower_case(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
 const BackendEntry* shipped(const BackendConfig& backend) {
   const auto& entries = backend_entries();
   const auto found = std::find_if(entries.begin(), entries.end(), [&](const BackendEntry& entry) {
@@ -26,10 +33,7 @@ std::string engine_name_of(const BackendConfig& backend) {
 
 at::QEngine engine_from_name(const std::string& name) {
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
-    std::string known = at::toString(engine);
-    std::transform(known.begin(), known.end(), known.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (known == name) return engine;
+    if (in_lower_case(at::toString(engine)) == in_lower_case(name)) return engine;
   }
   throw Error(ErrorCode::Unsupported, fmt::format("this LibTorch has no quantized engine '{}'", name),
               "build LibTorch with it, or choose another backend");
@@ -37,9 +41,7 @@ at::QEngine engine_from_name(const std::string& name) {
 
 EngineGuard::EngineGuard(const BackendConfig& backend, bool must_have_kernels)
     : former_(at::globalContext().qEngine()) {
-  std::string name = engine_name_of(backend);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string name = engine_name_of(backend);
   if (!name.empty()) {
     at::globalContext().setQEngine(engine_from_name(name));
   } else if (must_have_kernels) {

@@ -10,7 +10,8 @@ namespace tsq {
 /// The quantized engine that a backend's lowered models need; LibTorch's current one for a table that names
 /// none of its own.
 std::string engine_name_of(const BackendConfig& backend);
-/// Throws Error(Unsupported) when this LibTorch has no such engine.
+/// By PyTorch's name or LibTorch's, in any case. Throws Error(Unsupported) when this LibTorch has no such
+/// engine.
 at::QEngine engine_from_name(const std::string& name);
 
 /// Sets the engine of a backend and puts the former one back. Weights are packed with the engine that is set.
