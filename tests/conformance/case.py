@@ -67,6 +67,11 @@ class Case:
     fx_model: Optional[Callable[[], nn.Module]] = None
     # FX on the model as written is sound too (it only quantizes less): either result passes.
     accept_plain_fx: bool = False
+    # Each engine -> an object of PyTorch, which tsq reads as JSON in the keys of its to_dict: the table, the options of prepare,
+    # and the QConfigMapping that convert gets (K-02).
+    backend: Optional[Callable] = None
+    prepare_custom: Optional[Callable] = None
+    convert_mapping: Optional[Callable] = None
     min_sqnr: float = 10.0  # dB against float, where there is no FX result to equal
     calibration_ranges: tuple = CALIBRATION_RANGES
     source: str = ""  # file that defines the case

@@ -14,11 +14,12 @@ import torch
 from torch.ao.quantization import backend_config as backend_configs
 from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.backend_config.x86 import get_x86_backend_config
+from torch.ao.quantization.fx.custom_config import ConvertCustomConfig, PrepareCustomConfig
 from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx
 from torch.utils import _pytree as pytree
 
 from case import Case
-from mapping_json import mapping_to_json
+from configuration_json import backend_to_json, mapping_to_json, prepare_custom_to_json
 from quantized_operators import quantized_operators
 
 HERE = Path(__file__).parent
@@ -85,6 +86,54 @@ class CasePaths:
     def expectation(self) -> Path:
         return self.own / "expectation.pt"
 
+    def configuration_files(self) -> dict:
+        """What the case configures beside the QConfigMapping: the option's name -> its JSON file."""
+        return {name: self.own / f"{name}.json" for name in configurations(self.case, self.engine)}
+
+
+def configurations(case: Case, engine: str) -> dict:
+    found = {}
+    if case.backend is not None:
+        found["backend_config"] = backend_to_json(case.backend(engine))
+    if case.prepare_custom is not None:
+        found["prepare_custom_config"] = prepare_custom_to_json(case.prepare_custom(engine))
+    if case.convert_mapping is not None:
+        found["convert_qconfig"] = mapping_to_json(case.convert_mapping(engine))
+    return found
+
+
+def custom_config(case: Case, engine: str) -> PrepareCustomConfig:
+    return case.prepare_custom(engine) if case.prepare_custom is not None else PrepareCustomConfig()
+
+
+# What a graph input that arrives quantized is quantized with.
+INPUT_SCALE, INPUT_ZERO_POINT = 0.04, 60
+
+
+def evaluation_batches(case: Case, engine: str) -> list:
+    """With the inputs quantized that the case declares so (E-11)."""
+    indexes = custom_config(case, engine).input_quantized_indexes
+    return [
+        tuple(
+            torch.quantize_per_tensor(value, INPUT_SCALE, INPUT_ZERO_POINT, torch.quint8) if index in indexes else value
+            for index, value in enumerate(batch)
+        )
+        for batch in case.evaluation_batches()
+    ]
+
+
+def float_batches(case: Case, engine: str) -> list:
+    def as_float(value):
+        return value.dequantize() if isinstance(value, torch.Tensor) and value.is_quantized else value
+
+    return [tuple(map(as_float, batch)) for batch in evaluation_batches(case, engine)]
+
+
+def preserved_attributes(case: Case, engine: str, model) -> list:
+    """As one more batch of outputs; none where the case preserves nothing (E-13)."""
+    names = custom_config(case, engine).preserved_attributes
+    return [[getattr(model, name) for name in names]] if names else []
+
 
 def outputs_of(model, batches) -> list:
     with torch.no_grad():
@@ -101,10 +150,15 @@ def _one_line(error: Exception) -> str:
 
 def fx_models(case: Case, engine: str, model: torch.nn.Module, result: FxResult, stages=STAGES):
     """(reference, lowered) of FX, None where it raises."""
-    backend = BACKEND_CONFIGS[engine]()
+    backend = (case.backend or (lambda name: BACKEND_CONFIGS[name]()))(engine)
+    custom = custom_config(case, engine)
+    convert_custom = ConvertCustomConfig().set_preserved_attributes(custom.preserved_attributes)
+    convert_mapping = case.convert_mapping(engine) if case.convert_mapping is not None else None
     calibration = case.calibration_batches()
     try:
-        prepared = prepare_fx(model, case.mapping(engine), calibration[0], backend_config=backend)
+        prepared = prepare_fx(
+            model, case.mapping(engine), calibration[0], prepare_custom_config=custom, backend_config=backend
+        )
         result.code["prepared"] = prepared.code
         with torch.no_grad():
             for batch in calibration:
@@ -119,7 +173,14 @@ def fx_models(case: Case, engine: str, model: torch.nn.Module, result: FxResult,
             models.append(None)
             continue
         try:
-            models.append(convert(copy.deepcopy(prepared), backend_config=backend))
+            models.append(
+                convert(
+                    copy.deepcopy(prepared),
+                    convert_custom_config=convert_custom,
+                    qconfig_mapping=convert_mapping,
+                    backend_config=backend,
+                )
+            )
             result.code[stage] = models[-1].code
         except Exception as error:
             result.errors[stage] = "convert: " + _one_line(error)
@@ -129,16 +190,16 @@ def fx_models(case: Case, engine: str, model: torch.nn.Module, result: FxResult,
 
 def fx_result(case: Case, engine: str, model: torch.nn.Module, stages) -> FxResult:
     result = FxResult()
-    batches = case.evaluation_batches()
+    batches = evaluation_batches(case, engine)
     reference, lowered = fx_models(case, engine, model, result, stages)
     if reference is not None:
         try:
-            result.reference = outputs_of(reference, batches)
+            result.reference = outputs_of(reference, batches) + preserved_attributes(case, engine, reference)
         except Exception as error:
             result.errors["reference"] = "run: " + _one_line(error)
     if lowered is not None:
         try:
-            result.lowered = outputs_of(lowered, batches)
+            result.lowered = outputs_of(lowered, batches) + preserved_attributes(case, engine, lowered)
             result.operators = quantized_operators(traced(lowered, batches[0]))
         except Exception as error:
             result.errors["lowered"] = "run: " + _one_line(error)
@@ -173,7 +234,7 @@ def _digest(file: str) -> str:
 
 
 def _key(case: Case, engine: str) -> str:
-    files = [case.source] + [str(HERE / name) for name in ("case.py", "oracle.py", "mapping_json.py", "quantized_operators.py")]
+    files = [case.source] + [str(HERE / name) for name in ("case.py", "oracle.py", "configuration_json.py", "quantized_operators.py")]
     return " ".join([torch.__version__, engine, case.name] + [_digest(file) for file in files])
 
 
@@ -200,7 +261,7 @@ def ensure_inputs(case: Case, paths: CasePaths) -> None:
 
 def write_expectation(case: Case, engine: str, paths: CasePaths, stages) -> None:
     expectation = Expectation(
-        float_outputs=outputs_of(case.build(), case.evaluation_batches()),
+        float_outputs=outputs_of(case.build(), float_batches(case, engine)),
         plain=fx_result(case, engine, case.build(), stages),
         rewritten=fx_result(case, engine, case.build_for_fx(), stages) if case.fx_model else None,
     )
@@ -230,6 +291,8 @@ def ensure_expectation(case: Case, engine: str, cache: Path) -> Expectation:
     key = _key(case, engine)
     if not _is_fresh(paths.own / "key", key):
         _write(paths.qconfig, lambda path: path.write_text(json.dumps(mapping_to_json(case.mapping(engine)), indent=1)))
+        for name, configuration in configurations(case, engine).items():
+            _write(paths.own / f"{name}.json", lambda path: path.write_text(json.dumps(configuration, indent=1)))
         # Some kernels corrupt the heap; then the reference model alone is run.
         if not survives(lambda: write_expectation(case, engine, paths, STAGES)):
             write_expectation(case, engine, paths, STAGES[:1])

@@ -13,21 +13,19 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Callable, List, Optional
+from typing import Callable, Optional
 
 import torch
 
 import oracle
 from case import ENGINES, Case
+from made import JOB_SECONDS, JobServer, Made, run_stand_in, run_tsq
 from models import CASES
 
-# A job that takes longer is stopped and fails.
-JOB_SECONDS = 600
 EQUAL, REWRITTEN, BETTER, REFUSED, FX_ONLY, FAILED = "equal", "equal to FX of the rewritten model", "better than FX", "refused", "fx", "FAIL"
 
 
@@ -110,85 +108,6 @@ def operator_difference(expected: Optional[list], got: list) -> str:
     return "operators: " + "; ".join(parts)
 
 
-# ---- what tsq made
-
-
-class Made:
-    """tsq's side of a case: either `refusal`, or outputs and operators."""
-
-    def __init__(self) -> None:
-        self.exit_code = 0
-        self.refusal = ""
-        self.crash = ""
-        self.reference: Optional[list] = None
-        self.lowered: Optional[list] = None
-        self.operators: list = []
-        self.graph = ""
-
-
-def quantize_command(tsq: str, case: Case, paths: oracle.CasePaths, engine: str, out: Path, reference: Path) -> List[str]:
-    command = [tsq, "quantize", str(paths.model), "--calib", str(paths.calibration), "--backend", engine]
-    command += ["--recipe", "fx", "--mode", "static", "--output", str(out), "--reference", str(reference), "--quiet"]
-    return command + (["--qconfig", str(paths.qconfig)] if case.pass_qconfig else [])
-
-
-def run_tsq(tsq: str, case: Case, paths: oracle.CasePaths, engine: str) -> Made:
-    out, reference = paths.own / "out.pt", paths.own / "reference.pt"
-    for stale in (out, reference):
-        stale.unlink(missing_ok=True)
-    made = Made()
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    finished = subprocess.run(
-        quantize_command(tsq, case, paths, engine, out, reference), env=environment, capture_output=True, text=True, timeout=JOB_SECONDS
-    )
-    made.exit_code = finished.returncode
-    if finished.returncode == 1:
-        made.refusal = finished.stderr.strip()
-    elif finished.returncode != 0:
-        made.crash = f"tsq exited with {finished.returncode}: {finished.stderr.strip()[-300:]}"
-    else:
-        load(made, case, str(out), str(reference))
-    return made
-
-
-def load(made: Made, case: Case, out: str, reference: str) -> None:
-    """Loads the two files as any LibTorch program would, and runs them."""
-    batches = case.evaluation_batches()
-    step = "load of the lowered model"
-    try:
-        lowered = torch.jit.load(out)
-        step = "run of the lowered model"
-        made.lowered = oracle.outputs_of(lowered, batches)
-        step = "reading the graph of the lowered model"
-        made.operators = oracle.quantized_operators(lowered)
-        made.graph = str(lowered.inlined_graph)
-        step = "load of the reference model"
-        model = torch.jit.load(reference)
-        step = "run of the reference model"
-        made.reference = oracle.outputs_of(model, batches)
-    except Exception as error:
-        made.crash = f"{step}: {type(error).__name__}: " + " ".join(str(error).split())[-500:]
-
-
-def run_stand_in(case: Case, paths: oracle.CasePaths, engine: str) -> Made:
-    """FX's own models, traced and saved, in tsq's place: checks the comparison itself."""
-    made, result = Made(), oracle.FxResult()
-    model = case.build_for_fx() if case.fx_model else case.build()
-    models = oracle.fx_models(case, engine, model, result)
-    files = [str(paths.own / name) for name in ("stand_in.pt", "stand_in_reference.pt")]
-    if None in models:
-        made.refusal = "tsq: error: " + str(result.errors)
-        return made
-    for fx_model, file in zip((models[1], models[0]), files):
-        try:
-            torch.jit.save(oracle.traced(fx_model, case.evaluation_batches()[0]), file)
-        except Exception as error:
-            made.refusal = f"tsq: error: {str(error).splitlines()[0]}"
-            return made
-    load(made, case, *files)
-    return made
-
-
 # ---- verdict
 
 
@@ -262,11 +181,12 @@ def judge(case: Case, engine: str, expectation: oracle.Expectation, made: Made):
 # ---- jobs: one forked process each, so that a crash of a kernel ends one case only
 
 
-def forked(jobs: list, work: Callable, limit: int, report: Callable) -> None:
-    waiting, running = list(reversed(jobs)), {}
+def forked(jobs: list, work: Callable, slots: list, report: Callable) -> None:
+    """`slots`: what at most that many processes at a time have to themselves, each its own."""
+    waiting, running, free = list(reversed(jobs)), {}, list(slots)
     while waiting or running:
-        while waiting and len(running) < limit:
-            job = waiting.pop()
+        while waiting and free:
+            job, slot = waiting.pop(), free.pop()
             read_end, write_end = os.pipe()
             child = os.fork()
             if child == 0:
@@ -274,16 +194,19 @@ def forked(jobs: list, work: Callable, limit: int, report: Callable) -> None:
                 signal.alarm(JOB_SECONDS + 60)
                 _silence()
                 try:
-                    answer = work(job)
+                    answer = work(job, slot)
                 except BaseException:
                     answer = (FAILED, "harness: " + traceback.format_exc()[-1500:])
                 with os.fdopen(write_end, "w") as pipe:
                     json.dump(answer, pipe)
                 os._exit(0)
             os.close(write_end)
-            running[child] = (job, read_end, time.monotonic())
+            running[child] = (job, slot, read_end, time.monotonic())
         child, status = os.waitpid(-1, 0)
-        job, read_end, start = running.pop(child)
+        if child not in running:
+            continue
+        job, slot, read_end, start = running.pop(child)
+        free.append(slot)
         with os.fdopen(read_end) as pipe:
             text = pipe.read()
         answer = json.loads(text) if text else (FAILED, f"the process of this case ended with status {status}")
@@ -296,7 +219,7 @@ def _silence() -> None:
     os.dup2(nothing, 2)
 
 
-def check(job, options):
+def check(job, server: Optional[JobServer], options):
     case, engine = job
     oracle.settle_this_process(engine)
     paths = oracle.CasePaths(options.cache, case, engine)
@@ -306,7 +229,7 @@ def check(job, options):
         if expectation.rewritten is not None and expectation.rewritten.errors:
             errors += f"; rewritten: {expectation.rewritten.errors}"
         return (BETTER, "FX fails: " + errors) if errors else (FX_ONLY, decibel_text(expectation, _as_made(expectation)))
-    made = run_stand_in(case, paths, engine) if options.stand_in else run_tsq(options.tsq, case, paths, engine)
+    made = run_stand_in(case, paths, engine) if options.stand_in else run_tsq(options, server, case, paths, engine)
     verdict, text = judge(case, engine, expectation, made)
     if options.show:
         fx = expectation.rewritten or expectation.plain
@@ -323,8 +246,9 @@ def _as_made(expectation: oracle.Expectation) -> Made:
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tsq", help="the command to test")
+    parser.add_argument("--jobs-by", help="the built quantize_cases, which spares most cases the start of the command")
     parser.add_argument("--cache", type=Path, default=Path("conformance_cache"), help="folder for FX's results and tsq's files")
-    parser.add_argument("--engine", default="x86,fbgemm", help="comma separated, or 'all' (default: %(default)s)")
+    parser.add_argument("--engine", default="all", help="comma separated, or 'all' (default: %(default)s)")
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
@@ -373,7 +297,10 @@ def main() -> int:
     cached = [oracle.is_cached(case, engine, options.cache) for case, engine in jobs]
     if options.stand_in or not all(cached):
         oracle.import_fx_fully()
-    forked(jobs, lambda job: check(job, options), options.jobs, report)
+    servers = [JobServer(options.jobs_by) if options.jobs_by else None for _ in range(options.jobs)]
+    forked(jobs, lambda job, server: check(job, server, options), servers, report)
+    for server in filter(None, servers):
+        server.stop()
     for case, engine, reason in skipped:
         print(f"skip {engine:8} {case.name}: {reason}")
     failed = counts.pop(FAILED, 0)

@@ -1,0 +1,113 @@
+// Quantizes many models in one process: reads one job a line, as JSON, and answers each with one line,
+// {"exit": code, "error": text}, as `tsq quantize` would have ended. Loading LibTorch takes longer than most
+// jobs; here it is loaded once, and each job runs in a fork of its own, so that a crash ends that job only.
+//
+// A job names files: "model", "calibration", "output", "reference"; "backend", the engine's name; and, each
+// where it is not left out, JSON files "backend_config", "qconfig", "prepare_custom_config".
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/data.h>
+#include <tsq/tsq.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using nlohmann::json;
+
+constexpr unsigned kSecondsPerJob = 600;
+constexpr int kBadInput = 1;
+constexpr int kInternalError = 70;
+
+json read_json(const std::string& path) {
+  std::ifstream file(path);
+  return json::parse(file);
+}
+
+template <typename Config>
+std::optional<Config> read_config(const json& job, const char* key) {
+  if (!job.contains(key)) return std::nullopt;
+  return Config::from_dict(read_json(job.at(key).get<std::string>()));
+}
+
+/// A table of the job's own is lowered for the job's engine.
+tsq::BackendConfig table_of(const json& job) {
+  const auto engine = job.at("backend").get<std::string>();
+  auto own = read_config<tsq::BackendConfig>(job, "backend_config");
+  return own ? own->set_name(engine) : tsq::backend_config(engine);
+}
+
+void quantize(const json& job) {
+  const tsq::BackendConfig backend = table_of(job);
+  const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig");
+  const auto custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config");
+  torch::jit::Module model = tsq::load(job.at("model").get<std::string>());
+  model.eval();
+  const auto samples = tsq::load_samples(job.at("calibration").get<std::string>(), model);
+  tsq::Prepared prepared = tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())),
+                                        backend, custom.value_or(tsq::PrepareCustomConfig{}));
+  tsq::calibrate(prepared, samples);
+  const tsq::Reference reference = tsq::convert_to_reference(prepared, backend);
+  reference.save(job.at("reference").get<std::string>());
+  tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
+}
+
+json answer(int code, const std::string& error) { return {{"exit", code}, {"error", error}}; }
+
+json run(const json& job) {
+  try {
+    at::set_num_threads(1);
+    quantize(job);
+    return answer(0, "");
+  } catch (const tsq::Error& error) {
+    const int code = error.code() == tsq::ErrorCode::Internal ? kInternalError : kBadInput;
+    return answer(code, fmt::format("tsq: error: {}", error.what()));
+  } catch (const std::exception& error) {
+    return answer(kInternalError, error.what());
+  }
+}
+
+std::string read_all(int descriptor) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (ssize_t count = 0; (count = read(descriptor, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  return text;
+}
+
+[[noreturn]] void run_in_child(const std::string& line, int descriptor) {
+  alarm(kSecondsPerJob);
+  const std::string text = run(json::parse(line)).dump(-1, ' ', false, json::error_handler_t::replace);
+  const bool written = write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  _exit(written ? 0 : kInternalError);
+}
+
+std::string run_in_fork(const std::string& line) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return answer(kInternalError, "no pipe").dump();
+  const pid_t child = fork();
+  if (child == 0) run_in_child(line, ends[1]);
+  close(ends[1]);
+  std::string text = read_all(ends[0]);
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!text.empty()) return text;
+  return answer(kInternalError, WIFSIGNALED(status) ? fmt::format("ended by signal {}", WTERMSIG(status))
+                                                    : fmt::format("ended with status {}", status))
+      .dump();
+}
+
+}  // namespace
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) std::cout << run_in_fork(line) << '\n' << std::flush;
+  return 0;
+}
