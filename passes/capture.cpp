@@ -48,6 +48,7 @@ bool is_leaf(const Module& module, const std::string& path, const PrepareCustomC
   const auto& classes = custom.non_traceable_module_classes();
   if (std::find(names.begin(), names.end(), path) != names.end()) return true;
   if (std::find(classes.begin(), classes.end(), type) != classes.end()) return true;
+  if (custom.standalone_module(path, type) != nullptr) return true;
   const bool library = type.name.starts_with("torch.nn.") || type.name.starts_with("torch.ao.nn.");
   return library && type.name != "torch.nn.Sequential" && type.name != "torch.nn.ModuleList" &&
          type.name != "torch.nn.ModuleDict" && type.name != "torch.nn.Module";
@@ -110,6 +111,22 @@ void replace_grown_list(torch::jit::Graph& graph, Node* list) {
     current = grown->output();
     append->destroy();
   }
+}
+
+/// E-02. Throws Error(BadConfig) for an output other than the first.
+std::optional<ir::StandaloneBoundary> standalone_boundary(const PrepareCustomConfig& custom,
+                                                          const std::string& path, Symbol type) {
+  const StandaloneModuleConfig* config = custom.standalone_module(path, type);
+  if (config == nullptr) return std::nullopt;
+  const std::vector<int>& outputs = config->prepare_custom_config.output_quantized_indexes();
+  if (!outputs.empty() && outputs.front() != 0) {
+    throw Error(ErrorCode::BadConfig,
+                "a standalone module has one output, its output_quantized_idxs must be [0]",
+                "give [0] for an output that leaves quantized, [] for a float one", Where{.layer = path});
+  }
+  return ir::StandaloneBoundary{
+      .input_quantized_indexes = config->prepare_custom_config.input_quantized_indexes(),
+      .output_is_quantized = !outputs.empty()};
 }
 
 class Capture {
@@ -320,10 +337,12 @@ class Capture {
       if (node->kind() != c10::prim::CallMethod || !is_forward(node->s(c10::attr::name))) continue;
       const auto module = module_of(node->input(0));
       if (!module) continue;
-      ir::ModuleCall call{.type = class_symbol(*module),
-                          .path = path_of(*module),
-                          .module = copy_in_eval_mode(*module),
-                          .method = node->s(c10::attr::name)};
+      ir::ModuleCall call{
+          .type = class_symbol(*module),
+          .path = path_of(*module),
+          .module = copy_in_eval_mode(*module),
+          .method = node->s(c10::attr::name),
+          .standalone = standalone_boundary(custom_, path_of(*module), class_symbol(*module))};
       Node* made = ir::create_module_call(gm_, std::move(call), node->inputs().slice(1),
                                           ir::scope_index(node).value_or(0));
       made->insertBefore(node);

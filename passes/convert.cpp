@@ -19,6 +19,8 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
+const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
+
 bool is_per_channel(c10::QScheme scheme) {
   return scheme == c10::QScheme::PER_CHANNEL_AFFINE || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC ||
          scheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
@@ -47,6 +49,8 @@ class Converter {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (ir::is_observer(node)) {
         replace_observer(node);
+      } else if (ir::is_standalone(gm_, node)) {
+        convert_standalone_boundary(node);
       } else if (ir::is_module_call(node)) {
         make_reference(node);
       }
@@ -142,6 +146,22 @@ class Converter {
     weighted->weight_qparams = weight_qparams(state->qconfig->weight, weighted->weight);
   }
 
+  /// E-02: a standalone module reads its quantized inputs as they are, and its quantized output is
+  /// dequantized.
+  void convert_standalone_boundary(Node* node) {
+    const ir::StandaloneBoundary& boundary = *ir::call_of(gm_, node).standalone;
+    for (const int index : boundary.input_quantized_indexes) {
+      const auto position = static_cast<std::size_t>(index);
+      if (position >= node->inputs().size()) continue;
+      Node* producer = node->input(position)->node();
+      if (producer->kind() == kDequantize) node->replaceInput(position, producer->input(0));
+    }
+    if (!boundary.output_is_quantized) return;
+    const torch::jit::WithInsertPoint guard(node->next());
+    Value* dequantized = insert("aten::dequantize", {node->output()}, node);
+    node->output()->replaceAllUsesAfterNodeWith(dequantized->node(), dequantized);
+  }
+
   QParams weight_qparams(const ObserverSpec& spec, const at::Tensor& weight) const {
     if (resolve(spec).dtype == ScalarType::Half) return {.dtype = ScalarType::Half};
     return observe_once(spec, weight);
@@ -152,24 +172,50 @@ class Converter {
   const BackendConfig& backend_;
 };
 
+/// The dequantize nodes that give `value`, looked for in lists, tuples and dicts too.
+void collect_dequantized(Value* value, std::vector<Value*>& found) {
+  Node* node = value->node();
+  if (node->kind() == kDequantize) found.push_back(value);
+  const bool is_container = node->kind() == c10::prim::ListConstruct ||
+                            node->kind() == c10::prim::TupleConstruct ||
+                            node->kind() == c10::prim::DictConstruct;
+  if (!is_container) return;
+  for (Value* element : node->inputs()) collect_dequantized(element, found);
+}
+
+void replace_in_output(Node* user, Value* from, Value* to) {
+  user->replaceInputWith(from, to);
+  for (Value* input : user->inputs()) {
+    const auto kind = input->node()->kind();
+    if (kind == c10::prim::ListConstruct || kind == c10::prim::TupleConstruct ||
+        kind == c10::prim::DictConstruct)
+      replace_in_output(input->node(), from, to);
+  }
+}
+
 /// E-11, E-12: inputs that arrive quantized are dequantized; outputs that leave quantized lose their
-/// dequantize.
+/// dequantize. A list or tuple has an index an element, anything else is output 0 as a whole.
 void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) {
   for (const int index : custom.input_quantized_indexes()) {
     Value* input = gm.graph->inputs().at(static_cast<std::size_t>(index) + 1);
-    Node* dequantize = gm.graph->create(c10::Symbol::fromQualString("aten::dequantize"), {input}, 1);
+    Node* dequantize = gm.graph->create(kDequantize, {input}, 1);
     gm.graph->prependNode(dequantize);
     input->replaceAllUsesAfterNodeWith(dequantize, dequantize->output());
   }
-  Node* output = gm.graph->return_node();
+  Node* returned = gm.graph->return_node();
+  Node* made_by = returned->input(0)->node();
+  const bool has_elements =
+      made_by->kind() == c10::prim::ListConstruct || made_by->kind() == c10::prim::TupleConstruct;
+  std::vector<Value*> dequantized;
   for (const int index : custom.output_quantized_indexes()) {
-    const auto values = ir::operands(output);
     const auto position = static_cast<std::size_t>(index);
-    if (position >= values.size() ||
-        values[position]->node()->kind() != c10::Symbol::fromQualString("aten::dequantize"))
-      continue;
-    ir::replace_operand(output, values[position], values[position]->node()->input(0));
+    if (has_elements && position < made_by->inputs().size()) {
+      collect_dequantized(made_by->input(position), dequantized);
+    } else if (!has_elements && position == 0) {
+      collect_dequantized(returned->input(0), dequantized);
+    }
   }
+  for (Value* value : dequantized) replace_in_output(returned, value, value->node()->input(0));
 }
 
 }  // namespace

@@ -277,9 +277,10 @@ class Observe {
   // Insertion.
 
   void visit(Node* node) {
-    if (node->kind() == c10::prim::Constant || node->kind() == c10::prim::GetAttr) return;
+    if (node->kind() == c10::prim::Constant) return;
     const MaybeQConfig& qconfig = qconfig_of(node);
     ir::NodeState state{.observed = false, .qconfig = qconfig};
+    if (node->kind() == c10::prim::GetAttr) return ir::set_state(gm_, node, state);
     const Match* match = match_of(node);
     if (match != nullptr && qconfig && refusals(*match, qconfig).empty()) {
       state.observed = true;
@@ -291,6 +292,7 @@ class Observe {
   }
 
   void insert_input_observers(Node* node) {
+    if (ir::is_standalone(gm_, node)) return observe_standalone_inputs(node);
     const auto arguments = ir::arguments(node);
     for (std::size_t i = 0; i < arguments.size(); ++i) {
       const std::vector<Value*> values =
@@ -302,6 +304,22 @@ class Observe {
         if (observer)
           ir::replace_operand(node, value, observed(value, *observer, ir::scope_of(gm_, node).path));
       }
+    }
+  }
+
+  /// E-02: a standalone module's own configuration tells which inputs it takes quantized.
+  void observe_standalone_inputs(Node* node) {
+    const auto boundary = *ir::call_of(gm_, node).standalone;
+    const TargetInfo& info = infos_.at(node);
+    for (const int index : boundary.input_quantized_indexes) {
+      const auto position = static_cast<std::size_t>(index);
+      if (position >= node->inputs().size() || !info.input) continue;
+      Value* value = node->input(position);
+      const auto made = output_info(value);
+      if (!made || made->dtype == ScalarType::QUInt8 || !ir::holds_tensor(value)) continue;
+      Observer wanted = *info.input;
+      wanted.dtype = ScalarType::QUInt8;
+      ir::replace_operand(node, value, observed(value, wanted, ir::scope_of(gm_, node).path));
     }
   }
 
@@ -339,6 +357,7 @@ class Observe {
   }
 
   void insert_output_observer(Node* node) {
+    if (ir::is_standalone(gm_, node)) return;
     const TargetInfo& info = infos_.at(node);
     if (!info.output || info.output->is_dynamic || !is_quantized_dtype(info.output->dtype)) return;
     if (node->outputs().size() != 1 || node->output()->type()->kind() != c10::TypeKind::TensorType) return;

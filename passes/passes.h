@@ -70,6 +70,11 @@ ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Modul
 /// Whether some node still names the observer (shared ones leave others without a use).
 bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
 
+/// Takes the QConfig away from operators to which `converted`, a mapping given at convert, gives none (K-02).
+/// Throws Error(BadConfig) when it changes one.
+void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
+                           const QConfigMapping& converted);
+
 /// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
 /// K-13).
 ///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))

@@ -6,23 +6,32 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tsq {
 
-/// Options of prepare that concern single modules. Source:
+struct StandaloneModuleConfig;
+
+/// Options of prepare that concern single modules, inputs and outputs. Source:
 /// torch.ao.quantization.fx.custom_config.PrepareCustomConfig. Setters have PyTorch's names and return *this.
 class PrepareCustomConfig {
  public:
+  /// Modules that are prepared and converted by themselves, as one unit of the surrounding model (E-01). By
+  /// path, or by class; a path's entry beats a class's. PyTorch's example_inputs are not needed.
+  PrepareCustomConfig& set_standalone_module_name(std::string name, StandaloneModuleConfig config);
+  PrepareCustomConfig& set_standalone_module_class(Symbol type, StandaloneModuleConfig config);
   /// Modules kept whole: no observer inside, float in and out (E-07). By path, or by class.
   PrepareCustomConfig& set_non_traceable_module_names(std::vector<std::string> names);
   PrepareCustomConfig& set_non_traceable_module_classes(std::vector<Symbol> classes);
   /// Graph inputs that arrive quantized (quint8) and graph outputs that leave quantized (E-11, E-12).
   PrepareCustomConfig& set_input_quantized_indexes(std::vector<int> indexes);
   PrepareCustomConfig& set_output_quantized_indexes(std::vector<int> indexes);
-  /// Attributes copied from the user's module to the result (E-13).
+  /// Attributes copied from the user's module to every result made of it (E-13); absent ones are skipped.
   PrepareCustomConfig& set_preserved_attributes(std::vector<std::string> names);
 
+  /// The entry of a module: of its path, else of its class; null where there is none.
+  [[nodiscard]] const StandaloneModuleConfig* standalone_module(const std::string& path, Symbol type) const;
   [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const noexcept {
     return non_traceable_names_;
   }
@@ -35,15 +44,57 @@ class PrepareCustomConfig {
   }
   [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
 
-  /// PyTorch's keys (E-14); an unknown key is an error.
+  /// PyTorch's keys (E-14); an unknown key is an error, and so is `float_to_observed_custom_module_class`,
+  /// which names Python classes.
   static PrepareCustomConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 
  private:
+  std::vector<std::pair<std::string, std::shared_ptr<const StandaloneModuleConfig>>> standalone_names_{};
+  std::vector<std::pair<Symbol, std::shared_ptr<const StandaloneModuleConfig>>> standalone_classes_{};
   std::vector<std::string> non_traceable_names_{};
   std::vector<Symbol> non_traceable_classes_{};
   std::vector<int> input_quantized_{};
   std::vector<int> output_quantized_{};
+  std::vector<std::string> preserved_{};
+};
+
+/// How a standalone module is prepared. What is not set comes from the surrounding model: its QConfig for
+/// that module as the global one, no custom config, its backend.
+struct StandaloneModuleConfig {
+  std::optional<QConfigMapping> qconfig_mapping{};
+  /// Its quantized indexes are the module's: inputs that it takes quantized, and [0] for an output that
+  /// leaves quantized.
+  PrepareCustomConfig prepare_custom_config{};
+  std::optional<BackendConfig> backend_config{};
+};
+
+/// Options of convert. Source: torch.ao.quantization.fx.custom_config.ConvertCustomConfig.
+class ConvertCustomConfig {
+ public:
+  /// Attributes copied from the user's module to the result, besides those that prepare was told of (E-13).
+  ConvertCustomConfig& set_preserved_attributes(std::vector<std::string> names);
+  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
+  /// PyTorch's key `preserved_attributes`; `observed_to_quantized_custom_module_class` names Python classes
+  /// and is an error (E-15).
+  static ConvertCustomConfig from_dict(const nlohmann::json& dict);
+  [[nodiscard]] nlohmann::json to_dict() const;
+
+ private:
+  std::vector<std::string> preserved_{};
+};
+
+/// Options of fuse (E-16). Source: torch.ao.quantization.fx.custom_config.FuseCustomConfig.
+class FuseCustomConfig {
+ public:
+  /// Attributes copied from the user's module to the result.
+  FuseCustomConfig& set_preserved_attributes(std::vector<std::string> names);
+  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
+  /// PyTorch's key `preserved_attributes`.
+  static FuseCustomConfig from_dict(const nlohmann::json& dict);
+  [[nodiscard]] nlohmann::json to_dict() const;
+
+ private:
   std::vector<std::string> preserved_{};
 };
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,7 +77,11 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
 
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
 /// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx.
-Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend);
+/// `mapping`, when given, names operators that are to stay float after all: each QConfig is prepare's or null
+/// (K-02).
+Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
+                               const ConvertCustomConfig& custom = {},
+                               const std::optional<QConfigMapping>& mapping = {});
 
 /// Replaces dequantize - operator - quantize by the kernels of the backend's engine, weights packed.
 /// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch
@@ -86,10 +91,13 @@ torch::jit::Module lower(const Reference& reference, const BackendConfig& backen
 torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report);
 
 /// convert_to_reference, then lower: convert_fx.
-torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend);
+torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend,
+                           const ConvertCustomConfig& custom = {},
+                           const std::optional<QConfigMapping>& mapping = {});
 
 /// Fusion alone (fuse_fx): an eval-mode module with the backend's fusion rows applied.
-torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& backend);
+torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& backend,
+                        const FuseCustomConfig& custom = {});
 
 /// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
 void save(const torch::jit::Module& module, const std::string& path);

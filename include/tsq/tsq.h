@@ -3,6 +3,7 @@
 #include <tsq/backend_config.h>
 #include <tsq/custom_config.h>
 #include <tsq/dtype_config.h>
+#include <tsq/equalization.h>
 #include <tsq/error.h>
 #include <tsq/observer.h>
 #include <tsq/pattern.h>

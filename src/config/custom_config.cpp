@@ -15,9 +15,18 @@ constexpr std::array<std::string_view, 8> kPrepareKeys{
     "non_traceable_module_name", "non_traceable_module_class", "input_quantized_idxs",
     "output_quantized_idxs",     "preserved_attributes"};
 
-/// PyTorch's keys that speak of Python classes, which a TorchScript file does not have.
-constexpr std::array<std::string_view, 3> kUnsupportedKeys{
-    "standalone_module_name", "standalone_module_class", "float_to_observed_custom_module_class"};
+constexpr std::string_view kCustomModules = "float_to_observed_custom_module_class";
+constexpr std::array<std::string_view, 2> kConvertKeys{"observed_to_quantized_custom_module_class",
+                                                       "preserved_attributes"};
+constexpr std::array<std::string_view, 1> kFuseKeys{"preserved_attributes"};
+
+/// PyTorch's maps of Python classes: a TorchScript file has none.
+void refuse_custom_modules(const JsonValue& at, std::string_view key) {
+  if (!at.has(key) || at.at(key).json().empty()) return;
+  at.at(key).fail("names Python classes, which a TorchScript file does not have",
+                  "use 'non_traceable_module_name' to keep a module whole, or 'standalone_module_name' to "
+                  "quantize it by itself");
+}
 
 std::vector<std::string> read_strings(const JsonValue& at, std::string_view key, std::string_view of_what) {
   std::vector<std::string> strings;
@@ -41,6 +50,82 @@ std::vector<int> read_indexes(const JsonValue& at, std::string_view key) {
 }
 
 }  // namespace
+
+namespace {
+
+using StandaloneEntry = std::shared_ptr<const StandaloneModuleConfig>;
+
+/// Re-setting a key keeps its place, as in a Python dict.
+template <typename Key>
+void set_entry(std::vector<std::pair<Key, StandaloneEntry>>& entries, const Key& key,
+               StandaloneModuleConfig config) {
+  auto value = std::make_shared<const StandaloneModuleConfig>(std::move(config));
+  const auto found = std::ranges::find(entries, key, &std::pair<Key, StandaloneEntry>::first);
+  if (found != entries.end()) {
+    found->second = std::move(value);
+  } else {
+    entries.emplace_back(key, std::move(value));
+  }
+}
+
+template <typename Key>
+const StandaloneModuleConfig* find_entry(const std::vector<std::pair<Key, StandaloneEntry>>& entries,
+                                         const Key& key) {
+  const auto found = std::ranges::find(entries, key, &std::pair<Key, StandaloneEntry>::first);
+  return found == entries.end() ? nullptr : found->second.get();
+}
+
+/// PyTorch's tuple behind the name: (qconfig mapping, example inputs, prepare custom config, backend config).
+StandaloneModuleConfig read_standalone(const std::vector<JsonValue>& tuple) {
+  StandaloneModuleConfig config;
+  const auto given = [&](std::size_t index) { return index < tuple.size() && !tuple[index].is_null(); };
+  if (given(1))
+    config.qconfig_mapping = with_path(tuple[1], [&] { return QConfigMapping::from_dict(tuple[1].json()); });
+  if (given(3))
+    config.prepare_custom_config =
+        with_path(tuple[3], [&] { return PrepareCustomConfig::from_dict(tuple[3].json()); });
+  if (given(4))
+    config.backend_config = with_path(tuple[4], [&] { return BackendConfig::from_dict(tuple[4].json()); });
+  return config;
+}
+
+std::vector<JsonValue> read_standalone_tuple(const JsonValue& at) {
+  auto tuple = at.elements("name, qconfig mapping, example inputs, prepare custom config, backend config");
+  if (tuple.empty() || tuple.size() > 5)
+    at.fail(
+        fmt::format("got {} elements, wanted [name, qconfig mapping, example inputs, prepare custom "
+                    "config, backend config]",
+                    tuple.size()));
+  return tuple;
+}
+
+nlohmann::json standalone_to_dict(std::string_view key, const StandaloneModuleConfig& config) {
+  nlohmann::json custom = config.prepare_custom_config.to_dict();
+  return nlohmann::json::array({std::string(key),
+                                config.qconfig_mapping ? config.qconfig_mapping->to_dict() : nlohmann::json(),
+                                nlohmann::json(), custom.empty() ? nlohmann::json() : std::move(custom),
+                                config.backend_config ? config.backend_config->to_dict() : nlohmann::json()});
+}
+
+}  // namespace
+
+PrepareCustomConfig& PrepareCustomConfig::set_standalone_module_name(std::string name,
+                                                                     StandaloneModuleConfig config) {
+  set_entry(standalone_names_, name, std::move(config));
+  return *this;
+}
+
+PrepareCustomConfig& PrepareCustomConfig::set_standalone_module_class(Symbol type,
+                                                                      StandaloneModuleConfig config) {
+  set_entry(standalone_classes_, type, std::move(config));
+  return *this;
+}
+
+const StandaloneModuleConfig* PrepareCustomConfig::standalone_module(const std::string& path,
+                                                                     Symbol type) const {
+  const StandaloneModuleConfig* by_name = find_entry(standalone_names_, path);
+  return by_name != nullptr ? by_name : find_entry(standalone_classes_, type);
+}
 
 PrepareCustomConfig& PrepareCustomConfig::set_non_traceable_module_names(std::vector<std::string> names) {
   non_traceable_names_ = std::move(names);
@@ -70,11 +155,20 @@ PrepareCustomConfig& PrepareCustomConfig::set_preserved_attributes(std::vector<s
 PrepareCustomConfig PrepareCustomConfig::from_dict(const nlohmann::json& dict) {
   const JsonValue at(dict);
   at.expect_object("PrepareCustomConfig", kPrepareKeys);
-  for (const std::string_view key : kUnsupportedKeys) {
-    if (at.has(key) && !at.at(key).json().empty())
-      at.at(key).fail("is not supported", "use 'non_traceable_module_name' to keep a module whole");
-  }
+  refuse_custom_modules(at, kCustomModules);
   PrepareCustomConfig config;
+  if (at.has("standalone_module_name")) {
+    for (const JsonValue& item : at.at("standalone_module_name").elements("standalone modules")) {
+      const auto tuple = read_standalone_tuple(item);
+      config.set_standalone_module_name(tuple.front().string(), read_standalone(tuple));
+    }
+  }
+  if (at.has("standalone_module_class")) {
+    for (const JsonValue& item : at.at("standalone_module_class").elements("standalone modules")) {
+      const auto tuple = read_standalone_tuple(item);
+      config.set_standalone_module_class(read_module(tuple.front()), read_standalone(tuple));
+    }
+  }
   config.non_traceable_names_ = read_strings(at, "non_traceable_module_name", "module names");
   if (at.has("non_traceable_module_class")) {
     for (const JsonValue& item : at.at("non_traceable_module_class").elements("module classes"))
@@ -88,12 +182,49 @@ PrepareCustomConfig PrepareCustomConfig::from_dict(const nlohmann::json& dict) {
 
 nlohmann::json PrepareCustomConfig::to_dict() const {
   nlohmann::json dict = nlohmann::json::object();
+  for (const auto& [name, config] : standalone_names_)
+    dict["standalone_module_name"].push_back(standalone_to_dict(name, *config));
+  for (const auto& [type, config] : standalone_classes_)
+    dict["standalone_module_class"].push_back(standalone_to_dict(type.name, *config));
   if (!non_traceable_names_.empty()) dict["non_traceable_module_name"] = non_traceable_names_;
   for (const Symbol& type : non_traceable_classes_) dict["non_traceable_module_class"].push_back(type.name);
   if (!input_quantized_.empty()) dict["input_quantized_idxs"] = input_quantized_;
   if (!output_quantized_.empty()) dict["output_quantized_idxs"] = output_quantized_;
   if (!preserved_.empty()) dict["preserved_attributes"] = preserved_;
   return dict;
+}
+
+ConvertCustomConfig& ConvertCustomConfig::set_preserved_attributes(std::vector<std::string> names) {
+  preserved_ = std::move(names);
+  return *this;
+}
+
+ConvertCustomConfig ConvertCustomConfig::from_dict(const nlohmann::json& dict) {
+  const JsonValue at(dict);
+  at.expect_object("ConvertCustomConfig", kConvertKeys);
+  refuse_custom_modules(at, kConvertKeys.front());
+  return ConvertCustomConfig().set_preserved_attributes(
+      read_strings(at, "preserved_attributes", "attribute names"));
+}
+
+nlohmann::json ConvertCustomConfig::to_dict() const {
+  return preserved_.empty() ? nlohmann::json::object() : nlohmann::json{{"preserved_attributes", preserved_}};
+}
+
+FuseCustomConfig& FuseCustomConfig::set_preserved_attributes(std::vector<std::string> names) {
+  preserved_ = std::move(names);
+  return *this;
+}
+
+FuseCustomConfig FuseCustomConfig::from_dict(const nlohmann::json& dict) {
+  const JsonValue at(dict);
+  at.expect_object("FuseCustomConfig", kFuseKeys);
+  return FuseCustomConfig().set_preserved_attributes(
+      read_strings(at, "preserved_attributes", "attribute names"));
+}
+
+nlohmann::json FuseCustomConfig::to_dict() const {
+  return preserved_.empty() ? nlohmann::json::object() : nlohmann::json{{"preserved_attributes", preserved_}};
 }
 
 }  // namespace tsq

@@ -103,6 +103,10 @@ std::vector<Node*> nodes_in_order(Graph& graph) {
 bool is_module_call(const Node* node) { return node->kind() == kModuleKind; }
 bool is_observer(const Node* node) { return node->kind() == kObserverKind; }
 
+bool is_standalone(const GraphModule& gm, const Node* node) {
+  return is_module_call(node) && call_of(gm, node).standalone.has_value();
+}
+
 ModuleCall& call_of(GraphModule& gm, const Node* node) {
   return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
 }

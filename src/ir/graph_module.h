@@ -39,6 +39,12 @@ struct Weighted {
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
 };
 
+/// What a standalone module takes and gives: its own prepare decides what happens inside (E-02).
+struct StandaloneBoundary {
+  std::vector<int> input_quantized_indexes{};
+  bool output_is_quantized{false};
+};
+
 /// A call of a leaf module: one node of the graph, whatever the module does inside.
 struct ModuleCall {
   Symbol type{};
@@ -47,6 +53,7 @@ struct ModuleCall {
       module{};                   ///< the leaf itself; absent for weighted, fused and synthesized ones
   std::string method{"forward"};  ///< "forward__0" … where the class overloads it (LSTM, GRU)
   std::optional<Weighted> weighted{};
+  std::optional<StandaloneBoundary> standalone{};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
@@ -94,6 +101,8 @@ std::vector<Node*> nodes_in_order(Graph& graph);
 
 [[nodiscard]] bool is_module_call(const Node* node);
 [[nodiscard]] bool is_observer(const Node* node);
+/// Whether a node calls a standalone module.
+[[nodiscard]] bool is_standalone(const GraphModule& gm, const Node* node);
 [[nodiscard]] ModuleCall& call_of(GraphModule& gm, const Node* node);
 [[nodiscard]] const ModuleCall& call_of(const GraphModule& gm, const Node* node);
 [[nodiscard]] std::size_t observer_index(const Node* node);

@@ -1,105 +1,20 @@
-// The public verbs: which passes run, in which order, on which stage.
+// The public verbs.
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/version.h>
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
 #include "io/archive.h"
-#include "ir/emit.h"
-#include "observers/observer_module.h"
-#include "passes/passes.h"
 #include "pipeline/engine.h"
-#include "pipeline/stage.h"
+#include "pipeline/stage_file.h"
 
 namespace tsq {
 namespace {
 
 using detail::Stage;
 using torch::jit::Module;
-
-/// Runs one pass; its name goes in front of an error.
-template <typename Pass>
-auto in_pass(const char* name, const Pass& pass) {
-  try {
-    return pass();
-  } catch (const Error& error) {
-    throw error.in_pass(name);
-  }
-}
-
-/// capture, normalise, fuse: the float graph that patterns are matched on.
-ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
-                            const PrepareCustomConfig& custom) {
-  ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
-  in_pass("normalise", [&] { passes::normalise(gm); });
-  in_pass("fuse", [&] { passes::fuse(gm, backend); });
-  return gm;
-}
-
-const char* mode_of(const QConfigMapping& mapping) {
-  const MaybeQConfig& global = mapping.global_qconfig();
-  return global && resolve(global->activation).is_dynamic ? "dynamic" : "static";
-}
-
-nlohmann::json metadata_of(const Stage& stage, const char* name) {
-  return {{"tsq", version()},
-          {"torch", TORCH_VERSION},
-          {"stage", name},
-          {"mode", mode_of(stage.mapping)},
-          {"recipe", "fx"},
-          {"backend", stage.backend.name()},
-          {"engine", engine_name_of(stage.backend)},
-          {"qconfig_mapping", stage.mapping.to_dict()}};
-}
-
-/// What a saved stage needs to go on in another process: the float model and the configuration. Observers
-/// keep their state in the module.
-Module continuable(const Stage& stage) {
-  Module module = ir::emit(stage.gm, stage.observers);
-  module.register_module("float_model", stage.float_model);
-  return module;
-}
-
-nlohmann::json continuation_of(const Stage& stage, const char* name) {
-  nlohmann::json json = metadata_of(stage, name);
-  json["backend_config"] = stage.backend.to_dict();
-  json["prepare_custom_config"] = stage.custom.to_dict();
-  return json;
-}
-
-struct Loaded {
-  Module module;
-  nlohmann::json json;
-};
-
-Loaded load_stage(const std::string& path, const char* name) {
-  Loaded loaded{.module = load(path), .json = read_metadata(path)};
-  if (loaded.json.is_null() || loaded.json.value("stage", "") != name) {
-    throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a {} model of tsq", path, name),
-                fmt::format("give the file that tsq wrote as its {} model", name));
-  }
-  return loaded;
-}
-
-Prepared prepare_again(const Loaded& loaded) {
-  return prepare(loaded.module.attr("float_model").toModule(),
-                 QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
-                 BackendConfig::from_dict(loaded.json.at("backend_config")),
-                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")));
-}
-
-/// The calibrated observers of a loaded module in place of the fresh ones.
-void take_observers(Stage& stage, const Module& from) {
-  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
-    const std::string& name = stage.gm.observers[i].name;
-    if (from.hasattr(name)) stage.observers[i] = from.attr(name).toModule();
-  }
-  stage.module = ir::emit(stage.gm, stage.observers);
-}
 
 void check_tensor(const at::Tensor& tensor, const std::string& place) {
   if (tensor.numel() == 0)
@@ -136,68 +51,12 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
   }
 }
 
-/// Observers are independent: their searches for a range run side by side.
-std::vector<passes::ObserverResult> find_qparams(const Stage& stage) {
-  std::vector<passes::ObserverResult> results(stage.observers.size());
-  at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      results[index] = passes::observer_result(stage.gm.observers[index].spec, stage.observers[index]);
-    }
-  });
-  return results;
-}
-
 }  // namespace
-
-const Module& Prepared::module() const { return stage_->module; }
-const Report& Prepared::report() const { return stage_->report; }
-void Prepared::save(const std::string& path) const {
-  io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path);
-}
-
-Prepared Prepared::load(const std::string& path) {
-  const Loaded loaded = load_stage(path, "prepared");
-  Prepared prepared = prepare_again(loaded);
-  take_observers(*prepared.stage(), loaded.module);
-  return prepared;
-}
-
-const Module& Reference::module() const { return stage_->module; }
-const Report& Reference::report() const { return stage_->report; }
-
-void Reference::save(const std::string& path) const {
-  Module module = continuable(*stage_);
-  for (std::size_t i = 0; i < stage_->observers.size(); ++i)
-    module.register_module("tsq_" + stage_->gm.observers[i].name, stage_->observers[i]);
-  io::save_archive(module, continuation_of(*stage_, "reference"), path);
-}
-
-Reference Reference::load(const std::string& path) {
-  const Loaded loaded = load_stage(path, "reference");
-  const Prepared prepared = prepare_again(loaded);
-  Stage& stage = *prepared.stage();
-  for (std::size_t i = 0; i < stage.observers.size(); ++i)
-    stage.observers[i] = loaded.module.attr("tsq_" + stage.gm.observers[i].name).toModule();
-  return convert_to_reference(prepared, stage.backend);
-}
 
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareCustomConfig& custom) {
   const at::NoGradGuard no_grad;
-  auto stage = std::make_shared<Stage>();
-  stage->float_model = model;
-  stage->mapping = mapping;
-  stage->backend = backend;
-  stage->custom = custom;
-  stage->gm = fused_graph(model, backend, custom);
-  const passes::MatchTable table =
-      in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
-  in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
-  for (const ir::ObserverEntry& entry : stage->gm.observers)
-    stage->observers.push_back(make_observer(entry.spec));
-  stage->module = ir::emit(stage->gm, stage->observers);
-  return Prepared(std::move(stage));
+  return Prepared(detail::prepared_stage(model, mapping, backend, custom));
 }
 
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {
@@ -223,21 +82,15 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
   }
 }
 
-Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend) {
+Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
+                               const ConvertCustomConfig& custom,
+                               const std::optional<QConfigMapping>& mapping) {
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
-  auto stage = std::make_shared<Stage>(*prepared.stage());
-  stage->gm = prepared.stage()->gm.copy();
-  stage->backend = backend;
-  const auto results = in_pass("convert", [&] { return find_qparams(*prepared.stage()); });
-  in_pass("convert", [&] { passes::convert(stage->gm, results, backend, stage->custom); });
-  stage->report.unobserved_layers.clear();
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const bool in_use = passes::uses_observer(prepared.stage()->gm, i);
-    if (in_use && !results[i].saw_data)
-      stage->report.unobserved_layers.push_back(stage->gm.observers[i].layer);
-  }
-  stage->module = ir::emit(stage->gm);
+  auto stage = detail::reference_stage(*prepared.stage(), backend, mapping);
+  const auto& more = custom.preserved_attributes();
+  stage->preserved_attributes.insert(stage->preserved_attributes.end(), more.begin(), more.end());
+  stage->module = detail::module_of(*stage, stage->gm);
   return Reference(std::move(stage));
 }
 
@@ -249,23 +102,25 @@ Module lower(const Reference& reference, const BackendConfig& backend, Report* r
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend, /*must_have_kernels=*/true);
   const Stage& stage = *reference.stage();
-  ir::GraphModule gm = stage.gm.copy();
-  Report lowered = stage.report;
-  in_pass("lower", [&] { passes::lower(gm, lowered); });
-  Module module = ir::emit(gm);
+  Report lowered;
+  Module module = detail::lowered_module(stage, lowered);
   module.register_attribute(io::kMetadataAttribute, c10::StringType::get(),
-                            metadata_of(stage, "quantized").dump());
+                            detail::metadata_of(stage, "quantized").dump());
   if (report != nullptr) *report = std::move(lowered);
   return module;
 }
 
-Module convert(const Prepared& prepared, const BackendConfig& backend) {
-  return lower(convert_to_reference(prepared, backend), backend);
+Module convert(const Prepared& prepared, const BackendConfig& backend, const ConvertCustomConfig& custom,
+               const std::optional<QConfigMapping>& mapping) {
+  return lower(convert_to_reference(prepared, backend, custom, mapping), backend);
 }
 
-Module fuse(const Module& model, const BackendConfig& backend) {
+Module fuse(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
   const at::NoGradGuard no_grad;
-  return ir::emit(fused_graph(model, backend, {}));
+  Stage stage;
+  stage.float_model = model;
+  stage.preserved_attributes = custom.preserved_attributes();
+  return detail::module_of(stage, detail::fused_graph(model, backend, {}));
 }
 
 std::string version() { return TSQ_VERSION; }

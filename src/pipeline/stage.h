@@ -2,7 +2,11 @@
 
 #include <tsq/quantize.h>
 
-#include <nlohmann/json.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "ir/graph_module.h"
@@ -18,7 +22,26 @@ struct Stage {
   QConfigMapping mapping{};
   BackendConfig backend{};
   PrepareCustomConfig custom{};
+  std::optional<QConfigMapping> convert_mapping{};             ///< convert's own mapping (K-02)
+  std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
+  std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
   Report report{};
 };
+
+/// The executable form of a stage's graph, with the attributes that the user wants to keep.
+torch::jit::Module module_of(const Stage& stage, const ir::GraphModule& gm,
+                             std::span<const torch::jit::Module> observers = {});
+/// Every call of the standalone module at `path` calls `module`.
+void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const torch::jit::Module& module);
+
+/// capture, normalise, fuse: the float graph that patterns are matched on.
+ir::GraphModule fused_graph(const torch::jit::Module& model, const BackendConfig& backend,
+                            const PrepareCustomConfig& custom);
+/// The whole of prepare, convert and lower, standalone modules included.
+std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QConfigMapping& mapping,
+                                      const BackendConfig& backend, const PrepareCustomConfig& custom);
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
+                                       const std::optional<QConfigMapping>& mapping);
+torch::jit::Module lowered_module(const Stage& reference, Report& report);
 
 }  // namespace tsq::detail

@@ -49,12 +49,53 @@ TEST(PrepareCustomConfig, ErrorsNameTheKey) {
   });
 }
 
-TEST(PrepareCustomConfig, RefusesKeysThatNeedPythonClasses) {
+TEST(PrepareCustomConfig, StandaloneModulesRoundTripAsPyTorchsTuples) {  // E-01, E-14
+  const json dict = {{"standalone_module_name",
+                      {{"block.inner",
+                        {{"", nullptr}},
+                        nullptr,
+                        {{"input_quantized_idxs", {0}}, {"output_quantized_idxs", {0}}},
+                        nullptr}}},
+                     {"standalone_module_class", {{"my.pkg.Block", nullptr, nullptr, nullptr, nullptr}}}};
+  const PrepareCustomConfig config = PrepareCustomConfig::from_dict(dict);
+  const StandaloneModuleConfig* by_name = config.standalone_module("block.inner", symbol("my.pkg.Block"));
+  ASSERT_NE(by_name, nullptr);
+  EXPECT_EQ(by_name->prepare_custom_config.input_quantized_indexes(), std::vector{0});
+  EXPECT_TRUE(by_name->qconfig_mapping.has_value());
+  const StandaloneModuleConfig* by_class = config.standalone_module("other", symbol("my.pkg.Block"));
+  ASSERT_NE(by_class, nullptr);
+  EXPECT_FALSE(by_class->qconfig_mapping.has_value());
+  EXPECT_EQ(config.standalone_module("other", symbol("torch.nn.Linear")), nullptr);
+  EXPECT_EQ(config.to_dict(), dict);
+}
+
+TEST(PrepareCustomConfig, ErrorsInsideAStandaloneEntryNameTheWholeWay) {
   expect_error(
-      "at 'standalone_module_name': is not supported; use 'non_traceable_module_name' to keep a module whole",
+      "at 'standalone_module_name[0]': got 0 elements, wanted [name, qconfig mapping, example inputs, "
+      "prepare custom config, backend config]",
       [] {
-        PrepareCustomConfig::from_dict({{"standalone_module_name", {{"a", nullptr}}}});
+        PrepareCustomConfig::from_dict({{"standalone_module_name", {json::array()}}});
       });
+}
+
+TEST(PrepareCustomConfig, RefusesKeysThatNeedPythonClasses) {  // E-08, E-15
+  const std::string problem =
+      "names Python classes, which a TorchScript file does not have; use 'non_traceable_module_name' to keep "
+      "a "
+      "module whole, or 'standalone_module_name' to quantize it by itself";
+  expect_error("at 'float_to_observed_custom_module_class': " + problem, [] {
+    PrepareCustomConfig::from_dict({{"float_to_observed_custom_module_class", {{"static", {1}}}}});
+  });
+  expect_error("at 'observed_to_quantized_custom_module_class': " + problem, [] {
+    ConvertCustomConfig::from_dict({{"observed_to_quantized_custom_module_class", {{"static", {1}}}}});
+  });
+}
+
+TEST(ConvertAndFuseCustomConfig, KeepPyTorchsKeyOfPreservedAttributes) {  // E-13, E-16
+  const json dict = {{"preserved_attributes", {"labels"}}};
+  EXPECT_EQ(ConvertCustomConfig::from_dict(dict).to_dict(), dict);
+  EXPECT_EQ(FuseCustomConfig::from_dict(dict).to_dict(), dict);
+  EXPECT_EQ(FuseCustomConfig().to_dict(), json::object());
 }
 
 }  // namespace

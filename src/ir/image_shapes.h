@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph_module.h"
+
+namespace tsq::ir {
+
+/// What is known about the sizes of images (tensors of four dimensions) in a float graph before anything runs.
+/// Sizes are expressions over those of the graph's inputs; equal expressions are equal sizes.
+class ImageShapes {
+ public:
+  explicit ImageShapes(const GraphModule& gm);
+
+  enum class Agreement {
+    Equal,
+    Unknown,   ///< nothing says that they differ
+    Different  ///< one of them is broadcast
+  };
+  [[nodiscard]] Agreement compare(const Value* a, const Value* b);
+
+ private:
+  using Shape = std::array<std::size_t, 4>;  ///< indices into `sizes_`
+
+  /// A constant, or an expression over the size of `source` that shrinks it about `factor` times.
+  struct Size {
+    std::optional<int64_t> constant{};
+    const Value* source{};
+    int64_t factor{1};
+  };
+
+  void visit(const Node* node);
+  void visit_convolution(const Node* node, const Weighted& weighted);
+  [[nodiscard]] std::optional<std::vector<int64_t>> pooled_size(const Node* node) const;
+  [[nodiscard]] std::optional<at::Tensor> known_tensor(const Value* value) const;
+  Shape shape_of(const Value* value);
+  Shape broadcast(const Value* result, const Shape& a, const Shape& b);
+  std::size_t constant(int64_t value);
+  std::size_t expression(const std::string& key, const Value* source, int64_t factor);
+  std::size_t strided(std::size_t size, int64_t offset, int64_t stride);
+  std::size_t own_size(const Value* value, std::size_t axis);
+  Agreement compare_sizes(std::size_t a, std::size_t b) const;
+
+  const GraphModule& gm_;
+  std::vector<Size> sizes_;
+  std::map<std::string, std::size_t> interned_;
+  std::unordered_map<const Value*, Shape> shapes_;
+};
+
+}  // namespace tsq::ir

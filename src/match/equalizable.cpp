@@ -1,0 +1,77 @@
+#include "match/equalizable.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace tsq::match {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  int64_t channel_axis;
+};
+constexpr std::array kModules{
+    Kind{"torch.nn.Linear", -1},
+    Kind{"torch.nn.Conv1d", -2},
+    Kind{"torch.nn.Conv2d", -3},
+    Kind{"torch.nn.Conv3d", -4},
+    Kind{"torch.ao.nn.intrinsic.LinearReLU", -1},
+    Kind{"torch.ao.nn.intrinsic.ConvReLU1d", -2},
+    Kind{"torch.ao.nn.intrinsic.ConvReLU2d", -3},
+    Kind{"torch.ao.nn.intrinsic.ConvReLU3d", -4},
+};
+constexpr std::array kFunctionals{
+    Kind{"torch.nn.functional.linear", -1},
+    Kind{"torch.nn.functional.conv1d", -2},
+    Kind{"torch.nn.functional.conv2d", -3},
+    Kind{"torch.nn.functional.conv3d", -4},
+};
+constexpr std::array<std::string_view, 4> kReLUs{"torch.nn.ReLU", "torch.nn.functional.relu", "torch.relu",
+                                                 "relu"};
+
+template <std::size_t Size>
+const Kind* find(const std::array<Kind, Size>& kinds, std::string_view name) {
+  const auto found = std::ranges::find(kinds, name, &Kind::name);
+  return found == kinds.end() ? nullptr : &*found;
+}
+
+std::optional<Equalizable> functional(const ir::Node* node, const Kind& kind) {
+  const auto arguments = ir::arguments(node);
+  if (arguments.size() < 2) return std::nullopt;
+  Equalizable result{.channel_axis = kind.channel_axis, .weight = arguments[1].value};
+  if (arguments.size() > 2 && !arguments[2].value->mustBeNone()) result.bias = arguments[2].value;
+  return result;
+}
+
+}  // namespace
+
+std::optional<Equalizable> equalizable(const ir::GraphModule& gm, const ir::Node* node) {
+  if (ir::is_module_call(node)) {
+    const ir::ModuleCall& call = ir::call_of(gm, node);
+    const Kind* kind = find(kModules, call.type.name);
+    if (kind == nullptr || ir::weighted_of(call) == nullptr) return std::nullopt;
+    return Equalizable{.channel_axis = kind->channel_axis};
+  }
+  for (const Symbol& target : ir::targets(gm, node)) {
+    if (const Kind* kind = find(kFunctionals, target.name)) return functional(node, *kind);
+  }
+  return std::nullopt;
+}
+
+std::optional<at::Tensor> parameter_behind(const ir::GraphModule& gm, const ir::Value* operand) {
+  const ir::Node* node = operand->node();
+  if (ir::is_observer(node)) node = node->input(0)->node();
+  if (node->kind() != c10::prim::GetAttr || node->input(0) != gm.graph->inputs().at(0)) return std::nullopt;
+  const c10::IValue value = gm.attributes.attr(node->s(c10::attr::name));
+  if (!value.isTensor()) return std::nullopt;
+  return value.toTensor();
+}
+
+bool is_relu(const ir::GraphModule& gm, const ir::Node* node) {
+  const auto targets = ir::targets(gm, node);
+  return std::ranges::any_of(
+      targets, [](const Symbol& target) { return std::ranges::find(kReLUs, target.name) != kReLUs.end(); });
+}
+
+}  // namespace tsq::match

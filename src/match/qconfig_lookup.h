@@ -1,0 +1,17 @@
+#pragma once
+
+#include <tsq/qconfig_mapping.h>
+
+#include <unordered_map>
+
+#include "ir/graph_module.h"
+
+namespace tsq::match {
+
+/// The QConfig of every operator, and the level of the mapping that gave it (B-04 … B-16). Observers and
+/// constants have none. Source: torch/ao/quantization/fx/qconfig_mapping_utils.py,
+/// _generate_node_name_to_qconfig.
+std::unordered_map<const ir::Node*, QConfigDecision> find_qconfigs(const ir::GraphModule& gm,
+                                                                   const QConfigMapping& mapping);
+
+}  // namespace tsq::match

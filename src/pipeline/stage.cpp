@@ -1,0 +1,196 @@
+// Which passes run on which stage, in which order.
+
+#include "pipeline/stage.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include "ir/emit.h"
+#include "observers/observer_module.h"
+#include "passes/passes.h"
+
+namespace tsq::detail {
+namespace {
+
+using torch::jit::Module;
+
+/// Runs one pass; its name goes in front of an error.
+template <typename Pass>
+auto in_pass(const char* name, const Pass& pass) {
+  try {
+    return pass();
+  } catch (const Error& error) {
+    throw error.in_pass(name);
+  }
+}
+
+/// Observers are independent: their searches for a range run side by side.
+std::vector<passes::ObserverResult> find_qparams(const Stage& stage) {
+  std::vector<passes::ObserverResult> results(stage.observers.size());
+  at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      results[index] = passes::observer_result(stage.gm.observers[index].spec, stage.observers[index]);
+    }
+  });
+  return results;
+}
+
+void append_report(Report& report, const Report& child, const std::string& path) {
+  for (Decision decision : child.decisions) {
+    decision.layer = decision.layer.empty() ? path : fmt::format("{}.{}", path, decision.layer);
+    report.decisions.push_back(std::move(decision));
+  }
+  for (const std::string& layer : child.unobserved_layers)
+    report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
+}
+
+/// The QConfig that the mapping gives a standalone module; its own global one where it has no mapping.
+QConfigMapping global_mapping(const ir::GraphModule& gm, const ir::ModuleCall& call,
+                              const passes::MatchTable& table) {
+  for (const auto& [node, decision] : table.qconfig_of) {
+    if (ir::is_standalone(gm, node) && ir::call_of(gm, node).path == call.path)
+      return QConfigMapping().set_global(decision.qconfig);
+  }
+  return {};
+}
+
+/// E-01: each standalone module is prepared as a model of its own.
+void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table) {
+  for (ir::ModuleCall& call : stage.gm.calls) {
+    if (!call.standalone || stage.standalone.contains(call.path)) continue;
+    const StandaloneModuleConfig& config = *stage.custom.standalone_module(call.path, call.type);
+    try {
+      auto child = prepared_stage(
+          *call.module,
+          config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.gm, call, table),
+          config.backend_config.value_or(stage.backend), config.prepare_custom_config);
+      if (child->gm.graph->outputs().size() != 1 ||
+          child->gm.graph->outputs().front()->type()->kind() != c10::TypeKind::TensorType) {
+        throw Error(ErrorCode::BadModel, "a standalone module must return one tensor",
+                    "make it 'non_traceable', or choose a module inside of it");
+      }
+      append_report(stage.report, child->report, call.path);
+      stage.standalone.emplace(call.path, std::move(child));
+    } catch (const Error& error) {
+      throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = call.path});
+    }
+  }
+  for (const auto& [path, child] : stage.standalone) set_standalone_modules(stage.gm, path, child->module);
+}
+
+void check_quantized_indexes(const ir::GraphModule& gm, const PrepareCustomConfig& custom) {
+  for (const int index : custom.input_quantized_indexes()) {
+    if (index >= 0 && static_cast<std::size_t>(index) + 1 < gm.graph->inputs().size()) continue;
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("input_quantized_idxs names input {}, forward has {}", index,
+                            gm.graph->inputs().size() - 1),
+                "count the arguments of forward from 0");
+  }
+}
+
+/// The layers whose observers are in use and have seen nothing.
+std::vector<std::string> unobserved_layers(const Stage& prepared,
+                                           std::span<const passes::ObserverResult> results) {
+  std::vector<std::string> layers;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].saw_data && passes::uses_observer(prepared.gm, i))
+      layers.push_back(prepared.gm.observers[i].layer);
+  }
+  return layers;
+}
+
+/// The kernels that a standalone module's operators became, into the report of the whole.
+void take_kernels(Report& report, const Report& child, const std::string& path) {
+  Report prefixed;
+  append_report(prefixed, child, path);
+  for (const Decision& from : prefixed.decisions) {
+    for (Decision& decision : report.decisions) {
+      if (decision.layer == from.layer && decision.node == from.node) decision.kernel = from.kernel;
+    }
+  }
+}
+
+}  // namespace
+
+Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers) {
+  Module module = ir::emit(gm, observers);
+  for (const std::string& name : stage.preserved_attributes) {
+    if (!stage.float_model.hasattr(name) || module.hasattr(name)) continue;
+    module.register_attribute(name, stage.float_model.type()->getAttribute(name),
+                              stage.float_model.attr(name));
+  }
+  return module;
+}
+
+void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const Module& module) {
+  for (ir::ModuleCall& call : gm.calls) {
+    if (call.standalone && call.path == path) call.module = module;
+  }
+}
+
+ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
+                            const PrepareCustomConfig& custom) {
+  ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
+  in_pass("normalise", [&] { passes::normalise(gm); });
+  in_pass("fuse", [&] { passes::fuse(gm, backend); });
+  return gm;
+}
+
+std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
+                                      const BackendConfig& backend, const PrepareCustomConfig& custom) {
+  auto stage = std::make_shared<Stage>();
+  stage->float_model = model;
+  stage->mapping = mapping;
+  stage->backend = backend;
+  stage->custom = custom;
+  stage->preserved_attributes = custom.preserved_attributes();
+  stage->gm = fused_graph(model, backend, custom);
+  check_quantized_indexes(stage->gm, custom);
+  const passes::MatchTable table =
+      in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
+  in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
+  prepare_standalone_modules(*stage, table);
+  for (const ir::ObserverEntry& entry : stage->gm.observers)
+    stage->observers.push_back(make_observer(entry.spec));
+  stage->module = module_of(*stage, stage->gm, stage->observers);
+  return stage;
+}
+
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
+                                       const std::optional<QConfigMapping>& mapping) {
+  auto stage = std::make_shared<Stage>(prepared);
+  stage->gm = prepared.gm.copy();
+  stage->backend = backend;
+  stage->convert_mapping = mapping;
+  in_pass("convert", [&] {
+    if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
+    const auto results = find_qparams(prepared);
+    passes::convert(stage->gm, results, backend, stage->custom);
+    stage->report.unobserved_layers = unobserved_layers(prepared, results);
+  });
+  for (auto& [path, child] : stage->standalone) {
+    child = reference_stage(*child, backend, std::nullopt);
+    child->module = module_of(*child, child->gm);
+    set_standalone_modules(stage->gm, path, child->module);
+    for (const std::string& layer : child->report.unobserved_layers)
+      stage->report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
+  }
+  return stage;
+}
+
+Module lowered_module(const Stage& reference, Report& report) {
+  ir::GraphModule gm = reference.gm.copy();
+  report = reference.report;
+  in_pass("lower", [&] { passes::lower(gm, report); });
+  for (const auto& [path, child] : reference.standalone) {
+    Report of_child;
+    set_standalone_modules(gm, path, lowered_module(*child, of_child));
+    take_kernels(report, of_child, path);
+  }
+  return module_of(reference, gm);
+}
+
+}  // namespace tsq::detail

@@ -1,0 +1,158 @@
+// Stages as files: the float model and the configuration, from which prepare makes the stage again, and the
+// observers with what they have seen.
+
+#include "pipeline/stage_file.h"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+#include <tsq/error.h>
+
+#include "io/archive.h"
+#include "pipeline/engine.h"
+
+namespace tsq {
+namespace detail {
+namespace {
+
+const char* mode_of(const QConfigMapping& mapping) {
+  const MaybeQConfig& global = mapping.global_qconfig();
+  return global && resolve(global->activation).is_dynamic ? "dynamic" : "static";
+}
+
+}  // namespace
+
+nlohmann::json metadata_of(const Stage& stage, const char* name) {
+  return {{"tsq", version()},
+          {"torch", TORCH_VERSION},
+          {"stage", name},
+          {"mode", mode_of(stage.mapping)},
+          {"recipe", "fx"},
+          {"backend", stage.backend.name()},
+          {"engine", engine_name_of(stage.backend)},
+          {"qconfig_mapping", stage.mapping.to_dict()}};
+}
+
+}  // namespace detail
+
+namespace {
+
+using detail::Stage;
+using torch::jit::Module;
+
+constexpr const char* kObserverPrefix = "tsq_";
+
+/// What a saved stage needs to go on in another process: the float model and the configuration. Observers
+/// keep their state in the module.
+Module continuable(const Stage& stage) {
+  Module module = detail::module_of(stage, stage.gm, stage.observers);
+  module.register_module("float_model", stage.float_model);
+  return module;
+}
+
+nlohmann::json continuation_of(const Stage& stage, const char* name) {
+  nlohmann::json json = detail::metadata_of(stage, name);
+  json["backend_config"] = stage.backend.to_dict();
+  json["prepare_custom_config"] = stage.custom.to_dict();
+  json["preserved_attributes"] = stage.preserved_attributes;
+  if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
+  return json;
+}
+
+struct Loaded {
+  Module module;
+  nlohmann::json json;
+};
+
+Loaded load_stage(const std::string& path, const char* name) {
+  Loaded loaded{.module = load(path), .json = read_metadata(path)};
+  if (loaded.json.is_null() || loaded.json.value("stage", "") != name) {
+    throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a {} model of tsq", path, name),
+                fmt::format("give the file that tsq wrote as its {} model", name));
+  }
+  return loaded;
+}
+
+Prepared prepare_again(const Loaded& loaded) {
+  return prepare(loaded.module.attr("float_model").toModule(),
+                 QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
+                 BackendConfig::from_dict(loaded.json.at("backend_config")),
+                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")));
+}
+
+/// The sub-module's place in an emitted module.
+Module standalone_in(const Module& emitted, const Stage& child, const Module& from) {
+  for (const auto& attribute : emitted.named_attributes(/*recurse=*/false)) {
+    if (attribute.value.isModule() && attribute.value.toModule()._ivalue() == child.module._ivalue())
+      return from.attr(attribute.name).toModule();
+  }
+  return child.module;
+}
+
+/// The calibrated observers of a loaded module in place of the fresh ones.
+void take_observers(Stage& stage, const Module& from) {
+  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
+    const std::string& name = stage.gm.observers[i].name;
+    if (from.hasattr(name)) stage.observers[i] = from.attr(name).toModule();
+  }
+  for (const auto& [path, child] : stage.standalone) {
+    take_observers(*child, standalone_in(stage.module, *child, from));
+    detail::set_standalone_modules(stage.gm, path, child->module);
+  }
+  stage.module = detail::module_of(stage, stage.gm, stage.observers);
+}
+
+/// A reference file keeps the calibrated observers under these names.
+void register_observers(const Stage& stage, Module& module, const std::string& prefix) {
+  for (std::size_t i = 0; i < stage.observers.size(); ++i)
+    module.register_module(prefix + stage.gm.observers[i].name, stage.observers[i]);
+  std::size_t index = 0;
+  for (const auto& [path, child] : stage.standalone)
+    register_observers(*child, module, fmt::format("{}{}_", prefix, index++));
+}
+
+void find_observers(Stage& stage, const Module& module, const std::string& prefix) {
+  for (std::size_t i = 0; i < stage.observers.size(); ++i)
+    stage.observers[i] = module.attr(prefix + stage.gm.observers[i].name).toModule();
+  std::size_t index = 0;
+  for (const auto& [path, child] : stage.standalone)
+    find_observers(*child, module, fmt::format("{}{}_", prefix, index++));
+}
+
+}  // namespace
+
+const Module& Prepared::module() const { return stage_->module; }
+const Report& Prepared::report() const { return stage_->report; }
+void Prepared::save(const std::string& path) const {
+  io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path);
+}
+
+Prepared Prepared::load(const std::string& path) {
+  const Loaded loaded = load_stage(path, "prepared");
+  Prepared prepared = prepare_again(loaded);
+  take_observers(*prepared.stage(), loaded.module);
+  return prepared;
+}
+
+const Module& Reference::module() const { return stage_->module; }
+const Report& Reference::report() const { return stage_->report; }
+
+void Reference::save(const std::string& path) const {
+  Module module = continuable(*stage_);
+  register_observers(*stage_, module, kObserverPrefix);
+  io::save_archive(module, continuation_of(*stage_, "reference"), path);
+}
+
+Reference Reference::load(const std::string& path) {
+  const Loaded loaded = load_stage(path, "reference");
+  const Prepared prepared = prepare_again(loaded);
+  Stage& stage = *prepared.stage();
+  find_observers(stage, loaded.module, kObserverPrefix);
+  const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
+  return convert_to_reference(
+      prepared, stage.backend,
+      ConvertCustomConfig().set_preserved_attributes(
+          loaded.json.value("preserved_attributes", std::vector<std::string>())),
+      mapping.is_null() ? std::nullopt : std::optional(QConfigMapping::from_dict(mapping)));
+}
+
+}  // namespace tsq
