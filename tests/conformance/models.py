@@ -1,9 +1,16 @@
 """All conformance cases: importing this module fills the registry."""
 
+import equalization_cases  # noqa: F401
 import graph_cases  # noqa: F401
 import layer_cases  # noqa: F401
 import networks  # noqa: F401
 import qconfig_cases  # noqa: F401
+import standalone_cases  # noqa: F401
+import suite_binary  # noqa: F401
+import suite_fusions  # noqa: F401
+import suite_graphs  # noqa: F401
+import suite_residuals  # noqa: F401
+import suite_shapes  # noqa: F401
 from case import all_cases
 
 CASES = all_cases()
