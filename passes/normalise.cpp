@@ -98,7 +98,7 @@ void drop_absent_output_size(GraphModule& gm) {
 
 void take_parameters_out_of_modules(GraphModule& gm) {
   for (ir::ModuleCall& call : gm.calls) {
-    if (call.module && modules::is_weighted(call.type))
+    if (call.module && !call.standalone && modules::is_weighted(call.type))
       call.weighted = modules::weighted_parameters(call.type, *call.module);
   }
 }

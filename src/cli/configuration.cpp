@@ -41,15 +41,19 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
   return default_qconfig_mapping(is_engine(backend.name()) ? backend.name() : kDefaultBackend);
 }
 
+std::vector<std::string> given(std::initializer_list<std::string> files) {
+  std::vector<std::string> names(files);
+  std::erase(names, std::string());
+  return names;
+}
+
 }  // namespace
 
 std::vector<std::string> ConfigurationOptions::files() const {
-  std::vector<std::string> given;
-  for (const std::string& file : {backend_config, qconfig}) {
-    if (!file.empty()) given.push_back(file);
-  }
-  return given;
+  return given({backend_config, qconfig, equalization, prepare_custom});
 }
+
+std::vector<std::string> ConvertConfigurationOptions::files() const { return given({custom, qconfig}); }
 
 void add_backend_options(CLI::App& command, ConfigurationOptions& options) {
   command.add_option("--backend", options.backend, "The table of patterns and the kernels to quantize for")
@@ -71,6 +75,16 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
           "Which observers each layer gets, as 'tsq qconfig show' prints it\n(default: the backend's own)")
       ->type_name("Q.json");
   command
+      .add_option("--prepare-custom-config", options.prepare_custom,
+                  "Standalone and non-traceable modules, inputs and outputs that are quantized already,\n"
+                  "attributes to keep; with PyTorch's keys")
+      ->type_name("P.json");
+  command
+      .add_option("--equalization", options.equalization,
+                  "Which layers get their input and weight ranges balanced, channel by channel\n"
+                  "(default: none)")
+      ->type_name("E.json");
+  command
       .add_option("--mode", options.mode,
                   "static: activations by calibration; dynamic: activations at run time (default: static)")
       ->check(one_of({"static", "dynamic", "weight_only"}))
@@ -88,7 +102,31 @@ Configuration configuration(const ConfigurationOptions& options) {
   }
   BackendConfig backend = table(options);
   QConfigMapping mapping = mapping_for(options, backend);
-  return {.backend = std::move(backend), .mapping = std::move(mapping)};
+  return {.backend = std::move(backend),
+          .mapping = std::move(mapping),
+          .custom = options.prepare_custom.empty() ? PrepareCustomConfig()
+                                                   : read_config<PrepareCustomConfig>(options.prepare_custom),
+          .equalization = options.equalization.empty()
+                              ? EqualizationMapping()
+                              : read_config<EqualizationMapping>(options.equalization)};
+}
+
+void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
+  command
+      .add_option("--convert-custom-config", options.custom,
+                  "Further attributes to keep; with PyTorch's keys")
+      ->type_name("C.json");
+  command
+      .add_option("--convert-qconfig", options.qconfig,
+                  "The mapping of prepare with null for what is to stay float after all")
+      ->type_name("Q.json");
+}
+
+ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options) {
+  ConvertConfiguration result;
+  if (!options.custom.empty()) result.custom = read_config<ConvertCustomConfig>(options.custom);
+  if (!options.qconfig.empty()) result.mapping = read_config<QConfigMapping>(options.qconfig);
+  return result;
 }
 
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,8 @@ struct ConfigurationOptions {
   std::string backend{};         ///< empty: not given
   std::string backend_config{};  ///< a JSON file
   std::string qconfig{};         ///< a JSON file
+  std::string equalization{};    ///< a JSON file
+  std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
   std::string recipe{"fx"};
 
@@ -28,9 +33,27 @@ void add_backend_options(CLI::App& command, ConfigurationOptions& options);
 struct Configuration {
   BackendConfig backend;
   QConfigMapping mapping;
+  PrepareCustomConfig custom;
+  EqualizationMapping equalization;
 };
 /// Throws Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);
+
+/// What convert alone takes.
+struct ConvertConfigurationOptions {
+  std::string custom{};   ///< a JSON file
+  std::string qconfig{};  ///< a JSON file
+
+  [[nodiscard]] std::vector<std::string> files() const;
+};
+void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options);
+
+struct ConvertConfiguration {
+  ConvertCustomConfig custom;
+  std::optional<QConfigMapping> mapping;
+};
+/// Throws Error(BadConfig).
+ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options);
 
 /// The table for a step on a file that tsq wrote: what the options say, else what the file was made for.
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path);

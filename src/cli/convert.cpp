@@ -26,18 +26,23 @@ struct ConvertOptions {
   std::string model{};
   std::string output{};
   ConfigurationOptions configuration{};
+  ConvertConfigurationOptions convert{};
 };
 
 void run_convert(const ConvertOptions& options, const Session& session) {
   std::vector<std::string> inputs = options.configuration.files();
   inputs.push_back(options.model);
+  const std::vector<std::string> of_convert = options.convert.files();
+  inputs.insert(inputs.end(), of_convert.begin(), of_convert.end());
   OutputFiles files(std::move(inputs));
   files.claim(options.output);
+  const ConvertConfiguration at_convert = convert_configuration(options.convert);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
-  const Reference reference =
-      steps.run("convert", [&](const Progress&) { return convert_to_reference(prepared, backend); });
+  const Reference reference = steps.run("convert", [&](const Progress&) {
+    return convert_to_reference(prepared, backend, at_convert.custom, at_convert.mapping);
+  });
   files.write(options.output, [&](const std::string& place) { reference.save(place); });
   files.commit();
   if (session.speaks_text()) {
@@ -65,6 +70,7 @@ void add_convert(CLI::App& app, Session& session) {
       ->required()
       ->type_name("REF.pt");
   add_backend_options(*command, options->configuration);
+  add_convert_options(*command, options->convert);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_convert(*options, session); }; });
 }

@@ -38,8 +38,9 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
-  const Prepared prepared = steps.run(
-      "prepare", [&](const Progress&) { return prepare(model.module, chosen.mapping, chosen.backend); });
+  const Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization);
+  });
   files.write(options.output, [&](const std::string& place) { prepared.save(place); });
   files.commit();
   if (session.speaks_text()) {

@@ -42,6 +42,7 @@ struct QuantizeOptions {
   std::string reference{};
   std::string report{};
   ConfigurationOptions configuration{};
+  ConvertConfigurationOptions convert{};
 };
 
 /// What a run of quantize found out, for its summary.
@@ -55,6 +56,8 @@ struct Outcome {
 
 std::vector<std::string> inputs_of(const QuantizeOptions& options) {
   std::vector<std::string> inputs = options.configuration.files();
+  const std::vector<std::string> of_convert = options.convert.files();
+  inputs.insert(inputs.end(), of_convert.begin(), of_convert.end());
   inputs.push_back(options.model);
   if (!options.calib.empty()) inputs.push_back(options.calib);
   return inputs;
@@ -99,6 +102,7 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
     if (!output.empty()) files.claim(output);
   }
   const Configuration chosen = configuration(options.configuration);
+  const ConvertConfiguration at_convert = convert_configuration(options.convert);
   Steps steps(session);
   Outcome outcome{.backend = chosen.backend.name()};
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
@@ -108,11 +112,13 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
     samples =
         steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
   }
-  Prepared prepared = steps.run(
-      "prepare", [&](const Progress&) { return prepare(model.module, chosen.mapping, chosen.backend); });
+  Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization);
+  });
   calibrate_with(prepared, samples, steps, outcome);
-  const Reference reference =
-      steps.run("convert", [&](const Progress&) { return convert_to_reference(prepared, chosen.backend); });
+  const Reference reference = steps.run("convert", [&](const Progress&) {
+    return convert_to_reference(prepared, chosen.backend, at_convert.custom, at_convert.mapping);
+  });
   write_reference(options, reference, files);
   outcome.report = reference.report();
   write_quantized(options, reference, chosen.backend, steps, files, outcome);
@@ -181,6 +187,7 @@ void add_quantize(CLI::App& app, Session& session) {
   command->add_option("--report", options->report, "Also write what became of each operator, and why")
       ->type_name("R.json");
   add_configuration_options(*command, options->configuration);
+  add_convert_options(*command, options->convert);
   command->callback([options, &session] {
     session.action = [options, &session] {
       check_usage(*options);

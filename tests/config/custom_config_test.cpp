@@ -50,13 +50,11 @@ TEST(PrepareCustomConfig, ErrorsNameTheKey) {
 }
 
 TEST(PrepareCustomConfig, StandaloneModulesRoundTripAsPyTorchsTuples) {  // E-01, E-14
-  const json dict = {{"standalone_module_name",
-                      {{"block.inner",
-                        {{"", nullptr}},
-                        nullptr,
-                        {{"input_quantized_idxs", {0}}, {"output_quantized_idxs", {0}}},
-                        nullptr}}},
-                     {"standalone_module_class", {{"my.pkg.Block", nullptr, nullptr, nullptr, nullptr}}}};
+  const json dict = json::parse(R"({
+    "standalone_module_name": [["block.inner", {"": null, "module_name": [], "module_name_object_type_order": [],
+                                                 "module_name_regex": [], "object_type": []}, null,
+                                {"input_quantized_idxs": [0], "output_quantized_idxs": [0]}, null]],
+    "standalone_module_class": [["my.pkg.Block", null, null, null, null]]})");
   const PrepareCustomConfig config = PrepareCustomConfig::from_dict(dict);
   const StandaloneModuleConfig* by_name = config.standalone_module("block.inner", symbol("my.pkg.Block"));
   ASSERT_NE(by_name, nullptr);

@@ -55,7 +55,7 @@ def one_thread() -> dict:
 
 
 # Configurations that the command has an option for.
-COMMAND_OPTIONS = {"backend_config"}
+COMMAND_OPTIONS = {"backend_config", "equalization", "prepare_custom_config", "convert_qconfig"}
 
 
 def through_command(case: Case, paths: oracle.CasePaths) -> bool:

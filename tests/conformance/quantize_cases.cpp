@@ -46,14 +46,17 @@ tsq::BackendConfig table_of(const json& job) {
 void quantize(const json& job) {
   const tsq::BackendConfig backend = table_of(job);
   const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig");
+  const auto equalization = read_config<tsq::EqualizationMapping>(job, "equalization");
   const auto custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config");
   torch::jit::Module model = tsq::load(job.at("model").get<std::string>());
   model.eval();
   const auto samples = tsq::load_samples(job.at("calibration").get<std::string>(), model);
   tsq::Prepared prepared = tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())),
-                                        backend, custom.value_or(tsq::PrepareCustomConfig{}));
+                                        backend, custom.value_or(tsq::PrepareCustomConfig{}),
+                                        equalization.value_or(tsq::EqualizationMapping{}));
   tsq::calibrate(prepared, samples);
-  const tsq::Reference reference = tsq::convert_to_reference(prepared, backend);
+  const tsq::Reference reference = tsq::convert_to_reference(
+      prepared, backend, {}, read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
   reference.save(job.at("reference").get<std::string>());
   tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
 }
