@@ -436,11 +436,20 @@ class Observe {
     return found == table_.qconfig_of.end() ? kNone : found->second.qconfig;
   }
 
-  void report_decision(const Node* node, const Match* match, const MaybeQConfig& qconfig) {
+  /// Numbers, which TorchScript gives to values without a name, change when a graph is copied: the report
+  /// needs a name that stays.
+  static std::string lasting_name(Value* value, std::string_view operator_name) {
+    if (!value->hasDebugName())
+      value->setDebugName(std::string(operator_name.substr(operator_name.find_last_of(".:") + 1)));
+    return value->debugName();
+  }
+
+  void report_decision(Node* node, const Match* match, const MaybeQConfig& qconfig) {
     Decision decision;
-    decision.node = node->outputs().empty() ? "" : node->outputs().front()->debugName();
+    const std::string name = ir::display_name(gm_, node);
+    decision.node = node->outputs().empty() ? "" : lasting_name(node->outputs().front(), name);
     decision.layer = ir::is_module_call(node) ? ir::call_of(gm_, node).path : ir::scope_of(gm_, node).path;
-    decision.op = ir::display_name(gm_, node);
+    decision.op = name;
     if (match != nullptr) decision.pattern = to_string(match->row->key());
     const auto found = table_.qconfig_of.find(node);
     if (found != table_.qconfig_of.end()) {

@@ -1,0 +1,164 @@
+// Stages and their files: standalone modules, attributes to keep, convert's own mapping.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/expect_error.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+/// before → inner (conv → bn → relu) → after
+Module model_with_inner() {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Outer");
+  model.register_module("before", testing::conv2d(3, 3, 1));
+  model.register_module("inner", testing::conv_bn_relu());
+  model.register_module("after", testing::conv2d(4, 2, 1));
+  model.register_attribute("labels", c10::ListType::ofStrings(), c10::List<std::string>({"cat", "dog"}));
+  model.define(
+      "def forward(self, x):\n  return self.after.forward(self.inner.forward(self.before.forward(x)))\n");
+  return model;
+}
+
+PrepareCustomConfig standalone_inner() {
+  StandaloneModuleConfig config;
+  config.prepare_custom_config.set_input_quantized_indexes({0}).set_output_quantized_indexes({0});
+  return PrepareCustomConfig().set_standalone_module_name("inner", config);
+}
+
+Prepared calibrated(const Module& model, const PrepareCustomConfig& custom) {
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), custom);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({2, 3, 8, 8})}};
+  calibrate(prepared, samples);
+  return prepared;
+}
+
+at::Tensor run(Module module, const at::Tensor& input) {
+  const at::NoGradGuard no_grad;
+  return module.forward({input}).toTensor();
+}
+
+std::string file_named(const char* name) { return (std::filesystem::temp_directory_path() / name).string(); }
+
+TEST(Stage, AStandaloneModuleIsQuantizedByItselfAndReadsQuantizedValues) {  // E-01, E-05
+  const Prepared prepared = calibrated(model_with_inner(), standalone_inner());
+  const BackendConfig backend = backend_config("x86");
+  const Reference reference = convert_to_reference(prepared, backend);
+  Report report;
+  const Module lowered = lower(reference, backend, &report);
+  const at::Tensor input = torch::randn({2, 3, 8, 8});
+  EXPECT_LT((run(lowered, input) - run(reference.module(), input)).abs().max().item<float>(), 0.05);
+  const auto in_the_module = std::find_if(report.decisions.begin(), report.decisions.end(),
+                                          [](const Decision& each) { return each.layer == "inner.conv"; });
+  ASSERT_NE(in_the_module, report.decisions.end());
+  EXPECT_EQ(in_the_module->kernel, "quantized::conv2d_relu");
+}
+
+TEST(Stage, FilesKeepWhatTheObserversOfStandaloneModulesSaw) {
+  const Prepared prepared = calibrated(model_with_inner(), standalone_inner());
+  const BackendConfig backend = backend_config("x86");
+  const std::string prepared_file = file_named("tsq_stage_test_prepared.pt");
+  const std::string reference_file = file_named("tsq_stage_test_reference.pt");
+  prepared.save(prepared_file);
+  const Reference reference = convert_to_reference(Prepared::load(prepared_file), backend);
+  reference.save(reference_file);
+  const at::Tensor input = torch::randn({2, 3, 8, 8});
+  const at::Tensor expected = run(convert(prepared, backend), input);
+  EXPECT_TRUE(at::equal(run(lower(reference, backend), input), expected));
+  EXPECT_TRUE(at::equal(run(lower(Reference::load(reference_file), backend), input), expected));
+  std::filesystem::remove(prepared_file);
+  std::filesystem::remove(reference_file);
+}
+
+TEST(Stage, PreservedAttributesAreOnEveryResult) {  // E-13
+  const BackendConfig backend = backend_config("x86");
+  const Prepared prepared =
+      calibrated(model_with_inner(), PrepareCustomConfig().set_preserved_attributes({"labels", "absent"}));
+  const Reference reference = convert_to_reference(prepared, backend);
+  for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend)}) {
+    ASSERT_TRUE(module.hasattr("labels"));
+    EXPECT_EQ(module.attr("labels").toListRef().at(1).toStringRef(), "dog");
+    EXPECT_FALSE(module.hasattr("absent"));
+  }
+}
+
+TEST(Stage, ConvertAndFuseKeepAttributesOfTheirOwn) {  // E-13, E-16
+  const Module model = model_with_inner();
+  const Prepared prepared = calibrated(model, {});
+  EXPECT_TRUE(
+      convert(prepared, backend_config("x86"), ConvertCustomConfig().set_preserved_attributes({"labels"}))
+          .hasattr("labels"));
+  EXPECT_TRUE(fuse(model, backend_config("x86"), FuseCustomConfig().set_preserved_attributes({"labels"}))
+                  .hasattr("labels"));
+}
+
+TEST(Stage, ConvertsMappingMakesOperatorsFloatAgain) {  // K-02
+  const Prepared prepared = calibrated(model_with_inner(), {});
+  const BackendConfig backend = backend_config("x86");
+  QConfigMapping mapping = default_qconfig_mapping("x86");
+  mapping.set_module_name("after", std::nullopt);
+  const std::string graph = convert(prepared, backend, {}, mapping).get_method("forward").graph()->toString();
+  EXPECT_NE(graph.find("aten::conv2d"), std::string::npos) << graph;
+  EXPECT_NE(graph.find("quantized::conv2d"), std::string::npos) << graph;
+}
+
+TEST(Stage, ConvertsMappingMustNotChangeAQConfig) {  // K-02
+  const Prepared prepared = calibrated(model_with_inner(), {});
+  const std::string remedy = "at convert a QConfig may only stay as it was at prepare or become null";
+  const auto convert_with = [&](const QConfigMapping& mapping) {
+    convert_to_reference(prepared, backend_config("x86"), {}, mapping);
+  };
+  expect_error("convert: the convert mapping has another global QConfig than the prepare mapping; " + remedy,
+               [&] { convert_with(QConfigMapping()); });
+  expect_error(
+      "convert: the convert mapping lacks the object type 'reshape' of the prepare mapping; " + remedy,
+      [&] { convert_with(QConfigMapping().set_global(default_qconfig("x86"))); });
+}
+
+TEST(Stage, BadIndexesAreToldAtPrepare) {
+  expect_error(
+      "input_quantized_idxs names input 1, forward has 1; count the arguments of forward from 0",
+      [] { calibrated(model_with_inner(), PrepareCustomConfig().set_input_quantized_indexes({1})); });
+  StandaloneModuleConfig second_output;
+  second_output.prepare_custom_config.set_output_quantized_indexes({1});
+  expect_error(
+      "capture: layer 'inner': a standalone module has one output, its output_quantized_idxs must be [0]; "
+      "give "
+      "[0] for an output that leaves quantized, [] for a float one",
+      [&] {
+        calibrated(model_with_inner(),
+                   PrepareCustomConfig().set_standalone_module_name("inner", second_output));
+      });
+}
+
+TEST(Stage, BackendsWithoutKernelsEndAtTheReferenceModel) {
+  for (const char* name : {"executorch", "tensorrt"}) {
+    const BackendConfig backend = backend_config(name);
+    Prepared prepared = prepare(model_with_inner(), default_qconfig_mapping("x86"), backend);
+    const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
+    calibrate(prepared, samples);
+    const Reference reference = convert_to_reference(prepared, backend);
+    EXPECT_EQ(run(reference.module(), torch::randn({2, 3, 8, 8})).size(1), 2);
+    try {
+      lower(reference, backend);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Unsupported);
+      EXPECT_EQ(
+          error.problem(),
+          fmt::format("backend '{}' has no kernels in LibTorch: its result is the reference model", name));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tsq
