@@ -1,5 +1,6 @@
 // model.pt → flat graph of leaf modules and operators (FX's symbolic trace, from TorchScript).
 
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/inliner.h>
@@ -127,6 +128,56 @@ std::optional<ir::StandaloneBoundary> standalone_boundary(const PrepareCustomCon
   return ir::StandaloneBoundary{
       .input_quantized_indexes = config->prepare_custom_config.input_quantized_indexes(),
       .output_is_quantized = !outputs.empty()};
+}
+
+/// Whether every use of a dict is in the block that makes it, and only reads it or sets a key that is a
+/// constant.
+bool only_sets_known_keys(const Node* dict) {
+  const auto is_known = [](const Value* key) { return key->node()->kind() == c10::prim::Constant; };
+  for (std::size_t i = 0; i < dict->inputs().size(); i += 2) {
+    if (!is_known(dict->input(i))) return false;
+  }
+  const auto uses = dict->output()->uses();
+  return std::all_of(uses.begin(), uses.end(), [&](const torch::jit::Use& use) {
+    if (use.user->owningBlock() != dict->owningBlock()) return false;
+    if (use.user->kind() == c10::aten::_set_item) return use.offset == 0 && is_known(use.user->input(1));
+    const c10::FunctionSchema* schema = use.user->maybeSchema();
+    return use.user->kind() == c10::prim::Return ||
+           (use.user->kind().is_aten() && schema != nullptr && !schema->is_mutable());
+  });
+}
+
+/// Sets a key of a dict that is written as keys and values in turn.
+void set_key(std::vector<Value*>& entries, Value* key, Value* value) {
+  const auto wanted = torch::jit::toIValue(key);
+  for (std::size_t i = 0; i < entries.size(); i += 2) {
+    if (torch::jit::toIValue(entries[i]) != wanted) continue;
+    entries[i + 1] = value;
+    return;
+  }
+  entries.insert(entries.end(), {key, value});
+}
+
+/// A dict that gets further keys becomes a new dict at each of them.
+///   d = {"a": x}; d["b"] = y; d["b"]   →   d = {"a": x}; d2 = {"a": x, "b": y}; d2["b"]
+void replace_filled_dict(torch::jit::Graph& graph, Node* dict) {
+  if (!only_sets_known_keys(dict)) return;
+  std::vector<Node*> sets;
+  for (const auto& use : dict->output()->uses()) {
+    if (use.user->kind() == c10::aten::_set_item) sets.push_back(use.user);
+  }
+  std::sort(sets.begin(), sets.end(), [](const Node* a, const Node* b) { return a->isBefore(b); });
+  Value* current = dict->output();
+  std::vector<Value*> entries(dict->inputs().begin(), dict->inputs().end());
+  for (Node* set : sets) {
+    set_key(entries, set->input(1), set->input(2));
+    Node* filled = graph.create(c10::prim::DictConstruct, entries, 1);
+    filled->output()->setType(dict->output()->type());
+    filled->insertAfter(set);
+    current->replaceAllUsesAfterNodeWith(set, filled->output());
+    current = filled->output();
+    set->destroy();
+  }
 }
 
 class Capture {
@@ -315,6 +366,7 @@ class Capture {
     torch::jit::EliminateDeadCode(gm_.graph);
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (node->kind() == c10::prim::ListConstruct) replace_grown_list(*gm_.graph, node);
+      if (node->kind() == c10::prim::DictConstruct) replace_filled_dict(*gm_.graph, node);
     }
     torch::jit::PeepholeOptimizeListIdioms(gm_.graph, /*refine_list_len=*/false);
     torch::jit::PeepholeOptimizeDictIdioms(gm_.graph);

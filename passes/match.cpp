@@ -42,6 +42,24 @@ bool shares_observer(const BackendPatternConfig& row, const Node* root) {
   return type == ObservationType::OUTPUT_SHARE_OBSERVER_WITH_INPUT;
 }
 
+/// The node that an argument of a pattern is; null for constants.
+Node* claimed_node(const match::MatchedNode& matched) {
+  if (matched.node != nullptr) return matched.node;
+  return matched.value == nullptr || ir::is_constant(matched.value) ? nullptr : matched.value->node();
+}
+
+/// The nodes that a row claims, last first: unlike a fusion, those too that match_all stands for
+/// (_recursive_record_node_in_match_map).
+std::vector<Node*> claimed_nodes(const match::MatchedNode& matched) {
+  std::vector<Node*> nodes;
+  Node* own = claimed_node(matched);
+  if (own != nullptr && own->kind() != c10::prim::Param) nodes.push_back(own);
+  for (const match::MatchedNode& argument : matched.args) {
+    for (Node* node : claimed_nodes(argument)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 /// C-09: a standalone module is a pattern of its own, whatever its class.
 Match standalone_match(Node* node) {
   static const BackendPatternConfig kRow{.pattern = Pattern(match_all), .dtype_configs = {DTypeConfig{}}};
@@ -55,7 +73,11 @@ MatchTable match(const GraphModule& gm, const QConfigMapping& mapping, const Bac
   match::Matcher matcher(gm);
   table.qconfig_of = match::find_qconfigs(gm, mapping);
   std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
-  const auto rows = match::sorted_rows(backend);
+  auto rows = match::sorted_rows(backend);
+  // An addition that fuse left alone is not one with its convolution.
+  std::erase_if(rows, [](const BackendPatternConfig* row) {
+    return row->fuser_method && row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
+  });
   std::reverse(nodes.begin(), nodes.end());
   for (Node* node : nodes) {
     if (table.match_of.contains(node) || matcher.targets(node).empty()) continue;
@@ -68,12 +90,12 @@ MatchTable match(const GraphModule& gm, const QConfigMapping& mapping, const Bac
       const auto tree = matcher.match(node, row->key());
       if (!tree) continue;
       Match found{.row = row,
-                  .root = match::root_of(*tree, row->root_node_getter).node,
+                  .root = claimed_node(match::root_of(*tree, row->root_node_getter)),
                   .last = node,
-                  .nodes = match::nodes_of(*tree)};
+                  .nodes = claimed_nodes(*tree)};
       if (found.root == nullptr) continue;
       found.shares_observer = shares_observer(*row, found.root);
-      for (const Node* each : found.nodes) table.match_of.try_emplace(each, table.matches.size());
+      for (const Node* each : found.nodes) table.match_of[each] = table.matches.size();
       table.matches.push_back(std::move(found));
       break;
     }

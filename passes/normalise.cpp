@@ -81,6 +81,23 @@ void make_operators_out_of_place(GraphModule& gm) {
   }
 }
 
+/// TorchScript computes `a - x` for a number a as `-x + a`; to FX it is one subtraction.
+void restore_subtractions(GraphModule& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() != c10::aten::add || node->input(0)->node()->kind() != c10::aten::neg) continue;
+    const std::vector<Symbol> spellings = ir::targets(gm, node);
+    if (spellings.size() != 1 || spellings.front().name != "operator.sub") continue;
+    Node* made = gm.graph->create(c10::Symbol::fromQualString("aten::rsub"), node->inputs(), 1);
+    made->insertBefore(node);
+    made->replaceInput(0, node->input(0)->node()->input(0));
+    made->output()->setType(node->output()->type());
+    ir::take_scope(made, node);
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
 /// `output_size`, which nobody gives, is not part of the operator. A transposed convolution that gets one
 /// stays as it is.
 void drop_absent_output_size(GraphModule& gm) {
@@ -109,6 +126,7 @@ void normalise(GraphModule& gm) {
   take_parameters_out_of_modules(gm);
   drop_absent_output_size(gm);
   make_operators_out_of_place(gm);
+  restore_subtractions(gm);
 }
 
 }  // namespace tsq::passes

@@ -151,6 +151,10 @@ class Emitter {
     if (!weighted.weight_qparams) return weight;
     const QParams& qparams = *weighted.weight_qparams;
     Value* dtype = constant(static_cast<int64_t>(qparams.dtype));
+    if (qparams.dtype == c10::ScalarType::Half) {  // K-06
+      Value* half = insert("aten::to", {weight, dtype, constant(false), constant(false), constant({})});
+      return insert("aten::dequantize", {half});
+    }
     if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
       Value* scale = insert_double(gm_, call.path + "_weight_scale", qparams.scale.item<float>());
       return insert("aten::dequantize",

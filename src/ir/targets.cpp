@@ -28,6 +28,7 @@ std::vector<Symbol> aten_spellings(std::string_view name) {
     result.push_back(symbol("operator.getitem"));
   if (name == "concat" || name == "concatenate")
     return {symbol("torch.cat"), symbol("torch." + std::string(name))};
+  if (name == "rsub") return {symbol("operator.sub")};
   if (name == "permute_copy") return {symbol("torch.permute_copy")};
   add_spellings(name, result);
   if (name.ends_with('_') && !name.ends_with("__")) add_spellings(name.substr(0, name.size() - 1), result);
@@ -57,11 +58,19 @@ bool is_identifier_path(std::string_view text) {
   });
 }
 
+/// `1.0 - x` and `1.0 / x` call functions of TorchScript's own, which hold these expressions.
+std::optional<Symbol> scalar_on_the_left(std::string_view text) {
+  if (text == "torch.neg(b) + a") return symbol("operator.sub");
+  if (text == "torch.reciprocal(b) * a") return symbol("operator.truediv");
+  return std::nullopt;
+}
+
 /// How FX, which traces the Python source, sees an operator that TorchScript spells `aten::name`. Empty: the
 /// source does not tell.
 std::vector<Symbol> source_spelling(const Node* node, std::string_view name) {
   const std::string text = source_expression(node);
   if (text.empty()) return {};
+  if (const auto left = scalar_on_the_left(text)) return {*left};
   const auto dot = text.rfind('.');
   std::string_view callee =
       dot == std::string::npos ? std::string_view(text) : std::string_view(text).substr(dot + 1);

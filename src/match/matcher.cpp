@@ -15,6 +15,7 @@ const std::vector<Symbol>& Matcher::targets(const ir::Node* node) {
 bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern& pattern,
                           MatchedNode& result) {
   result.pattern = &pattern;
+  result.value = value;
   if (pattern.symbol.kind == SymbolKind::MatchAll) return true;
   if (pattern.symbol.kind == SymbolKind::Literal) {
     const auto constant = torch::jit::toIValue(value);

@@ -13,6 +13,7 @@ namespace tsq::match {
 struct MatchedNode {
   const Pattern* pattern{};
   ir::Node* node{};
+  ir::Value* value{};  ///< what the argument is; null for the last operator
   std::vector<MatchedNode> args{};
 };
 
