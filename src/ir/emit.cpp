@@ -148,13 +148,10 @@ class Emitter {
   Value* weight_of(const ModuleCall& call) {
     const Weighted& weighted = *call.weighted;
     Value* weight = tensor_attribute(call.path + "_weight", weighted.weight);
-    if (!weighted.weight_qparams) return weight;
+    // FX's reference modules keep weights that become float16 as they are: packing rounds them.
+    if (!weighted.weight_qparams || weighted.weight_qparams->dtype == c10::ScalarType::Half) return weight;
     const QParams& qparams = *weighted.weight_qparams;
     Value* dtype = constant(static_cast<int64_t>(qparams.dtype));
-    if (qparams.dtype == c10::ScalarType::Half) {  // K-06
-      Value* half = insert("aten::to", {weight, dtype, constant(false), constant(false), constant({})});
-      return insert("aten::dequantize", {half});
-    }
     if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
       Value* scale = insert_double(gm_, call.path + "_weight_scale", qparams.scale.item<float>());
       return insert("aten::dequantize",

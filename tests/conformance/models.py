@@ -2,11 +2,14 @@
 
 import equalization_cases  # noqa: F401
 import graph_cases  # noqa: F401
+import kernel_cases  # noqa: F401
 import layer_cases  # noqa: F401
 import networks  # noqa: F401
 import qconfig_cases  # noqa: F401
 import standalone_cases  # noqa: F401
+import suite_backends  # noqa: F401
 import suite_binary  # noqa: F401
+import suite_configurations  # noqa: F401
 import suite_fusions  # noqa: F401
 import suite_graphs  # noqa: F401
 import suite_residuals  # noqa: F401

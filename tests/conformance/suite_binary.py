@@ -11,6 +11,7 @@ from case import add_case, case, normal
 
 IMAGE = normal(2, 3, 6, 6)
 ROWS = normal(4, 8)
+OVERWRITTEN = "section 6: onednn's quantized::conv2d_add adds into its addend, which is read once more here"
 
 
 class Binary(nn.Module):
@@ -103,7 +104,9 @@ def binary(op: str, spelling: str, relu_as: str, is_scalar: bool, has_convs: boo
     words = ["binary", op, spelling, "scalar" if is_scalar else "tensors", "of_convs" if has_convs else "of_inputs"]
     name = "_".join(words + ([] if relu_as == "none" else ["relu", relu_as]))
     model = functools.partial(Binary, op, spelling, relu_as, is_scalar, has_convs)
-    add_case(name, model, IMAGE, IMAGE, source=__file__, **options)
+    if op == "add" and has_convs and not is_scalar:
+        options["lowered_difference"] = {"onednn": OVERWRITTEN}
+    add_case(name, model, IMAGE, IMAGE, source=__file__, min_sqnr=20.0, **options)
 
 
 for op in ("add", "mul"):

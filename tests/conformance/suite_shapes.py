@@ -440,7 +440,7 @@ class InstanceNorm(ModuleThenFunction):
         return F.instance_norm(x)
 
 
-@both(lambda: nn.GroupNorm(2, 4))
+@both(lambda: nn.GroupNorm(2, 4), lowered_difference="L-17: FX does not lower F.group_norm, though its table has it; tsq does", min_sqnr=20.0)
 class GroupNorm(ModuleThenFunction):
     def function(self, x: Tensor) -> Tensor:
         return F.group_norm(x, 2)

@@ -1,0 +1,255 @@
+"""Tables of the user's own, and the shipped tables on engines that are not theirs."""
+
+import operator
+
+import torch
+import torch.ao.nn.intrinsic as nni
+import torch.ao.nn.quantized.reference as nnqr
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.ao.quantization import (
+    MinMaxObserver,
+    QConfig,
+    QConfigMapping,
+    default_per_channel_weight_observer,
+    float16_static_qconfig,
+    get_default_qconfig,
+    get_default_qconfig_mapping,
+)
+from torch.ao.quantization.backend_config import (
+    BackendConfig,
+    BackendPatternConfig,
+    DTypeConfig,
+    DTypeWithConstraints,
+    ObservationType,
+    get_executorch_backend_config,
+    get_native_backend_config,
+    get_onednn_backend_config,
+    get_qnnpack_backend_config,
+    get_tensorrt_backend_config,
+)
+from torch.ao.quantization.backend_config.native import get_test_only_legacy_native_backend_config
+from torch.ao.quantization.fuser_method_mappings import _sequential_wrapper2, fuse_conv_bn, fuse_conv_bn_relu, fuse_linear_bn
+from torch.ao.quantization.utils import MatchAllNode
+
+from case import add_case, normal
+
+IMAGE = normal(2, 4, 8, 8)
+ROWS = normal(4, 8)
+DIFFERENT = ObservationType.OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT
+SHARED = ObservationType.OUTPUT_SHARE_OBSERVER_WITH_INPUT
+UNOBSERVED = ObservationType.INPUT_OUTPUT_NOT_OBSERVED
+
+INT8 = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.quint8, weight_dtype=torch.qint8, bias_dtype=torch.float)
+ACTIVATION = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.quint8)
+
+
+def row(pattern, kind=DIFFERENT, dtypes=(INT8,)) -> BackendPatternConfig:
+    return BackendPatternConfig(pattern).set_observation_type(kind).set_dtype_configs(list(dtypes))
+
+
+def complex_row(pattern, kind=DIFFERENT, dtypes=(INT8,)) -> BackendPatternConfig:
+    return BackendPatternConfig()._set_pattern_complex_format(pattern).set_observation_type(kind).set_dtype_configs(list(dtypes))
+
+
+def weighted(module, reference, dtypes=(INT8,)) -> BackendPatternConfig:
+    return row(module, dtypes=dtypes).set_root_module(module).set_reference_quantized_module(reference)
+
+
+def conv_row(dtypes=(INT8,)) -> BackendPatternConfig:
+    return weighted(nn.Conv2d, nnqr.Conv2d, dtypes)
+
+
+def linear_row(dtypes=(INT8,)) -> BackendPatternConfig:
+    return weighted(nn.Linear, nnqr.Linear, dtypes)
+
+
+def table(*rows: BackendPatternConfig):
+    return lambda engine: BackendConfig("own").set_backend_pattern_configs(list(rows))
+
+
+class Mixed(nn.Module):
+    """Something of everything that the rows here speak of."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
+        self.bn = nn.BatchNorm2d(4)
+        self.relu = nn.ReLU()
+        self.pool = nn.MaxPool2d(2)
+        self.second = nn.Conv2d(4, 4, 1)
+        self.gelu = nn.GELU()
+        self.fc = nn.Linear(64, 8)
+        self.weight = nn.Parameter(torch.randn(5, 8) * 0.3)
+        self.bias = nn.Parameter(torch.randn(5) * 0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn(self.conv(x)))
+        x = self.pool(torch.add(y, x)) + 1.0
+        x = self.gelu(self.second(x))
+        x = F.relu(self.fc(torch.flatten(x, 1)))
+        return F.linear(x, self.weight, self.bias)
+
+
+def mixed(name: str, *rows: BackendPatternConfig, **options) -> None:
+    add_case(f"table_{name}", Mixed, IMAGE, backend=table(*rows), source=__file__, **options)
+
+
+CONV_BN_RELU = (
+    row((nn.Conv2d, nn.BatchNorm2d, nn.ReLU)).set_fuser_method(fuse_conv_bn_relu).set_fused_module(nni.ConvReLU2d),
+    weighted(nni.ConvReLU2d, nnqr.Conv2d).set_root_module(nn.Conv2d),
+)
+ADD = {0: DIFFERENT, 1: SHARED, 2: DIFFERENT}
+
+mixed("without_rows")
+mixed("of_convolutions", conv_row())
+mixed("of_linear_layers", linear_row())
+mixed("of_linear_layers_and_relu", linear_row(), row((nn.Linear, F.relu)).set_fuser_method(_sequential_wrapper2(nni.LinearReLU)).set_fused_module(nni.LinearReLU), row(nni.LinearReLU))
+mixed("conv_bn_without_relu", conv_row(), row((nn.Conv2d, nn.BatchNorm2d)).set_fuser_method(fuse_conv_bn))
+mixed("conv_bn_relu", conv_row(), *CONV_BN_RELU)
+mixed("conv_bn_relu_before_conv_bn", conv_row(), *CONV_BN_RELU, row((nn.Conv2d, nn.BatchNorm2d)).set_fuser_method(fuse_conv_bn))
+mixed("bn_relu_as_a_pair", conv_row(), row((nn.BatchNorm2d, nn.ReLU), dtypes=[ACTIVATION]))
+mixed("relu_alone", conv_row(), row(nn.ReLU, SHARED, [ACTIVATION]), row(F.relu, SHARED, [ACTIVATION]))
+mixed("pool_with_its_own_range", conv_row(), row(nn.MaxPool2d, DIFFERENT, [ACTIVATION]))
+mixed("pool_shares", conv_row(), row(nn.MaxPool2d, SHARED, [ACTIVATION]), row(torch.add, dtypes=[ACTIVATION]))
+mixed("pool_unobserved", conv_row(), row(nn.MaxPool2d, UNOBSERVED, [ACTIVATION]))
+mixed("gelu", conv_row(), row(nn.GELU, DIFFERENT, [ACTIVATION]))
+mixed("gelu_shares", conv_row(), linear_row(), row(nn.GELU, SHARED, [ACTIVATION]), row(torch.flatten, SHARED, [ACTIVATION]))
+mixed("add_by_number_of_tensors", conv_row(), row(torch.add, dtypes=[ACTIVATION])._set_num_tensor_args_to_observation_type(ADD), row(operator.add, dtypes=[ACTIVATION])._set_num_tensor_args_to_observation_type(ADD))
+mixed("add_of_a_number_with_its_own_range", conv_row(), row(operator.add, dtypes=[ACTIVATION])._set_num_tensor_args_to_observation_type({1: DIFFERENT, 2: DIFFERENT}))
+mixed("functional_linear", row(F.linear)._set_input_type_to_index({"weight": 1, "bias": 2}))
+mixed("functional_linear_and_relu", linear_row(), row(F.linear)._set_input_type_to_index({"weight": 1, "bias": 2}), row((F.linear, F.relu)))
+mixed("linear_bn", linear_row(), row((nn.Linear, nn.BatchNorm1d)).set_fuser_method(fuse_linear_bn))
+mixed("any_dtype", conv_row([DTypeConfig()]), row(nn.MaxPool2d, SHARED, [DTypeConfig()]))
+mixed("output_dtype_left_out", conv_row([DTypeConfig(input_dtype=torch.quint8, weight_dtype=torch.qint8)]), linear_row())
+mixed("two_dtype_configs", conv_row([DTypeConfig(input_dtype=torch.float16, output_dtype=torch.float16), INT8]), linear_row())
+mixed("float16_only", conv_row([DTypeConfig(input_dtype=torch.float16, output_dtype=torch.float16, weight_dtype=torch.float16)]), linear_row())
+mixed("row_set_twice", conv_row([DTypeConfig(input_dtype=torch.float16)]), linear_row(), conv_row())
+
+# ---- patterns in the complex format
+
+
+class AddThenRelu(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(4, 4, 3, padding=1)
+        self.conv2 = nn.Conv2d(4, 4, 1)
+        self.relu1 = nn.ReLU()
+        self.relu2 = nn.ReLU()
+        self.last = nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu1(self.conv1(x))
+        return self.last(self.relu2(torch.add(y, self.conv2(x))))
+
+
+def complex_case(name: str, *rows: BackendPatternConfig, **options) -> None:
+    add_case(f"complex_{name}", AddThenRelu, IMAGE, backend=table(conv_row(), *rows), source=__file__, **options)
+
+
+complex_case("add_of_anything", complex_row((nn.ReLU, (torch.add, MatchAllNode, MatchAllNode)), dtypes=[ACTIVATION]))
+complex_case("add_of_a_convolution", complex_row((nn.ReLU, (torch.add, MatchAllNode, nn.Conv2d))))
+complex_case("add_of_a_convolution_on_the_left", complex_row((nn.ReLU, (torch.add, nn.Conv2d, MatchAllNode))))
+complex_case("relu_of_a_convolution", complex_row((nn.ReLU, nn.Conv2d)))
+complex_case("add_beside_chains", complex_row((nn.ReLU, (torch.add, MatchAllNode, nn.Conv2d))), row((nn.Conv2d, nn.ReLU)).set_fuser_method(_sequential_wrapper2(nni.ConvReLU2d)).set_fused_module(nni.ConvReLU2d), row(nni.ConvReLU2d))
+complex_case("relu_of_add", complex_row((nn.ReLU, torch.add), dtypes=[ACTIVATION]))
+
+# ---- constraints
+
+
+def own_qconfig(low: int, high: int, eps: float = 2**-12, dtype: torch.dtype = torch.quint8) -> QConfig:
+    return QConfig(
+        activation=MinMaxObserver.with_args(dtype=dtype, quant_min=low, quant_max=high, eps=eps),
+        weight=MinMaxObserver.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, eps=eps),
+    )
+
+
+def constrained(low: int, high: int, scale=None) -> DTypeConfig:
+    activation = DTypeWithConstraints(dtype=torch.quint8, quant_min_lower_bound=low, quant_max_upper_bound=high, scale_min_lower_bound=scale)
+    weight = DTypeWithConstraints(dtype=torch.qint8, quant_min_lower_bound=-128, quant_max_upper_bound=127, scale_min_lower_bound=scale)
+    return DTypeConfig(input_dtype=activation, output_dtype=activation, weight_dtype=weight, bias_dtype=torch.float)
+
+
+class TwoLinears(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+for name, allowed, wanted in (
+    ("range_inside", constrained(0, 100), own_qconfig(0, 100)),
+    ("range_narrower", constrained(0, 100), own_qconfig(5, 80)),
+    ("range_too_high", constrained(0, 100), own_qconfig(0, 127)),
+    ("range_too_low", constrained(10, 100), own_qconfig(0, 90)),
+    ("eps_large_enough", constrained(0, 255, 2**-12), own_qconfig(0, 255, 2**-10)),
+    ("eps_equal", constrained(0, 255, 2**-12), own_qconfig(0, 255, 2**-12)),
+    ("eps_too_small", constrained(0, 255, 2**-12), own_qconfig(0, 255, 2**-14)),
+    ("other_dtype", constrained(0, 255), own_qconfig(-128, 127, dtype=torch.qint8)),
+):
+    add_case(
+        f"constraint_{name}",
+        TwoLinears,
+        ROWS,
+        backend=table(linear_row([allowed])),
+        mapping=lambda engine, wanted=wanted: QConfigMapping().set_global(wanted),
+        source=__file__,
+    )
+
+
+# ---- PyTorch's tables where they do not belong
+
+for name, make in (
+    ("native", get_native_backend_config),
+    ("qnnpack", get_qnnpack_backend_config),
+    ("executorch", get_executorch_backend_config),
+    ("tensorrt", get_tensorrt_backend_config),
+    ("legacy_native", get_test_only_legacy_native_backend_config),
+):
+    add_case(f"table_of_{name}", Mixed, IMAGE, backend=lambda engine, make=make: make(), source=__file__)
+add_case(
+    "table_of_tensorrt_symmetric",
+    Mixed,
+    IMAGE,
+    backend=lambda engine: get_tensorrt_backend_config(),
+    mapping=lambda engine: QConfigMapping().set_global(
+        QConfig(
+            activation=MinMaxObserver.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric),
+            weight=default_per_channel_weight_observer,
+        )
+    ),
+    source=__file__,
+    engines=("x86", "fbgemm", "onednn"),
+)
+add_case("table_of_onednn_on_onednn", Mixed, IMAGE, backend=lambda engine: get_onednn_backend_config(), source=__file__, engines=("onednn",))
+
+# ---- float16, which only PyTorch's test table takes
+
+
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.randn(8, 8) * 0.3
+        self.b = torch.randn(8)
+        self.fc = nn.Linear(8, 8)
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.linear(x, self.w, self.b)
+        x = self.norm(F.relu(x))
+        x = torch.sigmoid(x) + torch.tanh(self.fc(x))
+        return x.reshape(-1, 4) * 2
+
+
+def half(name: str, mapping) -> None:
+    add_case(f"float16_{name}", Half, ROWS, backend=lambda engine: get_test_only_legacy_native_backend_config(), mapping=mapping, source=__file__)
+
+
+half("everywhere", lambda engine: QConfigMapping().set_global(float16_static_qconfig))
+half("but_linear", lambda engine: QConfigMapping().set_global(float16_static_qconfig).set_object_type(F.linear, get_default_qconfig(engine)))
+half("of_sigmoid_only", lambda engine: get_default_qconfig_mapping(engine).set_object_type(torch.sigmoid, float16_static_qconfig))
+half("of_functional_linear_only", lambda engine: QConfigMapping().set_object_type(F.linear, float16_static_qconfig))
+half("of_layer_norm_only", lambda engine: get_default_qconfig_mapping(engine).set_object_type(nn.LayerNorm, float16_static_qconfig))
