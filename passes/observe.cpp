@@ -439,8 +439,13 @@ class Observe {
   /// Numbers, which TorchScript gives to values without a name, change when a graph is copied: the report
   /// needs a name that stays.
   static std::string lasting_name(Value* value, std::string_view operator_name) {
-    if (!value->hasDebugName())
-      value->setDebugName(std::string(operator_name.substr(operator_name.find_last_of(".:") + 1)));
+    if (value->hasDebugName()) return value->debugName();
+    const std::string_view base = operator_name.substr(operator_name.find_last_of(".:") + 1);
+    // A name that is taken would be taken away from its owner.
+    const auto& taken = value->owningGraph()->debugNames();
+    std::string name(base);
+    for (int i = 1; taken.contains(name); ++i) name = fmt::format("{}.{}", base, i);
+    value->setDebugName(name);
     return value->debugName();
   }
 

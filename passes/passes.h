@@ -2,6 +2,7 @@
 
 #include <tsq/backend_config.h>
 #include <tsq/custom_config.h>
+#include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/report.h>
 
@@ -65,6 +66,12 @@ MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const
 void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
              const PrepareCustomConfig& custom, Report& report);
 
+/// Puts an equalization observer behind the input observer of each observed layer that `mapping` names
+/// (Q-01 … Q-04). Says in the report which layers cannot be equalized, and why.
+///   x → observer → linear   →   x → observer → equalization observer → linear
+void equalize(ir::GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping,
+              Report& report);
+
 /// What a calibrated observer found.
 ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer);
 /// Whether some node still names the observer (shared ones leave others without a use).
@@ -74,6 +81,12 @@ bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
 /// Throws Error(BadConfig) when it changes one.
 void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
                            const QConfigMapping& converted);
+
+/// Equalization observers → scales of input channels (Q-05 … Q-08): multiplied in front of the layer, or put
+/// into the weight and bias of the equalized layer before it; the layer's weight is divided by them.
+/// Observers of what is scaled are replaced or appended in `observers`, the calibrated instances of
+/// gm.observers.
+void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers);
 
 /// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
 /// K-13).

@@ -3,6 +3,7 @@
 #include <ATen/core/ivalue.h>
 #include <tsq/backend_config.h>
 #include <tsq/custom_config.h>
+#include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/report.h>
 
@@ -64,9 +65,10 @@ class Reference {
 };
 
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
+/// `equalization` names the layers whose input and weight ranges are balanced, channel by channel.
 /// Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel, BadConfig).
 Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
-                 const PrepareCustomConfig& custom = {});
+                 const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {});
 
 /// Called after each batch with the number of batches done.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;

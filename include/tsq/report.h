@@ -17,6 +17,7 @@ struct Decision {
   std::vector<std::string> refusals{};  ///< for each DTypeConfig tried, the first check that failed
   std::string reason{};                 ///< why it stayed float; empty when quantized
   std::string remedy{};                 ///< what to change
+  std::string equalization{};           ///< "equalized", or why not; empty when it was not asked for
   std::string kernel{};                 ///< the engine kernel it became at lowering
 };
 

@@ -26,6 +26,12 @@ BackendPatternConfig read_backend_pattern_config(const JsonValue& at);
 ObserverSpec read_observer_spec(const JsonValue& at);
 QConfig read_qconfig(const JsonValue& at);
 MaybeQConfig read_maybe_qconfig(const JsonValue& at);
+/// The end of a mapping's entry: a QConfig, or what takes its place in a mapping of another kind.
+using ReadEntry = MaybeQConfig (*)(const JsonValue& at);
+using WriteEntry = nlohmann::json (*)(const QConfig& entry);
+/// `what` is the mapping's name in messages.
+QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read);
+nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write);
 
 /// Leaves `value` alone when the key is missing or null.
 inline void read_optional(const JsonValue& at, std::string_view key, std::optional<int64_t>& value) {

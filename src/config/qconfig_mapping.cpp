@@ -96,48 +96,44 @@ QConfigMapping with_one_qconfig(QConfigMapping mapping, const QConfig& qconfig) 
   return mapping;
 }
 
-nlohmann::json to_json(const MaybeQConfig& qconfig) {
-  return qconfig ? qconfig->to_dict() : nlohmann::json(nullptr);
-}
-
 std::vector<JsonValue> entry(const JsonValue& at, std::size_t size, std::string_view form) {
   std::vector<JsonValue> parts = at.elements(form);
   if (parts.size() != size) at.fail(fmt::format("got a list of {}, wanted {}", parts.size(), form));
   return parts;
 }
 
-void read_object_types(const JsonValue& at, QConfigMapping& mapping) {
+void read_object_types(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
   for (const JsonValue& item : at.elements("[type, QConfig]")) {
     const auto parts = entry(item, 2, "[type, QConfig]");
     const Symbol type = read_symbol(parts[0]);
     if (contains(mapping.object_type_qconfigs(), type))
       parts[0].fail(fmt::format("'{}' stands twice in object_type", type.name), "keep one of them");
-    mapping.set_object_type(type, read_maybe_qconfig(parts[1]));
+    mapping.set_object_type(type, read(parts[1]));
   }
 }
 
-void read_regexes(const JsonValue& at, QConfigMapping& mapping) {
+void read_regexes(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
   for (const JsonValue& item : at.elements("[regex, QConfig]")) {
     const auto parts = entry(item, 2, "[regex, QConfig]");
     const std::string& regex = parts[0].string();
     if (contains(mapping.module_name_regex_qconfigs(), regex))
       parts[0].fail(fmt::format("'{}' stands twice in module_name_regex", regex), "keep one of them");
-    MaybeQConfig qconfig = read_maybe_qconfig(parts[1]);
+    MaybeQConfig qconfig = read(parts[1]);
     with_path(parts[0], [&] { mapping.set_module_name_regex(regex, std::move(qconfig)); });
   }
 }
 
-void read_module_names(const JsonValue& at, QConfigMapping& mapping) {
+void read_module_names(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
   for (const JsonValue& item : at.elements("[module name, QConfig]")) {
     const auto parts = entry(item, 2, "[module name, QConfig]");
     const std::string& name = parts[0].string();
     if (contains(mapping.module_name_qconfigs(), name))
       parts[0].fail(fmt::format("'{}' stands twice in module_name", name), "keep one of them");
-    mapping.set_module_name(name, read_maybe_qconfig(parts[1]));
+    mapping.set_module_name(name, read(parts[1]));
   }
 }
 
-void read_orders(const JsonValue& at, QConfigMapping& mapping) {
+void read_orders(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
   constexpr std::string_view kForm = "[module name, type, index, QConfig]";
   for (const JsonValue& item : at.elements(kForm)) {
     const auto parts = entry(item, 4, kForm);
@@ -151,8 +147,7 @@ void read_orders(const JsonValue& at, QConfigMapping& mapping) {
           return other.module_name == name && other.object_type == type && other.index == index;
         });
     if (known) item.fail("the same module name, type and index stand twice", "keep one of them");
-    mapping.set_module_name_object_type_order(name, type, static_cast<int>(index),
-                                              read_maybe_qconfig(parts[3]));
+    mapping.set_module_name_object_type_order(name, type, static_cast<int>(index), read(parts[3]));
   }
 }
 
@@ -210,35 +205,46 @@ QConfigMapping& QConfigMapping::set_module_name_object_type_order(std::string na
   return *this;
 }
 
-QConfigMapping QConfigMapping::from_dict(const nlohmann::json& dict) {
-  const JsonValue at(dict);
-  at.expect_object("QConfigMapping", kMappingKeys);
+QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read) {
+  at.expect_object(what, kMappingKeys);
   QConfigMapping mapping;
-  if (at.has("")) mapping.set_global(read_maybe_qconfig(at.at("")));
-  if (at.has("object_type")) read_object_types(at.at("object_type"), mapping);
-  if (at.has("module_name_regex")) read_regexes(at.at("module_name_regex"), mapping);
-  if (at.has("module_name")) read_module_names(at.at("module_name"), mapping);
-  if (at.has("module_name_object_type_order")) read_orders(at.at("module_name_object_type_order"), mapping);
+  if (at.has("")) mapping.set_global(read(at.at("")));
+  if (at.has("object_type")) read_object_types(at.at("object_type"), read, mapping);
+  if (at.has("module_name_regex")) read_regexes(at.at("module_name_regex"), read, mapping);
+  if (at.has("module_name")) read_module_names(at.at("module_name"), read, mapping);
+  if (at.has("module_name_object_type_order"))
+    read_orders(at.at("module_name_object_type_order"), read, mapping);
   return mapping;
 }
 
-nlohmann::json QConfigMapping::to_dict() const {
+nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write) {
   using nlohmann::json;
-  json dict = {{"", to_json(global_)},
+  const auto to_json = [write](const MaybeQConfig& qconfig) {
+    return qconfig ? write(*qconfig) : json(nullptr);
+  };
+  json dict = {{"", to_json(mapping.global_qconfig())},
                {"object_type", json::array()},
                {"module_name_regex", json::array()},
                {"module_name", json::array()},
                {"module_name_object_type_order", json::array()}};
-  for (const auto& [type, qconfig] : object_type_)
+  for (const auto& [type, qconfig] : mapping.object_type_qconfigs())
     dict["object_type"].push_back(json::array({type.name, to_json(qconfig)}));
-  for (const auto& [regex, qconfig] : regex_)
+  for (const auto& [regex, qconfig] : mapping.module_name_regex_qconfigs())
     dict["module_name_regex"].push_back(json::array({regex, to_json(qconfig)}));
-  for (const auto& [name, qconfig] : module_name_)
+  for (const auto& [name, qconfig] : mapping.module_name_qconfigs())
     dict["module_name"].push_back(json::array({name, to_json(qconfig)}));
-  for (const ModuleNameObjectTypeOrder& order : order_)
+  for (const auto& order : mapping.module_name_object_type_order_qconfigs())
     dict["module_name_object_type_order"].push_back(
         json::array({order.module_name, order.object_type.name, order.index, to_json(order.qconfig)}));
   return dict;
+}
+
+QConfigMapping QConfigMapping::from_dict(const nlohmann::json& dict) {
+  return read_mapping(JsonValue(dict), "QConfigMapping", read_maybe_qconfig);
+}
+
+nlohmann::json QConfigMapping::to_dict() const {
+  return mapping_to_dict(*this, [](const QConfig& qconfig) { return qconfig.to_dict(); });
 }
 
 std::string_view to_string(QConfigSource source) {

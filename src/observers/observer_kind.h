@@ -29,5 +29,6 @@ extern const ObserverKind placeholder_observer;
 extern const ObserverKind noop_observer;
 extern const ObserverKind recording_observer;
 extern const ObserverKind reuse_input_observer;
+extern const ObserverKind input_equalization_observer;
 
 }  // namespace tsq

@@ -21,6 +21,7 @@ nlohmann::json Report::to_json() const {
     if (!decision.refusals.empty()) entry["refusals"] = decision.refusals;
     add("reason", decision.reason);
     add("remedy", decision.remedy);
+    add("equalization", decision.equalization);
     add("kernel", decision.kernel);
     entries.push_back(std::move(entry));
   }
@@ -37,6 +38,7 @@ std::string Report::to_text() const {
     if (!decision.kernel.empty()) text += " → " + decision.kernel;
     if (!decision.reason.empty()) text += ": " + decision.reason;
     if (!decision.remedy.empty()) text += "; " + decision.remedy;
+    if (!decision.equalization.empty()) text += "; " + decision.equalization;
     text += '\n';
   }
   return text;

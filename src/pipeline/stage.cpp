@@ -27,12 +27,13 @@ auto in_pass(const char* name, const Pass& pass) {
 }
 
 /// Observers are independent: their searches for a range run side by side.
-std::vector<passes::ObserverResult> find_qparams(const Stage& stage) {
-  std::vector<passes::ObserverResult> results(stage.observers.size());
+std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm,
+                                                 std::span<const Module> observers) {
+  std::vector<passes::ObserverResult> results(observers.size());
   at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto index = static_cast<std::size_t>(i);
-      results[index] = passes::observer_result(stage.gm.observers[index].spec, stage.observers[index]);
+      results[index] = passes::observer_result(gm.observers[index].spec, observers[index]);
     }
   });
   return results;
@@ -140,18 +141,21 @@ ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
 }
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
-                                      const BackendConfig& backend, const PrepareCustomConfig& custom) {
+                                      const BackendConfig& backend, const PrepareCustomConfig& custom,
+                                      const EqualizationMapping& equalization) {
   auto stage = std::make_shared<Stage>();
   stage->float_model = model;
   stage->mapping = mapping;
   stage->backend = backend;
   stage->custom = custom;
+  stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
   stage->gm = fused_graph(model, backend, custom);
   check_quantized_indexes(stage->gm, custom);
   const passes::MatchTable table =
       in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
+  in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));
@@ -167,7 +171,9 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   stage->convert_mapping = mapping;
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
-    const auto results = find_qparams(prepared);
+    std::vector<Module> observers = prepared.observers;
+    passes::convert_equalization(stage->gm, observers);
+    const auto results = find_qparams(stage->gm, observers);
     passes::convert(stage->gm, results, backend, stage->custom);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
   });

@@ -22,6 +22,7 @@ struct Stage {
   QConfigMapping mapping{};
   BackendConfig backend{};
   PrepareCustomConfig custom{};
+  EqualizationMapping equalization{};
   std::optional<QConfigMapping> convert_mapping{};             ///< convert's own mapping (K-02)
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
@@ -39,7 +40,8 @@ ir::GraphModule fused_graph(const torch::jit::Module& model, const BackendConfig
                             const PrepareCustomConfig& custom);
 /// The whole of prepare, convert and lower, standalone modules included.
 std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QConfigMapping& mapping,
-                                      const BackendConfig& backend, const PrepareCustomConfig& custom);
+                                      const BackendConfig& backend, const PrepareCustomConfig& custom,
+                                      const EqualizationMapping& equalization = {});
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping);
 torch::jit::Module lowered_module(const Stage& reference, Report& report);

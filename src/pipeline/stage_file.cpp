@@ -53,6 +53,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   nlohmann::json json = detail::metadata_of(stage, name);
   json["backend_config"] = stage.backend.to_dict();
   json["prepare_custom_config"] = stage.custom.to_dict();
+  if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   json["preserved_attributes"] = stage.preserved_attributes;
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
   return json;
@@ -76,7 +77,8 @@ Prepared prepare_again(const Loaded& loaded) {
   return prepare(loaded.module.attr("float_model").toModule(),
                  QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
                  BackendConfig::from_dict(loaded.json.at("backend_config")),
-                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")));
+                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
+                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())));
 }
 
 /// The sub-module's place in an emitted module.

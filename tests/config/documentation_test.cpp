@@ -1,6 +1,7 @@
 // The JSON examples of docs/configuration.md are read by the readers that they document.
 #include <gtest/gtest.h>
 #include <tsq/custom_config.h>
+#include <tsq/equalization.h>
 
 #include <fstream>
 #include <sstream>
@@ -27,7 +28,7 @@ std::vector<nlohmann::json> json_examples() {
 
 TEST(Documentation, EveryJsonExampleIsReadAndRoundTrips) {
   const auto examples = json_examples();
-  ASSERT_EQ(examples.size(), 3u);
+  ASSERT_EQ(examples.size(), 4u);
 
   const QConfigMapping mapping = QConfigMapping::from_dict(examples[0]);
   EXPECT_EQ(mapping.module_name_object_type_order_qconfigs().size(), 1u);
@@ -39,6 +40,10 @@ TEST(Documentation, EveryJsonExampleIsReadAndRoundTrips) {
 
   const PrepareCustomConfig custom = PrepareCustomConfig::from_dict(examples[2]);
   EXPECT_EQ(custom.to_dict(), examples[2]);
+
+  const EqualizationMapping equalization = EqualizationMapping::from_dict(examples[3]);
+  EXPECT_EQ(equalization.as_qconfigs().module_name_qconfigs().size(), 1u);
+  EXPECT_EQ(EqualizationMapping::from_dict(equalization.to_dict()), equalization);
 }
 
 }  // namespace

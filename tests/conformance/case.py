@@ -72,6 +72,7 @@ class Case:
     backend: Optional[Callable] = None
     prepare_custom: Optional[Callable] = None
     convert_mapping: Optional[Callable] = None
+    equalization: Optional[Callable] = None  # a QConfigMapping of EqualizationQConfigs: prepare_fx's _equalization_config
     min_sqnr: float = 10.0  # dB against float, where there is no FX result to equal
     calibration_ranges: tuple = CALIBRATION_RANGES
     source: str = ""  # file that defines the case

@@ -57,17 +57,23 @@ def qconfig_json(qconfig):
     return {"activation": observer_json(qconfig.activation), "weight": observer_json(qconfig.weight)}
 
 
-def mapping_to_json(mapping: QConfigMapping) -> dict:
-    result = {"": qconfig_json(mapping.global_qconfig)}
+def equalization_json(config):
+    if config is None:
+        return None
+    return {"input_activation": observer_json(config.input_activation), "weight": observer_json(config.weight)}
+
+
+def mapping_to_json(mapping: QConfigMapping, entry_json=qconfig_json) -> dict:
+    result = {"": entry_json(mapping.global_qconfig)}
     if mapping.object_type_qconfigs:
-        result["object_type"] = [[type_name(t), qconfig_json(q)] for t, q in mapping.object_type_qconfigs.items()]
+        result["object_type"] = [[type_name(t), entry_json(q)] for t, q in mapping.object_type_qconfigs.items()]
     if mapping.module_name_regex_qconfigs:
-        result["module_name_regex"] = [[r, qconfig_json(q)] for r, q in mapping.module_name_regex_qconfigs.items()]
+        result["module_name_regex"] = [[r, entry_json(q)] for r, q in mapping.module_name_regex_qconfigs.items()]
     if mapping.module_name_qconfigs:
-        result["module_name"] = [[n, qconfig_json(q)] for n, q in mapping.module_name_qconfigs.items()]
+        result["module_name"] = [[n, entry_json(q)] for n, q in mapping.module_name_qconfigs.items()]
     if mapping.module_name_object_type_order_qconfigs:
         result["module_name_object_type_order"] = [
-            [name, type_name(target), index, qconfig_json(q)]
+            [name, type_name(target), index, entry_json(q)]
             for (name, target, index), q in mapping.module_name_object_type_order_qconfigs.items()
         ]
     return result

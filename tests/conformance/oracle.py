@@ -19,7 +19,7 @@ from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_f
 from torch.utils import _pytree as pytree
 
 from case import Case
-from configuration_json import backend_to_json, mapping_to_json, prepare_custom_to_json
+from configuration_json import backend_to_json, equalization_json, mapping_to_json, prepare_custom_to_json
 from quantized_operators import quantized_operators
 
 HERE = Path(__file__).parent
@@ -99,6 +99,8 @@ def configurations(case: Case, engine: str) -> dict:
         found["prepare_custom_config"] = prepare_custom_to_json(case.prepare_custom(engine))
     if case.convert_mapping is not None:
         found["convert_qconfig"] = mapping_to_json(case.convert_mapping(engine))
+    if case.equalization is not None:
+        found["equalization"] = mapping_to_json(case.equalization(engine), equalization_json)
     return found
 
 
@@ -157,7 +159,12 @@ def fx_models(case: Case, engine: str, model: torch.nn.Module, result: FxResult,
     calibration = case.calibration_batches()
     try:
         prepared = prepare_fx(
-            model, case.mapping(engine), calibration[0], prepare_custom_config=custom, backend_config=backend
+            model,
+            case.mapping(engine),
+            calibration[0],
+            prepare_custom_config=custom,
+            _equalization_config=case.equalization(engine) if case.equalization is not None else None,
+            backend_config=backend,
         )
         result.code["prepared"] = prepared.code
         with torch.no_grad():
