@@ -46,6 +46,20 @@ constexpr std::array kFusedPostOps{
     FusedPostOp{"torch.ao.nn.intrinsic.ConvAddReLU2d", PostOp::AddReLU},
 };
 
+struct Activation {
+  std::string_view name;
+  PostOp post_op;
+};
+constexpr std::array kActivations{
+    Activation{"torch.nn.ReLU", PostOp::ReLU},
+    Activation{"torch.nn.functional.relu", PostOp::ReLU},
+    Activation{"torch.relu", PostOp::ReLU},
+    Activation{"torch.nn.LeakyReLU", PostOp::LeakyReLU},
+    Activation{"torch.nn.functional.leaky_relu", PostOp::LeakyReLU},
+    Activation{"torch.nn.Tanh", PostOp::Tanh},
+    Activation{"torch.tanh", PostOp::Tanh},
+};
+
 constexpr std::array kBinary{
     BinaryKernel{"operator.add", "quantized::add", "quantized::add_relu"},
     BinaryKernel{"torch.add", "quantized::add", "quantized::add_relu"},
@@ -73,6 +87,7 @@ constexpr std::array kKernels{
     UnaryKernel{"torch.nn.functional.leaky_relu", Unary::Kernel, "quantized::leaky_relu"},
     UnaryKernel{"torch.nn.functional.layer_norm", Unary::Kernel, "quantized::layer_norm"},
     UnaryKernel{"torch.nn.functional.instance_norm", Unary::Kernel, "quantized::instance_norm"},
+    UnaryKernel{"torch.nn.functional.group_norm", Unary::Kernel, "quantized::group_norm"},
     UnaryKernel{"torch.nn.Dropout", Unary::Identity, ""},
     UnaryKernel{"torch.nn.functional.dropout", Unary::Identity, ""},
 };
@@ -170,6 +185,12 @@ PostOp post_op_of(std::string_view fused_class) {
   const auto found = std::find_if(kFusedPostOps.begin(), kFusedPostOps.end(),
                                   [&](const FusedPostOp& row) { return row.fused_class == fused_class; });
   return found == kFusedPostOps.end() ? PostOp::None : found->post_op;
+}
+
+PostOp activation_post_op(std::string_view activation) {
+  const auto found = std::find_if(kActivations.begin(), kActivations.end(),
+                                  [&](const Activation& row) { return row.name == activation; });
+  return found == kActivations.end() ? PostOp::None : found->post_op;
 }
 
 const BinaryKernel* binary_kernel(std::string_view op) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/image_shapes.h"
 #include "match/matcher.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
@@ -18,6 +19,7 @@ namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::ImageShapes;
 using ir::ModuleCall;
 using ir::Node;
 using match::MatchedNode;
@@ -25,6 +27,7 @@ using match::MatchedNode;
 struct FusionMatch {
   const BackendPatternConfig* row{};
   MatchedNode tree{};
+  bool addend_has_roots_shape{true};
 };
 
 void collect_nodes(const MatchedNode& matched, std::vector<const MatchedNode*>& forward) {
@@ -39,10 +42,47 @@ std::vector<const MatchedNode*> in_forward_order(const MatchedNode& tree) {
   return forward;
 }
 
+/// The value beside the root's branch in the addition, as it is now: an earlier fusion may have
+/// replaced what was matched.
+ir::Value* other_addend(const MatchedNode& tree) {
+  for (std::size_t i = 0; i < tree.args.size(); ++i) {
+    if (tree.args[i].pattern->symbol.kind == SymbolKind::MatchAll) return ir::arguments(tree.node)[i].value;
+    if (ir::Value* value = other_addend(tree.args[i])) return value;
+  }
+  return nullptr;
+}
+
+/// The addition of a match; null where there is none.
+const Node* addition_of(const MatchedNode& tree) {
+  for (const MatchedNode& argument : tree.args) {
+    if (argument.pattern->symbol.kind == SymbolKind::MatchAll) return tree.node;
+    if (const Node* node = addition_of(argument)) return node;
+  }
+  return nullptr;
+}
+
+/// Whether the addition may become part of its root: one primitive adds into a result of the root's shape,
+/// without alpha (FX drops it), and cannot read its own result.
+bool is_sound_addition(ImageShapes& shapes, const FusionMatch& match) {
+  const Node* addition = addition_of(match.tree);
+  ir::Value* addend = other_addend(match.tree);
+  if (addition == nullptr || addend == nullptr || !ir::holds_tensor(addend)) return false;
+  const auto matched = match::nodes_of(match.tree);
+  if (std::find(matched.begin(), matched.end(), addend->node()) != matched.end()) return false;
+  const auto arguments = ir::arguments(addition);
+  if (addition->kind() == c10::aten::add && arguments.size() > 2) {
+    const auto alpha = torch::jit::toIValue(arguments[2].value);
+    if (!alpha || !alpha->isInt() || alpha->toInt() != 1) return false;
+  }
+  const Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
+  return root != nullptr && shapes.fit(addend, root->output()) != ImageShapes::Fit::Enlarges;
+}
+
 std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend) {
   std::vector<const BackendPatternConfig*> rows = match::sorted_rows(backend);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
   match::Matcher matcher(gm);
+  ImageShapes shapes(gm);
   std::vector<FusionMatch> found;
   std::unordered_set<const Node*> claimed;
   std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
@@ -54,8 +94,16 @@ std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig
       if (!tree) continue;
       const auto matched = match::nodes_of(*tree);
       if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
+      FusionMatch match{.row = row, .tree = std::move(*tree)};
+      const bool adds = row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
+      if (adds && !is_sound_addition(shapes, match)) continue;
+      if (adds) {
+        const Node* root = match::root_of(match.tree, row->root_node_getter).node;
+        match.addend_has_roots_shape =
+            shapes.fit(other_addend(match.tree), root->output()) == ImageShapes::Fit::SameShape;
+      }
       claimed.insert(matched.begin(), matched.end());
-      found.push_back({row, std::move(*tree)});
+      found.push_back(std::move(match));
       break;
     }
   }
@@ -137,16 +185,6 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
   return std::nullopt;
 }
 
-/// The value beside the root's branch in the addition, as it is now: an earlier fusion may have
-/// replaced what was matched.
-ir::Value* other_addend(const MatchedNode& tree) {
-  for (std::size_t i = 0; i < tree.args.size(); ++i) {
-    if (tree.args[i].pattern->symbol.kind == SymbolKind::MatchAll) return ir::arguments(tree.node)[i].value;
-    if (ir::Value* value = other_addend(tree.args[i])) return value;
-  }
-  return nullptr;
-}
-
 /// conv and batch norm trees have the root below the addition's other operands: data-flow order starts at the
 /// root.
 std::vector<ModuleCall> members_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
@@ -166,6 +204,7 @@ void apply(GraphModule& gm, const FusionMatch& match) {
   if (root == nullptr || !ir::is_module_call(root)) return;
   auto fused = fuse_members(*match.row, members_of(gm, match, root));
   if (!fused) return;
+  fused->addend_may_broadcast = !match.addend_has_roots_shape;
   Node* last = match.tree.node;
   std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
   if (match.row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)

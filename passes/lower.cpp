@@ -10,10 +10,12 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "backends/lowering_table.h"
+#include "modules/fault_conditions.h"
+#include "modules/kernel_arguments.h"
+#include "modules/pack_when_loaded.h"
 #include "modules/packed.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
@@ -25,42 +27,41 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 using lowering::PostOp;
+using lowering::Precaution;
+using modules::constant_value;
+using modules::KernelUse;
 
 const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
-bool is_dequantize(const Value* value) { return value->node()->kind() == kDequantize; }
-
-/// A constant, also one spelt as a list of constants.
-std::optional<c10::IValue> constant_value(const Value* value) {
-  if (value->node()->kind() != c10::prim::ListConstruct) return torch::jit::toIValue(value);
-  std::vector<int64_t> list;
-  for (const Value* element : value->node()->inputs()) {
-    const auto constant = torch::jit::toIValue(element);
-    if (!constant || !constant->isInt()) return std::nullopt;
-    list.push_back(constant->toInt());
-  }
-  return list;
-}
+bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
+bool is_dequantize(const Value* value) { return is_dequantize_node(value->node()); }
 
 std::string bytes_of(const at::Tensor& tensor) {
   const at::Tensor flat = tensor.contiguous();
   return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
 }
 
+/// Weights that an engine refused to pack, by packing operator and tensor, with its reason.
+using Refusals = std::map<std::pair<std::string, const void*>, std::string>;
+
 class Lowering {
  public:
-  Lowering(GraphModule& gm, Report& report) : gm_(gm), report_(report) {}
+  Lowering(GraphModule& gm, Report& report, Refusals& refusals)
+      : gm_(gm), report_(report), refusals_(refusals) {}
 
-  void run() {
-    lower_each([this](Node* q, Node* relu, Node* op) { return lower_weighted_module(q, relu, op); });
-    lower_each([this](Node* q, Node* relu, Node* op) { return lower_weighted_functional(q, relu, op); });
-    lower_each([this](Node* q, Node* relu, Node* op) { return lower_binary(q, relu, op); });
+  /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
+  bool run() {
+    lower_each([this](Node* q, Node* post, Node* op) { return lower_weighted_module(q, post, op); });
+    lower_each([this](Node* q, Node* post, Node* op) { return lower_weighted_functional(q, post, op); });
+    lower_each([this](Node* q, Node* post, Node* op) { return lower_binary(q, post, op); });
     read_shapes_of_quantized();
-    lower_each([this](Node* q, Node* relu, Node* op) { return relu == nullptr && lower_unary(q, op); });
-    pack_weights();
+    lower_each([this](Node* q, Node* post, Node* op) { return post == nullptr && lower_unary(q, op); });
+    if (!pack_weights()) return false;
     ir::eliminate_dead_code(*gm_.graph);
+    give_addends_of_their_own();
+    return true;
   }
 
  private:
@@ -70,32 +71,32 @@ class Lowering {
     std::string prepack;
     std::string name;
     std::string layer;
-    c10::IValue result;
+    bool when_loaded{false};
+    c10::IValue result{};
+    std::string refusal{};
   };
 
-  /// Offers each quantize node with what it quantizes: the operator, and a ReLU between the two when there is
-  /// one. Graph order.
+  /// Offers each quantize node with what it quantizes: the operator, and an activation between the two when
+  /// there is one. Graph order.
   template <typename Rule>
   void lower_each(const Rule& rule) {
     for (Node* q : ir::nodes_in_order(*gm_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
       if (producer->outputs().size() != 1 || producer->output()->uses().size() != 1) continue;
-      if (rule(q, nullptr, producer) || !is_relu(producer)) continue;
+      if (rule(q, nullptr, producer) || post_op_of(producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
       if (op->outputs().size() == 1 && op->output()->uses().size() == 1) rule(q, producer, op);
     }
   }
 
-  bool has_target(const Node* node, std::initializer_list<std::string_view> names) const {
+  PostOp post_op_of(const Node* node) const {
+    if (node == nullptr) return PostOp::None;
     for (const Symbol& target : ir::targets(gm_, node)) {
-      if (std::find(names.begin(), names.end(), target.name) != names.end()) return true;
+      const PostOp post_op = lowering::activation_post_op(target.name);
+      if (post_op != PostOp::None) return post_op;
     }
-    return false;
-  }
-
-  bool is_relu(const Node* node) const {
-    return has_target(node, {"torch.nn.ReLU", "torch.nn.functional.relu", "torch.relu"});
+    return PostOp::None;
   }
 
   /// L-05: an operator that is configured not to be quantized stays.
@@ -121,6 +122,23 @@ class Lowering {
     q->destroy();
   }
 
+  /// The operator stays between dequantize and quantize.
+  bool keep_reference(const Node* op, std::string_view reason, const std::string& remedy) {
+    for (Decision& decision : report_.decisions) {
+      if (op->outputs().empty() || decision.node != op->output()->debugName()) continue;
+      decision.quantized = false;
+      decision.reason = fmt::format("computed in float between dequantize and quantize: {}", reason);
+      decision.remedy = remedy;
+    }
+    return false;
+  }
+
+  bool keeps_reference_of_faulty(const KernelUse& use) {
+    const auto* fault = modules::fault_of(use, Precaution::KeepReference);
+    if (fault != nullptr) keep_reference(use.op, fault->reason, "quantize for another engine");
+    return fault != nullptr;
+  }
+
   void report_kernel(const Node* op, const std::string& kernel) {
     if (op->outputs().empty()) return;
     for (Decision& decision : report_.decisions) {
@@ -128,19 +146,17 @@ class Lowering {
     }
   }
 
-  Value* attribute_of(const c10::IValue& value, const std::string& name, Node* before) {
-    const torch::jit::WithInsertPoint guard(before);
-    return ir::insert_attribute(gm_, name, value, value.type());
+  Value* constant(const c10::IValue& value, Node* before) {
+    return modules::constant_before(gm_, before, value);
   }
 
-  Value* constant(const c10::IValue& value, Node* before) {
-    const torch::jit::WithInsertPoint guard(before);
-    return gm_.graph->insertConstant(value);
+  Value* insert(Node* before, const char* kind, const std::vector<Value*>& inputs) {
+    return modules::insert_before(gm_, before, kind, inputs);
   }
 
   /// One packing per weight and qparams: calls of one module share it.
-  Value* packed(const ir::Weighted& weighted, std::string_view prepack, const std::string& path,
-                Node* before) {
+  Value* packed(const ir::Weighted& weighted, std::string_view prepack, const std::string& path, Node* before,
+                bool when_loaded) {
     const auto key = fmt::format(
         "{} {} {} {} {} {} {} {} {}", fmt::ptr(weighted.weight.unsafeGetTensorImpl()),
         fmt::ptr(weighted.bias.unsafeGetTensorImpl()), prepack, fmt::join(weighted.stride, ","),
@@ -150,12 +166,26 @@ class Lowering {
     if (found == packed_names_.end()) {
       const std::string name = unique_packed_name(path);
       found = packed_names_.emplace(key, name).first;
-      to_pack_.push_back(
-          {.weighted = weighted, .prepack = std::string(prepack), .name = name, .layer = path, .result = {}});
+      to_pack_.push_back({.weighted = weighted,
+                          .prepack = std::string(prepack),
+                          .name = name,
+                          .layer = path,
+                          .when_loaded = when_loaded});
     }
-    Node* node = gm_.graph->create(c10::prim::GetAttr, {gm_.graph->inputs().at(0)}, 1);
-    node->s_(c10::attr::name, found->second);
-    node->output()->setType(modules::packed_type(prepack));
+    Value* held = get_attribute(gm_.graph->inputs().at(0), found->second, before);
+    if (!when_loaded) {
+      held->setType(modules::packed_type(prepack));
+      return held;
+    }
+    packed_owners_.emplace_back(held, found->second);
+    Value* params = get_attribute(held, "packed", before);
+    params->setType(modules::packed_type(prepack));
+    return params;
+  }
+
+  Value* get_attribute(Value* owner, const std::string& name, Node* before) {
+    Node* node = gm_.graph->create(c10::prim::GetAttr, {owner}, 1);
+    node->s_(c10::attr::name, name);
     node->insertBefore(before);
     return node->output();
   }
@@ -171,24 +201,59 @@ class Lowering {
     return name;
   }
 
-  /// Weights are independent of each other: they are packed side by side.
-  void pack_weights() {
+  /// Weights are independent of each other: they are packed side by side. False when one was refused.
+  bool pack_weights() {
     at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        Packing& packing = to_pack_[static_cast<std::size_t>(i)];
-        try {
-          packing.result = modules::pack(packing.prepack, packing.weighted);
-        } catch (const Error& error) {
-          throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = packing.layer});
-        }
-      }
+      for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
     });
-    for (const Packing& packing : to_pack_)
-      gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
+    std::map<std::string, c10::TypePtr> types;
+    bool complete = true;
+    for (const Packing& packing : to_pack_) {
+      if (packing.refusal.empty()) {
+        types[packing.name] = packing.result.type();
+        gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
+        continue;
+      }
+      complete = false;
+      refusals_[{packing.prepack, packing.weighted.weight.unsafeGetTensorImpl()}] = packing.refusal;
+    }
+    if (!complete) return false;
+    for (const auto& [value, name] : packed_owners_) value->setType(types.at(name));
+    return true;
+  }
+
+  static void pack(Packing& packing) {
+    try {
+      packing.result = packing.when_loaded
+                           ? modules::pack_when_loaded(packing.prepack, packing.weighted)._ivalue()
+                           : modules::pack(packing.prepack, packing.weighted);
+    } catch (const Error& error) {
+      packing.refusal = error.problem();
+    }
+  }
+
+  /// Whether the engine can run a weighted operator; says in the report why not.
+  bool can_run(Node* op, const ir::Weighted& weighted, const lowering::WeightedKernel& row,
+               const Value* input) {
+    const auto refused = refusals_.find({std::string(row.prepack), weighted.weight.unsafeGetTensorImpl()});
+    if (refused != refusals_.end()) {
+      return keep_reference(
+          op, refused->second,
+          "choose a qconfig whose weight observer the engine takes, or none for this layer");
+    }
+    return !keeps_reference_of_faulty(
+        {.gm = gm_, .op = op, .kernel = row.kernel, .input = input, .weighted = &weighted});
+  }
+
+  Value* packed_for(const ir::Weighted& weighted, const lowering::WeightedKernel& row, const Node* op,
+                    const std::string& path, Node* before) {
+    const KernelUse use{.gm = gm_, .op = op, .kernel = row.kernel, .input = nullptr, .weighted = &weighted};
+    return packed(weighted, row.prepack, path, before,
+                  modules::fault_of(use, Precaution::PackWhenLoaded) != nullptr);
   }
 
   // L-02, L-08, and transposed convolutions of L-15.
-  bool lower_weighted_module(Node* q, Node* relu, Node* op) {
+  bool lower_weighted_module(Node* q, Node* post, Node* op) {
     if (!ir::is_module_call(op) || is_configured_float(op)) return false;
     const ir::ModuleCall& call = ir::call_of(gm_, op);
     const ir::Weighted* weighted = ir::weighted_of(call);
@@ -198,36 +263,58 @@ class Lowering {
     if (!std::all_of(op->inputs().begin(), op->inputs().end(), is_dequantize)) return false;
     PostOp post_op = call.members.empty() ? PostOp::None : lowering::post_op_of(call.type.name);
     if (!call.members.empty() && post_op == PostOp::None) return false;
-    if (relu != nullptr) {
+    if (post != nullptr) {
       // FX drops this ReLU (L-03); the kernel with ReLU is the one that is meant.
-      if (post_op != PostOp::None) return false;
+      if (post_op != PostOp::None || post_op_of(post) != PostOp::ReLU) return false;
       post_op = PostOp::ReLU;
     }
     const Symbol root = call.members.empty() ? call.type : call.members.front().type;
     const lowering::WeightedKernel* row = lowering::weighted_kernel(root.name, post_op);
     if (row == nullptr) return false;
+    if (!can_run(op, *weighted, *row, op->input(0)->node()->input(0))) return round_weight(op);
     std::vector<Value*> inputs{padded(*weighted, op->input(0)->node()->input(0), op)};
-    if (op->inputs().size() == 2) inputs.push_back(op->input(1)->node()->input(0));
-    inputs.push_back(packed(*weighted, row->prepack, call.path, q));
+    if (op->inputs().size() == 2) {
+      Value* addend = op->input(1)->node()->input(0);
+      inputs.push_back(call.addend_may_broadcast ? expanded(*weighted, inputs.front(), addend, q) : addend);
+    }
+    inputs.push_back(packed_for(*weighted, *row, op, call.path, q));
     inputs.push_back(q->input(1));
     inputs.push_back(q->input(2));
-    if (post_op == PostOp::LeakyReLU) inputs.push_back(constant(negative_slope(call.members.back()), q));
+    if (post_op == PostOp::LeakyReLU)
+      inputs.push_back(constant(modules::negative_slope(call.members.back()), q));
     replace(q, op, row->kernel, inputs);
     return true;
   }
 
-  static double negative_slope(const ir::ModuleCall& leaky_relu) {
-    if (!leaky_relu.constants.empty()) return leaky_relu.constants.front().toDouble();
-    const auto slope = leaky_relu.module ? modules::module_constant(*leaky_relu.module, "negative_slope",
-                                                                    c10::aten::leaky_relu, "negative_slope")
-                                         : std::nullopt;
-    return slope ? slope->toDouble() : 0.01;
+  /// The float operator that stays has its weight rounded once, not at every run.
+  bool round_weight(const Node* op) {
+    ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm_, op));
+    weighted->weight = modules::quantized_weight(*weighted).dequantize();
+    weighted->weight_qparams.reset();
+    return false;
   }
 
-  Value* insert(Node* before, const char* kind, std::vector<Value*> inputs) {
-    Node* node = gm_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1);
-    node->insertBefore(before);
-    return node->output();
+  /// The addend in the shape of the convolution's output: the kernel reads as much of it as that has.
+  Value* expanded(const ir::Weighted& weighted, Value* input, Value* addend, Node* before) {
+    const auto number = [&](const char* kind, std::vector<Value*> inputs) {
+      Value* value = insert(before, kind, inputs);
+      value->setType(c10::IntType::get());
+      return value;
+    };
+    const auto integer = [&](int64_t value) { return constant(value, before); };
+    const bool pads_itself = !modules::pads_outside(weighted) && weighted.padding_name.empty();
+    std::vector<Value*> sizes{number("aten::size", {input, integer(0)}), integer(weighted.weight.size(0))};
+    for (std::size_t i = 0; i < 2; ++i) {
+      const int64_t reach = weighted.dilation[i] * (weighted.weight.size(static_cast<int64_t>(i) + 2) - 1);
+      const int64_t offset = (pads_itself ? 2 * weighted.padding[i] : 0) - reach - 1;
+      Value* size = number("aten::size", {input, integer(static_cast<int64_t>(i) + 2)});
+      size = number("aten::add", {size, integer(offset)});
+      size = number("aten::floordiv", {size, integer(weighted.stride[i])});
+      sizes.push_back(number("aten::add", {size, integer(1)}));
+    }
+    Node* list = gm_.graph->createList(c10::IntType::get(), sizes);
+    list->insertBefore(before);
+    return insert(before, "aten::expand", {addend, list->output(), constant(false, before)});
   }
 
   /// What the kernel reads when the padding is not its own: the quantized tensor, padded.
@@ -252,17 +339,29 @@ class Lowering {
   }
 
   // L-06, L-07.
-  bool lower_weighted_functional(Node* q, Node* relu, Node* op) {
-    const lowering::WeightedKernel* row =
-        functional_kernel(op, relu == nullptr ? PostOp::None : PostOp::ReLU);
+  bool lower_weighted_functional(Node* q, Node* post, Node* op) {
+    const PostOp post_op = post_op_of(post);
+    const lowering::WeightedKernel* row = functional_kernel(op, post_op);
     if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
     if (!is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
     const auto weighted = functional_parameters(op);
-    if (!weighted) return false;
-    replace(q, op, row->kernel,
-            {op->input(0)->node()->input(0), packed(*weighted, row->prepack, ir::scope_of(gm_, op).path, q),
-             q->input(1), q->input(2)});
+    Value* input = op->input(0)->node()->input(0);
+    if (!weighted || !can_run(op, *weighted, *row, input)) return false;
+    std::vector<Value*> inputs{input, packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q),
+                               q->input(1), q->input(2)};
+    if (post_op == PostOp::LeakyReLU) {
+      const auto slope = slope_of(post);
+      if (!slope) return false;
+      inputs.push_back(constant(*slope, q));
+    }
+    replace(q, op, row->kernel, inputs);
     return true;
+  }
+
+  std::optional<double> slope_of(const Node* leaky_relu) const {
+    if (ir::is_module_call(leaky_relu)) return modules::negative_slope(ir::call_of(gm_, leaky_relu));
+    const auto slope = modules::argument_constant(gm_, leaky_relu, "negative_slope");
+    return slope ? std::optional(slope->toDouble()) : std::nullopt;
   }
 
   const lowering::WeightedKernel* functional_kernel(const Node* op, PostOp post_op) const {
@@ -324,11 +423,9 @@ class Lowering {
   }
 
   static std::optional<ir::Weighted> with_geometry(const Node* op, ir::Weighted result) {
-    const c10::FunctionSchema* schema = op->maybeSchema();
-    if (schema == nullptr) return std::nullopt;
     const auto argument = [&](const char* name) -> std::optional<c10::IValue> {
-      const auto index = schema->argumentIndexWithName(name);
-      return index ? constant_value(op->input(static_cast<std::size_t>(*index))) : std::nullopt;
+      const Value* value = modules::argument_named(op, name);
+      return value == nullptr ? std::nullopt : constant_value(value);
     };
     const auto stride = argument("stride");
     const auto padding = argument("padding");
@@ -346,13 +443,14 @@ class Lowering {
   }
 
   // L-13, L-14.
-  bool lower_binary(Node* q, Node* relu, Node* op) {
+  bool lower_binary(Node* q, Node* post, Node* op) {
+    if (post != nullptr && post_op_of(post) != PostOp::ReLU) return false;
     const lowering::BinaryKernel* row = nullptr;
     for (const Symbol& target : ir::targets(gm_, op)) {
       if (row == nullptr) row = lowering::binary_kernel(target.name);
     }
     if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
-    const std::string_view kernel = relu == nullptr ? row->kernel : row->relu_kernel;
+    const std::string_view kernel = post == nullptr ? row->kernel : row->relu_kernel;
     if (kernel.empty() || !has_unit_alpha(op)) return false;
     Value* left = op->input(0);
     Value* right = op->input(1);
@@ -387,31 +485,73 @@ class Lowering {
   // L-15, L-16.
   bool lower_unary(Node* q, Node* op) {
     const lowering::UnaryKernel* row = nullptr;
+    std::string_view name;
     for (const Symbol& target : ir::targets(gm_, op)) {
-      if (row == nullptr) row = lowering::unary_kernel(target);
+      if (row != nullptr) break;
+      row = lowering::unary_kernel(target);
+      name = target.name;
     }
     const auto arguments = ir::arguments(op);
     if (row == nullptr || arguments.empty()) return false;
     const std::vector<Value*> reads =
         arguments[0].is_list ? arguments[0].elements : std::vector<Value*>{arguments[0].value};
     if (reads.empty() || !std::all_of(reads.begin(), reads.end(), is_dequantize)) return false;
+    Value* input = reads.front()->node()->input(0);
+    const KernelUse use{.gm = gm_,
+                        .op = op,
+                        .kernel = row->how == lowering::Unary::Kernel ? row->kernel : name,
+                        .input = input,
+                        .weighted = nullptr};
+    if (keeps_reference_of_faulty(use)) return false;
     switch (row->how) {
       case lowering::Unary::SameOp:
-        for (Value* value : reads) ir::replace_operand(op, value, value->node()->input(0));
-        if (op->kind() == c10::aten::view) op = as_reshape(op);
-        finish(q, op, op->output(), "the same operator on the quantized tensor");
+        run_on_quantized(q, op, reads, use);
         return true;
       case lowering::Unary::Identity:
-        finish(q, op, reads.front()->node()->input(0), "nothing");
+        finish(q, op, input, "nothing");
         return true;
       case lowering::Unary::Kernel: {
-        const auto inputs = kernel_inputs(row->kernel, q, op);
-        if (!inputs) return false;
+        if (modules::fault_of(use, Precaution::ContiguousInput) != nullptr)
+          input = insert(q, "aten::contiguous",
+                         {input, constant(static_cast<int64_t>(at::MemoryFormat::Contiguous), q)});
+        const auto inputs =
+            modules::kernel_inputs(row->kernel, {.gm = gm_, .quantize = q, .op = op, .input = input});
+        if (!inputs)
+          return keep_reference(op, fmt::format("{} does not take its arguments", row->kernel), "");
         replace(q, op, row->kernel, *inputs);
         return true;
       }
     }
     return false;
+  }
+
+  void run_on_quantized(Node* q, Node* op, const std::vector<Value*>& reads, const KernelUse& use) {
+    for (Value* value : reads) ir::replace_operand(op, value, value->node()->input(0));
+    if (op->kind() == c10::aten::view) op = as_reshape(op);
+    Value* result = op->output();
+    if (modules::fault_of(use, Precaution::PlainLayout) != nullptr) result = in_plain_layout(q, op);
+    finish(q, op, result, "the same operator on the quantized tensor");
+  }
+
+  /// An element-wise operator that reads its input in plain layout. Convolutions give channels-last tensors:
+  /// where the rank is known, the operator reads a view whose dimensions are in the order of its memory.
+  Value* in_plain_layout(Node* q, Node* op) {
+    Value* input = ir::operands(op).front();
+    const auto rank = modules::known_rank(input);
+    if (rank == 3) return op->output();
+    if (!rank) {
+      Value* plain = insert(op, "aten::contiguous",
+                            {input, constant(static_cast<int64_t>(at::MemoryFormat::Contiguous), op)});
+      ir::replace_operand(op, input, plain);
+      return op->output();
+    }
+    const auto permuted = [&](Value* value, std::vector<int64_t> order, Node* before) {
+      return insert(before, "aten::permute", {value, constant(order, before)});
+    };
+    const bool is_volume = *rank == 5;
+    using Order = std::vector<int64_t>;
+    ir::replace_operand(op, input, permuted(input, is_volume ? Order{0, 2, 3, 4, 1} : Order{0, 2, 3, 1}, op));
+    return permuted(op->output(), is_volume ? Order{0, 4, 1, 2, 3} : Order{0, 3, 1, 2}, q);
   }
 
   /// Quantized convolutions return channels-last tensors, which view refuses.
@@ -425,136 +565,53 @@ class Lowering {
     return made;
   }
 
-  /// Arguments of a kernel out of a module's parameters or a function's arguments; empty when they cannot be
-  /// told.
-  std::optional<std::vector<Value*>> kernel_inputs(std::string_view kernel, Node* q, Node* op) {
-    Value* input = ir::operands(op).front()->node()->input(0);
-    Value* scale = q->input(1);
-    Value* zero_point = q->input(2);
-    const auto at_end = [&](std::vector<Value*> inputs) {
-      inputs.push_back(scale);
-      inputs.push_back(zero_point);
-      return inputs;
-    };
-    if (kernel == "quantized::hardswish") return at_end({input});
-    if (!ir::is_module_call(op)) return function_kernel_inputs(kernel, q, op, input);
-    const ir::ModuleCall& call =
-        ir::call_of(gm_, op).members.empty() ? ir::call_of(gm_, op) : ir::call_of(gm_, op).members.front();
-    if (!call.module) return std::nullopt;
-    const torch::jit::Module& module = *call.module;
-    const auto number = [&](const char* name, c10::Symbol aten) -> Value* {
-      const auto value = modules::module_constant(module, name, aten, name);
-      return value && !value->isNone() ? constant(*value, q) : nullptr;
-    };
-    const auto tensor = [&](const char* name) -> Value* {
-      if (!module.hasattr(name) || !module.attr(name).isTensor()) return constant(c10::IValue(), q);
-      return attribute_of(module.attr(name).toTensor().detach(), call.path + "_" + name, q);
-    };
-    if (kernel == "quantized::elu") {
-      Value* alpha = number("alpha", c10::aten::elu);
-      if (alpha == nullptr) return std::nullopt;
-      return std::vector<Value*>{
-          input, scale, zero_point, alpha, constant(int64_t{1}, q), constant(int64_t{1}, q)};
+  /// Kernels that write into their addend get a copy of it, unless it is new and nobody reads it later.
+  void give_addends_of_their_own() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      const KernelUse use{.gm = gm_, .op = node, .kernel = node->kind().toQualString(), .input = nullptr};
+      if (modules::fault_of(use, Precaution::AddendOfItsOwn) == nullptr) continue;
+      if (!may_overwrite(node->input(1), node))
+        node->replaceInput(1, insert(node, "aten::clone", {node->input(1), constant(c10::IValue(), node)}));
     }
-    if (kernel == "quantized::leaky_relu") {
-      Value* slope = number("negative_slope", c10::aten::leaky_relu);
-      if (slope == nullptr) return std::nullopt;
-      return at_end({input, slope, constant(false, q)});
-    }
-    if (kernel == "quantized::softmax") {
-      Value* dim = number("dim", c10::aten::softmax);
-      if (dim == nullptr) return std::nullopt;
-      return at_end({input, dim});
-    }
-    if (kernel == "quantized::prelu") return prelu_inputs(module, call, q, op, input);
-    if (kernel == "quantized::layer_norm") {
-      const auto shape =
-          modules::module_constant(module, "normalized_shape", c10::aten::layer_norm, "normalized_shape");
-      Value* eps = number("eps", c10::aten::layer_norm);
-      if (!shape || eps == nullptr) return std::nullopt;
-      return at_end({input, constant(as_int_list(*shape), q), tensor("weight"), tensor("bias"), eps});
-    }
-    if (kernel == "quantized::instance_norm") {
-      Value* eps = number("eps", c10::aten::instance_norm);
-      if (eps == nullptr) return std::nullopt;
-      return at_end({input, tensor("weight"), tensor("bias"), eps});
-    }
-    const auto bn = modules::batch_norm_parameters(module);
-    if (!bn) return std::nullopt;
-    return at_end({input, tensor("weight"), tensor("bias"), tensor("running_mean"), tensor("running_var"),
-                   constant(bn->eps, q)});
   }
 
-  static c10::IValue as_int_list(const c10::IValue& value) {
-    if (value.isIntList()) return value;
-    std::vector<int64_t> list;
-    if (value.isTuple()) {
-      for (const c10::IValue& element : value.toTupleRef().elements()) list.push_back(element.toInt());
-    }
-    return list;
-  }
-
-  /// LibTorch's kernel multiplies positive values by the code of 1.0 in the slopes' range, and is wrong
-  /// everywhere when 1.0 lies outside of it: then the range is observed with 1.0 among the slopes.
-  static std::optional<at::Tensor> quantized_slopes(const ObserverSpec& spec, const at::Tensor& weight) {
-    constexpr int64_t kLargestCode = 255;
-    QParams qparams = observe_once(spec, weight);
-    if (qparams.qscheme != c10::QScheme::PER_TENSOR_AFFINE) return std::nullopt;
-    const auto code_of_one = [&] {
-      return std::llround(1.0 / qparams.scale.item<float>()) + qparams.zero_point.item<int64_t>();
+  static bool may_overwrite(const Value* addend, const Node* kernel) {
+    const auto is_new = [](const Node* node) {
+      const std::string_view kind = node->kind().toQualString();
+      return kind.starts_with("quantized::") || node->kind() == kQuantize;
     };
-    if (code_of_one() > kLargestCode)
-      qparams = observe_once(spec, at::cat({weight.flatten(), at::ones({1}, weight.options())}));
-    if (code_of_one() > kLargestCode) return std::nullopt;
-    return at::quantize_per_tensor(weight, qparams.scale.item<float>(), qparams.zero_point.item<int64_t>(),
-                                   c10::ScalarType::QUInt8);
-  }
-
-  /// nnq.PReLU.from_reference: slopes quantized with a fresh weight observer.
-  std::optional<std::vector<Value*>> prelu_inputs(const torch::jit::Module& module,
-                                                  const ir::ModuleCall& call, Node* q, const Node* op,
-                                                  Value* input) {
-    const ir::NodeState* state = ir::state_of(gm_, op);
-    if (state == nullptr || !state->qconfig) return std::nullopt;
-    const at::Tensor weight = module.attr("weight").toTensor().detach();
-    const auto quantized = quantized_slopes(state->qconfig->weight, weight);
-    if (!quantized) return std::nullopt;
-    return std::vector<Value*>{input, attribute_of(*quantized, call.path + "_weight", q), q->input(1),
-                               q->input(2)};
-  }
-
-  std::optional<std::vector<Value*>> function_kernel_inputs(std::string_view kernel, Node* q, Node* op,
-                                                            Value* input) {
-    const auto arguments = ir::arguments(op);
-    const bool is_functional = op->kind() == c10::prim::CallFunction;
-    const auto argument = [&](std::size_t index) { return arguments.at(index).value; };
-    Value* scale = q->input(1);
-    Value* zero_point = q->input(2);
-    if (kernel == "quantized::elu" && arguments.size() >= 2) {
-      return std::vector<Value*>{
-          input, scale, zero_point, argument(1), constant(int64_t{1}, q), constant(int64_t{1}, q)};
-    }
-    if (kernel == "quantized::leaky_relu" && arguments.size() >= 2) {
-      return std::vector<Value*>{input, argument(1), constant(false, q), scale, zero_point};
-    }
-    if (kernel == "quantized::layer_norm" && arguments.size() >= 5) {
-      return std::vector<Value*>{input,       argument(1), argument(2), argument(3),
-                                 argument(4), scale,       zero_point};
-    }
-    if (kernel == "quantized::instance_norm" && is_functional && arguments.size() >= 8) {
-      return std::vector<Value*>{input, argument(3), argument(4), argument(7), scale, zero_point};
-    }
-    return std::nullopt;
+    const auto reads_only = [&](const Node* user) { return is_new(user) || is_dequantize_node(user); };
+    const bool is_view = addend->node()->kind() == c10::aten::expand;
+    const Value* memory = is_view ? addend->node()->input(0) : addend;
+    if (!is_new(memory->node()) || memory->node()->owningBlock() != kernel->owningBlock()) return false;
+    return std::all_of(memory->uses().begin(), memory->uses().end(), [&](const torch::jit::Use& use) {
+      if (use.user == kernel) return use.offset == 1;
+      if (is_view && use.user == addend->node()) return true;
+      return use.user->owningBlock() == kernel->owningBlock() && use.user->isBefore(kernel) &&
+             (reads_only(use.user) || use.user->kind() == c10::aten::size);
+    });
   }
 
   GraphModule& gm_;
   Report& report_;
+  Refusals& refusals_;
   std::map<std::string, std::string> packed_names_;
   std::vector<Packing> to_pack_;
+  std::vector<std::pair<Value*, std::string>> packed_owners_;  ///< modules that pack when loaded, their names
 };
 
 }  // namespace
 
-void lower(GraphModule& gm, Report& report) { Lowering(gm, report).run(); }
+void lower(GraphModule& gm, Report& report) {
+  Refusals refusals;
+  while (true) {
+    GraphModule attempt = gm.copy();
+    Report result = report;
+    if (!Lowering(attempt, result, refusals).run()) continue;
+    gm = std::move(attempt);
+    report = std::move(result);
+    return;
+  }
+}
 
 }  // namespace tsq::passes

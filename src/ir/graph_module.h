@@ -57,6 +57,7 @@ struct ModuleCall {
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
+  bool addend_may_broadcast{false};  ///< nothing says that the second input has the shape of the root's output
 };
 
 /// The weighted operator of a call: its own, or its first member's; null where there is none.

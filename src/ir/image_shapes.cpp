@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "modules/kernel_arguments.h"
 #include "modules/weighted.h"
 
 namespace tsq::ir {
@@ -33,21 +34,12 @@ bool contains(const std::array<std::string_view, kCount>& names, std::string_vie
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// By how much a pool shrinks its input; other poolings count as one that is not known.
-constexpr int64_t kUnknownFactor = 0;
-
-int64_t pool_factor(const std::optional<c10::IValue>& kernel) {
-  if (!kernel) return kUnknownFactor;
-  if (kernel->isInt()) return kernel->toInt();
-  if (kernel->isIntList() && !kernel->toIntVector().empty()) return kernel->toIntVector().front();
-  if (kernel->isTuple() && kernel->toTupleRef().elements().front().isInt())
-    return kernel->toTupleRef().elements().front().toInt();
-  return kUnknownFactor;
-}
-
 std::vector<int64_t> both_sizes(const c10::IValue& value) {
   if (value.isInt()) return {value.toInt(), value.toInt()};
-  if (value.isIntList()) return value.toIntVector();
+  if (value.isIntList()) {
+    const auto list = value.toIntVector();
+    return list.size() == 1 ? std::vector<int64_t>{list[0], list[0]} : list;
+  }
   std::vector<int64_t> sizes;
   if (value.isTuple()) {
     for (const c10::IValue& element : value.toTupleRef().elements()) {
@@ -68,15 +60,27 @@ std::optional<c10::IValue> constant_argument(const Argument& argument) {
   return list;
 }
 
-/// An argument of a pool: a module's constant, or a function's argument.
-std::optional<c10::IValue> pool_argument(const GraphModule& gm, const Node* node, const char* name,
-                                         c10::Symbol aten) {
-  if (is_module_call(node)) {
-    const ModuleCall& call = call_of(gm, node);
-    return call.module ? modules::module_constant(*call.module, name, aten, name) : std::nullopt;
-  }
-  const auto arguments = ir::arguments(node);
-  return arguments.size() > 1 ? constant_argument(arguments[1]) : std::nullopt;
+/// Kernel, stride and padding of a pool, for height and width.
+struct Pool {
+  std::vector<int64_t> kernel{};
+  std::vector<int64_t> stride{};
+  std::vector<int64_t> padding{};
+};
+
+/// Empty when the pool's numbers are not known, or its sizes do not follow the common rule.
+std::optional<Pool> pool_of(const GraphModule& gm, const Node* node) {
+  const auto sizes = [&](const char* name) {
+    const auto value = modules::argument_constant(gm, node, name);
+    return value ? both_sizes(*value) : std::vector<int64_t>();
+  };
+  Pool pool{.kernel = sizes("kernel_size"), .stride = sizes("stride"), .padding = sizes("padding")};
+  if (pool.stride.size() != 2) pool.stride = pool.kernel;
+  const auto ceil_mode = modules::argument_constant(gm, node, "ceil_mode");
+  const auto dilation = sizes("dilation");
+  const bool dilated = !dilation.empty() && dilation != std::vector<int64_t>{1, 1};
+  if (pool.kernel.size() != 2 || pool.padding.size() != 2 || dilated || (ceil_mode && ceil_mode->toBool()))
+    return std::nullopt;
+  return pool;
 }
 
 }  // namespace
@@ -163,7 +167,7 @@ void ImageShapes::visit_convolution(const Node* node, const Weighted& weighted) 
 }
 
 std::optional<std::vector<int64_t>> ImageShapes::pooled_size(const Node* node) const {
-  const auto size = pool_argument(gm_, node, "output_size", c10::aten::adaptive_avg_pool2d);
+  const auto size = modules::argument_constant(gm_, node, "output_size");
   if (!size) return std::nullopt;
   auto sizes = both_sizes(*size);
   return sizes.size() == 2 ? std::optional(std::move(sizes)) : std::nullopt;
@@ -188,10 +192,10 @@ void ImageShapes::visit(const Node* node) {
   } else if (contains(kBroadcasts, name) && operands.size() >= 2) {
     shapes_[output] = holds_tensor(operands[1]) ? broadcast(output, shape, shape_of(operands[1])) : shape;
   } else if (contains(kPools, name)) {
-    const int64_t factor = pool_factor(pool_argument(gm_, node, "kernel_size", c10::aten::max_pool2d));
-    for (std::size_t i = 2; i < 4; ++i) {
-      const Size from = sizes_[shape[i]];
-      shape[i] = expression(fmt::format("%{}[{}]", output->unique(), i), from.source, from.factor * factor);
+    const auto pool = pool_of(gm_, node);
+    for (std::size_t i = 0; i < 2; ++i) {
+      shape[i + 2] = pool ? strided(shape[i + 2], 2 * pool->padding[i] - pool->kernel[i], pool->stride[i])
+                          : own_size(output, i + 2);
     }
     shapes_[output] = shape;
   } else if (contains(kAdaptivePools, name)) {
@@ -205,24 +209,24 @@ void ImageShapes::visit(const Node* node) {
   }
 }
 
-ImageShapes::Agreement ImageShapes::compare_sizes(std::size_t a, std::size_t b) const {
-  if (a == b) return Agreement::Equal;
-  const Size& left = sizes_[a];
-  const Size& right = sizes_[b];
-  if (left.constant && right.constant) return Agreement::Different;
-  if (left.constant == 1 || right.constant == 1) return Agreement::Different;
-  const bool shrinks_differently = left.source == right.source && left.factor != right.factor;
-  return left.source != nullptr && shrinks_differently ? Agreement::Different : Agreement::Unknown;
+ImageShapes::Fit ImageShapes::fit_size(std::size_t addend, std::size_t other) const {
+  if (addend == other) return Fit::SameShape;
+  const Size& small = sizes_[addend];
+  const Size& large = sizes_[other];
+  if (small.constant == 1) return Fit::MayBroadcast;
+  if (large.constant == 1 || (small.constant && large.constant)) return Fit::Enlarges;
+  const bool is_larger = small.source == large.source && small.factor < large.factor;
+  return small.source != nullptr && is_larger ? Fit::Enlarges : Fit::MayBroadcast;
 }
 
-ImageShapes::Agreement ImageShapes::compare(const Value* a, const Value* b) {
-  const Shape left = shape_of(a);
-  const Shape right = shape_of(b);
-  Agreement result = Agreement::Equal;
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    const Agreement each = compare_sizes(left[i], right[i]);
-    if (each == Agreement::Different) return each;
-    if (each == Agreement::Unknown) result = each;
+ImageShapes::Fit ImageShapes::fit(const Value* addend, const Value* other) {
+  const Shape small = shape_of(addend);
+  const Shape large = shape_of(other);
+  Fit result = Fit::SameShape;
+  for (std::size_t i = 0; i < small.size(); ++i) {
+    const Fit each = fit_size(small[i], large[i]);
+    if (each == Fit::Enlarges) return each;
+    if (each == Fit::MayBroadcast) result = each;
   }
   return result;
 }

@@ -10,18 +10,19 @@
 
 namespace tsq::ir {
 
-/// What is known about the sizes of images (tensors of four dimensions) in a float graph before anything runs.
-/// Sizes are expressions over those of the graph's inputs; equal expressions are equal sizes.
+/// What is known about the sizes of images (tensors of four dimensions) in a float graph before anything
+/// runs. Sizes are expressions over those of the graph's inputs; equal expressions are equal sizes.
 class ImageShapes {
  public:
   explicit ImageShapes(const GraphModule& gm);
 
-  enum class Agreement {
-    Equal,
-    Unknown,   ///< nothing says that they differ
-    Different  ///< one of them is broadcast
+  /// How an addend goes with the shape of what it is added to.
+  enum class Fit {
+    SameShape,
+    MayBroadcast,  ///< the sum has the shape of the other one, as far as can be told
+    Enlarges       ///< the sum has another shape
   };
-  [[nodiscard]] Agreement compare(const Value* a, const Value* b);
+  [[nodiscard]] Fit fit(const Value* addend, const Value* other);
 
  private:
   using Shape = std::array<std::size_t, 4>;  ///< indices into `sizes_`
@@ -43,7 +44,7 @@ class ImageShapes {
   std::size_t expression(const std::string& key, const Value* source, int64_t factor);
   std::size_t strided(std::size_t size, int64_t offset, int64_t stride);
   std::size_t own_size(const Value* value, std::size_t axis);
-  Agreement compare_sizes(std::size_t a, std::size_t b) const;
+  Fit fit_size(std::size_t addend, std::size_t other) const;
 
   const GraphModule& gm_;
   std::vector<Size> sizes_;

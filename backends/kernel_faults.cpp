@@ -1,0 +1,90 @@
+#include "backends/kernel_faults.h"
+
+#include <array>
+
+namespace tsq::lowering {
+namespace {
+
+using enum FaultCondition;
+using enum Precaution;
+
+constexpr std::string_view kChannels =
+    "oneDNN's transposed convolution gives wrong results when the numbers of channels in and out differ";
+constexpr std::string_view kDirectPath =
+    "fbgemm's transposed convolution gives wrong results for a kernel of two rows without padding when both "
+    "numbers of channels are multiples of 8";
+constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d gives wrong results";
+constexpr std::string_view kSigned =
+    "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
+constexpr std::string_view kSavedParams = "qnnpack cannot save packed parameters of three dimensions";
+constexpr std::string_view kClamp = "qnnpack's clamp gives wrong results on channels-last tensors";
+constexpr std::string_view kSoftmax =
+    "qnnpack's softmax fails or gives wrong results when its dimension is not the innermost one in memory";
+constexpr std::string_view kAverage =
+    "qnnpack's average pool counts padding whatever count_include_pad and divisor_override say";
+constexpr std::string_view kOneBound = "qnnpack's clamp takes two bounds only";
+constexpr std::string_view kNoMaxPool3d = "qnnpack has no max_pool3d";
+constexpr std::string_view kInterpolate =
+    "LibTorch interpolates quantized tensors of 4 dimensions by nearest, nearest-exact, bilinear and area "
+    "only, of 5 by nearest, nearest-exact and area";
+constexpr std::string_view kOnlyOneDnn = "only onednn has this kernel";
+constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
+
+constexpr std::array kFaults{
+    KernelFault{"onednn", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"onednn", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"onednn", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose2d", TransposedDirectPathWithoutOneDnn, KeepReference,
+                kDirectPath},
+    KernelFault{"fbgemm", "quantized::conv_transpose2d", TransposedDirectPath, KeepReference, kDirectPath},
+    KernelFault{"qnnpack", "quantized::conv_transpose3d", Always, KeepReference, kTransposed3d},
+    KernelFault{"qnnpack", "quantized::linear", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::linear_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv1d", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv1d_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv2d", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv2d_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv3d", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv3d_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv_transpose1d", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv_transpose2d", SignedInputWithoutXnnpack, KeepReference, kSigned},
+    KernelFault{"qnnpack", "quantized::conv3d", Always, PackWhenLoaded, kSavedParams},
+    KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackWhenLoaded, kSavedParams},
+    KernelFault{"qnnpack", "torch.nn.ReLU6", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.Hardtanh", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.functional.relu6", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.functional.hardtanh", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.functional.hardtanh_", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.clamp", OneBound, KeepReference, kOneBound},
+    KernelFault{"qnnpack", "clamp", OneBound, KeepReference, kOneBound},
+    KernelFault{"qnnpack", "torch.clamp", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "clamp", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "quantized::softmax", NotOverChannels, ContiguousInput, kSoftmax},
+    KernelFault{"qnnpack", "torch.nn.AvgPool1d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.AvgPool2d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.functional.avg_pool1d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.functional.avg_pool2d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.MaxPool3d", Always, KeepReference, kNoMaxPool3d},
+    KernelFault{"qnnpack", "torch.nn.functional.max_pool3d", Always, KeepReference, kNoMaxPool3d},
+    KernelFault{"", "torch.nn.functional.interpolate", InterpolationWithoutKernel, KeepReference,
+                kInterpolate},
+    KernelFault{"fbgemm", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::linear_tanh", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::conv2d_add", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::conv2d_add_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::linear_tanh", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::conv2d_add", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::conv2d_add_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"", "quantized::conv2d_add", Always, AddendOfItsOwn, kAddend},
+    KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
+};
+
+}  // namespace
+
+std::span<const KernelFault> kernel_faults() { return kFaults; }
+
+}  // namespace tsq::lowering

@@ -1,0 +1,145 @@
+#include "modules/fault_conditions.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "modules/kernel_arguments.h"
+
+namespace tsq::modules {
+namespace {
+
+using lowering::FaultCondition;
+using lowering::KernelFault;
+
+std::string current_engine() {
+  std::string name = at::toString(at::globalContext().qEngine());
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+bool all_equal(const std::vector<int64_t>& values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [value](int64_t each) { return each == value; });
+}
+
+/// Where the engine x86 takes oneDNN for a transposed convolution (onednn_utils::should_use_onednn_quant).
+bool takes_onednn(const ir::Weighted& weighted) {
+  constexpr int64_t kMostGroups = 100;
+  const at::Tensor& zero_point = weighted.weight_qparams->zero_point;
+  return zero_point.eq(0).all().item<bool>() && all_equal(weighted.output_padding, 0) &&
+         weighted.groups <= kMostGroups;
+}
+
+bool channels_differ(const ir::Weighted& weighted) {
+  return weighted.weight.size(0) != weighted.weight.size(1) * weighted.groups;
+}
+
+bool takes_direct_path(const ir::Weighted& weighted) {
+  const bool in_eights = weighted.weight.size(0) % 8 == 0 && weighted.weight.size(1) % 8 == 0;
+  return weighted.stride.size() == 2 && weighted.groups == 1 && weighted.weight.size(2) == 2 && in_eights &&
+         all_equal(weighted.dilation, 1) && all_equal(weighted.padding, 0);
+}
+
+/// The dtype that the quantize node before the kernels gives; empty where there is none.
+std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
+  static const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
+  const ir::Node* node = quantized->node();
+  if (node->kind() == kQuantize) {
+    const auto dtype = torch::jit::toIValue(node->input(3));
+    return dtype ? std::optional(static_cast<c10::ScalarType>(dtype->toInt())) : std::nullopt;
+  }
+  return node->inputs().empty() || node->kind().is_prim() ? std::nullopt : quantized_dtype(node->input(0));
+}
+
+bool averages_over_other_count(const KernelUse& use) {
+  const auto number = [&](const char* name) { return argument_constant(use.gm, use.op, name); };
+  const auto ceil_mode = number("ceil_mode");
+  if (ceil_mode && ceil_mode->toBool()) return false;  // that one is not qnnpack's
+  const auto divisor = number("divisor_override");
+  if (divisor && !divisor->isNone()) return true;
+  const auto counts = number("count_include_pad");
+  if (!counts || counts->toBool()) return false;
+  const auto padding = number("padding");
+  if (!padding) return true;
+  if (padding->isInt()) return padding->toInt() != 0;
+  return !padding->isIntList() || !all_equal(padding->toIntVector(), 0);
+}
+
+bool has_one_bound(const KernelUse& use) {
+  const auto is_none = [&](const char* name) {
+    const auto bound = argument_constant(use.gm, use.op, name);
+    return bound && bound->isNone();
+  };
+  return is_none("min") || is_none("max");
+}
+
+bool is_not_over_channels(const KernelUse& use) {
+  const auto dim = argument_constant(use.gm, use.op, "dim");
+  return known_rank(use.input) != 4 || !dim || !dim->isInt() || dim->toInt() != 1;
+}
+
+bool has_no_interpolation(const KernelUse& use) {
+  const auto mode = argument_constant(use.gm, use.op, "mode");
+  if (!mode || !mode->isString()) return false;
+  const std::string& name = mode->toStringRef();
+  if (name == "area") return false;
+  const auto rank = known_rank(use.input);
+  if (name == "nearest" || name == "nearest-exact") return rank == 3;
+  return name != "bilinear";
+}
+
+bool holds(FaultCondition condition, const KernelUse& use) {
+  switch (condition) {
+    case FaultCondition::Always:
+      return true;
+    case FaultCondition::TransposedChannelsDiffer:
+      return channels_differ(*use.weighted) && takes_onednn(*use.weighted);
+    case FaultCondition::TransposedDirectPath:
+      return takes_direct_path(*use.weighted);
+    case FaultCondition::TransposedDirectPathWithoutOneDnn:
+      return takes_direct_path(*use.weighted) && !takes_onednn(*use.weighted);
+    case FaultCondition::SignedInputWithoutXnnpack:
+      return use.input != nullptr && quantized_dtype(use.input) == c10::ScalarType::QInt8 &&
+             !at::globalContext().isXNNPACKAvailable();
+    case FaultCondition::AverageOverOtherCount:
+      return averages_over_other_count(use);
+    case FaultCondition::OneBound:
+      return has_one_bound(use);
+    case FaultCondition::NotOverChannels:
+      return is_not_over_channels(use);
+    case FaultCondition::InterpolationWithoutKernel:
+      return has_no_interpolation(use);
+  }
+  return false;
+}
+
+}  // namespace
+
+const KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution) {
+  const std::string engine = current_engine();
+  const auto faults = lowering::kernel_faults();
+  const auto kernel = use.kernel.substr(
+      0, use.kernel.starts_with("quantized::") ? use.kernel.find('.') : std::string_view::npos);
+  const auto found = std::find_if(faults.begin(), faults.end(), [&](const KernelFault& fault) {
+    return (fault.engine.empty() || fault.engine == engine) && fault.kernel == kernel &&
+           fault.precaution == precaution && holds(fault.when, use);
+  });
+  return found == faults.end() ? nullptr : &*found;
+}
+
+std::optional<int64_t> known_rank(const ir::Value* quantized) {
+  const std::string_view kind = quantized->node()->kind().toQualString();
+  if (kind.find("1d") != std::string_view::npos) return 3;
+  if (kind.find("2d") != std::string_view::npos) return 4;
+  if (kind.find("3d") != std::string_view::npos) return 5;
+  constexpr std::array<std::string_view, 8> kKeepsRank{
+      "aten::relu",     "aten::clamp",   "quantized::leaky_relu", "quantized::elu",
+      "aten::hardtanh", "aten::sigmoid", "quantized::hardswish",  "aten::contiguous"};
+  const bool keeps = std::find(kKeepsRank.begin(), kKeepsRank.end(), kind) != kKeepsRank.end();
+  return keeps ? known_rank(quantized->node()->input(0)) : std::nullopt;
+}
+
+}  // namespace tsq::modules

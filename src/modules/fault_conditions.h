@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+
+#include "backends/kernel_faults.h"
+#include "ir/graph_module.h"
+
+namespace tsq::modules {
+
+/// A kernel as lowering is about to use it.
+struct KernelUse {
+  const ir::GraphModule& gm;
+  const ir::Node* op{};            ///< the float operator that it stands for
+  std::string_view kernel{};       ///< the kernel, or the operator's name where it runs itself
+  const ir::Value* input{};        ///< the quantized tensor that it reads
+  const ir::Weighted* weighted{};  ///< its weight, null when it has none
+};
+
+/// The first fault of the current engine that asks for `precaution` here; null: none.
+const lowering::KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution);
+
+/// The number of dimensions of a quantized tensor, where the kernels before it tell.
+std::optional<int64_t> known_rank(const ir::Value* quantized);
+
+}  // namespace tsq::modules
