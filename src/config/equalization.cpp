@@ -16,7 +16,7 @@ constexpr std::string_view kDefaultName = "default_equalization_qconfig";
 constexpr std::array<std::string_view, 2> kKeys{"input_activation", "weight"};
 
 ObserverSpec read_observer(const JsonValue& at, std::string_view wanted) {
-  const ObserverSpec spec = read_observer_spec(at);
+  ObserverSpec spec = read_observer_spec(at);
   if (spec.observer != wanted)
     at.fail(fmt::format("'{}' cannot equalize", spec.observer), fmt::format("use '{}'", wanted));
   if (spec.ch_axis) at.fail("the channels' axis follows from the layer", "leave out 'ch_axis'");

@@ -20,10 +20,8 @@ def forward(self, x_orig: Tensor) -> Tensor:
     if self.min_val.numel() != 0:
         min_val = torch.min(min_val, self.min_val)
         max_val = torch.max(max_val, self.max_val)
-    self.min_val.resize_(min_val.size())
-    self.max_val.resize_(max_val.size())
-    self.min_val.copy_(min_val)
-    self.max_val.copy_(max_val)
+    self.min_val = min_val
+    self.max_val = max_val
     return x_orig
 )";
 

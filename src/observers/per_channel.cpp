@@ -13,7 +13,7 @@ namespace {
 
 /// PerChannelMinMaxObserver._forward (M-11). A tensor of one dimension or none, where PyTorch's flatten
 /// fails, has a channel for each value. The state starts empty and takes the number of channels from the
-/// first tensor.
+/// first tensor; it is replaced, because the memory of a tensor out of a file cannot grow.
 constexpr const char* kRowsSource = R"(
 def _rows(self, x_orig: Tensor) -> Tensor:
     y = x_orig.detach().transpose(0, self.ch_axis).to(self.min_val.dtype)
@@ -22,10 +22,8 @@ def _rows(self, x_orig: Tensor) -> Tensor:
     return torch.flatten(y, 1)
 
 def _update(self, min_val: Tensor, max_val: Tensor):
-    self.min_val.resize_(min_val.size())
-    self.max_val.resize_(max_val.size())
-    self.min_val.copy_(min_val)
-    self.max_val.copy_(max_val)
+    self.min_val = min_val
+    self.max_val = max_val
 )";
 
 constexpr const char* kMinMaxSource = R"(
@@ -122,9 +120,7 @@ bool saw_channels(const torch::jit::Module& observer) {
 }
 
 void set_state(torch::jit::Module& into, const char* name, const at::Tensor& value) {
-  const at::Tensor state = into.attr(name).toTensor();
-  state.resize_(value.sizes());
-  state.copy_(value);
+  into.setattr(name, value.clone());
 }
 
 void require_equal_channels(const at::Tensor& into, const at::Tensor& from) {

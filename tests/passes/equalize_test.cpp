@@ -221,6 +221,20 @@ TEST(Equalize, ASavedStageGoesOn) {
   std::remove(path.c_str());
 }
 
+TEST(Equalize, ASavedStageCanBeCalibrated) {
+  torch::manual_seed(7);
+  const at::Tensor x = torch::randn({16, 5});
+  const Module model = two_linears();
+  const std::string path = ::testing::TempDir() + "tsq_equalize_uncalibrated.pt";
+  prepare(model, min_max(), backend_config("x86"), {}, everything()).save(path);
+  Prepared loaded = Prepared::load(path);
+  calibrate(loaded, std::vector<Sample>{{x}});
+  Module from_file = convert_to_reference(loaded, backend_config("x86")).module();
+  Module direct = reference_of(model, x, everything()).module();
+  EXPECT_TRUE(at::equal(from_file.forward({x}).toTensor(), direct.forward({x}).toTensor()));
+  std::remove(path.c_str());
+}
+
 TEST(Equalize, WithoutDataThereIsNoScale) {
   const Module model = two_linears();
   const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {}, everything());
