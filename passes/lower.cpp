@@ -13,7 +13,9 @@
 #include <map>
 
 #include "backends/lowering_table.h"
+#include "modules/convolution_inputs.h"
 #include "modules/fault_conditions.h"
+#include "modules/functional_weighted.h"
 #include "modules/kernel_arguments.h"
 #include "modules/pack_when_loaded.h"
 #include "modules/packed.h"
@@ -28,11 +30,9 @@ using ir::Node;
 using ir::Value;
 using lowering::PostOp;
 using lowering::Precaution;
-using modules::constant_value;
 using modules::KernelUse;
 
 const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
@@ -43,7 +43,7 @@ std::string bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
 }
 
-/// Weights that an engine refused to pack, by packing operator and tensor, with its reason.
+/// Weights that an engine refused to pack, by packing operator and memory, with its reason.
 using Refusals = std::map<std::pair<std::string, const void*>, std::string>;
 
 class Lowering {
@@ -215,7 +215,7 @@ class Lowering {
         continue;
       }
       complete = false;
-      refusals_[{packing.prepack, packing.weighted.weight.unsafeGetTensorImpl()}] = packing.refusal;
+      refusals_[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
     }
     if (!complete) return false;
     for (const auto& [value, name] : packed_owners_) value->setType(types.at(name));
@@ -235,7 +235,7 @@ class Lowering {
   /// Whether the engine can run a weighted operator; says in the report why not.
   bool can_run(Node* op, const ir::Weighted& weighted, const lowering::WeightedKernel& row,
                const Value* input) {
-    const auto refused = refusals_.find({std::string(row.prepack), weighted.weight.unsafeGetTensorImpl()});
+    const auto refused = refusals_.find({std::string(row.prepack), weighted.weight.const_data_ptr()});
     if (refused != refusals_.end()) {
       return keep_reference(
           op, refused->second,
@@ -272,10 +272,12 @@ class Lowering {
     const lowering::WeightedKernel* row = lowering::weighted_kernel(root.name, post_op);
     if (row == nullptr) return false;
     if (!can_run(op, *weighted, *row, op->input(0)->node()->input(0))) return round_weight(op);
-    std::vector<Value*> inputs{padded(*weighted, op->input(0)->node()->input(0), op)};
+    std::vector<Value*> inputs{modules::padded_input(gm_, *weighted, op->input(0)->node()->input(0), op)};
     if (op->inputs().size() == 2) {
       Value* addend = op->input(1)->node()->input(0);
-      inputs.push_back(call.addend_may_broadcast ? expanded(*weighted, inputs.front(), addend, q) : addend);
+      inputs.push_back(call.addend_may_broadcast
+                           ? modules::expanded_addend(gm_, *weighted, inputs.front(), addend, q)
+                           : addend);
     }
     inputs.push_back(packed_for(*weighted, *row, op, call.path, q));
     inputs.push_back(q->input(1));
@@ -294,57 +296,13 @@ class Lowering {
     return false;
   }
 
-  /// The addend in the shape of the convolution's output: the kernel reads as much of it as that has.
-  Value* expanded(const ir::Weighted& weighted, Value* input, Value* addend, Node* before) {
-    const auto number = [&](const char* kind, std::vector<Value*> inputs) {
-      Value* value = insert(before, kind, inputs);
-      value->setType(c10::IntType::get());
-      return value;
-    };
-    const auto integer = [&](int64_t value) { return constant(value, before); };
-    const bool pads_itself = !modules::pads_outside(weighted) && weighted.padding_name.empty();
-    std::vector<Value*> sizes{number("aten::size", {input, integer(0)}), integer(weighted.weight.size(0))};
-    for (std::size_t i = 0; i < 2; ++i) {
-      const int64_t reach = weighted.dilation[i] * (weighted.weight.size(static_cast<int64_t>(i) + 2) - 1);
-      const int64_t offset = (pads_itself ? 2 * weighted.padding[i] : 0) - reach - 1;
-      Value* size = number("aten::size", {input, integer(static_cast<int64_t>(i) + 2)});
-      size = number("aten::add", {size, integer(offset)});
-      size = number("aten::floordiv", {size, integer(weighted.stride[i])});
-      sizes.push_back(number("aten::add", {size, integer(1)}));
-    }
-    Node* list = gm_.graph->createList(c10::IntType::get(), sizes);
-    list->insertBefore(before);
-    return insert(before, "aten::expand", {addend, list->output(), constant(false, before)});
-  }
-
-  /// What the kernel reads when the padding is not its own: the quantized tensor, padded.
-  Value* padded(const ir::Weighted& weighted, Value* input, Node* before) {
-    if (!modules::pads_outside(weighted)) return input;
-    const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
-    Value* padding = constant(modules::explicit_padding(weighted), before);
-    Value* none = constant(c10::IValue(), before);
-    if (mode == "reflect") return insert(before, "aten::pad", {input, padding, constant(mode, before), none});
-    // The other modes have no kernel for quantized tensors. Padding copies values, so nothing is lost on the
-    // way through float.
-    Value* as_float =
-        insert(before, "aten::pad",
-               {insert(before, "aten::dequantize", {input}), padding, constant(mode, before), none});
-    Value* scale = insert(before, "aten::q_scale", {input});
-    scale->setType(c10::FloatType::get());
-    Value* zero_point = insert(before, "aten::q_zero_point", {input});
-    zero_point->setType(c10::IntType::get());
-    return insert(
-        before, "aten::quantize_per_tensor",
-        {as_float, scale, zero_point, constant(static_cast<int64_t>(c10::ScalarType::QUInt8), before)});
-  }
-
   // L-06, L-07.
   bool lower_weighted_functional(Node* q, Node* post, Node* op) {
     const PostOp post_op = post_op_of(post);
     const lowering::WeightedKernel* row = functional_kernel(op, post_op);
     if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
     if (!is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
-    const auto weighted = functional_parameters(op);
+    const auto weighted = modules::functional_parameters(gm_, op);
     Value* input = op->input(0)->node()->input(0);
     if (!weighted || !can_run(op, *weighted, *row, input)) return false;
     std::vector<Value*> inputs{input, packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q),
@@ -365,81 +323,11 @@ class Lowering {
   }
 
   const lowering::WeightedKernel* functional_kernel(const Node* op, PostOp post_op) const {
-    static const std::map<std::string_view, std::string_view> kModules{
-        {"torch.nn.functional.linear", "torch.nn.Linear"},
-        {"torch.nn.functional.conv1d", "torch.nn.Conv1d"},
-        {"torch.nn.functional.conv2d", "torch.nn.Conv2d"},
-        {"torch.nn.functional.conv3d", "torch.nn.Conv3d"},
-        {"torch.nn.functional.conv_transpose1d", "torch.nn.ConvTranspose1d"},
-        {"torch.nn.functional.conv_transpose2d", "torch.nn.ConvTranspose2d"},
-        {"torch.nn.functional.conv_transpose3d", "torch.nn.ConvTranspose3d"},
-    };
     for (const Symbol& target : ir::targets(gm_, op)) {
-      if (const auto found = kModules.find(target.name); found != kModules.end())
-        return lowering::weighted_kernel(found->second, post_op);
+      const std::string_view module = modules::module_of_functional(target.name);
+      if (!module.empty()) return lowering::weighted_kernel(module, post_op);
     }
     return nullptr;
-  }
-
-  std::optional<at::Tensor> attribute_tensor(const Value* value) const {
-    if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm_.graph->inputs().at(0)) {
-      const c10::IValue attribute = gm_.attributes.attr(value->node()->s(c10::attr::name));
-      if (attribute.isTensor()) return attribute.toTensor().detach();
-    }
-    const auto constant = torch::jit::toIValue(value);
-    if (constant && constant->isTensor()) return constant->toTensor().detach();
-    return std::nullopt;
-  }
-
-  /// Weight and arguments of F.linear / F.conv*, when all of them are known now.
-  std::optional<ir::Weighted> functional_parameters(const Node* op) const {
-    ir::Weighted result;
-    const Node* quantize = op->input(1)->node()->input(0)->node();
-    const auto weight = quantize->inputs().empty() ? std::nullopt : attribute_tensor(quantize->input(0));
-    const auto dtype =
-        quantize->inputs().empty() ? std::nullopt : torch::jit::toIValue(quantize->inputs().back());
-    if (!weight || !dtype) return std::nullopt;
-    result.weight = *weight;
-    QParams qparams{.dtype = static_cast<c10::ScalarType>(dtype->toInt())};
-    if (quantize->kind() == kQuantize) {
-      qparams.scale = at::scalar_tensor(constant_value(quantize->input(1))->toDouble(), at::kFloat);
-      qparams.zero_point = at::scalar_tensor(constant_value(quantize->input(2))->toInt(), at::kLong);
-    } else if (quantize->kind() == kQuantizePerChannel) {
-      qparams.qscheme = c10::QScheme::PER_CHANNEL_AFFINE;
-      qparams.scale = *attribute_tensor(quantize->input(1));
-      qparams.zero_point = *attribute_tensor(quantize->input(2));
-      qparams.axis = constant_value(quantize->input(3))->toInt();
-    } else {
-      return std::nullopt;
-    }
-    result.weight_qparams = qparams;
-    if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
-      const auto bias = attribute_tensor(op->input(2));
-      if (!bias) return std::nullopt;
-      result.bias = *bias;
-    }
-    if (op->inputs().size() <= 3) return result;
-    return with_geometry(op, std::move(result));
-  }
-
-  static std::optional<ir::Weighted> with_geometry(const Node* op, ir::Weighted result) {
-    const auto argument = [&](const char* name) -> std::optional<c10::IValue> {
-      const Value* value = modules::argument_named(op, name);
-      return value == nullptr ? std::nullopt : constant_value(value);
-    };
-    const auto stride = argument("stride");
-    const auto padding = argument("padding");
-    const auto dilation = argument("dilation");
-    const auto groups = argument("groups");
-    if (!stride || !padding || !padding->isIntList() || !dilation || !groups) return std::nullopt;
-    result.stride = stride->toIntVector();
-    result.padding = padding->toIntVector();
-    result.dilation = dilation->toIntVector();
-    result.groups = groups->toInt();
-    const auto output_padding = argument("output_padding");
-    result.output_padding =
-        output_padding ? output_padding->toIntVector() : std::vector<int64_t>(result.stride.size(), 0);
-    return result;
   }
 
   // L-13, L-14.

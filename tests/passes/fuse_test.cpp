@@ -82,5 +82,54 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
   EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-3, 1e-3));
 }
 
+ir::GraphModule fused_for_onednn(const std::string& forward) {
+  Module model = testing::user_module("Addition");
+  for (const char* name : {"a", "b"}) model.register_module(name, testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n" + forward);
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  passes::fuse(gm, backend_config("onednn"));
+  return gm;
+}
+
+const std::vector<std::string_view> kConv{"torch.nn.Conv2d"};
+const std::vector<std::string_view> kConvAdd{"torch.ao.nn.intrinsic.ConvAdd2d"};
+
+TEST(Fuse, AConvolutionIsNotFusedWithAnAdditionToItself) {
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  y = self.a.forward(x)\n  return y + y\n")), kConv);
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  return self.a.forward(x) + x\n")), kConvAdd);
+}
+
+TEST(Fuse, AConvolutionIsNotFusedWithAnAdditionWithAlpha) {  // FX drops the alpha
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  return torch.add(self.a.forward(x), x, alpha=2)\n")), kConv);
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  return torch.add(self.a.forward(x), x)\n")), kConvAdd);
+}
+
+TEST(Fuse, AConvolutionIsNotFusedWithANumber) {
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  return self.a.forward(x) + 1.5\n")), kConv);
+}
+
+TEST(Fuse, AConvolutionIsNotFusedWithAnAddendThatItIsBroadcastTo) {
+  EXPECT_EQ(calls_in_graph(fused_for_onednn("  return self.a.forward(torch.mean(x, [2, 3], True)) + x\n")),
+            kConv);
+}
+
+bool addend_may_broadcast(const ir::GraphModule& gm) {
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (ir::is_module_call(node) && node->inputs().size() == 2)
+      return ir::call_of(gm, node).addend_may_broadcast;
+  }
+  ADD_FAILURE() << "nothing was fused";
+  return false;
+}
+
+TEST(Fuse, KnowsWhereAnAddendHasTheShapeOfTheConvolution) {
+  EXPECT_FALSE(addend_may_broadcast(fused_for_onednn("  return self.a.forward(x) + x\n")));
+  EXPECT_FALSE(addend_may_broadcast(fused_for_onednn(
+      "  return self.a.forward(x) + torch.max_pool2d(x, [3, 3], [1, 1], [1, 1], [1, 1], False)\n")));
+  EXPECT_TRUE(
+      addend_may_broadcast(fused_for_onednn("  return self.a.forward(x) + torch.mean(x, [2, 3], True)\n")));
+}
+
 }  // namespace
 }  // namespace tsq

@@ -36,6 +36,23 @@ Module conv2d(int64_t in, int64_t out, int64_t kernel, bool bias) {
   return module;
 }
 
+Module conv_transpose2d(int64_t in, int64_t out, int64_t kernel) {
+  Module module = leaf("conv", "ConvTranspose2d");
+  module.register_parameter("weight", torch::randn({in, out, kernel, kernel}), false);
+  module.register_parameter("bias", torch::randn({out}), false);
+  const std::vector<int64_t> one{1, 1};
+  const std::vector<int64_t> zero{0, 0};
+  module.register_attribute("stride", c10::ListType::ofInts(), one);
+  module.register_attribute("padding", c10::ListType::ofInts(), zero);
+  module.register_attribute("output_padding", c10::ListType::ofInts(), zero);
+  module.register_attribute("dilation", c10::ListType::ofInts(), one);
+  module.register_attribute("groups", c10::IntType::get(), int64_t{1});
+  module.define(
+      "def forward(self, x):\n  return torch.conv_transpose2d(x, self.weight, self.bias, self.stride, "
+      "self.padding, self.output_padding, self.groups, self.dilation)\n");
+  return module;
+}
+
 Module batch_norm2d(int64_t channels) {
   Module module = leaf("batchnorm", "BatchNorm2d");
   module.register_parameter("weight", torch::rand({channels}) + 0.5, false);

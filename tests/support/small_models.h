@@ -9,6 +9,7 @@ namespace tsq::testing {
 /// Leaf modules as a scripted PyTorch model holds them: PyTorch's class names, attributes and constants;
 /// random weights from the current seed.
 torch::jit::Module conv2d(int64_t in, int64_t out, int64_t kernel, bool bias = true);
+torch::jit::Module conv_transpose2d(int64_t in, int64_t out, int64_t kernel);
 torch::jit::Module batch_norm2d(int64_t channels);
 torch::jit::Module relu();
 torch::jit::Module linear(int64_t in, int64_t out);

@@ -1,0 +1,258 @@
+// Each fault of backends/kernel_faults.cpp: the kernel by itself, against dequantize – operator – quantize.
+
+#include "backends/kernel_faults.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+class Engine {
+ public:
+  explicit Engine(at::QEngine engine) : former_(at::globalContext().qEngine()) {
+    at::globalContext().setQEngine(engine);
+  }
+  ~Engine() { at::globalContext().setQEngine(former_); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+ private:
+  at::QEngine former_;
+};
+
+c10::IValue call(const char* name, const char* overload, torch::jit::Stack stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow(name, overload).callBoxed(&stack);
+  return stack.back();
+}
+
+at::Tensor quantized(const at::Tensor& x, double scale = 0.03, int64_t zero_point = 110) {
+  return at::quantize_per_tensor(x, scale, zero_point, c10::ScalarType::QUInt8);
+}
+
+/// The largest difference of two quantized tensors, in steps.
+int64_t steps_between(const at::Tensor& a, const at::Tensor& b) {
+  return (a.int_repr().to(at::kInt) - b.int_repr().to(at::kInt)).abs().max().item<int64_t>();
+}
+
+at::Tensor channels_last(const at::Tensor& x) { return x.contiguous(at::MemoryFormat::ChannelsLast); }
+
+/// How far quantized::conv_transpose{2,3}d is from its reference, in steps.
+int64_t transposed_error(at::QEngine id, int64_t in, int64_t out, int64_t kernel, int64_t stride,
+                         std::size_t dims = 2) {
+  const Engine engine(id);
+  torch::manual_seed(3);
+  std::vector<int64_t> input{2, in};
+  std::vector<int64_t> weight{in, out};
+  for (std::size_t i = 0; i < dims; ++i) {
+    input.push_back(5);
+    weight.push_back(kernel);
+  }
+  const std::vector<int64_t> strides(dims, stride);
+  const std::vector<int64_t> zeros(dims, 0);
+  const std::vector<int64_t> ones(dims, 1);
+  const at::Tensor x = quantized(at::randn(input));
+  const at::Tensor w = at::quantize_per_tensor(at::randn(weight) * 0.3, 0.01, 0, c10::ScalarType::QInt8);
+  const at::Tensor plain = dims == 2 ? at::conv_transpose2d(x.dequantize(), w.dequantize(), {}, strides)
+                                     : at::conv_transpose3d(x.dequantize(), w.dequantize(), {}, strides);
+  const double scale = plain.abs().max().item<double>() / 100;
+  const std::string name = dims == 2 ? "quantized::conv_transpose2d" : "quantized::conv_transpose3d";
+  const c10::IValue packed =
+      call((name + "_prepack").c_str(), "", {w, c10::IValue(), strides, zeros, zeros, ones, int64_t{1}});
+  const at::Tensor result = call(name.c_str(), "", {x, packed, scale, int64_t{128}}).toTensor();
+  return steps_between(result, quantized(plain, scale, 128));
+}
+
+TEST(KernelFaults, TransposedConvolutionsOfOneDnnNeedEqualChannels) {
+  EXPECT_GT(transposed_error(at::QEngine::ONEDNN, 8, 3, 3, 1), 1);
+  EXPECT_LE(transposed_error(at::QEngine::ONEDNN, 8, 8, 3, 1), 1);
+}
+
+TEST(KernelFaults, TransposedConvolutionsOfFbgemmAreWrongForTwoRowsAndChannelsInEights) {
+  EXPECT_GT(transposed_error(at::QEngine::FBGEMM, 8, 8, 2, 2), 1);
+  EXPECT_LE(transposed_error(at::QEngine::FBGEMM, 8, 4, 2, 2), 1);
+  EXPECT_LE(transposed_error(at::QEngine::FBGEMM, 8, 8, 3, 2), 1);
+}
+
+TEST(KernelFaults, TransposedVolumesOfQnnpackAreWrong) {
+  EXPECT_GT(transposed_error(at::QEngine::QNNPACK, 4, 4, 3, 1, 3), 1);
+}
+
+TEST(KernelFaults, PackedVolumesOfQnnpackCannotBeSaved) {
+  const Engine engine(at::QEngine::QNNPACK);
+  const at::Tensor w = at::quantize_per_tensor(at::randn({4, 3, 3, 3, 3}), 0.01, 0, c10::ScalarType::QInt8);
+  const std::vector<int64_t> ones{1, 1, 1};
+  const std::vector<int64_t> zeros{0, 0, 0};
+  const c10::IValue packed =
+      call("quantized::conv3d_prepack", "", {w, c10::IValue(), ones, zeros, ones, int64_t{1}});
+  EXPECT_THROW(call("quantized::conv3d_unpack", "", {packed}), c10::Error);
+}
+
+TEST(KernelFaults, ClampOfQnnpackIsWrongOnChannelsLastTensors) {
+  const Engine engine(at::QEngine::QNNPACK);
+  const at::Tensor x = quantized(at::randn({2, 8, 5, 6}));
+  const at::Tensor expected = quantized(at::clamp(x.dequantize(), -1, 1.5));
+  EXPECT_LE(steps_between(at::clamp(x, -1, 1.5), expected), 1);
+  EXPECT_GT(steps_between(at::clamp(channels_last(x), -1, 1.5), expected), 1);
+  const at::Tensor by_view = at::clamp(channels_last(x).permute({0, 2, 3, 1}), -1, 1.5).permute({0, 3, 1, 2});
+  EXPECT_LE(steps_between(by_view, expected), 1);
+  EXPECT_THROW(at::clamp(x, -1, std::nullopt), c10::Error);
+}
+
+TEST(KernelFaults, AveragePoolsOfQnnpackCountPadding) {
+  const Engine engine(at::QEngine::QNNPACK);
+  const at::Tensor x = quantized(at::randn({2, 3, 7, 9}) + 1.0);
+  const auto pool = [](const at::Tensor& t, bool counts, std::optional<int64_t> divisor) {
+    return at::avg_pool2d(t, {3, 3}, {2, 2}, {1, 1}, false, counts, divisor);
+  };
+  EXPECT_LE(steps_between(pool(x, true, {}), quantized(pool(x.dequantize(), true, {}))), 1);
+  EXPECT_GT(steps_between(pool(x, false, {}), quantized(pool(x.dequantize(), false, {}))), 1);
+  EXPECT_GT(steps_between(pool(x, true, 5), quantized(pool(x.dequantize(), true, 5))), 1);
+  EXPECT_THROW(at::max_pool3d(quantized(at::randn({1, 2, 4, 4, 4})), {2, 2, 2}), c10::Error);
+}
+
+TEST(KernelFaults, SoftmaxOfQnnpackNeedsItsDimensionInnermost) {
+  const Engine engine(at::QEngine::QNNPACK);
+  const at::Tensor x = quantized(at::randn({2, 9, 6}));
+  const at::Tensor turned = x.transpose(1, 2);
+  const at::Tensor expected = quantized(at::softmax(turned.dequantize(), 1), 1.0 / 256, 0);
+  const auto softmax = [](const at::Tensor& t) {
+    return call("quantized::softmax", "", {t, int64_t{1}, 1.0 / 256, int64_t{0}}).toTensor();
+  };
+  EXPECT_GT(steps_between(softmax(turned), expected), 1);
+  EXPECT_LE(steps_between(softmax(turned.contiguous()), expected), 1);
+}
+
+TEST(KernelFaults, QuantizedSignalsHaveNoInterpolation) {
+  EXPECT_THROW(at::upsample_nearest1d(quantized(at::randn({1, 2, 4})), {8}), c10::Error);
+}
+
+TEST(KernelFaults, ConvAddWritesIntoItsAddend) {
+  const Engine engine(at::QEngine::ONEDNN);
+  const std::vector<int64_t> ones{1, 1};
+  const std::vector<int64_t> zeros{0, 0};
+  const at::Tensor x = quantized(at::randn({1, 3, 8, 8}));
+  const at::Tensor w = at::quantize_per_tensor(at::randn({3, 3, 1, 1}), 0.02, 0, c10::ScalarType::QInt8);
+  const c10::IValue packed =
+      call("quantized::conv2d_prepack", "", {w, c10::IValue(), ones, zeros, ones, int64_t{1}});
+  const at::Tensor addend = call("quantized::conv2d", "new", {x, packed, 0.05, int64_t{120}}).toTensor();
+  const at::Tensor before = addend.int_repr().clone();
+  call("quantized::conv2d_add", "", {x, addend, packed, 0.07, int64_t{100}});
+  EXPECT_FALSE(at::equal(addend.int_repr(), before));
+}
+
+TEST(KernelFaults, EveryRowHasAReason) {
+  for (const lowering::KernelFault& fault : lowering::kernel_faults()) {
+    EXPECT_FALSE(fault.reason.empty()) << fault.engine << " " << fault.kernel;
+  }
+}
+
+// What lowering makes of them.
+
+std::vector<Sample> images() {
+  torch::manual_seed(1);
+  std::vector<Sample> result;
+  for (int i = 0; i < 3; ++i) result.push_back({torch::randn({2, 3, 8, 8})});
+  return result;
+}
+
+struct Lowered {
+  Module reference;
+  Module module;
+  Report report;
+};
+
+Lowered lowered(const Module& model, std::string_view backend) {
+  Prepared prepared = prepare(model, default_qconfig_mapping(backend), backend_config(backend));
+  calibrate(prepared, images());
+  const Reference reference = convert_to_reference(prepared, backend_config(backend));
+  Lowered result{.reference = reference.module(), .module = {}, .report = {}};
+  result.module = lower(reference, backend_config(backend), &result.report);
+  return result;
+}
+
+/// The largest difference of the two models, in parts of the largest value.
+double relative_difference(Lowered& models) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = images().front().front().toTensor();
+  const at::Tensor expected = models.reference.forward({x}).toTensor();
+  const at::Tensor got = models.module.forward({x}).toTensor();
+  return (expected - got).abs().max().item<double>() / expected.abs().max().item<double>();
+}
+
+const Decision& decision_of(const Report& report, std::string_view op) {
+  for (const Decision& decision : report.decisions) {
+    if (decision.op == op) return decision;
+  }
+  ADD_FAILURE() << "no decision about " << op;
+  return report.decisions.front();
+}
+
+Module transposed_model(int64_t out) {
+  Module model = testing::user_module("Transposed");
+  model.register_module("up", testing::conv_transpose2d(3, out, 3));
+  model.define("def forward(self, x):\n  return self.up.forward(x)\n");
+  return model;
+}
+
+TEST(KernelFaults, ATransposedConvolutionOfUnequalChannelsKeepsItsReference) {
+  for (const char* backend : {"x86", "qnnpack", "fbgemm"}) {
+    Lowered models = lowered(transposed_model(5), backend);
+    const bool is_at_fault = std::string_view(backend) == "x86";
+    EXPECT_LT(relative_difference(models), 0.02) << backend;
+    const Decision& decision = decision_of(models.report, "torch.nn.ConvTranspose2d");
+    EXPECT_EQ(decision.kernel, is_at_fault ? "" : "quantized::conv_transpose2d") << backend;
+    EXPECT_EQ(decision.quantized, !is_at_fault) << backend;
+    EXPECT_EQ(decision.reason.find("oneDNN's transposed convolution") != std::string::npos, is_at_fault);
+  }
+}
+
+TEST(KernelFaults,
+     AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  // onednn's default: per channel
+  Lowered models = lowered(transposed_model(3), "onednn");
+  EXPECT_LT(relative_difference(models), 0.02);
+  const Decision& decision = decision_of(models.report, "torch.nn.ConvTranspose2d");
+  EXPECT_FALSE(decision.quantized);
+  EXPECT_NE(decision.reason.find("refused the weight"), std::string::npos) << decision.reason;
+}
+
+TEST(KernelFaults, AClampBehindAConvolutionIsRightOnQnnpack) {
+  Module model = testing::user_module("Clamp");
+  model.register_module("conv", testing::conv2d(3, 8, 3));
+  model.define("def forward(self, x):\n  return torch.clamp(self.conv.forward(x), -1.0, 1.0)\n");
+  Lowered models = lowered(model, "qnnpack");
+  EXPECT_LT(relative_difference(models), 0.02);
+  EXPECT_EQ(decision_of(models.report, "aten::clamp").kernel, "the same operator on the quantized tensor");
+}
+
+TEST(KernelFaults, AnAddendThatIsReadLaterIsCopied) {
+  Module model = testing::user_module("Later");
+  for (const char* name : {"first", "conv", "last"}) model.register_module(name, testing::conv2d(3, 3, 3));
+  model.define(
+      "def forward(self, x):\n  y = self.first.forward(x)\n  z = self.conv.forward(x) + y\n"
+      "  return self.last.forward(y) * z\n");
+  Lowered models = lowered(model, "onednn");
+  const Engine engine(at::QEngine::ONEDNN);  // this kernel asks for the engine when it runs
+  EXPECT_LT(relative_difference(models), 0.03);
+  EXPECT_NE(models.module.get_method("forward").graph()->toString().find("aten::clone"), std::string::npos);
+}
+
+TEST(KernelFaults, AnAddendThatNobodyReadsLaterIsNotCopied) {
+  Module model = testing::user_module("Residual");
+  for (const char* name : {"first", "conv"}) model.register_module(name, testing::conv2d(3, 3, 3));
+  model.define(
+      "def forward(self, x):\n  y = self.first.forward(x)\n  return self.conv.forward(y) + "
+      "self.first.forward(x)\n");
+  Lowered models = lowered(model, "onednn");
+  EXPECT_EQ(models.module.get_method("forward").graph()->toString().find("aten::clone"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tsq
