@@ -125,6 +125,7 @@ constexpr std::string_view kSameOp[] = {
     "torch.mean",
     "operator.floordiv",
     "torch.channel_shuffle",
+    "torch.nn.functional.channel_shuffle",
     "clamp",
     "mean",
     "relu",

@@ -155,8 +155,8 @@ class Lowering {
   }
 
   /// One packing per weight and qparams: calls of one module share it.
-  Value* packed(const ir::Weighted& weighted, std::string_view prepack, const std::string& path, Node* before,
-                bool when_loaded) {
+  Value* get_packed(const ir::Weighted& weighted, std::string_view prepack, const std::string& path,
+                    Node* before, bool when_loaded) {
     const auto key = fmt::format(
         "{} {} {} {} {} {} {} {} {}", fmt::ptr(weighted.weight.unsafeGetTensorImpl()),
         fmt::ptr(weighted.bias.unsafeGetTensorImpl()), prepack, fmt::join(weighted.stride, ","),
@@ -248,8 +248,8 @@ class Lowering {
   Value* packed_for(const ir::Weighted& weighted, const lowering::WeightedKernel& row, const Node* op,
                     const std::string& path, Node* before) {
     const KernelUse use{.gm = gm_, .op = op, .kernel = row.kernel, .input = nullptr, .weighted = &weighted};
-    return packed(weighted, row.prepack, path, before,
-                  modules::fault_of(use, Precaution::PackWhenLoaded) != nullptr);
+    return get_packed(weighted, row.prepack, path, before,
+                      modules::fault_of(use, Precaution::PackWhenLoaded) != nullptr);
   }
 
   // L-02, L-08, and transposed convolutions of L-15.
@@ -304,9 +304,11 @@ class Lowering {
     if (!is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
     const auto weighted = modules::functional_parameters(gm_, op);
     Value* input = op->input(0)->node()->input(0);
-    if (!weighted || !can_run(op, *weighted, *row, input)) return false;
-    std::vector<Value*> inputs{input, packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q),
-                               q->input(1), q->input(2)};
+    if (weighted && !can_run(op, *weighted, *row, input)) return false;
+    Value* packed = weighted ? packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q)
+                             : modules::packed_at_run(gm_, op, row->prepack, q);
+    if (packed == nullptr) return false;
+    std::vector<Value*> inputs{input, packed, q->input(1), q->input(2)};
     if (post_op == PostOp::LeakyReLU) {
       const auto slope = slope_of(post);
       if (!slope) return false;
@@ -495,7 +497,11 @@ void lower(GraphModule& gm, Report& report) {
   while (true) {
     GraphModule attempt = gm.copy();
     Report result = report;
-    if (!Lowering(attempt, result, refusals).run()) continue;
+    const std::size_t known = refusals.size();
+    if (!Lowering(attempt, result, refusals).run()) {
+      if (refusals.size() > known) continue;
+      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
+    }
     gm = std::move(attempt);
     report = std::move(result);
     return;

@@ -116,6 +116,12 @@ bool holds(FaultCondition condition, const KernelUse& use) {
   return false;
 }
 
+bool is_interpolation(const ir::Node* node) {
+  if (node->kind() != c10::prim::CallFunction) return false;
+  const auto function = node->input(0)->type()->cast<c10::FunctionType>();
+  return function && function->function()->qualname().name() == "interpolate";
+}
+
 }  // namespace
 
 const KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution) {
@@ -131,6 +137,12 @@ const KernelFault* fault_of(const KernelUse& use, lowering::Precaution precautio
 }
 
 std::optional<int64_t> known_rank(const ir::Value* quantized) {
+  static const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
+  const ir::Node* node = quantized->node();
+  if (is_interpolation(node)) return known_rank(node->input(1));
+  if (node->kind() == kQuantize || node->kind() == c10::Symbol::fromQualString("aten::dequantize"))
+    return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
+                                                                                 : std::nullopt;
   const std::string_view kind = quantized->node()->kind().toQualString();
   if (kind.find("1d") != std::string_view::npos) return 3;
   if (kind.find("2d") != std::string_view::npos) return 4;

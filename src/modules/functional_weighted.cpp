@@ -6,6 +6,7 @@
 #include <map>
 
 #include "modules/kernel_arguments.h"
+#include "modules/packed.h"
 
 namespace tsq::modules {
 namespace {
@@ -91,6 +92,26 @@ std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const N
   }
   if (op->inputs().size() <= 3) return result;
   return with_geometry(op, std::move(result));
+}
+
+Value* packed_at_run(GraphModule& gm, const Node* op, std::string_view prepack, Node* before) {
+  const bool is_linear = prepack == "quantized::linear_prepack";
+  if (!is_linear && (prepack.find("transpose") != std::string_view::npos || op->inputs().size() < 4))
+    return nullptr;
+  Value* weight = const_cast<Node*>(op)->input(1)->node()->input(0);
+  Value* bias = argument_named(op, "bias");
+  if (bias == nullptr) return nullptr;
+  std::vector<Value*> inputs{weight, bias};
+  if (!is_linear) {
+    for (const char* name : {"stride", "padding", "dilation", "groups"}) {
+      Value* value = argument_named(op, name);
+      if (value == nullptr || value->type()->kind() == c10::TypeKind::StringType) return nullptr;
+      inputs.push_back(value);
+    }
+  }
+  Value* packed = insert_before(gm, before, std::string(prepack).c_str(), inputs);
+  packed->setType(packed_type(prepack));
+  return packed;
 }
 
 }  // namespace tsq::modules
