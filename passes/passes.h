@@ -25,9 +25,18 @@ namespace tsq::passes {
 /// The user's module is not modified. Throws Error(BadModel).
 ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomConfig& custom);
 
+/// The plain form of what tracing and freezing write in their own: `_convolution`, numbers and sizes as
+/// tensors, parameters as constants.
+void untrace(ir::GraphModule& gm);
+
 /// One spelling per operation: `aten::add_` → `aten::add` where nobody sees the difference; parameters of
 /// convolutions and linear layers taken out of their modules.
 void normalise(ir::GraphModule& gm);
+
+/// Operators that tracing or freezing made of a torch.nn module, its parameters constants, become its calls
+/// again.
+///   %y = aten::conv2d(%x, constant, …)   →   y = Conv2d(x)
+void lift(ir::GraphModule& gm);
 
 /// Replaces each match of a fusion row by the row's fused module, longest pattern first, then table order
 /// (C-01, C-02, C-11).

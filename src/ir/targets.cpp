@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <optional>
 #include <string>
 
 #include "ir/graph_module.h"
+#include "ir/origin.h"
 
 namespace tsq::ir {
 namespace {
@@ -35,23 +38,6 @@ std::vector<Symbol> aten_spellings(std::string_view name) {
   return result;
 }
 
-/// The expression in the user's Python source that a node was compiled from: for a call the callee, for an
-/// operator the whole of it. Scripted files carry it; empty for traced files and for files without debug
-/// information.
-std::string source_expression(const Node* node) {
-  torch::jit::SourceRange range = node->sourceRange();
-  if (const auto generating = range.findSourceRangeThatGenerated()) {
-    range = *generating;
-  } else if (range.source() == nullptr || !range.source()->filename() ||
-             range.source()->filename()->starts_with("code/")) {
-    return {};
-  }
-  std::string text = range.text().str();
-  // A traced node's source is the Python stack at that time.
-  if (text.find("): ") != std::string::npos && text.find(".py(") != std::string::npos) return {};
-  return text;
-}
-
 bool is_identifier_path(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '.';
@@ -65,11 +51,9 @@ std::optional<Symbol> scalar_on_the_left(std::string_view text) {
   return std::nullopt;
 }
 
-/// How FX, which traces the Python source, sees an operator that TorchScript spells `aten::name`. Empty: the
-/// source does not tell.
-std::vector<Symbol> source_spelling(const Node* node, std::string_view name) {
-  const std::string text = source_expression(node);
-  if (text.empty()) return {};
+/// How FX, which traces the Python source, sees the expression of an operator that TorchScript spells
+/// `aten::name`. Empty: it does not tell.
+std::vector<Symbol> expression_spelling(const std::string& text, std::string_view name) {
   if (const auto left = scalar_on_the_left(text)) return {*left};
   const auto dot = text.rfind('.');
   std::string_view callee =
@@ -89,6 +73,52 @@ std::vector<Symbol> source_spelling(const Node* node, std::string_view name) {
   return {symbol(callee)};
 }
 
+/// Functions that torch.nn.functional defines in Python beside an operator of torch: a traced call of the
+/// operator itself is not a call of these.
+constexpr std::array<std::string_view, 12> kPythonFunctionals{
+    "relu",       "relu_",      "max_pool1d", "max_pool2d",    "max_pool3d", "softmax",
+    "layer_norm", "group_norm", "sigmoid",    "instance_norm", "tanh",       "dropout"};
+
+/// Modules whose row in the tables is not that of the function that they call.
+std::optional<Symbol> module_of_operator(std::string_view name) {
+  if (name == "softmax") return symbol("torch.nn.Softmax");
+  if (name == "flatten") return symbol("torch.nn.Flatten");
+  return std::nullopt;
+}
+
+/// The spellings of an operator whose body FX does not look into: freezing and tracing have opened it.
+std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name) {
+  if (origin.in_module) {
+    if (const auto module = module_of_operator(name)) return {*module};
+  }
+  std::vector<Symbol> result;
+  if (origin.writer == Origin::Writer::Functional) {
+    const std::string_view called = origin.function.empty() ? name : std::string_view(origin.function);
+    result.push_back(symbol(public_functional_name(called)));
+    if (called.ends_with('_'))
+      result.push_back(symbol(public_functional_name(called.substr(0, called.size() - 1))));
+    return result;
+  }
+  return origin.expression.empty() ? aten_spellings(name) : expression_spelling(origin.expression, name);
+}
+
+/// The spellings that a file's debug information leaves open; without any, the likeliest of all.
+std::vector<Symbol> spellings(const Node* node, std::string_view name) {
+  const Origin origin = origin_of(node);
+  if (origin.writer == Origin::Writer::Functional || origin.writer == Origin::Writer::Module)
+    return library_spelling(origin, name);
+  if (!origin.expression.empty()) {
+    auto spelling = expression_spelling(origin.expression, name);
+    return spelling.empty() ? aten_spellings(name) : spelling;
+  }
+  std::vector<Symbol> all = aten_spellings(name);
+  const bool wrapped =
+      std::find(kPythonFunctionals.begin(), kPythonFunctionals.end(), name) != kPythonFunctionals.end();
+  if (origin.writer == Origin::Writer::User && wrapped)
+    std::erase_if(all, [](const Symbol& each) { return each.name.starts_with("torch.nn.functional."); });
+  return all;
+}
+
 }  // namespace
 
 std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
@@ -100,9 +130,7 @@ std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
     return {symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
   }
   if (node->kind().is_aten()) {
-    const std::string_view name = node->kind().toUnqualString();
-    auto spelling = source_spelling(node, name);
-    return spelling.empty() ? aten_spellings(name) : spelling;
+    return spellings(node, node->kind().toUnqualString());
   }
   return {};
 }

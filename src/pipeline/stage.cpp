@@ -135,7 +135,9 @@ void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const 
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
                             const PrepareCustomConfig& custom) {
   ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
+  in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
+  in_pass("lift", [&] { passes::lift(gm); });
   in_pass("fuse", [&] { passes::fuse(gm, backend); });
   return gm;
 }

@@ -1,0 +1,223 @@
+// What freezing opened becomes a call of a leaf module again.
+//   conv2d(x, constant, constant, …) written in torch/nn/modules/conv.py   →   Conv2d(x)
+// Functional calls in the user's own code stay what they are; a file without debug information does not tell,
+// and then the module is meant.
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ir/origin.h"
+#include "modules/synthesized.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::ModuleCall;
+using ir::Node;
+using ir::Value;
+
+/// A constant, a list of constants, or a constant tensor that has become an attribute.
+std::optional<c10::IValue> constant_of(const GraphModule& gm, const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0))
+    return gm.attributes.attr(node->s(c10::attr::name));
+  if (node->kind() != c10::prim::ListConstruct) return torch::jit::toIValue(value);
+  std::vector<int64_t> list;
+  for (const Value* element : value->node()->inputs()) {
+    const auto constant = torch::jit::toIValue(element);
+    if (!constant || !constant->isInt()) return std::nullopt;
+    list.push_back(constant->toInt());
+  }
+  return list;
+}
+
+/// The constant arguments of an operator by name.
+class Arguments {
+ public:
+  Arguments(const GraphModule& gm, const Node* node) : gm_(gm), node_(node), schema_(node->maybeSchema()) {}
+
+  [[nodiscard]] std::optional<c10::IValue> at(const char* name) const {
+    const auto index = schema_ == nullptr ? std::nullopt : schema_->argumentIndexWithName(name);
+    return index ? constant_of(gm_, node_->input(static_cast<std::size_t>(*index))) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<at::Tensor> tensor(const char* name) const {
+    const auto value = at(name);
+    if (!value || !value->isTensor()) return std::nullopt;
+    return value->toTensor();
+  }
+  /// The tensor, undefined for None; empty when it is not known now.
+  [[nodiscard]] std::optional<at::Tensor> optional_tensor(const char* name) const {
+    const auto value = at(name);
+    if (!value) return std::nullopt;
+    return value->isTensor() ? std::optional(value->toTensor())
+                             : (value->isNone() ? std::optional(at::Tensor()) : std::nullopt);
+  }
+  [[nodiscard]] std::vector<int64_t> list(const char* name) const {
+    const auto value = at(name);
+    return value && value->isIntList() ? value->toIntVector() : std::vector<int64_t>();
+  }
+
+ private:
+  const GraphModule& gm_;
+  const Node* node_;
+  const c10::FunctionSchema* schema_;
+};
+
+std::string dims_of(const std::vector<int64_t>& stride) { return fmt::format("{}d", stride.size()); }
+
+std::optional<ModuleCall> lifted_linear(const GraphModule& gm, const Node* node) {
+  const Arguments arguments(gm, node);
+  const auto weight = arguments.tensor("weight");
+  const auto bias = arguments.optional_tensor("bias");
+  if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
+  ModuleCall call{.type = symbol("torch.nn.Linear")};
+  call.weighted = ir::Weighted{.weight = *weight, .bias = *bias};
+  return call;
+}
+
+std::optional<ModuleCall> lifted_convolution(const GraphModule& gm, const Node* node, bool transposed) {
+  const Arguments arguments(gm, node);
+  const auto weight = arguments.tensor("weight");
+  const auto bias = arguments.optional_tensor("bias");
+  const auto stride = arguments.list("stride");
+  const auto groups = arguments.at("groups");
+  const auto padding = arguments.at("padding");
+  if (!weight || !bias || stride.empty() || !groups || !padding) return std::nullopt;
+  ir::Weighted weighted{.weight = *weight, .bias = *bias, .stride = stride};
+  if (padding->isString()) {
+    weighted.padding_name = padding->toStringRef();
+    weighted.padding.assign(stride.size(), 0);
+  } else {
+    weighted.padding = arguments.list("padding");
+  }
+  weighted.dilation = arguments.list("dilation");
+  weighted.output_padding =
+      transposed ? arguments.list("output_padding") : std::vector<int64_t>(stride.size(), 0);
+  weighted.groups = groups->toInt();
+  ModuleCall call{
+      .type = symbol(fmt::format("torch.nn.Conv{}{}", transposed ? "Transpose" : "", dims_of(stride)))};
+  call.weighted = std::move(weighted);
+  return call;
+}
+
+/// A batch norm does not say how many dimensions its input has: a convolution before it does.
+std::optional<Symbol> batch_norm_class(const GraphModule& gm, const Value* value) {
+  while (value->node()->kind() != c10::prim::Param) {
+    const Node* node = value->node();
+    const std::string name = ir::display_name(gm, node);
+    for (const char* dims : {"1d", "2d", "3d"}) {
+      if (name.ends_with(dims)) return symbol(fmt::format("torch.nn.BatchNorm{}", dims));
+    }
+    if (name == "torch.nn.Linear") return symbol("torch.nn.BatchNorm1d");
+    const auto operands = ir::operands(node);
+    const auto tensor = std::find_if(operands.begin(), operands.end(), [](const Value* v) {
+      return ir::holds_tensor(v) && !ir::is_constant(v);
+    });
+    if (tensor == operands.end()) return std::nullopt;
+    value = *tensor;
+  }
+  return std::nullopt;
+}
+
+std::optional<ModuleCall> lifted_batch_norm(const GraphModule& gm, const Node* node) {
+  const Arguments arguments(gm, node);
+  const auto mean = arguments.tensor("running_mean");
+  const auto variance = arguments.tensor("running_var");
+  const auto weight = arguments.optional_tensor("weight");
+  const auto bias = arguments.optional_tensor("bias");
+  const auto eps = arguments.at("eps");
+  const auto training = arguments.at("training");
+  const auto type = batch_norm_class(gm, node->input(0));
+  if (!mean || !variance || !weight || !bias || !eps || !type || !training || training->toBool())
+    return std::nullopt;
+  ModuleCall call{.type = *type};
+  call.module = modules::make_batch_norm(*type, {.weight = *weight,
+                                                 .bias = *bias,
+                                                 .running_mean = *mean,
+                                                 .running_var = *variance,
+                                                 .eps = eps->toDouble()});
+  return call;
+}
+
+std::optional<ModuleCall> lifted_prelu(const GraphModule& gm, const Node* node) {
+  const auto weight = Arguments(gm, node).tensor("weight");
+  if (!weight) return std::nullopt;
+  ModuleCall call{.type = symbol("torch.nn.PReLU")};
+  call.module = modules::make_prelu(*weight);
+  return call;
+}
+
+std::optional<ModuleCall> lifted_softmax(const GraphModule& gm, const Node* node) {
+  const Arguments arguments(gm, node);
+  const auto dim = arguments.at("dim");
+  const auto dtype = arguments.at("dtype");
+  if (!dim || !dtype || !dtype->isNone()) return std::nullopt;
+  ModuleCall call{.type = symbol("torch.nn.Softmax")};
+  call.module = modules::make_softmax(dim->toInt());
+  return call;
+}
+
+/// Whether an operator stands for a call of a torch.nn module. Batch norms and PReLUs hardly ever are
+/// anything else; a softmax must be known to be.
+bool is_of_a_module(const Node* node) {
+  const ir::Origin origin = ir::origin_of(node);
+  switch (node->kind()) {
+    case c10::aten::batch_norm:
+      return true;
+    case c10::aten::softmax:
+      return origin.in_module;
+    default:
+      return origin.in_module || origin.writer == ir::Origin::Writer::Unknown;
+  }
+}
+
+std::optional<ModuleCall> lifted(const GraphModule& gm, const Node* node) {
+  switch (node->kind()) {
+    case c10::aten::linear:
+      return lifted_linear(gm, node);
+    case c10::aten::conv1d:
+    case c10::aten::conv2d:
+    case c10::aten::conv3d:
+      return lifted_convolution(gm, node, /*transposed=*/false);
+    case c10::aten::conv_transpose1d:
+    case c10::aten::conv_transpose2d:
+    case c10::aten::conv_transpose3d:
+      return lifted_convolution(gm, node, /*transposed=*/true);
+    case c10::aten::batch_norm:
+      return lifted_batch_norm(gm, node);
+    case c10::aten::prelu:
+      return lifted_prelu(gm, node);
+    case c10::aten::softmax:
+      return lifted_softmax(gm, node);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void lift(GraphModule& gm) {
+  std::map<std::string, int> counts;
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!node->kind().is_aten() || !is_of_a_module(node)) continue;
+    auto call = lifted(gm, node);
+    if (!call) continue;
+    // The path is lost: "conv2d_0", "conv2d_1" … keep the layers of a report apart.
+    const std::string name = node->kind().toUnqualString();
+    call->path = fmt::format("{}_{}", name, counts[name]++);
+    Node* made =
+        ir::create_module_call(gm, std::move(*call), {node->input(0)}, ir::scope_index(node).value_or(0));
+    made->insertBefore(node);
+    made->output()->setType(node->output()->type());
+    made->setSourceRange(node->sourceRange());
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+}
+
+}  // namespace tsq::passes

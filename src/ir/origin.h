@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "ir/graph_module.h"
+
+namespace tsq::ir {
+
+/// What a file tells of the Python code that an operator comes from. Scripted files carry the source text,
+/// traced files the Python stack; files without debug information carry neither.
+struct Origin {
+  enum class Writer {
+    Unknown,
+    User,        ///< the user's own code
+    Functional,  ///< the body of a function of torch.nn.functional
+    Module,      ///< the forward of a module of torch.nn
+  };
+  Writer writer{Writer::Unknown};
+  std::string expression{};  ///< scripted: for a call the callee, for an operator the whole of it
+  std::string function{};    ///< traced, Functional: the function's name
+  bool in_module{false};     ///< called by a module of torch.nn, as far as it can be told
+};
+
+Origin origin_of(const Node* node);
+
+}  // namespace tsq::ir
