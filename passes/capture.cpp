@@ -42,6 +42,12 @@ Symbol class_symbol(const Module& module) {
   return symbol(name ? name->qualifiedName() : "");
 }
 
+/// C-22: FloatFunctional passes its results to an Identity, which eager mode replaces by an observer. FX does
+/// not see it.
+bool is_stub_of_eager_mode(const Module& module, const Scope& caller) {
+  return caller.type.name.ends_with(".FloatFunctional") && class_symbol(module).name == "torch.nn.Identity";
+}
+
 /// C-23: what FX's tracer does not look into.
 bool is_leaf(const Module& module, const std::string& path, const PrepareCustomConfig& custom) {
   const Symbol type = class_symbol(module);
@@ -73,8 +79,14 @@ std::unordered_set<std::string> written_attributes(const Module& module) {
   return names;
 }
 
-/// Overloaded forwards (LSTM, GRU) are compiled as forward__0, forward__1.
-bool is_forward(const std::string& method) { return method == "forward" || method.starts_with("forward__"); }
+/// Overloaded forwards (LSTM, GRU) are compiled as forward__0, forward__1; tracing gives a module that is
+/// called again a forward1, forward2 …
+bool is_forward(const std::string& method) {
+  constexpr std::string_view kForward = "forward";
+  if (!method.starts_with(kForward)) return false;
+  const std::string_view number = std::string_view(method).substr(kForward.size());
+  return number.starts_with("__") || number.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 bool is_immutable_value(const c10::IValue& value) {
   return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
@@ -265,6 +277,11 @@ class Capture {
     ir::set_scope(node, scope);
     if (!module) return;
     const std::string& name = node->s(c10::attr::name);
+    if (is_stub_of_eager_mode(*module, gm_.scopes[scope]) && node->inputs().size() == 2) {
+      node->output()->replaceAllUsesWith(node->input(1));
+      node->destroy();
+      return;
+    }
     if (is_forward(name) && is_leaf(*module, path_of(*module), custom_)) return;
     auto& callee = torch::jit::toGraphFunction(module->get_method(name).function());
     inline_call(node, *callee.graph(), node->inputs(), scope_for(*module));

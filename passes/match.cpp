@@ -19,6 +19,7 @@ bool has_no_tensors(const Value* value) {
   if (!ir::holds_tensor(value)) return true;
   const Node* node = value->node();
   if (ir::is_constant(value)) return false;
+  if (node->kind() == c10::prim::NumToTensor) return true;
   if (!node->kind().is_aten() || node->inputs().empty()) return false;
   const auto operands = ir::operands(node);
   return std::all_of(operands.begin(), operands.end(),

@@ -146,6 +146,7 @@ class Observe {
     if (std::none_of(node->outputs().begin(), node->outputs().end(),
                      [](const Value* v) { return ir::holds_tensor(v); }))
       return true;
+    if (node->kind() == c10::prim::NumToTensor) return true;  // a size, in traced files
     if (!node->kind().is_aten()) return false;
     const auto operands = ir::operands(node);
     return std::none_of(operands.begin(), operands.end(), [&](const Value* v) {

@@ -37,10 +37,34 @@ at::Tensor tensor_attribute(const Module& module, const std::string& name) {
   return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
-std::optional<std::vector<int64_t>> list_constant(const Module& module, const std::string& name) {
+/// An argument of the convolution: tracing writes one whose padding is a word as an operator of its own.
+std::optional<c10::IValue> convolution_constant(const Module& module, const std::string& name) {
   const auto value = module_constant(module, name, c10::aten::_convolution, name);
+  return value ? value : module_constant(module, name, c10::aten::_convolution_mode, name);
+}
+
+std::optional<std::vector<int64_t>> list_constant(const Module& module, const std::string& name) {
+  const auto value = convolution_constant(module, name);
   if (!value) return std::nullopt;
   return int_list(*value);
+}
+
+/// A traced module has no attribute that tells its padding mode, but a pad before the convolution. False when
+/// the two are not what a module with such a mode does.
+bool take_traced_padding(const Module& module, ir::Weighted& result) {
+  if (module.hasattr("stride")) return true;
+  const auto pads = module_constant(module, "padding", c10::aten::pad, "pad");
+  if (!pads) return true;
+  const auto mode = module_constant(module, "padding_mode", c10::aten::pad, "mode");
+  const std::vector<int64_t> sides = int_list(*pads);
+  if (!mode || !mode->isString() || sides.size() != 2 * result.padding.size()) return false;
+  result.padding_mode = mode->toStringRef();
+  for (std::size_t i = 0; i < result.padding.size(); ++i) {
+    const std::size_t side = sides.size() - 2 * (i + 1);
+    if (sides[side] != sides[side + 1] || result.padding[i] != 0) return false;
+    result.padding[i] = sides[side];
+  }
+  return true;
 }
 
 }  // namespace
@@ -60,6 +84,8 @@ std::optional<c10::IValue> module_constant(const Module& module, const std::stri
   const auto graph = torch::jit::toGraphFunction(method->function()).graph()->copy();
   torch::jit::Inline(*graph);
   torch::jit::Node* node = find_node(graph->block(), op);
+  if (node == nullptr)
+    node = find_node(graph->block(), c10::Symbol::fromQualString(std::string(op.toQualString()) + "_"));
   if (node == nullptr || node->maybeSchema() == nullptr) return std::nullopt;
   const auto index = node->schema().argumentIndexWithName(argument);
   if (!index) return std::nullopt;
@@ -84,8 +110,8 @@ std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& modul
   if (is_linear(type)) return result;
   const auto stride = list_constant(module, "stride");
   const auto dilation = list_constant(module, "dilation");
-  const auto padding = module_constant(module, "padding", c10::aten::_convolution, "padding");
-  const auto groups = module_constant(module, "groups", c10::aten::_convolution, "groups");
+  const auto padding = convolution_constant(module, "padding");
+  const auto groups = convolution_constant(module, "groups");
   if (!stride || !dilation || !padding || !groups) return std::nullopt;
   result.stride = *stride;
   result.dilation = *dilation;
@@ -97,7 +123,11 @@ std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& modul
   }
   result.output_padding =
       list_constant(module, "output_padding").value_or(std::vector<int64_t>(result.stride.size(), 0));
-  if (module.hasattr("padding_mode")) result.padding_mode = module.attr("padding_mode").toStringRef();
+  if (module.hasattr("padding_mode")) {
+    result.padding_mode = module.attr("padding_mode").toStringRef();
+  } else if (!take_traced_padding(module, result)) {
+    return std::nullopt;
+  }
   return result;
 }
 

@@ -58,6 +58,25 @@ TEST(Capture, SeesTheElementsOfAListThatGrows) {
   EXPECT_EQ(elements, (std::vector<std::size_t>{2, 3}));
 }
 
+TEST(Capture, SeesTheValuesOfADictThatIsFilledKeyByKey) {
+  Module model = testing::user_module("Fills");
+  model.define(
+      "def forward(self, x):\n  d = {'a': torch.sin(x)}\n  d['b'] = torch.cos(d['a'])\n  d['a'] = d['b'] + "
+      "x\n"
+      "  return d['a'] * d['b']\n");
+  const ir::GraphModule gm = passes::capture(model, {});
+  EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"aten::sin", "aten::cos", "aten::add", "aten::mul"}));
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph))
+    EXPECT_NE(node->kind(), c10::prim::DictConstruct);
+}
+
+TEST(Capture, KeepsADictWhoseKeysAreComputed) {
+  Module model = testing::user_module("Computes");
+  model.define("def forward(self, x, key: str):\n  d = {'a': x}\n  d[key] = torch.cos(x)\n  return d['a']\n");
+  const ir::GraphModule gm = passes::capture(model, {});
+  EXPECT_NE(gm.graph->toString().find("aten::_set_item"), std::string::npos);
+}
+
 TEST(Capture, KeepsACatOfACat) {
   Module model = testing::user_module("NestedCat");
   model.define("def forward(self, x):\n  return torch.cat([x, torch.cat([x, x], 1)], 1)\n");
@@ -107,6 +126,54 @@ TEST(Normalise, KeepsAnInPlaceAdditionThatIsReadThroughAnotherName) {
   ir::GraphModule gm = passes::capture(model, {});
   passes::normalise(gm);
   EXPECT_EQ(operators_of(gm).back(), "aten::add_");
+}
+
+ir::GraphModule normalised(Module& model) {
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  return gm;
+}
+
+TEST(Normalise, ReadsANumberMinusATensorAsOneSubtraction) {
+  Module model = testing::user_module("Minus");
+  model.define("def forward(self, x):\n  return 1.0 - x\n");
+  const ir::GraphModule gm = normalised(model);
+  EXPECT_EQ(operators_of(gm), std::vector<std::string>{"aten::rsub"});
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() != c10::aten::rsub) continue;
+    EXPECT_EQ(ir::targets(gm, node), std::vector<Symbol>{symbol("operator.sub")});
+  }
+}
+
+TEST(Normalise, KeepsTheNegativeThatSomebodyWrote) {
+  Module model = testing::user_module("Negative");
+  model.define("def forward(self, x):\n  return torch.neg(x) + 1.0\n");
+  EXPECT_EQ(operators_of(normalised(model)), (std::vector<std::string>{"aten::neg", "aten::add"}));
+}
+
+/// `x + constant` as tracing writes it.
+std::string second_type_of_sum(const at::Tensor& constant) {
+  Module model = testing::user_module("Sum");
+  model.define("def forward(self, x, y):\n  return x + y\n");
+  ir::GraphModule gm = passes::capture(model, {});
+  ir::Node* sum = nullptr;
+  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() == c10::aten::add) sum = node;
+  }
+  const torch::jit::WithInsertPoint guard(sum);
+  sum->replaceInput(1, gm.graph->insertConstant(constant));
+  passes::normalise(gm);
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() == c10::aten::add) return node->input(1)->type()->str();
+  }
+  return {};
+}
+
+TEST(Normalise, ReadsTheNumbersThatTracingMadeTensors) {
+  EXPECT_EQ(second_type_of_sum(at::scalar_tensor(2.5, at::kDouble)), "float");
+  EXPECT_EQ(second_type_of_sum(at::scalar_tensor(3, at::kLong)), "int");
+  EXPECT_EQ(second_type_of_sum(at::scalar_tensor(2.5, at::kFloat)), "Tensor");
+  EXPECT_EQ(second_type_of_sum(at::ones({2}, at::kDouble)), "Tensor");
 }
 
 }  // namespace
