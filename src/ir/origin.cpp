@@ -1,5 +1,7 @@
 #include "ir/origin.h"
 
+#include <algorithm>
+#include <cctype>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -68,8 +70,21 @@ Origin from_stack(const std::vector<Frame>& frames) {
   return origin;
 }
 
+/// The range of a method that is called on a call's result ends short of the method's name.
+std::string whole_expression(const torch::jit::SourceRange& range) {
+  constexpr std::size_t kLongestName = 64;
+  std::string text = range.text().str();
+  const auto source = range.source()->text_str();
+  if (range.end() >= source.size()) return text;
+  const std::string rest = source.substr(range.end(), kLongestName).str();
+  const auto is_part_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  if (text.empty() || !is_part_of_name(static_cast<unsigned char>(text.back()))) return text;
+  const auto end = std::find_if_not(rest.begin(), rest.end(), is_part_of_name);
+  return text.append(rest.begin(), end);
+}
+
 Origin from_source(const torch::jit::SourceRange& range) {
-  Origin origin{.writer = Origin::Writer::User, .expression = range.text().str()};
+  Origin origin{.writer = Origin::Writer::User, .expression = whole_expression(range)};
   const auto file = range.source()->filename().value_or("");
   if (contains(file, kFunctionalFile)) {
     origin.writer = Origin::Writer::Functional;
