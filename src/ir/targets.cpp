@@ -61,7 +61,9 @@ std::vector<Symbol> expression_spelling(const std::string& text, std::string_vie
   const std::string_view plain = name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
   const bool named = callee == name || callee == plain;
   if (!named) {
-    const bool is_operator = text.find_first_of("+-*/@") != std::string::npos && !is_identifier_path(text);
+    constexpr std::array<std::string_view, 5> kOperators{"add", "sub", "mul", "div", "matmul"};
+    const bool is_operator = std::find(kOperators.begin(), kOperators.end(), plain) != kOperators.end() &&
+                             text.find_first_of("+-*/@") != std::string::npos && !is_identifier_path(text);
     return is_operator ? std::vector<Symbol>{symbol("operator." + std::string(plain))}
                        : std::vector<Symbol>{};
   }
