@@ -72,7 +72,8 @@ json run(const json& job) {
     const int code = error.code() == tsq::ErrorCode::Internal ? kInternalError : kBadInput;
     return answer(code, fmt::format("tsq: error: {}", error.what()));
   } catch (const std::exception& error) {
-    return answer(kInternalError, error.what());
+    const std::string text = error.what();  // LibTorch's texts end in a stack of calls
+    return answer(kInternalError, text.substr(0, text.find('\n')));
   }
 }
 
