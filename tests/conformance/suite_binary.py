@@ -210,6 +210,21 @@ class FloatFunctionals(nn.Module):
         return self.ff6.cat([x])
 
 
+@case(IMAGE)
+class FloatFunctionalThenRelu(nn.Module):
+    """A residual addition as torchvision's quantizable models write it: addition and ReLU are fused."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.add = torch.ao.nn.quantized.FloatFunctional()
+        self.relu = nn.ReLU()
+        self.last = nn.Conv2d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.relu(self.add.add(self.conv(x), x)))
+
+
 @case(ROWS, normal(4, 8))
 class MatmulSpellings(nn.Module):
     def __init__(self):
