@@ -1,6 +1,7 @@
 #include "backends/kernel_faults.h"
 
 #include <array>
+#include <vector>
 
 namespace tsq::lowering {
 namespace {
@@ -14,7 +15,8 @@ constexpr std::string_view kDirectPath =
     "fbgemm's transposed convolution gives wrong results for a kernel of two rows without padding when both "
     "numbers of channels are multiples of 8";
 constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d gives wrong results";
-constexpr std::string_view kSigned =
+constexpr std::string_view kSigned = "the engine's convolutions and linear layers take quint8 activations";
+constexpr std::string_view kSignedWithoutXnnpack =
     "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
 constexpr std::string_view kSavedParams = "qnnpack cannot save packed parameters of three dimensions";
 constexpr std::string_view kClamp = "qnnpack's clamp gives wrong results on channels-last tensors";
@@ -23,6 +25,7 @@ constexpr std::string_view kSoftmax =
 constexpr std::string_view kAverage =
     "qnnpack's average pool counts padding whatever count_include_pad and divisor_override say";
 constexpr std::string_view kOneBound = "qnnpack's clamp takes two bounds only";
+constexpr std::string_view kNoDimensions = "qnnpack takes a tensor without dimensions for an empty one";
 constexpr std::string_view kNoMaxPool3d = "qnnpack has no max_pool3d";
 constexpr std::string_view kInterpolate =
     "LibTorch interpolates quantized tensors of 4 dimensions by nearest, nearest-exact, bilinear and area "
@@ -41,16 +44,6 @@ constexpr std::array kFaults{
                 kDirectPath},
     KernelFault{"fbgemm", "quantized::conv_transpose2d", TransposedDirectPath, KeepReference, kDirectPath},
     KernelFault{"qnnpack", "quantized::conv_transpose3d", Always, KeepReference, kTransposed3d},
-    KernelFault{"qnnpack", "quantized::linear", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::linear_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv1d", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv1d_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv2d", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv2d_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv3d", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv3d_relu", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv_transpose1d", SignedInputWithoutXnnpack, KeepReference, kSigned},
-    KernelFault{"qnnpack", "quantized::conv_transpose2d", SignedInputWithoutXnnpack, KeepReference, kSigned},
     KernelFault{"qnnpack", "quantized::conv3d", Always, PackWhenLoaded, kSavedParams},
     KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackWhenLoaded, kSavedParams},
     KernelFault{"qnnpack", "torch.nn.ReLU6", Always, PlainLayout, kClamp},
@@ -87,8 +80,68 @@ constexpr std::array kFaults{
     KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
 };
 
+/// Convolutions and linear layers: quint8 activations on every engine, qint8 ones by XNNPACK alone.
+struct SignedInputs {
+  std::string_view engine;
+  FaultCondition when;
+  std::string_view reason;
+};
+constexpr std::array kSignedInputs{
+    SignedInputs{"qnnpack", SignedInputWithoutXnnpack, kSignedWithoutXnnpack},
+    SignedInputs{"x86", SignedInput, kSigned},
+    SignedInputs{"fbgemm", SignedInput, kSigned},
+    SignedInputs{"onednn", SignedInput, kSigned},
+};
+constexpr std::array<std::string_view, 15> kWeightedKernels{
+    "quantized::linear",           "quantized::linear_relu",      "quantized::linear_leaky_relu",
+    "quantized::linear_tanh",      "quantized::conv1d",           "quantized::conv1d_relu",
+    "quantized::conv2d",           "quantized::conv2d_relu",      "quantized::conv2d_add",
+    "quantized::conv2d_add_relu",  "quantized::conv3d",           "quantized::conv3d_relu",
+    "quantized::conv_transpose1d", "quantized::conv_transpose2d", "quantized::conv_transpose3d"};
+
+/// Element-wise operators of qnnpack, which takes a tensor of one value and no dimension for an empty one.
+constexpr std::array<std::string_view, 24> kQnnpackElementwise{"quantized::add",
+                                                               "quantized::add_relu",
+                                                               "quantized::hardswish",
+                                                               "torch.sigmoid",
+                                                               "sigmoid",
+                                                               "sigmoid_",
+                                                               "torch.nn.Sigmoid",
+                                                               "torch.tanh",
+                                                               "tanh",
+                                                               "tanh_",
+                                                               "torch.nn.Tanh",
+                                                               "torch.nn.functional.relu",
+                                                               "relu",
+                                                               "relu_",
+                                                               "torch.nn.ReLU",
+                                                               "torch.nn.functional.hardsigmoid",
+                                                               "torch.nn.Hardsigmoid",
+                                                               "torch.nn.ReLU6",
+                                                               "torch.nn.functional.relu6",
+                                                               "torch.nn.Hardtanh",
+                                                               "torch.nn.functional.hardtanh",
+                                                               "torch.clamp",
+                                                               "clamp",
+                                                               "torch.nn.functional.hardtanh_"};
+
+std::vector<KernelFault> all_faults() {
+  std::vector<KernelFault> faults;
+  for (const std::string_view kernel : kQnnpackElementwise)
+    faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
+  for (const SignedInputs& row : kSignedInputs) {
+    for (const std::string_view kernel : kWeightedKernels)
+      faults.push_back({row.engine, kernel, row.when, KeepReference, row.reason});
+  }
+  faults.insert(faults.end(), kFaults.begin(), kFaults.end());
+  return faults;
+}
+
 }  // namespace
 
-std::span<const KernelFault> kernel_faults() { return kFaults; }
+std::span<const KernelFault> kernel_faults() {
+  static const std::vector<KernelFault> kAll = all_faults();
+  return kAll;
+}
 
 }  // namespace tsq::lowering

@@ -19,6 +19,10 @@ enum class FaultCondition {
   TransposedDirectPath,
   /// The same on the engine x86, which takes fbgemm where it does not take oneDNN.
   TransposedDirectPathWithoutOneDnn,
+  /// Tensors without dimensions.
+  WithoutDimensions,
+  /// qint8 activations.
+  SignedInput,
   /// qint8 activations: convolutions and linear layers take them by XNNPACK, which a LibTorch may lack.
   SignedInputWithoutXnnpack,
   /// Average pools that leave padding out of the count, or divide by a number of their own.

@@ -345,6 +345,9 @@ class Lowering {
     Value* left = op->input(0);
     Value* right = op->input(1);
     if (is_dequantize(left) && is_dequantize(right)) {
+      if (keeps_reference_of_faulty(
+              {.gm = gm_, .op = op, .kernel = kernel, .input = left->node()->input(0), .weighted = nullptr}))
+        return false;
       replace(q, op, kernel, {left->node()->input(0), right->node()->input(0), q->input(1), q->input(2)});
       return true;
     }

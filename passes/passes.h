@@ -107,4 +107,7 @@ void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, con
 /// the report which kernel each operator became.
 void lower(ir::GraphModule& gm, Report& report);
 
+/// Weights that are computed from parameters alone are packed now, not at every run (L-07).
+void fold_packed_weights(ir::GraphModule& gm);
+
 }  // namespace tsq::passes

@@ -54,6 +54,10 @@ std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
   return node->inputs().empty() || node->kind().is_prim() ? std::nullopt : quantized_dtype(node->input(0));
 }
 
+bool is_signed(const KernelUse& use) {
+  return use.input != nullptr && quantized_dtype(use.input) == c10::ScalarType::QInt8;
+}
+
 bool averages_over_other_count(const KernelUse& use) {
   const auto number = [&](const char* name) { return argument_constant(use.gm, use.op, name); };
   const auto ceil_mode = number("ceil_mode");
@@ -101,9 +105,12 @@ bool holds(FaultCondition condition, const KernelUse& use) {
       return takes_direct_path(*use.weighted);
     case FaultCondition::TransposedDirectPathWithoutOneDnn:
       return takes_direct_path(*use.weighted) && !takes_onednn(*use.weighted);
+    case FaultCondition::WithoutDimensions:
+      return use.input != nullptr && known_rank(use.input) == 0;
+    case FaultCondition::SignedInput:
+      return is_signed(use);
     case FaultCondition::SignedInputWithoutXnnpack:
-      return use.input != nullptr && quantized_dtype(use.input) == c10::ScalarType::QInt8 &&
-             !at::globalContext().isXNNPACKAvailable();
+      return is_signed(use) && !at::globalContext().isXNNPACKAvailable();
     case FaultCondition::AverageOverOtherCount:
       return averages_over_other_count(use);
     case FaultCondition::OneBound:
@@ -120,6 +127,11 @@ bool is_interpolation(const ir::Node* node) {
   if (node->kind() != c10::prim::CallFunction) return false;
   const auto function = node->input(0)->type()->cast<c10::FunctionType>();
   return function && function->function()->qualname().name() == "interpolate";
+}
+
+bool is_mean_of_all(const ir::Node* node) {
+  const c10::FunctionSchema* schema = node->kind() == c10::aten::mean ? node->maybeSchema() : nullptr;
+  return schema != nullptr && !schema->argumentIndexWithName("dim");
 }
 
 }  // namespace
@@ -140,6 +152,7 @@ std::optional<int64_t> known_rank(const ir::Value* quantized) {
   static const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
   const ir::Node* node = quantized->node();
   if (is_interpolation(node)) return known_rank(node->input(1));
+  if (is_mean_of_all(node) || (node->kind() == kQuantize && is_mean_of_all(node->input(0)->node()))) return 0;
   if (node->kind() == kQuantize || node->kind() == c10::Symbol::fromQualString("aten::dequantize"))
     return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
                                                                                  : std::nullopt;

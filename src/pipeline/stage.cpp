@@ -193,6 +193,7 @@ Module lowered_module(const Stage& reference, Report& report) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   in_pass("lower", [&] { passes::lower(gm, report); });
+  in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   for (const auto& [path, child] : reference.standalone) {
     Report of_child;
     set_standalone_modules(gm, path, lowered_module(*child, of_child));

@@ -100,7 +100,7 @@ class ConvBnAddOfSecondInput(nn.Module):
         return self.relu(self.bn(self.conv(x)) + y) * y
 
 
-@case(IMAGE)
+@case(IMAGE, lowered_difference={"onednn": "section 6: conv2d_add overwrites its addend, which FX reads again"})
 class ConvAddChain(nn.Module):
     """Each addition's result is the next one's addend."""
 
