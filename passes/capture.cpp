@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "modules/weighted.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -86,6 +87,11 @@ bool is_forward(const std::string& method) {
   if (!method.starts_with(kForward)) return false;
   const std::string_view number = std::string_view(method).substr(kForward.size());
   return number.starts_with("__") || number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+bool is_same_tensor(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() && b.defined() && a.is_alias_of(b) && a.storage_offset() == b.storage_offset() &&
+         a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
 bool is_immutable_value(const c10::IValue& value) {
@@ -282,9 +288,37 @@ class Capture {
       node->destroy();
       return;
     }
-    if (is_forward(name) && is_leaf(*module, path_of(*module), custom_)) return;
+    if (is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
+      if (!has_own_parameter(node, *module)) return;
+      if (modules::is_weighted(class_symbol(*module))) return drop_own_parameters(node, *module);
+    }
     auto& callee = torch::jit::toGraphFunction(module->get_method(name).function());
     inline_call(node, *callee.graph(), node->inputs(), scope_for(*module));
+  }
+
+  /// Tracing hands a parameter that has two owners to one of them as an argument of its forward.
+  bool is_own_parameter(const Value* argument, const Module& module) const {
+    const Node* node = argument->node();
+    if (node->kind() != c10::prim::GetAttr || node->input(0) != gm_.graph->inputs().at(0)) return false;
+    const std::string& slot = node->s(c10::attr::name);
+    if (!gm_.attributes.hasattr(slot) || !gm_.attributes.attr(slot).isTensor()) return false;
+    const at::Tensor tensor = gm_.attributes.attr(slot).toTensor();
+    for (const at::Tensor& own : module.parameters()) {
+      if (is_same_tensor(own, tensor)) return true;
+    }
+    return false;
+  }
+
+  bool has_own_parameter(const Node* call, const Module& module) const {
+    return std::any_of(call->inputs().begin() + 1, call->inputs().end(),
+                       [&](const Value* argument) { return is_own_parameter(argument, module); });
+  }
+
+  /// The module has its parameters without being given them.
+  void drop_own_parameters(Node* call, const Module& module) const {
+    for (std::size_t i = call->inputs().size(); i-- > 1;) {
+      if (is_own_parameter(call->input(i), module)) call->removeInput(i);
+    }
   }
 
   void visit_function_call(Node* node, std::size_t scope) {

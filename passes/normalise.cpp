@@ -35,8 +35,10 @@ bool may_alias_input(const GraphModule& gm, const Node* node) {
 
 /// The value whose memory `value` may share, followed back as far as it goes.
 Value* memory_root(const GraphModule& gm, Value* value) {
-  while (value->node()->kind() != c10::prim::Param && !value->node()->inputs().empty() &&
-         may_alias_input(gm, value->node())) {
+  const auto is_origin = [](const Node* node) {
+    return node->kind() == c10::prim::Param || node->kind() == c10::prim::GetAttr || node->inputs().empty();
+  };
+  while (!is_origin(value->node()) && may_alias_input(gm, value->node())) {
     const auto operands = ir::operands(value->node());
     if (operands.empty() || !ir::holds_tensor(operands.front())) break;
     value = operands.front();

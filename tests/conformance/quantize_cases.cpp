@@ -2,8 +2,8 @@
 // {"exit": code, "error": text}, as `tsq quantize` would have ended. Loading LibTorch takes longer than most
 // jobs; here it is loaded once, and each job runs in a fork of its own, so that a crash ends that job only.
 //
-// A job names files: "model", "calibration", "output", "reference"; "backend", the engine's name; and, each
-// where it is not left out, JSON files "backend_config", "qconfig", "prepare_custom_config".
+// A job names files: "model", "output", "reference"; "backend", the engine's name; and, each where it is not
+// left out, the "calibration" data and JSON files "backend_config", "qconfig", "prepare_custom_config".
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -50,11 +50,11 @@ void quantize(const json& job) {
   const auto custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config");
   torch::jit::Module model = tsq::load(job.at("model").get<std::string>());
   model.eval();
-  const auto samples = tsq::load_samples(job.at("calibration").get<std::string>(), model);
   tsq::Prepared prepared = tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())),
                                         backend, custom.value_or(tsq::PrepareCustomConfig{}),
                                         equalization.value_or(tsq::EqualizationMapping{}));
-  tsq::calibrate(prepared, samples);
+  if (job.contains("calibration"))
+    tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
   const tsq::Reference reference = tsq::convert_to_reference(
       prepared, backend, {}, read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
   reference.save(job.at("reference").get<std::string>());
