@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "match/dtype_check.h"
+#include "modules/weighted.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
 
@@ -38,6 +39,18 @@ bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
   const auto readers = ir::users(observer->output());
   return std::none_of(readers.begin(), readers.end(),
                       [&](const Node* reader) { return has_qconfig(gm, reader); });
+}
+
+/// B-19: no kernel of a transposed convolution takes per-channel weights, and FX refuses the whole model. The
+/// observer's counterpart for whole tensors does.
+ObserverSpec per_tensor(ObserverSpec spec) {
+  if (!is_per_channel(resolve(spec).qscheme)) return spec;
+  const bool is_symmetric = resolve(spec).qscheme == c10::QScheme::PER_CHANNEL_SYMMETRIC;
+  spec.observer =
+      spec.observer == "PerChannelMinMaxObserver" ? "MinMaxObserver" : "MovingAverageMinMaxObserver";
+  spec.qscheme = is_symmetric ? c10::QScheme::PER_TENSOR_SYMMETRIC : c10::QScheme::PER_TENSOR_AFFINE;
+  spec.ch_axis.reset();
+  return spec;
 }
 
 class Converter {
@@ -143,7 +156,10 @@ class Converter {
     if (row == backend_.configs().end() || !match::dtypes_supported(*state->qconfig, row->dtype_configs))
       return;
     if (!match::weight_is_quantized(*state->qconfig)) return;
-    weighted->weight_qparams = weight_qparams(state->qconfig->weight, weighted->weight);
+    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+    const ObserverSpec& weight = state->qconfig->weight;
+    weighted->weight_qparams =
+        weight_qparams(modules::is_transposed(root) ? per_tensor(weight) : weight, weighted->weight);
   }
 
   /// E-02: a standalone module reads its quantized inputs as they are, and its quantized output is

@@ -169,13 +169,17 @@ struct Lowered {
   Report report;
 };
 
-Lowered lowered(const Module& model, std::string_view backend) {
-  Prepared prepared = prepare(model, default_qconfig_mapping(backend), backend_config(backend));
+Lowered lowered(const Module& model, std::string_view backend, const QConfigMapping& mapping) {
+  Prepared prepared = prepare(model, mapping, backend_config(backend));
   calibrate(prepared, images());
   const Reference reference = convert_to_reference(prepared, backend_config(backend));
   Lowered result{.reference = reference.module(), .module = {}, .report = {}};
   result.module = lower(reference, backend_config(backend), &result.report);
   return result;
+}
+
+Lowered lowered(const Module& model, std::string_view backend) {
+  return lowered(model, backend, default_qconfig_mapping(backend));
 }
 
 /// The largest difference of the two models, in parts of the largest value.
@@ -214,11 +218,17 @@ TEST(KernelFaults, ATransposedConvolutionOfUnequalChannelsKeepsItsReference) {
   }
 }
 
-TEST(KernelFaults,
-     AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  // onednn's default: per channel
-  Lowered models = lowered(transposed_model(3), "onednn");
+TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  // onednn: affine weights
+  Module model = testing::user_module("Affine");
+  model.register_module("conv", testing::conv2d(3, 4, 3));
+  model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
+  const QConfig affine{
+      .activation = default_qconfig("onednn").activation,
+      .weight = {
+          .observer = "MinMaxObserver", .dtype = c10::ScalarType::QInt8, .qscheme = c10::kPerTensorAffine}};
+  Lowered models = lowered(model, "onednn", QConfigMapping().set_global(affine));
   EXPECT_LT(relative_difference(models), 0.02);
-  const Decision& decision = decision_of(models.report, "torch.nn.ConvTranspose2d");
+  const Decision& decision = decision_of(models.report, "torch.nn.Conv2d");
   EXPECT_FALSE(decision.quantized);
   EXPECT_NE(decision.reason.find("refused the weight"), std::string::npos) << decision.reason;
 }
