@@ -15,6 +15,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/known_containers.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
 
@@ -95,41 +96,11 @@ bool is_same_tensor(const at::Tensor& a, const at::Tensor& b) {
 }
 
 bool is_immutable_value(const c10::IValue& value) {
+  if (value.isTuple()) {
+    const auto& elements = value.toTupleRef().elements();
+    return std::all_of(elements.begin(), elements.end(), is_immutable_value);
+  }
   return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
-}
-
-/// Whether every use of a list is in the block that makes it, and only reads it or appends to it.
-bool only_grows(const Node* list) {
-  const auto uses = list->output()->uses();
-  return std::all_of(uses.begin(), uses.end(), [&](const torch::jit::Use& use) {
-    if (use.user->owningBlock() != list->owningBlock() || use.user->kind() == c10::prim::Return) return false;
-    if (use.user->kind() == c10::aten::append) return use.offset == 0 && !use.user->output()->hasUses();
-    const c10::FunctionSchema* schema = use.user->maybeSchema();
-    return use.user->kind().is_aten() && schema != nullptr && !schema->is_mutable();
-  });
-}
-
-/// A list that grows by append becomes a new list at each append: what reads it then reads a list with known
-/// elements.
-///   l = [a]; append(l, b); cat(l)   →   l = [a]; l2 = [a, b]; cat(l2)
-void replace_grown_list(torch::jit::Graph& graph, Node* list) {
-  if (!only_grows(list)) return;
-  std::vector<Node*> appends;
-  for (const auto& use : list->output()->uses()) {
-    if (use.user->kind() == c10::aten::append) appends.push_back(use.user);
-  }
-  std::sort(appends.begin(), appends.end(), [](const Node* a, const Node* b) { return a->isBefore(b); });
-  Value* current = list->output();
-  std::vector<Value*> elements(list->inputs().begin(), list->inputs().end());
-  for (Node* append : appends) {
-    elements.push_back(append->input(1));
-    Node* grown = graph.create(c10::prim::ListConstruct, elements, 1);
-    grown->output()->setType(list->output()->type());
-    grown->insertAfter(append);
-    current->replaceAllUsesAfterNodeWith(append, grown->output());
-    current = grown->output();
-    append->destroy();
-  }
 }
 
 /// E-02. Throws Error(BadConfig) for an output other than the first.
@@ -148,56 +119,6 @@ std::optional<ir::StandaloneBoundary> standalone_boundary(const PrepareCustomCon
       .output_is_quantized = !outputs.empty()};
 }
 
-/// Whether every use of a dict is in the block that makes it, and only reads it or sets a key that is a
-/// constant.
-bool only_sets_known_keys(const Node* dict) {
-  const auto is_known = [](const Value* key) { return key->node()->kind() == c10::prim::Constant; };
-  for (std::size_t i = 0; i < dict->inputs().size(); i += 2) {
-    if (!is_known(dict->input(i))) return false;
-  }
-  const auto uses = dict->output()->uses();
-  return std::all_of(uses.begin(), uses.end(), [&](const torch::jit::Use& use) {
-    if (use.user->owningBlock() != dict->owningBlock()) return false;
-    if (use.user->kind() == c10::aten::_set_item) return use.offset == 0 && is_known(use.user->input(1));
-    const c10::FunctionSchema* schema = use.user->maybeSchema();
-    return use.user->kind() == c10::prim::Return ||
-           (use.user->kind().is_aten() && schema != nullptr && !schema->is_mutable());
-  });
-}
-
-/// Sets a key of a dict that is written as keys and values in turn.
-void set_key(std::vector<Value*>& entries, Value* key, Value* value) {
-  const auto wanted = torch::jit::toIValue(key);
-  for (std::size_t i = 0; i < entries.size(); i += 2) {
-    if (torch::jit::toIValue(entries[i]) != wanted) continue;
-    entries[i + 1] = value;
-    return;
-  }
-  entries.insert(entries.end(), {key, value});
-}
-
-/// A dict that gets further keys becomes a new dict at each of them.
-///   d = {"a": x}; d["b"] = y; d["b"]   →   d = {"a": x}; d2 = {"a": x, "b": y}; d2["b"]
-void replace_filled_dict(torch::jit::Graph& graph, Node* dict) {
-  if (!only_sets_known_keys(dict)) return;
-  std::vector<Node*> sets;
-  for (const auto& use : dict->output()->uses()) {
-    if (use.user->kind() == c10::aten::_set_item) sets.push_back(use.user);
-  }
-  std::sort(sets.begin(), sets.end(), [](const Node* a, const Node* b) { return a->isBefore(b); });
-  Value* current = dict->output();
-  std::vector<Value*> entries(dict->inputs().begin(), dict->inputs().end());
-  for (Node* set : sets) {
-    set_key(entries, set->input(1), set->input(2));
-    Node* filled = graph.create(c10::prim::DictConstruct, entries, 1);
-    filled->output()->setType(dict->output()->type());
-    filled->insertAfter(set);
-    current->replaceAllUsesAfterNodeWith(set, filled->output());
-    current = filled->output();
-    set->destroy();
-  }
-}
-
 class Capture {
  public:
   Capture(const Module& model, const PrepareCustomConfig& custom)
@@ -207,27 +128,100 @@ class Capture {
   }
 
   GraphModule run() {
-    const auto method = model_.find_method("forward");
-    if (!method) {
+    const auto forward = model_.find_method("forward");
+    if (!forward) {
       throw Error(ErrorCode::BadModel, "the model has no method 'forward'",
                   "script or trace a module whose forward is the computation to quantize");
     }
-    gm_.schema = method->function().getSchema();
-    gm_.graph = torch::jit::toGraphFunction(method->function()).graph()->copy();
-    gm_.scopes.push_back({"", class_symbol(model_)});
-    owners_[gm_.graph->inputs().at(0)] = model_;
-    walk(gm_.graph->block(), 0);
-    drop_module_values();
-    fold_constants();
-    make_module_calls();
+    // Modules that turn out to be chosen when the model runs stay modules: then all is captured anew.
+    std::size_t known = 0;
+    do {
+      known = kept_.size();
+      start_anew();
+      gm_.schema = forward->function().getSchema();
+      gm_.graph = flat_graph(*forward);
+      fold_constants();
+      make_module_calls();
+      capture_other_methods();
+      keep_chosen_modules(*gm_.graph);
+    } while (kept_.size() > known);
     gm_.graph->inputs().at(0)->setType(gm_.attributes.type());
     return std::move(gm_);
   }
 
  private:
+  void start_anew() {
+    gm_ = GraphModule();
+    owners_.clear();
+    slots_.clear();
+    called_methods_.clear();
+    gm_.scopes.push_back({"", class_symbol(model_)});
+    for (const auto& attribute : model_.named_attributes(/*recurse=*/false)) {
+      if (!attribute.value.isModule()) gm_.taken_names.insert(attribute.name);
+    }
+    for (const auto& method : model_.get_methods()) gm_.taken_names.insert(method.name());
+  }
+
+  /// The method with all its calls inlined, except those of leaf modules.
+  std::shared_ptr<torch::jit::Graph> flat_graph(const torch::jit::Method& method) {
+    gm_.graph = torch::jit::toGraphFunction(method.function()).graph()->copy();
+    owners_.clear();
+    owners_[gm_.graph->inputs().at(0)] = model_;
+    walk(gm_.graph->block(), 0);
+    drop_module_values();
+    return gm_.graph;
+  }
+
+  /// What users call beside forward. Methods that forward is made of are left out when their names start with
+  /// an underscore: nobody is meant to call them, and they would hold the float weights.
+  bool is_for_users(const std::string& method) const {
+    return !is_forward(method) && !method.starts_with("__") &&
+           !(method.starts_with("_") && called_methods_.contains(method));
+  }
+
+  void capture_other_methods() {
+    const auto forward = gm_.graph;
+    looks_into_leaves_ = true;
+    for (const auto& method : model_.get_methods()) {
+      if (!is_for_users(method.name())) continue;
+      const auto graph = flat_graph(method);
+      keep_chosen_modules(*graph);
+      gm_.methods.push_back({.name = method.name(), .graph = graph, .schema = method.function().getSchema()});
+    }
+    looks_into_leaves_ = false;
+    gm_.graph = forward;
+  }
+
+  /// A module that an interface or an index chooses when the model runs is an attribute of the flat module.
+  void keep_chosen_modules(torch::jit::Graph& graph) {
+    owners_.clear();
+    owners_[graph.inputs().at(0)] = model_;
+    for (Node* node : ir::nodes_in_order(graph)) {
+      if (node->kind() != c10::prim::GetAttr || node->input(0) != graph.inputs().at(0)) continue;
+      const std::string& name = node->s(c10::attr::name);
+      if (!model_.hasattr(name) || !model_.attr(name).isModule() || gm_.attributes.hasattr(name)) continue;
+      const Module module = model_.attr(name).toModule();
+      for (const Module& each : module.modules()) kept_.insert(each._ivalue().get());
+      gm_.attributes.register_attribute(name, model_.type()->getAttribute(name),
+                                        copy_in_eval_mode(module)._ivalue());
+      gm_.state.insert(name);
+    }
+  }
+
+  /// Whether a module is one of the kept ones, so that its attributes are read where it is.
+  bool is_kept(const Module& module) const { return kept_.contains(module._ivalue().get()); }
+
   std::string path_of(const Module& module) const {
     const auto found = paths_.find(module._ivalue().get());
     return found == paths_.end() ? std::string() : found->second;
+  }
+
+  bool is_root(const Module& module) const { return module._ivalue() == model_._ivalue(); }
+
+  /// Whether the model assigns other modules to an attribute that holds one; interfaces allow that.
+  bool is_replaced(const Module& owner, const std::string& name) const {
+    return written_.contains(name) &&
+           owner.type()->getAttribute(name)->kind() == c10::TypeKind::InterfaceType;
   }
 
   /// The module that a value is, when the model's own attributes tell.
@@ -238,7 +232,7 @@ class Capture {
     const auto owner = module_of(node->input(0));
     if (!owner) return std::nullopt;
     const c10::IValue attribute = owner->attr(node->s(c10::attr::name));
-    if (!attribute.isModule()) return std::nullopt;
+    if (!attribute.isModule() || is_replaced(*owner, node->s(c10::attr::name))) return std::nullopt;
     owners_[value] = attribute.toModule();
     return attribute.toModule();
   }
@@ -288,7 +282,8 @@ class Capture {
       node->destroy();
       return;
     }
-    if (is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
+    if (is_root(*module)) called_methods_.insert(name);
+    if (!looks_into_leaves_ && is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
       if (!has_own_parameter(node, *module)) return;
       if (modules::is_weighted(class_symbol(*module))) return drop_own_parameters(node, *module);
     }
@@ -361,9 +356,10 @@ class Capture {
     if (!owner) return;
     const std::string& name = node->s(c10::attr::name);
     const c10::IValue value = owner->attr(name);
-    if (value.isModule()) return;
+    if (value.isModule() && !is_replaced(*owner, name)) return;
     if (name == "training") return replace_by_constant(node, false);
     if (is_immutable_value(value) && !written_.contains(name)) return replace_by_constant(node, value);
+    if (is_kept(*owner)) return;
     node->s_(c10::attr::name, slot_for(*owner, name));
     node->replaceInput(0, gm_.graph->inputs().at(0));
   }
@@ -371,7 +367,7 @@ class Capture {
   void visit_set_attr(Node* node, std::size_t scope) {
     ir::set_scope(node, scope);
     const auto owner = module_of(node->input(0));
-    if (!owner) return;
+    if (!owner || is_kept(*owner)) return;
     node->s_(c10::attr::name, slot_for(*owner, node->s(c10::attr::name)));
     node->replaceInput(0, gm_.graph->inputs().at(0));
   }
@@ -387,16 +383,14 @@ class Capture {
     for (const auto& [known, slot] : slots_) {
       if (known == key) return slot;
     }
-    const std::string path = path_of(owner);
-    const std::string slot = ir::unique_attribute_name(gm_, path.empty() ? name : path + "." + name);
+    const std::string slot =
+        is_root(owner) ? name : ir::unique_attribute_name(gm_, path_of(owner) + "." + name);
     const auto type = owner.type()->getAttribute(name);
-    const auto index = owner.type()->findAttributeSlot(name);
-    if (index && owner.type()->is_parameter(*index) && owner.attr(name).isTensor()) {
-      gm_.attributes.register_parameter(slot, owner.attr(name).toTensor(), /*is_buffer=*/false);
-    } else {
-      gm_.attributes.register_attribute(slot, type, owner.attr(name), /*is_param=*/false,
-                                        index && owner.type()->is_buffer(*index));
-    }
+    const std::size_t index = owner.type()->getAttributeSlot(name);
+    const bool is_parameter = owner.type()->is_parameter(index);
+    gm_.attributes.register_attribute(slot, type, owner.attr(name), is_parameter,
+                                      owner.type()->is_buffer(index));
+    if (!is_parameter) gm_.state.insert(slot);
     slots_.emplace_back(key, slot);
     return slot;
   }
@@ -416,8 +410,8 @@ class Capture {
     if (torch::jit::UnrollConstantLoops(gm_.graph)) fold_conditions();
     torch::jit::EliminateDeadCode(gm_.graph);
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->kind() == c10::prim::ListConstruct) replace_grown_list(*gm_.graph, node);
-      if (node->kind() == c10::prim::DictConstruct) replace_filled_dict(*gm_.graph, node);
+      if (node->kind() == c10::prim::ListConstruct) ir::replace_grown_list(*gm_.graph, node);
+      if (node->kind() == c10::prim::DictConstruct) ir::replace_filled_dict(*gm_.graph, node);
     }
     torch::jit::PeepholeOptimizeListIdioms(gm_.graph, /*refine_list_len=*/false);
     torch::jit::PeepholeOptimizeDictIdioms(gm_.graph);
@@ -460,6 +454,9 @@ class Capture {
   const Module& model_;
   const PrepareCustomConfig& custom_;
   std::unordered_set<std::string> written_;
+  std::unordered_set<std::string> called_methods_;  ///< of the model itself, by forward
+  std::unordered_set<ObjectPointer> kept_;
+  bool looks_into_leaves_{false};
   std::unordered_map<ObjectPointer, std::string> paths_;
   std::unordered_map<Value*, Module> owners_;
   std::vector<std::pair<std::pair<ObjectPointer, std::string>, std::string>> slots_;

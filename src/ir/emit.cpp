@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/passes/peephole_non_tensor.h>
 
 #include <map>
+#include <set>
 
 #include "modules/packed.h"
 #include "modules/weighted.h"
@@ -37,13 +38,14 @@ class Emitter {
     strip_marks();
     self()->setType(gm_.attributes.type());
     // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
-    if (observers_.empty()) inline_leaf_modules();
+    if (observers_.empty()) inline_calls(gm_.graph);
+    for (Method& method : gm_.methods) {
+      method.graph->inputs().at(0)->setType(gm_.attributes.type());
+      inline_calls(method.graph);
+    }
     copy_attributes();
-    self()->setType(root_.type());
-    auto* function = root_._ivalue()->compilation_unit()->create_function(
-        c10::QualifiedName(*root_.type()->name(), "forward"), gm_.graph);
-    root_.type()->addMethod(function);
-    function->setSchema(schema());
+    add_method("forward", gm_.graph, gm_.schema);
+    for (const Method& method : gm_.methods) add_method(method.name, method.graph, method.schema);
     return root_;
   }
 
@@ -190,31 +192,49 @@ class Emitter {
   }
 
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
-  void inline_leaf_modules() {
-    torch::jit::Inline(graph());
-    for (Node* node : nodes_in_order(graph())) {
+  static void inline_calls(std::shared_ptr<Graph>& graph) {
+    torch::jit::Inline(*graph);
+    for (Node* node : nodes_in_order(*graph)) {
       if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
       const torch::jit::WithInsertPoint guard(node);
-      node->output()->replaceAllUsesWith(constant(false));
+      node->output()->replaceAllUsesWith(graph->insertConstant(false));
     }
-    torch::jit::ConstantPropagationImmutableTypes(gm_.graph);
-    torch::jit::PeepholeOptimizeNonTensor(gm_.graph);
-    eliminate_dead_code(graph());
+    torch::jit::ConstantPropagationImmutableTypes(graph);
+    torch::jit::PeepholeOptimizeNonTensor(graph);
+    eliminate_dead_code(*graph);
   }
 
-  void copy_attributes() {
-    std::map<std::string, bool> used;
-    for (const Node* node : nodes_in_order(graph())) {
+  static void collect_attributes(Graph& graph, std::set<std::string>& names) {
+    for (const Node* node : nodes_in_order(graph)) {
       const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
-      if (touches && node->input(0) == self()) used[node->s(c10::attr::name)] = true;
+      if (touches && node->input(0) == graph.inputs().at(0)) names.insert(node->s(c10::attr::name));
     }
+  }
+
+  /// Each module that is made gets a state of its own: running it changes no other.
+  void copy_attributes() {
+    std::set<std::string> used;
+    collect_attributes(graph(), used);
+    for (const Method& method : gm_.methods) collect_attributes(*method.graph, used);
+    c10::IValue::HashIdentityIValueMap copies;
     const auto type = gm_.attributes.type();
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
       const std::string& name = type->getAttributeName(i);
       if (!used.contains(name)) continue;
-      root_.register_attribute(name, type->getAttribute(i), gm_.attributes.attr(name), type->is_parameter(i),
-                               type->is_buffer(i));
+      const c10::IValue value = gm_.attributes.attr(name);
+      root_.register_attribute(name, type->getAttribute(i),
+                               gm_.state.contains(name) ? value.deepcopy(copies) : value,
+                               type->is_parameter(i), type->is_buffer(i));
     }
+  }
+
+  void add_method(const std::string& name, const std::shared_ptr<Graph>& body,
+                  const c10::FunctionSchema& schema) {
+    body->inputs().at(0)->setType(root_.type());
+    auto* function = root_._ivalue()->compilation_unit()->create_function(
+        c10::QualifiedName(*root_.type()->name(), name), body);
+    root_.type()->addMethod(function);
+    function->setSchema(on_new_self(name, schema));
   }
 
   void strip_marks() {
@@ -227,12 +247,13 @@ class Emitter {
   }
 
   /// The user's signature, on the new self.
-  c10::FunctionSchema schema() {
+  [[nodiscard]] c10::FunctionSchema on_new_self(const std::string& name,
+                                                const c10::FunctionSchema& schema) const {
     std::vector<c10::Argument> arguments;
-    for (const c10::Argument& argument : gm_.schema.arguments()) {
+    for (const c10::Argument& argument : schema.arguments()) {
       arguments.push_back(arguments.empty() ? argument.cloneWithType(root_.type()) : argument);
     }
-    return c10::FunctionSchema("forward", "", std::move(arguments), gm_.schema.returns());
+    return c10::FunctionSchema(name, "", std::move(arguments), schema.returns());
   }
 
   GraphModule gm_;

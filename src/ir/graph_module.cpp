@@ -86,10 +86,13 @@ const Weighted* weighted_of(const ModuleCall& call) {
 GraphModule GraphModule::copy() const {
   GraphModule result = *this;
   result.graph = graph->copy();
+  for (Method& method : result.methods) method.graph = method.graph->copy();
   result.attributes = torch::jit::Module("__torch__.tsq.Attributes");
-  for (const auto& attribute : attributes.named_attributes(/*recurse=*/false)) {
-    result.attributes.register_attribute(attribute.name, attributes.type()->getAttribute(attribute.name),
-                                         attribute.value);
+  const auto type = attributes.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string& name = type->getAttributeName(i);
+    result.attributes.register_attribute(name, type->getAttribute(i), attributes.attr(name),
+                                         type->is_parameter(i), type->is_buffer(i));
   }
   return result;
 }
@@ -238,7 +241,8 @@ std::string unique_attribute_name(const GraphModule& gm, std::string_view path) 
   if (base.empty() || std::isdigit(static_cast<unsigned char>(base.front())) != 0)
     base = fmt::format("_{}", base);
   std::string name = base;
-  for (int i = 1; gm.attributes.hasattr(name); ++i) name = base + "_" + std::to_string(i);
+  const auto is_taken = [&] { return gm.attributes.hasattr(name) || gm.taken_names.contains(name); };
+  for (int i = 1; is_taken(); ++i) name = base + "_" + std::to_string(i);
   return name;
 }
 

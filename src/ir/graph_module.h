@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tsq::ir {
@@ -57,7 +58,8 @@ struct ModuleCall {
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
-  bool addend_may_broadcast{false};  ///< nothing says that the second input has the shape of the root's output
+  bool addend_may_broadcast{
+      false};  ///< nothing says that the second input has the shape of the root's output
 };
 
 /// The weighted operator of a call: its own, or its first member's; null where there is none.
@@ -78,6 +80,14 @@ struct NodeState {
   std::optional<QConfig> qconfig{};
 };
 
+/// A method of the user's model other than forward. It stays in float, everything inlined, and works on the
+/// same attributes.
+struct Method {
+  std::string name{};
+  std::shared_ptr<Graph> graph{};  ///< input 0 is self
+  c10::FunctionSchema schema{"", "", {}, {}};
+};
+
 /// FX's view of a TorchScript graph, flat: every module call is inlined except calls of leaf modules, which
 /// are single nodes. Beside the operators of TorchScript the graph holds two kinds of node of our own, which
 /// emit() turns into executable code: `prim::tsq_module` (call_module; see call_of) and `prim::tsq_observer`.
@@ -89,6 +99,9 @@ struct GraphModule {
   std::vector<ObserverEntry> observers{};
   std::vector<NodeState> states{};
   c10::FunctionSchema schema{"forward", "", {}, {}};  ///< of the user's forward
+  std::vector<Method> methods{};
+  std::unordered_set<std::string> state{};  ///< attributes that may change in a run: buffers, lists, objects
+  std::unordered_set<std::string> taken_names{};  ///< of the user's attributes and methods: for nothing else
 
   /// A deep copy of the graph that shares tensors.
   [[nodiscard]] GraphModule copy() const;
@@ -156,7 +169,7 @@ Value* insert_attribute(GraphModule& gm, const std::string& name, const c10::IVa
 /// A number as a constant, or as an attribute where TorchScript would not write it as a float (whole numbers
 /// from 1e10 lose their point).
 Value* insert_double(GraphModule& gm, const std::string& name, double value);
-/// A name that `attributes` does not have yet: path with dots as underscores, numbered when taken.
+/// A name that neither `attributes` nor the user has: path with dots as underscores, numbered when taken.
 std::string unique_attribute_name(const GraphModule& gm, std::string_view path);
 
 /// Removes nodes without effect whose outputs nobody uses.
