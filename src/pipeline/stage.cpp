@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+
 #include "ir/emit.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
@@ -103,6 +105,22 @@ std::vector<std::string> unobserved_layers(const Stage& prepared,
   return layers;
 }
 
+bool is_preserved(const Stage& stage, const std::string& name) {
+  const auto& names = stage.preserved_attributes;
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// What users read beside parameters and modules: names of classes, versions, buffers …
+bool is_plain(const c10::IValue& value, const c10::ClassType& type, std::size_t slot) {
+  return !value.isModule() && !type.is_parameter(slot);
+}
+
+/// Whether the mapping gives a QConfig to some operator.
+bool quantizes_anything(const passes::MatchTable& table) {
+  return std::any_of(table.qconfig_of.begin(), table.qconfig_of.end(),
+                     [](const auto& entry) { return entry.second.qconfig.has_value(); });
+}
+
 /// The kernels that a standalone module's operators became, into the report of the whole.
 void take_kernels(Report& report, const Report& child, const std::string& path) {
   Report prefixed;
@@ -118,10 +136,17 @@ void take_kernels(Report& report, const Report& child, const std::string& path) 
 
 Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers) {
   Module module = ir::emit(gm, observers);
-  for (const std::string& name : stage.preserved_attributes) {
-    if (!stage.float_model.hasattr(name) || module.hasattr(name)) continue;
-    module.register_attribute(name, stage.float_model.type()->getAttribute(name),
-                              stage.float_model.attr(name));
+  const auto type = stage.float_model.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string& name = type->getAttributeName(i);
+    const c10::IValue value = stage.float_model.attr(name);
+    if (module.hasattr(name) || !(is_preserved(stage, name) || is_plain(value, *type, i))) continue;
+    module.register_attribute(name, type->getAttribute(i), name == "training" ? c10::IValue(false) : value,
+                              /*is_param=*/false, type->is_buffer(i));
+  }
+  for (std::size_t i = 0; i < type->numConstants(); ++i) {
+    if (!module.hasattr(type->getConstantName(i)))
+      module.type()->addConstant(type->getConstantName(i), type->getConstant(i));
   }
   return module;
 }
@@ -132,12 +157,21 @@ void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const 
   }
 }
 
-ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
-                            const PrepareCustomConfig& custom) {
+namespace {
+
+ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& custom) {
   ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
+  return gm;
+}
+
+}  // namespace
+
+ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
+                            const PrepareCustomConfig& custom) {
+  ir::GraphModule gm = plain_graph(model, custom);
   in_pass("fuse", [&] { passes::fuse(gm, backend); });
   return gm;
 }
@@ -154,8 +188,12 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->preserved_attributes = custom.preserved_attributes();
   stage->gm = fused_graph(model, backend, custom);
   check_quantized_indexes(stage->gm, custom);
-  const passes::MatchTable table =
-      in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
+  passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
+  if (!quantizes_anything(table)) {
+    // A batch norm that a convolution takes in changes the last bits: not where nothing is quantized.
+    stage->gm = plain_graph(model, custom);
+    table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
+  }
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   prepare_standalone_modules(*stage, table);

@@ -5,7 +5,7 @@ methods with their arguments, attributes.
 """
 
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Final, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import nn
@@ -495,15 +495,17 @@ class InPlaceInBranches(Base):
 @model(
     rows(),
     methods=[("encode", (rows(),)), ("encode", (rows(), 2.0)), ("decode", (rows(),)), ("names", ()), ("info", (3,))],
-    attributes=["class_names", "version", "rate", "table", "mean", "settings"],
+    attributes=["class_names", "version", "rate", "table", "mean", "settings", "final", "training"],
 )
 class SeveralMethods(Base):
     version: Optional[str]
+    final: Final[List[int]]
 
     def __init__(self):
         super().__init__()
         self.class_names = ["cat", "dog"]
         self.version = "1.2"
+        self.final = [4, 5]
         self.rate = 16000
         self.table = {"a": 1, "b": 2}
         self.settings = (1, 2.5, "x")
