@@ -66,7 +66,7 @@ class Slice {
 
   static bool is_computed_from_inputs_alone(Node* node) {
     const bool known = node->kind().is_aten() || node->kind() == c10::prim::Constant ||
-                       node->kind() == c10::prim::ListConstruct ||
+                       node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleUnpack ||
                        std::string_view(node->kind().toQualString()).starts_with("quantized::");
     return known && node->blocks().empty() && !node->isNondeterministic() &&
            (node->maybeSchema() == nullptr || !node->schema().is_mutable());
@@ -77,8 +77,9 @@ class Slice {
     const std::string& name = node->s(c10::attr::name);
     if (node->input(0) != gm_.graph->inputs().at(0) || written_.contains(name)) return nullptr;
     const c10::IValue held = gm_.attributes.attr(name);
-    if (!held.isTensor()) return nullptr;
-    return copies_[value] = graph_->insertConstant(held.toTensor().detach());
+    const auto constant = torch::jit::tryInsertConstant(
+        *graph_, held.isTensor() ? c10::IValue(held.toTensor().detach()) : held);
+    return constant ? copies_[value] = *constant : nullptr;
   }
 
   const GraphModule& gm_;

@@ -313,3 +313,19 @@ class LstmWithStates(nn.Module):
         state = torch.zeros(1, 8, 8)
         y, (h, c) = self.lstm(self.fc(x), (state, state))
         return self.last(y) + h
+
+
+@case(IMAGE)
+class ConvArgumentsInAttributes(nn.Module):
+    """The functional's stride, padding and dilation are tuples that the module holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4, 3, 3) * 0.2)
+        self.bias = nn.Parameter(torch.randn(4))
+        self.stride = (1, 1)
+        self.padding = (1, 1)
+        self.dilation = (1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, 1))
