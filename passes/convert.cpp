@@ -32,11 +32,28 @@ bool has_qconfig(const GraphModule& gm, const Node* node) {
   return state != nullptr && state->qconfig.has_value();
 }
 
+/// The nodes that read a value, also behind the branches that return it.
+std::vector<Node*> readers_of(const Value* value) {
+  std::vector<Node*> readers;
+  for (Node* user : ir::users(value)) {
+    Node* owner = user->owningBlock()->owningNode();
+    if (user->kind() != c10::prim::Return || owner == nullptr || owner->kind() != c10::prim::If) {
+      readers.push_back(user);
+      continue;
+    }
+    for (std::size_t i = 0; i < user->inputs().size(); ++i) {
+      if (user->input(i) != value) continue;
+      for (Node* reader : readers_of(owner->output(i))) readers.push_back(reader);
+    }
+  }
+  return readers;
+}
+
 /// K-03: an observer between operators that are all configured not to be quantized goes away.
 bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
   const Node* producer = observer->input(0)->node();
   if (has_qconfig(gm, producer)) return false;
-  const auto readers = ir::users(observer->output());
+  const auto readers = readers_of(observer->output());
   return std::none_of(readers.begin(), readers.end(),
                       [&](const Node* reader) { return has_qconfig(gm, reader); });
 }

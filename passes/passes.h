@@ -81,10 +81,18 @@ void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& 
 void equalize(ir::GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping,
               Report& report);
 
+/// One range where the branches of an `if` meet, so that the value stays quantized behind it.
+///   if c: a = obs1(x) else: a = obs2(y); obs3(a)   →   if c: a = obs1(x) else: a = obs1(y); a
+void join_branches(ir::GraphModule& gm);
+
 /// What a calibrated observer found.
 ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer);
 /// Whether some node still names the observer (shared ones leave others without a use).
 bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
+
+/// Values that all branches of an `if` dequantize alike are dequantized behind it.
+///   if c: a = dequantize(p) else: a = dequantize(q)   →   if c: b = p else: b = q; a = dequantize(b)
+void dequantize_behind_branches(ir::GraphModule& gm);
 
 /// Takes the QConfig away from operators to which `converted`, a mapping given at convert, gives none (K-02).
 /// Throws Error(BadConfig) when it changes one.

@@ -196,6 +196,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   }
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
+  in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));
@@ -215,6 +216,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     passes::convert_equalization(stage->gm, observers);
     const auto results = find_qparams(stage->gm, observers);
     passes::convert(stage->gm, results, backend, stage->custom);
+    passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
   });
   for (auto& [path, child] : stage->standalone) {

@@ -65,6 +65,8 @@ class Case:
     lowered_difference: Union[str, dict] = ""
     # The equal model that FX handles soundly: tsq on `model` must equal FX on `fx_model`.
     fx_model: Optional[Callable[[], nn.Module]] = None
+    # `fx_model` is one way through the model: tsq has the operators of the others too.
+    fx_model_is_one_way: bool = False
     # FX on the model as written is sound too (it only quantizes less): either result passes.
     accept_plain_fx: bool = False
     # Each engine -> an object of PyTorch, which tsq reads as JSON in the keys of its to_dict: the table, the options of prepare,

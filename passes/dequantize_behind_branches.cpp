@@ -1,0 +1,78 @@
+// The value of an `if` whose branches are quantized alike stays quantized.
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+
+const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
+const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
+
+bool is_no_value(const Value* value) { return value->node()->kind() == c10::prim::Uninitialized; }
+
+/// Scale, zero point and dtype of a quantized value, where they are constants.
+std::optional<std::vector<c10::IValue>> qparams_of(const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::If) {
+    for (const torch::jit::Block* block : node->blocks()) {
+      const Value* returned = block->outputs()[value->offset()];
+      if (!is_no_value(returned)) return qparams_of(returned);
+    }
+    return std::nullopt;
+  }
+  if (node->kind() != kQuantize) return std::nullopt;
+  std::vector<c10::IValue> qparams;
+  for (std::size_t i = 1; i < node->inputs().size(); ++i) {
+    const auto constant = torch::jit::toIValue(node->input(i));
+    if (!constant) return std::nullopt;
+    qparams.push_back(*constant);
+  }
+  return qparams;
+}
+
+bool is_quantized_alike(Node* branches, std::size_t index) {
+  std::optional<std::vector<c10::IValue>> common;
+  for (const torch::jit::Block* block : branches->blocks()) {
+    const Value* returned = block->outputs()[index];
+    if (is_no_value(returned)) continue;
+    if (returned->node()->kind() != kDequantize) return false;
+    const auto qparams = qparams_of(returned->node()->input(0));
+    if (!qparams || (common && *common != *qparams)) return false;
+    common = qparams;
+  }
+  return common.has_value();
+}
+
+void dequantize_behind(ir::GraphModule& gm, Node* branches, std::size_t index) {
+  for (torch::jit::Block* block : branches->blocks()) {
+    const Value* returned = block->outputs()[index];
+    if (!is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
+  }
+  Node* dequantize = gm.graph->create(kDequantize, {branches->output(index)}, 1);
+  ir::take_scope(dequantize, branches);
+  dequantize->insertAfter(branches);
+  branches->output(index)->replaceAllUsesAfterNodeWith(dequantize, dequantize->output());
+}
+
+}  // namespace
+
+void dequantize_behind_branches(ir::GraphModule& gm) {
+  auto nodes = ir::nodes_in_order(*gm.graph);
+  std::reverse(nodes.begin(), nodes.end());  // inner ones first
+  for (Node* node : nodes) {
+    if (node->kind() != c10::prim::If) continue;
+    for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+      if (is_quantized_alike(node, i)) dequantize_behind(gm, node, i);
+    }
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes
