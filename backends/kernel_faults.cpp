@@ -31,6 +31,8 @@ constexpr std::string_view kInterpolate =
     "LibTorch interpolates quantized tensors of 4 dimensions by nearest, nearest-exact, bilinear and area "
     "only, of 5 by nearest, nearest-exact and area";
 constexpr std::string_view kOnlyOneDnn = "only onednn has this kernel";
+constexpr std::string_view kFirstScale =
+    "qnnpack's packed weights keep the output scale of the first call for all calls with its input scale";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -46,6 +48,16 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "quantized::conv_transpose3d", Always, KeepReference, kTransposed3d},
     KernelFault{"qnnpack", "quantized::conv3d", Always, PackWhenLoaded, kSavedParams},
     KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackWhenLoaded, kSavedParams},
+    KernelFault{"qnnpack", "quantized::linear", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::linear_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv1d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv1d_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv2d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv2d_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv3d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv_transpose1d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv_transpose2d", Always, PackForEachCall, kFirstScale},
     KernelFault{"qnnpack", "torch.nn.ReLU6", Always, PlainLayout, kClamp},
     KernelFault{"qnnpack", "torch.nn.Hardtanh", Always, PlainLayout, kClamp},
     KernelFault{"qnnpack", "torch.nn.functional.relu6", Always, PlainLayout, kClamp},

@@ -41,6 +41,7 @@ enum class Precaution {
   ContiguousInput,  ///< the kernel reads a copy of the input in plain layout
   PlainLayout,      ///< the same for an element-wise operator, by a view where that does
   PackWhenLoaded,   ///< the file holds the quantized weight; its packed form cannot be saved
+  PackForEachCall,  ///< calls of one layer do not share the packed weight
   AddendOfItsOwn,   ///< the kernel writes into the addend: a copy, where somebody reads it afterwards
 };
 

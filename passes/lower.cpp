@@ -43,6 +43,14 @@ std::string bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
 }
 
+/// The same for tensors that are one in memory: files keep the storage of a parameter with two owners, not
+/// the tensor.
+std::string memory_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "none";
+  return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
+                     fmt::join(tensor.strides(), ","));
+}
+
 /// Weights that an engine refused to pack, by packing operator and memory, with its reason.
 using Refusals = std::map<std::pair<std::string, const void*>, std::string>;
 
@@ -154,14 +162,13 @@ class Lowering {
     return modules::insert_before(gm_, before, kind, inputs);
   }
 
-  /// One packing per weight and qparams: calls of one module share it.
+  /// One packing per weight and qparams: calls of one module share it, unless `call` tells them apart.
   Value* get_packed(const ir::Weighted& weighted, std::string_view prepack, const std::string& path,
-                    Node* before, bool when_loaded) {
+                    Node* before, const std::string& call, bool when_loaded) {
     const auto key = fmt::format(
-        "{} {} {} {} {} {} {} {} {}", fmt::ptr(weighted.weight.unsafeGetTensorImpl()),
-        fmt::ptr(weighted.bias.unsafeGetTensorImpl()), prepack, fmt::join(weighted.stride, ","),
-        fmt::join(weighted.padding, ","), weighted.padding_name, fmt::join(weighted.dilation, ","),
-        weighted.groups, bytes_of(weighted.weight_qparams->scale));
+        "{} {} {} {} {} {} {} {} {} {}", memory_of(weighted.weight), memory_of(weighted.bias), prepack,
+        fmt::join(weighted.stride, ","), fmt::join(weighted.padding, ","), weighted.padding_name,
+        fmt::join(weighted.dilation, ","), weighted.groups, call, bytes_of(weighted.weight_qparams->scale));
     auto found = packed_names_.find(key);
     if (found == packed_names_.end()) {
       const std::string name = unique_packed_name(path);
@@ -248,7 +255,8 @@ class Lowering {
   Value* packed_for(const ir::Weighted& weighted, const lowering::WeightedKernel& row, const Node* op,
                     const std::string& path, Node* before) {
     const KernelUse use{.gm = gm_, .op = op, .kernel = row.kernel, .input = nullptr, .weighted = &weighted};
-    return get_packed(weighted, row.prepack, path, before,
+    const bool is_apart = modules::fault_of(use, Precaution::PackForEachCall) != nullptr;
+    return get_packed(weighted, row.prepack, path, before, is_apart ? fmt::format("{}", fmt::ptr(op)) : "",
                       modules::fault_of(use, Precaution::PackWhenLoaded) != nullptr);
   }
 

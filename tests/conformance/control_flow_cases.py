@@ -247,7 +247,7 @@ class WhileBig(Layers):
         return self.third(x), steps
 
 
-@case(normal(5, 8), known_difference=NO_FX, min_sqnr=15.0)
+@case(normal(40, 8), known_difference=NO_FX, min_sqnr=15.0)
 class RecurrentState(nn.Module):
     """The state goes round as float."""
 

@@ -95,6 +95,18 @@ TEST(KernelFaults, PackedVolumesOfQnnpackCannotBeSaved) {
   EXPECT_THROW(call("quantized::conv3d_unpack", "", {packed}), c10::Error);
 }
 
+TEST(KernelFaults, PackedWeightsOfQnnpackKeepTheOutputScaleOfTheFirstCall) {
+  const Engine engine(at::QEngine::QNNPACK);
+  const at::Tensor weight = at::quantize_per_tensor(at::randn({8, 8}), 0.02, 0, c10::ScalarType::QInt8);
+  const auto pack = [&] { return call("quantized::linear_prepack", "", {weight, c10::IValue()}); };
+  const auto run = [x = quantized(at::randn({4, 8}))](const c10::IValue& packed, double scale) {
+    return call("quantized::linear", "", {x, packed, scale, int64_t{128}}).toTensor();
+  };
+  const c10::IValue shared = pack();
+  EXPECT_EQ(steps_between(run(shared, 0.1), run(pack(), 0.1)), 0);
+  EXPECT_GT(steps_between(run(shared, 0.03), run(pack(), 0.03)), 1);
+}
+
 TEST(KernelFaults, ClampOfQnnpackIsWrongOnChannelsLastTensors) {
   const Engine engine(at::QEngine::QNNPACK);
   const at::Tensor x = quantized(at::randn({2, 8, 5, 6}));

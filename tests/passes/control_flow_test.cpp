@@ -1,0 +1,216 @@
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "passes/passes.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+Module two_layers(const std::string& name) {
+  torch::manual_seed(5);
+  Module model = testing::user_module(name);
+  model.register_module("first", testing::linear(8, 8));
+  model.register_module("second", testing::linear(8, 8));
+  return model;
+}
+
+std::vector<Sample> rows(std::initializer_list<int64_t> counts) {
+  torch::manual_seed(6);
+  std::vector<Sample> samples;
+  for (const int64_t count : counts) samples.push_back({torch::randn({count, 8})});
+  return samples;
+}
+
+Module quantized(const Module& model, const std::vector<Sample>& samples) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, samples);
+  return convert(prepared, backend);
+}
+
+std::size_t count(const Module& module, const std::string& kind) {
+  const auto graph = module.get_method("forward").graph();
+  const auto nodes = ir::nodes_in_order(*graph);
+  return static_cast<std::size_t>(std::count_if(
+      nodes.begin(), nodes.end(), [&](const ir::Node* node) { return node->kind().toQualString() == kind; }));
+}
+
+std::size_t packed_attributes(const Module& module) {
+  std::size_t found = 0;
+  for (const auto& attribute : module.named_attributes(/*recurse=*/false))
+    found += attribute.name.find("packed_params") != std::string::npos ? 1 : 0;
+  return found;
+}
+
+Module reloaded(const Module& module) {
+  std::stringstream file;
+  module.save(file);
+  return torch::jit::load(file);
+}
+
+TEST(ControlFlow, BothBranchesAreQuantizedAndWhatTheyGiveStaysQuantized) {
+  Module model = two_layers("Branches");
+  model.register_module("third", testing::linear(8, 8));
+  model.define(
+      "def forward(self, x):\n  if x.size(0) > 1:\n    y = self.first.forward(x)\n  else:\n    y = "
+      "self.second.forward(x)\n  return self.third.forward(y)\n");
+  const Module result = quantized(model, rows({4, 1}));
+  EXPECT_EQ(count(result, "quantized::linear"), 3);
+  EXPECT_EQ(count(result, "aten::quantize_per_tensor"), 1);  // of the input
+  EXPECT_EQ(count(result, "aten::dequantize"), 1);           // of the output
+}
+
+TEST(ControlFlow, BranchesThatMeetHaveOneRange) {
+  Module model = two_layers("OneRange");
+  model.define(
+      "def forward(self, x):\n  if x.size(0) > 1:\n    y = self.first.forward(x)\n  else:\n    y = "
+      "self.second.forward(x)\n  return self.first.forward(y)\n");
+  const Module result = quantized(model, rows({4, 1}));
+  std::vector<double> scales;
+  const auto graph = result.get_method("forward").graph();
+  for (ir::Node* node : ir::nodes_in_order(*graph)) {
+    if (node->kind() != c10::prim::If) continue;
+    for (const torch::jit::Block* branch : node->blocks()) {
+      const ir::Node* kernel = branch->outputs()[0]->node();
+      ASSERT_STREQ(kernel->kind().toQualString(), "quantized::linear");
+      scales.push_back(torch::jit::toIValue(kernel->input(2))->toDouble());
+    }
+  }
+  ASSERT_EQ(scales.size(), 2);
+  EXPECT_EQ(scales[0], scales[1]);
+}
+
+TEST(ControlFlow, AValueFromOutsideOfTheBranchKeepsItsRangeThere) {
+  Module model = two_layers("GoesRound");
+  model.define(
+      "def forward(self, x):\n  y = self.first.forward(x)\n  if x.size(0) > 1:\n    y = torch.mul(y, y)\n  "
+      "return self.second.forward(y)\n");
+  const Module result = quantized(model, rows({4, 1}));
+  EXPECT_EQ(count(result, "quantized::mul"), 1);
+  EXPECT_EQ(count(result, "aten::quantize_per_tensor"), 2);  // of the input, and on the way round the branch
+}
+
+TEST(ControlFlow, ALayerInALoopIsPackedOnce) {
+  Module model = two_layers("Loop");
+  model.define(
+      "def forward(self, x):\n  for i in range(x.size(0)):\n    x = self.first.forward(x) + "
+      "self.second.forward(x)\n  return self.first.forward(x)\n");
+  const Module result = quantized(model, rows({3, 1}));
+  EXPECT_EQ(packed_attributes(result), 2);
+  EXPECT_EQ(count(result, "quantized::linear"), 3);
+  EXPECT_EQ(count(result, "quantized::linear_prepack"), 0);
+  EXPECT_EQ(count(result, "aten::quantize_per_channel"), 0);
+}
+
+TEST(ControlFlow, AnObserverInALoopSeesEveryTurn) {
+  Module model = two_layers("Growing");
+  model.define(
+      "def forward(self, x):\n  for i in range(x.size(0)):\n    x = self.first.forward(x)\n  return x\n");
+  const BackendConfig backend = backend_config("x86");
+  const auto mapping = QConfigMapping().set_global(qconfig("default_qconfig"));
+  const auto largest_scale = [&](int64_t turns) {
+    Prepared prepared = prepare(model, mapping, backend);
+    calibrate(prepared, rows({turns}));
+    const Module result = convert(prepared, backend);
+    double largest = 0;
+    const auto graph = result.get_method("forward").graph();
+    for (const ir::Node* node : ir::nodes_in_order(*graph)) {
+      if (std::string_view(node->kind().toQualString()) == "quantized::linear")
+        largest = torch::jit::toIValue(node->input(2))->toDouble();
+    }
+    return largest;
+  };
+  EXPECT_GT(largest_scale(4), 2 * largest_scale(1));
+}
+
+TEST(ControlFlow, WeightsWithTwoOwnersArePackedOnce) {
+  Module model = two_layers("Tied");
+  for (const char* owner : {"first", "second"}) {
+    model.attr(owner).toModule().setattr("bias", torch::zeros({8}));
+  }
+  model.attr("second").toModule().setattr("weight", model.attr("first").toModule().attr("weight"));
+  model.attr("second").toModule().setattr("bias", model.attr("first").toModule().attr("bias"));
+  model.define("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n");
+  EXPECT_EQ(packed_attributes(quantized(model, rows({4}))), 1);
+  EXPECT_EQ(packed_attributes(quantized(reloaded(model), rows({4}))), 1);
+}
+
+TEST(ControlFlow, OtherMethodsStayAsTheyWere) {
+  Module model = two_layers("Methods");
+  model.define("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n");
+  model.define("def encode(self, x, scale: float = 2.0):\n  return self.first.forward(x) * scale\n");
+  const Module result = reloaded(quantized(model, rows({4})));
+  const auto method = result.find_method("encode");
+  ASSERT_TRUE(method.has_value());
+  const auto& schema = method->function().getSchema();
+  EXPECT_EQ(schema.arguments().at(2).name(), "scale");
+  EXPECT_EQ(schema.arguments().at(2).default_value()->toDouble(), 2.0);
+  const at::Tensor x = torch::randn({2, 8});
+  EXPECT_TRUE(torch::equal((*method)({x}).toTensor(), model.run_method("encode", x).toTensor()));
+}
+
+TEST(ControlFlow, PrivateMethodsThatForwardIsMadeOfAreLeftOut) {
+  Module model = two_layers("Private");
+  model.define(
+      "def _inner(self, x):\n  return self.first.forward(x)\ndef _unused(self, x):\n  return x\n"
+      "def forward(self, x):\n  return self.second.forward(self._inner(x))\n");
+  const Module result = quantized(model, rows({4}));
+  EXPECT_FALSE(result.find_method("_inner").has_value());
+  EXPECT_TRUE(result.find_method("_unused").has_value());
+}
+
+TEST(ControlFlow, MethodsShareTheStateOfForward) {
+  Module model = two_layers("Shared");
+  model.register_attribute("count", c10::IntType::get(), int64_t{1});
+  model.define(
+      "def step(self):\n  self.count = self.count + 1\ndef forward(self, x):\n  return "
+      "self.first.forward(x), self.count\n");
+  Module result = reloaded(quantized(model, rows({4})));
+  result.run_method("step");
+  EXPECT_EQ(result.forward({torch::randn({1, 8})}).toTuple()->elements()[1].toInt(), 2);
+}
+
+TEST(ControlFlow, CalibrationLeavesTheStateOfTheModelAlone) {
+  Module model = two_layers("Stateful");
+  model.register_attribute("count", c10::IntType::get(), int64_t{0});
+  model.register_buffer("total", torch::zeros({8}));
+  model.define(
+      "def forward(self, x):\n  y = self.first.forward(x)\n  self.count = self.count + 1\n  self.total += "
+      "y.sum(0)\n  return self.second.forward(y) * self.count\n");
+  const Module result = quantized(model, rows({4, 4}));
+  for (const Module& each : {model, result}) {
+    EXPECT_EQ(each.attr("count").toInt(), 0);
+    EXPECT_TRUE(torch::equal(each.attr("total").toTensor(), torch::zeros({8})));
+  }
+}
+
+TEST(ControlFlow, WhatUsersReadStays) {
+  Module model = two_layers("Read");
+  const c10::List<std::string> names({"cat", "dog"});
+  model.register_attribute("class_names", c10::ListType::ofStrings(), names);
+  model.define("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n");
+  const Module result = reloaded(quantized(model, rows({4})));
+  EXPECT_EQ(result.attr("class_names").toListRef().size(), 2);
+  EXPECT_FALSE(result.is_training());
+}
+
+TEST(ControlFlow, AnEmptyMappingLeavesABatchNormBehindItsConvolution) {
+  torch::manual_seed(7);
+  Module model = testing::conv_bn_relu();
+  const BackendConfig backend = backend_config("x86");
+  const Module result = convert(prepare(model, {}, backend), backend);
+  EXPECT_EQ(count(result, "aten::batch_norm"), 1);
+  const at::Tensor x = torch::randn({1, 3, 8, 8});
+  Module copy = result;
+  EXPECT_TRUE(torch::equal(copy.forward({x}).toTensor(), model.forward({x}).toTensor()));
+}
+
+}  // namespace
+}  // namespace tsq
