@@ -24,14 +24,6 @@ bool is_packing(const Node* node) {
   return kind.starts_with("quantized::") && kind.ends_with("_prepack");
 }
 
-std::unordered_set<std::string> written_attributes(const GraphModule& gm) {
-  std::unordered_set<std::string> names;
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
-  }
-  return names;
-}
-
 /// Copies what a value is computed from into a graph of its own, attributes as constants. False where it
 /// depends on the model's input or state.
 class Slice {
@@ -91,7 +83,7 @@ class Slice {
 }  // namespace
 
 void fold_packed_weights(GraphModule& gm) {
-  const auto written = written_attributes(gm);
+  const auto written = ir::written_attributes(gm);
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!is_packing(node)) continue;
     const auto packed = Slice(gm, written).run(node->output());

@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <unordered_set>
 
 #include "ir/origin.h"
+#include "modules/kernel_arguments.h"
 #include "modules/synthesized.h"
 #include "passes/passes.h"
 
@@ -26,24 +29,17 @@ std::optional<c10::IValue> constant_of(const GraphModule& gm, const Value* value
   const Node* node = value->node();
   if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0))
     return gm.attributes.attr(node->s(c10::attr::name));
-  if (node->kind() != c10::prim::ListConstruct) return torch::jit::toIValue(value);
-  std::vector<int64_t> list;
-  for (const Value* element : value->node()->inputs()) {
-    const auto constant = torch::jit::toIValue(element);
-    if (!constant || !constant->isInt()) return std::nullopt;
-    list.push_back(constant->toInt());
-  }
-  return list;
+  return modules::constant_value(value);
 }
 
 /// The constant arguments of an operator by name.
 class Arguments {
  public:
-  Arguments(const GraphModule& gm, const Node* node) : gm_(gm), node_(node), schema_(node->maybeSchema()) {}
+  Arguments(const GraphModule& gm, const Node* node) : gm_(gm), node_(node) {}
 
   [[nodiscard]] std::optional<c10::IValue> at(const char* name) const {
-    const auto index = schema_ == nullptr ? std::nullopt : schema_->argumentIndexWithName(name);
-    return index ? constant_of(gm_, node_->input(static_cast<std::size_t>(*index))) : std::nullopt;
+    const Value* value = modules::argument_named(node_, name);
+    return value == nullptr ? std::nullopt : constant_of(gm_, value);
   }
   [[nodiscard]] std::optional<at::Tensor> tensor(const char* name) const {
     const auto value = at(name);
@@ -65,7 +61,6 @@ class Arguments {
  private:
   const GraphModule& gm_;
   const Node* node_;
-  const c10::FunctionSchema* schema_;
 };
 
 std::string dims_of(const std::vector<int64_t>& stride) { return fmt::format("{}d", stride.size()); }
@@ -105,8 +100,25 @@ std::optional<ModuleCall> lifted_convolution(const GraphModule& gm, const Node* 
   return call;
 }
 
-/// A batch norm does not say how many dimensions its input has: a convolution before it does.
+/// BatchNorm2d asserts that its input has 4 dimensions, the others likewise.
+std::optional<Symbol> asserted_class(const Value* input) {
+  for (const auto& use : input->uses()) {
+    if (use.user->kind() != c10::aten::dim) continue;
+    for (const auto& comparison : use.user->output()->uses()) {
+      if (comparison.user->kind() != c10::aten::ne) continue;
+      const auto dims = torch::jit::constant_as<int64_t>(comparison.user->input(1));
+      if (dims == 2 || dims == 3) return symbol("torch.nn.BatchNorm1d");
+      if (dims == 4) return symbol("torch.nn.BatchNorm2d");
+      if (dims == 5) return symbol("torch.nn.BatchNorm3d");
+    }
+  }
+  return std::nullopt;
+}
+
+/// A batch norm does not say how many dimensions its input has: its assertion does, or a convolution before
+/// it.
 std::optional<Symbol> batch_norm_class(const GraphModule& gm, const Value* value) {
+  if (const auto asserted = asserted_class(value)) return asserted;
   while (value->node()->kind() != c10::prim::Param) {
     const Node* node = value->node();
     const std::string name = ir::display_name(gm, node);
@@ -199,12 +211,55 @@ std::optional<ModuleCall> lifted(const GraphModule& gm, const Node* node) {
   }
 }
 
+bool only_raises(const torch::jit::Block* block) {
+  const auto nodes = block->nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
+}
+
+/// An assertion of torch.nn about the shape of an argument, which the operator behind it makes as well. FX
+/// does not see it either.
+bool is_library_assertion(const Node* node) {
+  if (node->kind() != c10::prim::If || !node->outputs().empty()) return false;
+  const torch::jit::Block* then = node->blocks()[0];
+  const torch::jit::Block* otherwise = node->blocks()[1];
+  const bool raises = (only_raises(then) && otherwise->nodes().begin() == otherwise->nodes().end()) ||
+                      (only_raises(otherwise) && then->nodes().begin() == then->nodes().end());
+  if (!raises) return false;
+  const Node* condition = node->input(0)->node();
+  const auto is_library = [](const Node* each) {
+    const ir::Origin::Writer writer = ir::origin_of(each).writer;
+    return writer == ir::Origin::Writer::Functional || writer == ir::Origin::Writer::Module;
+  };
+  return is_library(condition) || is_library(node);
+}
+
+/// `a or b` of such an assertion.
+bool is_unused_condition(const Node* node) {
+  if (node->kind() != c10::prim::If || node->outputs().empty() || node->hasUses()) return false;
+  return std::all_of(node->blocks().begin(), node->blocks().end(), [](const torch::jit::Block* block) {
+    return std::all_of(block->nodes().begin(), block->nodes().end(), [](const Node* inner) {
+      const c10::FunctionSchema* schema = inner->maybeSchema();
+      return inner->kind() == c10::prim::Constant ||
+             (inner->kind().is_aten() && schema != nullptr && !schema->is_mutable());
+    });
+  });
+}
+
+/// Whether an argument is state that the model writes: then it is no parameter of a layer.
+bool reads_state(const Node* node, const std::unordered_set<std::string>& written) {
+  return std::any_of(node->inputs().begin(), node->inputs().end(), [&](const Value* input) {
+    return input->node()->kind() == c10::prim::GetAttr && written.contains(input->node()->s(c10::attr::name));
+  });
+}
+
 }  // namespace
 
 void lift(GraphModule& gm) {
   std::map<std::string, int> counts;
+  const auto written = ir::written_attributes(gm);
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!node->kind().is_aten() || !is_of_a_module(node)) continue;
+    if (!node->kind().is_aten() || !is_of_a_module(node) || reads_state(node, written)) continue;
     auto call = lifted(gm, node);
     if (!call) continue;
     // The path is lost: "conv2d_0", "conv2d_1" … keep the layers of a report apart.
@@ -218,6 +273,13 @@ void lift(GraphModule& gm) {
     node->output()->replaceAllUsesWith(made->output());
     node->destroy();
   }
+  // Last first: what an inner one needs for its condition goes with it.
+  std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
+  std::reverse(nodes.begin(), nodes.end());
+  for (Node* node : nodes) {
+    if (is_library_assertion(node) || is_unused_condition(node)) node->destroy();
+  }
+  ir::eliminate_dead_code(*gm.graph);
 }
 
 }  // namespace tsq::passes

@@ -7,9 +7,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <algorithm>
+#include <vector>
 
-#include "ir/origin.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -25,6 +24,17 @@ std::size_t length_of(const Value* list) {
   return constant && constant->isIntList() ? constant->toIntVector().size() : 0;
 }
 
+void replace(GraphModule& gm, Node* node, const std::string& kind, const std::vector<Value*>& inputs) {
+  Node* made = gm.graph->create(c10::Symbol::fromQualString(kind), inputs, 1);
+  made->insertBefore(node);
+  made->output()->setType(node->output()->type());
+  if (node->output()->hasDebugName()) made->output()->setDebugName(node->output()->debugNameBase());
+  made->setSourceRange(node->sourceRange());
+  ir::take_scope(made, node);
+  node->output()->replaceAllUsesWith(made->output());
+  node->destroy();
+}
+
 /// aten::_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, …)
 void restore_convolution(GraphModule& gm, Node* node) {
   const auto transposed = torch::jit::constant_as<bool>(node->input(6));
@@ -36,15 +46,15 @@ void restore_convolution(GraphModule& gm, Node* node) {
   } else {
     inputs.insert(inputs.end(), {node->input(5), node->input(8)});
   }
-  const std::string kind = fmt::format("aten::conv{}{}d", *transposed ? "_transpose" : "", dims);
-  Node* made = gm.graph->create(c10::Symbol::fromQualString(kind), inputs, 1);
-  made->insertBefore(node);
-  made->output()->setType(node->output()->type());
-  if (node->output()->hasDebugName()) made->output()->setDebugName(node->output()->debugNameBase());
-  made->setSourceRange(node->sourceRange());
-  ir::take_scope(made, node);
-  node->output()->replaceAllUsesWith(made->output());
-  node->destroy();
+  replace(gm, node, fmt::format("aten::conv{}{}d", *transposed ? "_transpose" : "", dims), inputs);
+}
+
+/// aten::_convolution_mode(input, weight, bias, stride, "same", dilation, groups)
+void restore_convolution_with_word(GraphModule& gm, Node* node) {
+  const std::size_t dims = length_of(node->input(3));
+  if (dims < 1 || dims > 3) return;
+  const std::string kind = fmt::format("aten::conv{}d", dims);
+  replace(gm, node, kind, {node->inputs().begin(), node->inputs().end()});
 }
 
 /// The number behind Int(NumToTensor(n)), which tracing puts round sizes.
@@ -65,38 +75,18 @@ void lift_tensor(GraphModule& gm, Node* node) {
   node->output()->replaceAllUsesWith(ir::insert_attribute(gm, "constant", tensor, c10::TensorType::get()));
 }
 
-bool only_raises(const torch::jit::Block* block) {
-  const auto nodes = block->nodes();
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
-}
-
-/// An assertion of torch.nn.functional about the shape of its argument, which the operator behind it makes as
-/// well. FX does not see it either.
-bool is_library_assertion(const Node* node) {
-  if (node->kind() != c10::prim::If || !node->outputs().empty()) return false;
-  const torch::jit::Block* then = node->blocks()[0];
-  const torch::jit::Block* otherwise = node->blocks()[1];
-  const bool raises = (only_raises(then) && otherwise->nodes().begin() == otherwise->nodes().end()) ||
-                      (only_raises(otherwise) && then->nodes().begin() == then->nodes().end());
-  if (!raises) return false;
-  const Node* condition = node->input(0)->node();
-  return ir::origin_of(condition).writer == ir::Origin::Writer::Functional ||
-         ir::origin_of(node).writer == ir::Origin::Writer::Functional;
-}
-
 }  // namespace
 
 void untrace(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::_convolution) {
       restore_convolution(gm, node);
+    } else if (node->kind() == c10::aten::_convolution_mode) {
+      restore_convolution_with_word(gm, node);
     } else if (node->kind() == c10::aten::Int) {
       restore_size(node);
     } else if (node->kind() == c10::prim::Constant) {
       lift_tensor(gm, node);
-    } else if (is_library_assertion(node)) {
-      node->destroy();
     }
   }
   ir::eliminate_dead_code(*gm.graph);

@@ -172,6 +172,10 @@ Value* insert_double(GraphModule& gm, const std::string& name, double value);
 /// A name that neither `attributes` nor the user has: path with dots as underscores, numbered when taken.
 std::string unique_attribute_name(const GraphModule& gm, std::string_view path);
 
+/// The slots of `attributes` that the graph writes, by SetAttr or by an operator that writes into its
+/// argument: state, not parameters.
+std::unordered_set<std::string> written_attributes(const GraphModule& gm);
+
 /// Removes nodes without effect whose outputs nobody uses.
 void eliminate_dead_code(Graph& graph);
 

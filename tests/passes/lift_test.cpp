@@ -1,0 +1,125 @@
+// Traced and frozen graphs get the plain form of their scripted twins.
+
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/ir/irparser.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include "passes/passes.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using torch::jit::testing::FileCheck;
+
+ir::GraphModule parsed(const std::string& text) {
+  ir::GraphModule gm;
+  gm.graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR(text, gm.graph.get());
+  return gm;
+}
+
+Module frozen(const Module& model) {
+  Module copy = model.deepcopy();
+  copy.eval();
+  return torch::jit::freeze(copy, std::nullopt, /*optimize_numerics=*/false);
+}
+
+at::Tensor quantized_output(const Module& model) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  torch::manual_seed(5);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
+  calibrate(prepared, samples);
+  const at::NoGradGuard no_grad;
+  return convert(prepared, backend).forward(samples.front()).toTensor();
+}
+
+TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
+  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %no : bool = prim::Constant[value=0]()
+  %ones : int[] = prim::ListConstruct(%one, %one)
+  %zeros : int[] = prim::ListConstruct(%zero, %zero)
+  %y : Tensor = aten::_convolution(%x, %w, %b, %ones, %zeros, %ones, %no, %zeros, %one, %no, %no, %no, %no)
+  return (%y))");
+  passes::untrace(gm);
+  FileCheck().check("aten::conv2d(%x, %w, %b, %ones, %zeros, %ones, %one)")->run(*gm.graph);
+}
+
+TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
+  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %no : bool = prim::Constant[value=0]()
+  %yes : bool = prim::Constant[value=1]()
+  %stride : int[] = prim::ListConstruct(%one)
+  %padding : int[] = prim::ListConstruct(%zero)
+  %dilation : int[] = prim::ListConstruct(%one)
+  %more : int[] = prim::ListConstruct(%zero)
+  %y : Tensor = aten::_convolution(%x, %w, %b, %stride, %padding, %dilation, %yes, %more, %one, %no, %no, %no, %no)
+  return (%y))");
+  passes::untrace(gm);
+  FileCheck()
+      .check("aten::conv_transpose1d(%x, %w, %b, %stride, %padding, %more, %one, %dilation)")
+      ->run(*gm.graph);
+}
+
+TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
+  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
+  %t : Tensor = prim::NumToTensor(%n)
+  %m : int = aten::Int(%t)
+  %sizes : int[] = prim::ListConstruct(%m)
+  %y : Tensor = aten::reshape(%x, %sizes)
+  return (%y))");
+  passes::untrace(gm);
+  FileCheck().check_not("aten::Int")->check("prim::ListConstruct(%n)")->run(*gm.graph);
+}
+
+TEST(Lift, AFrozenModelGivesTheInt8ModelOfItsScriptedTwin) {
+  torch::manual_seed(2);
+  const Module model = testing::conv_bn_relu();
+  EXPECT_TRUE(at::equal(quantized_output(frozen(model)), quantized_output(model)));
+}
+
+TEST(Lift, FrozenConvolutionAndBatchNormAreFusedAgain) {
+  ir::GraphModule gm = passes::capture(frozen(testing::conv_bn_relu()), {});
+  passes::untrace(gm);
+  passes::normalise(gm);
+  passes::lift(gm);
+  passes::fuse(gm, backend_config("x86"));
+  ASSERT_EQ(std::count_if(gm.graph->nodes().begin(), gm.graph->nodes().end(), ir::is_module_call), 1);
+  for (const ir::Node* node : gm.graph->nodes()) {
+    if (ir::is_module_call(node))
+      EXPECT_EQ(ir::call_of(gm, node).type, symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
+  }
+}
+
+TEST(Lift, AConvolutionWhoseWeightIsComputedStaysAFunction) {
+  Module model = testing::user_module("Computed");
+  model.register_parameter("w", torch::randn({4, 3, 1, 1}), false);
+  model.define("def forward(self, x):\n  return torch.conv2d(x, self.w * x.sum())\n");
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::untrace(gm);
+  passes::normalise(gm);
+  passes::lift(gm);
+  FileCheck().check("aten::conv2d")->run(*gm.graph);
+}
+
+TEST(Lift, AWeightThatTheModelWritesIsNoParameter) {
+  Module model = testing::user_module("Fast");
+  model.register_buffer("w", torch::randn({4, 3, 1, 1}));
+  model.define("def forward(self, x):\n  y = torch.conv2d(x, self.w)\n  self.w.mul_(2)\n  return y\n");
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::untrace(gm);
+  passes::normalise(gm);
+  passes::lift(gm);
+  FileCheck().check("aten::conv2d")->run(*gm.graph);
+}
+
+}  // namespace
+}  // namespace tsq
