@@ -60,22 +60,6 @@ bool is_pure(const Node* node) {
   return schema != nullptr && !schema->is_mutable() && node->kind().is_aten();
 }
 
-std::unordered_set<std::string> written_attributes(const GraphModule& gm) {
-  std::unordered_set<std::string> names;
-  for (const Node* node : nodes_in_order(*gm.graph)) {
-    if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
-    const c10::FunctionSchema* schema = node->maybeSchema();
-    if (schema == nullptr || !schema->is_mutable()) continue;
-    for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
-      const Node* source = node->input(i)->node();
-      const auto* alias = schema->arguments()[i].alias_info();
-      if (alias != nullptr && alias->isWrite() && source->kind() == c10::prim::GetAttr)
-        names.insert(source->s(c10::attr::name));
-    }
-  }
-  return names;
-}
-
 void eliminate_dead_code(Block* block) {
   for (auto it = block->nodes().rbegin(); it != block->nodes().rend(); ++it) {
     Node* node = *it;
@@ -277,6 +261,22 @@ Value* insert_double(GraphModule& gm, const std::string& name, double value) {
   constexpr double kLosesItsPoint = 1e10;
   if (std::abs(value) < kLosesItsPoint) return gm.graph->insertConstant(value);
   return insert_attribute(gm, name, value, c10::FloatType::get());
+}
+
+std::unordered_set<std::string> written_attributes(const GraphModule& gm) {
+  std::unordered_set<std::string> names;
+  for (const Node* node : nodes_in_order(*gm.graph)) {
+    if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
+    const c10::FunctionSchema* schema = node->maybeSchema();
+    if (schema == nullptr || !schema->is_mutable()) continue;
+    for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
+      const Node* source = node->input(i)->node();
+      const auto* alias = schema->arguments()[i].alias_info();
+      if (alias != nullptr && alias->isWrite() && source->kind() == c10::prim::GetAttr)
+        names.insert(source->s(c10::attr::name));
+    }
+  }
+  return names;
 }
 
 void eliminate_dead_code(Graph& graph) { eliminate_dead_code(graph.block()); }
