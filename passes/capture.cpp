@@ -390,7 +390,8 @@ class Capture {
     const bool is_parameter = owner.type()->is_parameter(index);
     gm_.attributes.register_attribute(slot, type, owner.attr(name), is_parameter,
                                       owner.type()->is_buffer(index));
-    if (!is_parameter) gm_.state.insert(slot);
+    // Objects of C++ classes are the host program's: they are shared, as they are between copies of a module.
+    if (!is_parameter && !owner.attr(name).isCustomClass()) gm_.state.insert(slot);
     slots_.emplace_back(key, slot);
     return slot;
   }

@@ -8,6 +8,7 @@
 #include <tsq/report.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -28,6 +29,9 @@ struct Stage;  // a GraphModule on its way, with its configuration and report
 /// One sample: the arguments of forward, in order.
 using Sample = std::vector<c10::IValue>;
 
+/// What users put beside a model in its archive (torch::jit::ExtraFilesMap): contents by name.
+using ExtraFiles = std::map<std::string, std::string>;
+
 /// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a
 /// TorchScript file that any stock LibTorch runs, so calibration can happen in a program that does not link
 /// tsq.
@@ -38,7 +42,7 @@ class Prepared {
   [[nodiscard]] const torch::jit::Module& module() const;
   [[nodiscard]] const Report& report() const;
   /// Writes the whole file or nothing. Throws Error(BadOutput).
-  void save(const std::string& path) const;
+  void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
   /// Throws Error(BadModel) when the file is not a prepared model of tsq.
   static Prepared load(const std::string& path);
 
@@ -55,7 +59,7 @@ class Reference {
   explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
   [[nodiscard]] const torch::jit::Module& module() const;
   [[nodiscard]] const Report& report() const;
-  void save(const std::string& path) const;
+  void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
   static Reference load(const std::string& path);
 
   [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const noexcept { return stage_; }
@@ -102,7 +106,7 @@ torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& ba
                         const FuseCustomConfig& custom = {});
 
 /// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
-void save(const torch::jit::Module& module, const std::string& path);
+void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files = {});
 
 /// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. Throws
 /// Error(BadModel) in one sentence.
@@ -111,6 +115,9 @@ torch::jit::Module load(const std::string& path);
 /// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe",
 /// "mode", "qconfig_mapping", …}; null when the file is not tsq's.
 nlohmann::json read_metadata(const std::string& path);
+
+/// The extra files of an archive, without tsq's own. Throws Error(BadModel).
+ExtraFiles read_extra_files(const std::string& path);
 
 /// The version of tsq, "0.1.0".
 std::string version();

@@ -34,7 +34,8 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   const std::vector<Sample> samples =
       steps.run("read data", [&](const Progress&) { return load_samples(options.calib, prepared.module()); });
   steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
-  files.write(options.output, [&](const std::string& place) { prepared.save(place); });
+  files.write(options.output,
+              [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' calibrated on {} samples: '{}'\n", options.model, samples.size(),

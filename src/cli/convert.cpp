@@ -43,7 +43,8 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   const Reference reference = steps.run("convert", [&](const Progress&) {
     return convert_to_reference(prepared, backend, at_convert.custom, at_convert.mapping);
   });
-  files.write(options.output, [&](const std::string& place) { reference.save(place); });
+  files.write(options.output,
+              [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' converted for {}: '{}'\n{}{}", options.model, backend.name(),

@@ -36,7 +36,8 @@ void run_lower(const LowerOptions& options, const Session& session) {
   const BackendConfig backend = backend_for(options.configuration, options.model);
   const torch::jit::Module quantized =
       steps.run("lower", [&](const Progress&) { return lower(reference, backend); });
-  files.write(options.output, [&](const std::string& place) { save(quantized, place); });
+  files.write(options.output,
+              [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' lowered for {}: '{}'\n", options.model, backend.name(), options.output);

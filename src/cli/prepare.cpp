@@ -41,7 +41,8 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
     return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization);
   });
-  files.write(options.output, [&](const std::string& place) { prepared.save(place); });
+  files.write(options.output,
+              [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' prepared for {}: '{}'\n{}", options.model, chosen.backend.name(),

@@ -83,7 +83,8 @@ void calibrate_with(Prepared& prepared, const std::vector<Sample>& samples, Step
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
   if (!options.reference.empty())
-    files.write(options.reference, [&](const std::string& place) { reference.save(place); });
+    files.write(options.reference,
+                [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
 }
 
 void write_quantized(const QuantizeOptions& options, const Reference& reference, const BackendConfig& backend,
@@ -92,7 +93,8 @@ void write_quantized(const QuantizeOptions& options, const Reference& reference,
   const torch::jit::Module quantized =
       steps.run("lower", [&](const Progress&) { return lower(reference, backend, &outcome.report); });
   steps.run("save", [&](const Progress&) {
-    files.write(options.output, [&](const std::string& place) { save(quantized, place); });
+    files.write(options.output,
+                [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
   });
 }
 

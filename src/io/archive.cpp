@@ -114,20 +114,37 @@ std::string io::one_line(const std::string& message) {
 }
 
 void io::save_archive(const torch::jit::Module& module, const nlohmann::json& metadata,
-                      const std::string& path) {
+                      const std::string& path, const ExtraFiles& extra_files) {
   PendingFile pending(path);
-  torch::jit::ExtraFilesMap extra;
+  torch::jit::ExtraFilesMap extra(extra_files.begin(), extra_files.end());
   if (!metadata.is_null()) extra[kMetadataFile] = metadata.dump(1);
   std::ostream stream(&pending);
   module.save(stream, extra);
   pending.commit();
 }
 
-void save(const torch::jit::Module& module, const std::string& path) {
+void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files) {
   nlohmann::json metadata;
   if (module.hasattr(io::kMetadataAttribute))
     metadata = nlohmann::json::parse(module.attr(io::kMetadataAttribute).toStringRef());
-  io::save_archive(module, metadata, path);
+  io::save_archive(module, metadata, path, extra_files);
+}
+
+ExtraFiles read_extra_files(const std::string& path) {
+  constexpr std::string_view kFolder = "extra/";
+  check_readable(path);
+  try {
+    caffe2::serialize::PyTorchStreamReader reader(path);
+    ExtraFiles files;
+    for (const std::string& record : reader.getAllRecords()) {
+      if (!record.starts_with(kFolder) || record.substr(kFolder.size()) == kMetadataFile) continue;
+      const auto [data, size] = reader.getRecord(record);
+      files[record.substr(kFolder.size())] = std::string(static_cast<const char*>(data.get()), size);
+    }
+    return files;
+  } catch (const std::exception& error) {
+    throw not_torchscript(path, io::one_line(error.what()));
+  }
 }
 
 nlohmann::json read_metadata(const std::string& path) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/quantize.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,8 +11,10 @@ namespace tsq::io {
 /// Where a lowered module carries its metadata until it is saved.
 inline constexpr const char* kMetadataAttribute = "tsq_metadata";
 
-/// Writes `path` whole or not at all, with `metadata` in the archive's extra files. Throws Error(BadOutput).
-void save_archive(const torch::jit::Module& module, const nlohmann::json& metadata, const std::string& path);
+/// Writes `path` whole or not at all, with `metadata` among the archive's extra files. Throws
+/// Error(BadOutput).
+void save_archive(const torch::jit::Module& module, const nlohmann::json& metadata, const std::string& path,
+                  const ExtraFiles& extra_files);
 
 /// The first line of a LibTorch message, without its stack and without a full stop.
 std::string one_line(const std::string& message);

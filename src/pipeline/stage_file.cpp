@@ -124,8 +124,8 @@ void find_observers(Stage& stage, const Module& module, const std::string& prefi
 
 const Module& Prepared::module() const { return stage_->module; }
 const Report& Prepared::report() const { return stage_->report; }
-void Prepared::save(const std::string& path) const {
-  io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path);
+void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
+  io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path, extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
@@ -138,10 +138,10 @@ Prepared Prepared::load(const std::string& path) {
 const Module& Reference::module() const { return stage_->module; }
 const Report& Reference::report() const { return stage_->report; }
 
-void Reference::save(const std::string& path) const {
+void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
   Module module = continuable(*stage_);
   register_observers(*stage_, module, kObserverPrefix);
-  io::save_archive(module, continuation_of(*stage_, "reference"), path);
+  io::save_archive(module, continuation_of(*stage_, "reference"), path, extra_files);
 }
 
 Reference Reference::load(const std::string& path) {

@@ -48,6 +48,21 @@ TEST_F(Results, QuantizeWritesAllItsFilesAndSaysSo) {
   EXPECT_THAT(entries(), ::testing::ElementsAre("data.pt", "model.pt", "out.pt", "ref.pt", "report.json"));
 }
 
+TEST_F(Results, ExtraFilesOfTheModelGoThroughEveryStep) {
+  torch::jit::load(path("model.pt")).save(path("labels.pt"), {{"labels.txt", "cat\ndog"}});
+  succeed({"quantize", path("labels.pt"), "--calib", path("data.pt"), "--output", path("out.pt"),
+           "--reference", path("reference.pt")});
+  succeed({"prepare", path("labels.pt"), "--output", path("1.pt")});
+  succeed({"calibrate", path("1.pt"), "--calib", path("data.pt"), "--output", path("2.pt")});
+  succeed({"convert", path("2.pt"), "--output", path("3.pt")});
+  succeed({"lower", path("3.pt"), "--output", path("4.pt")});
+  for (const char* file : {"out.pt", "reference.pt", "1.pt", "2.pt", "3.pt", "4.pt"}) {
+    torch::jit::ExtraFilesMap extra{{"labels.txt", ""}};
+    torch::jit::load(path(file), std::nullopt, extra);
+    EXPECT_EQ(extra["labels.txt"], "cat\ndog") << file;
+  }
+}
+
 TEST_F(Results, QuantizedFileLoadsInStockLibTorchAndIsNearTheFloatModel) {
   succeed(quantize_arguments());
   torch::jit::Module quantized = torch::jit::load(path("out.pt"));
