@@ -20,7 +20,6 @@
 #include "modules/pack_when_loaded.h"
 #include "modules/packed.h"
 #include "modules/weighted.h"
-#include "passes/explain_unlowered.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -127,8 +126,6 @@ class Lowering {
 
   void finish(Node* q, Node* op, Value* result, const std::string& kernel) {
     report_kernel(op, kernel);
-    const Node* activation = q->input(0)->node();
-    if (activation != op && activation != result->node()) report_kernel(activation, kernel);
     q->output()->replaceAllUsesWith(result);
     q->destroy();
   }
@@ -136,8 +133,7 @@ class Lowering {
   /// The operator stays between dequantize and quantize.
   bool keep_reference(const Node* op, std::string_view reason, const std::string& remedy) {
     for (Decision& decision : report_.decisions) {
-      if (op->outputs().empty() || !decision.standalone.empty() || decision.node != op->output()->debugName())
-        continue;
+      if (op->outputs().empty() || decision.node != op->output()->debugName()) continue;
       decision.quantized = false;
       decision.reason = fmt::format("computed in float between dequantize and quantize: {}", reason);
       decision.remedy = remedy;
@@ -154,7 +150,7 @@ class Lowering {
   void report_kernel(const Node* op, const std::string& kernel) {
     if (op->outputs().empty()) return;
     for (Decision& decision : report_.decisions) {
-      if (decision.standalone.empty() && decision.node == op->output()->debugName()) decision.kernel = kernel;
+      if (decision.node == op->output()->debugName()) decision.kernel = kernel;
     }
   }
 
@@ -519,7 +515,6 @@ void lower(GraphModule& gm, Report& report) {
     }
     gm = std::move(attempt);
     report = std::move(result);
-    explain_unlowered(gm, report);
     return;
   }
 }

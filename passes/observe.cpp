@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_set>
 
 #include "match/dtype_check.h"
-#include "match/remedy.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -377,7 +375,6 @@ class Observe {
     observer->output()->replaceAllUsesWith(node->output());
     observer->destroy();
     gm_.observers.pop_back();
-    without_observer_to_share_.insert(node);
   }
 
   /// D-32: the observer of a quantized graph input is outside the graph.
@@ -459,77 +456,31 @@ class Observe {
     decision.node = node->outputs().empty() ? "" : lasting_name(node->outputs().front(), name);
     decision.layer = ir::is_module_call(node) ? ir::call_of(gm_, node).path : ir::scope_of(gm_, node).path;
     decision.op = name;
-    decision.on_tensors = !has_no_tensor_arguments(node);
-    if (ir::is_module_call(node)) {
-      for (const ir::ModuleCall& member : ir::call_of(gm_, node).members)
-        decision.parts.emplace_back(member.type.name);
+    if (match != nullptr) decision.pattern = to_string(match->row->key());
+    const auto found = table_.qconfig_of.find(node);
+    if (found != table_.qconfig_of.end()) {
+      decision.qconfig_source = std::string(to_string(found->second.source));
+      if (!found->second.key.empty()) decision.qconfig_source += " '" + found->second.key + "'";
     }
-    if (match != nullptr && !ir::is_standalone(gm_, node)) decision.pattern = to_string(match->row->key());
-    const QConfigDecision source = qconfig_decision(node);
-    decision.qconfig_source = std::string(to_string(source.source));
-    if (!source.key.empty()) decision.qconfig_source += " '" + source.key + "'";
-    if (qconfig) decision.qconfig = match::describe(*qconfig);
-    if (match != nullptr && qconfig && decision.on_tensors) add_dtype_configs(*match, qconfig, decision);
     explain(node, match, qconfig, decision);
-    if (const auto readers = readers_that_keep_apart(node); readers > 1) {
-      decision.notes.push_back(
-          fmt::format("its output is read {} times, so that what follows it is not fused into it", readers));
-    }
     report_.decisions.push_back(std::move(decision));
   }
 
-  QConfigDecision qconfig_decision(const Node* node) const {
-    const auto found = table_.qconfig_of.find(node);
-    return found == table_.qconfig_of.end() ? QConfigDecision{} : found->second;
-  }
-
-  /// The configs up to the first that takes the pattern, with the refusals of those before it.
-  void add_dtype_configs(const Match& match, const MaybeQConfig& qconfig, Decision& decision) const {
-    for (const DTypeConfig& config : match.row->dtype_configs)
-      decision.dtype_configs.push_back(match::describe(config));
-    if (const auto refused = first_refusals_.find(&match); refused != first_refusals_.end()) {
-      decision.refusals = refused->second;
-      return;
-    }
-    for (const DTypeConfig& config : match.row->dtype_configs) {
-      const auto reason = refusal(match, qconfig, config);
-      if (!reason) break;
-      decision.refusals.push_back(*reason);
-    }
-    decision.dtype_configs.resize(std::min(decision.dtype_configs.size(), decision.refusals.size() + 1));
-  }
-
-  /// How many read a weighted operator's output when a ReLU or a batch norm, which could be fused into it, is
-  /// one of them.
-  std::size_t readers_that_keep_apart(const Node* node) const {
-    if (!ir::is_module_call(node) || ir::weighted_of(ir::call_of(gm_, node)) == nullptr) return 0;
-    std::vector<Node*> readers;
-    for (Node* user : ir::users(node->output())) {
-      if (!ir::is_observer(user)) {
-        readers.push_back(user);
-        continue;
-      }
-      for (Node* behind : ir::users(user->output())) readers.push_back(behind);
-    }
-    const bool could_fuse = std::any_of(readers.begin(), readers.end(), [&](const Node* reader) {
-      const std::string name = ir::display_name(gm_, reader);
-      return name.ends_with("ReLU") || name.ends_with("relu") || name.find("BatchNorm") != std::string::npos;
-    });
-    return could_fuse ? readers.size() : 0;
-  }
-
   void explain(const Node* node, const Match* match, const MaybeQConfig& qconfig, Decision& decision) const {
-    if (!decision.on_tensors) {
+    if (has_no_tensor_arguments(node)) {
       decision.reason = "it computes no float tensor";
     } else if (match == nullptr) {
-      explain_unmatched(node, decision);
+      decision.reason = fmt::format("no pattern of backend '{}' matches it", backend_.name());
+      decision.remedy = "add a row for it to the backend config, or leave it float";
     } else if (!qconfig) {
       decision.reason = decision.qconfig_source == "none"
                             ? "no qconfig applies to it"
                             : fmt::format("its qconfig is none ({})", decision.qconfig_source);
-      decision.remedy = match::remedy_for_none(qconfig_decision(node), decision.op);
-    } else if (first_refusals_.contains(match)) {
-      explain_refused(node, *match, *qconfig, decision);
+      decision.remedy = "set a qconfig for it in the qconfig mapping";
+    } else if (const auto refused = first_refusals_.find(match); refused != first_refusals_.end()) {
+      decision.refusals = refused->second;
+      decision.reason = "no dtype config of the matched row takes its qconfig: " + decision.refusals.front();
+      decision.remedy = "give it a qconfig with the backend's dtypes and ranges";
     } else if (ir::is_module_call(node) && ir::weighted_of(ir::call_of(gm_, node)) != nullptr &&
                !match::dtypes_supported(*qconfig, match->row->dtype_configs)) {
       // D-11: prepare does not look at the weight's dtype, convert does.
@@ -537,64 +488,10 @@ class Observe {
           "its weight observer gives {}, which no dtype config of the matched row takes; its input and "
           "output are rounded all the same",
           dtype_name(resolve(qconfig->weight).dtype));
-      const std::string change = match::remedy_for(*qconfig, *match->row);
-      decision.remedy = change.empty() ? "give it a qconfig with the backend's weight dtype, or none"
-                                       : fmt::format("{}, or give it no qconfig", change);
-    } else if (without_observer_to_share_.contains(node)) {
-      decision.reason =
-          "its output takes the range of its input, and its input has no observer: what makes it stays float";
-      decision.remedy = fmt::format("quantize {}", maker_of_input(node));
+      decision.remedy = "give it a qconfig with the backend's weight dtype, or none";
     } else {
       decision.quantized = true;
-      if (ir::is_standalone(gm_, node))
-        decision.notes.emplace_back("a standalone module: its own configuration decides about its operators");
     }
-  }
-
-  void explain_unmatched(const Node* node, Decision& decision) const {
-    const bool is_module = ir::is_module_call(node);
-    const bool is_function = node->kind() == c10::prim::CallFunction;
-    if (is_module && !decision.op.starts_with("torch.")) {
-      decision.reason = "a non-traceable module: what it computes inside is not looked at";
-      decision.remedy =
-          "take it out of the custom config's non-traceable modules, or make it a standalone module";
-      return;
-    }
-    if (!is_module && !is_function && !node->kind().is_aten() && !node->kind().is_prim()) {
-      decision.reason = "an operator of the host program, which passes through untouched";
-      decision.remedy = "leave it float: int8 needs an operator with kernels in LibTorch";
-      return;
-    }
-    decision.reason = fmt::format("no pattern of backend '{}' matches it", backend_.name());
-    decision.remedy =
-        match::remedy_without_row(Pattern(ir::targets(gm_, node).front()), decision.op, backend_);
-  }
-
-  void explain_refused(const Node* node, const Match& match, const QConfig& qconfig,
-                       Decision& decision) const {
-    decision.reason = "no dtype config of the matched row takes its qconfig: " + decision.refusals.front();
-    decision.remedy = match::remedy_for(qconfig, *match.row);
-    if (!decision.remedy.empty()) return;
-    const TargetInfo& info = infos_.at(node);
-    if (match.row->dtype_configs.empty()) {
-      decision.remedy = "give the row of the backend config dtype configs";
-    } else if (!info.input || decision.refusals.front().find("no float tensor") != std::string::npos) {
-      decision.reason = "its value is a mask or feeds one, and masks are not quantized";
-      decision.remedy = "nothing: a mask has no range";
-    } else {
-      decision.remedy = "give it a qconfig with the backend's dtypes and ranges";
-    }
-  }
-
-  std::string maker_of_input(const Node* node) const {
-    const auto operands = ir::operands(node);
-    if (operands.empty()) return "what it reads";
-    const Node* maker = operands.front()->node();
-    if (maker->kind() == c10::prim::Param) return "what gives the model's input";
-    const std::string layer =
-        ir::is_module_call(maker) ? ir::call_of(gm_, maker).path : ir::scope_of(gm_, maker).path;
-    return fmt::format("{}{} before it", ir::display_name(gm_, maker),
-                       layer.empty() ? "" : fmt::format(" ('{}')", layer));
   }
 
   GraphModule& gm_;
@@ -608,7 +505,6 @@ class Observe {
       first_refusals_;  ///< by what the user configured
   std::vector<const Value*> quantized_inputs_;
   std::vector<const Value*> no_float_inputs_;
-  std::unordered_set<const Node*> without_observer_to_share_;  ///< D-30: their observers went again
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,16 +19,6 @@ struct Decision {
   std::string remedy{};                 ///< what to change
   std::string equalization{};           ///< "equalized", or why not; empty when it was not asked for
   std::string kernel{};                 ///< the engine kernel it became at lowering
-  std::vector<std::string> parts{};     ///< of a fused module: "torch.nn.Conv2d", "torch.nn.ReLU"
-  std::string qconfig{};                ///< the observers of its QConfig, empty when it has none
-  /// The DTypeConfigs tried, as text; `refusals` has the answers of the first ones, one each.
-  std::vector<std::string> dtype_configs{};
-  std::vector<std::string> notes{};  ///< worth knowing, though no reason to stay float
-  std::string standalone{};          ///< path of the standalone module that it is inside of; empty: none
-  bool on_tensors{true};             ///< false for what computes sizes and numbers only
-  /// Multiply-accumulates of one run on a sample; none when it was not measured or cannot be told.
-  std::optional<int64_t> macs{};
-  std::optional<double> seconds{};  ///< time of the float operator in one run; none when it was not measured
 };
 
 /// The decision report: one entry per operator, in graph order.
@@ -39,7 +27,7 @@ struct Report {
   /// Layers whose observers saw no data by the time of convert: their qparams are scale 1, zero point 0.
   std::vector<std::string> unobserved_layers{};
   [[nodiscard]] nlohmann::json to_json() const;
-  /// For people: a summary, a table of the operators by module, then the float ones with what to change.
+  /// For people: a summary, then a line per operator.
   [[nodiscard]] std::string to_text() const;
 };
 

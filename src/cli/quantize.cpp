@@ -16,7 +16,6 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/text_table.h"
-#include "pipeline/measure.h"
 
 namespace tsq::cli {
 namespace {
@@ -125,8 +124,6 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   write_reference(options, reference, files);
   outcome.report = reference.report();
   write_quantized(options, reference, chosen.backend, steps, files, outcome);
-  if (!options.report.empty() && !samples.empty())
-    detail::measure(prepared, samples.front(), /*rounds=*/0, outcome.report);
   if (!options.report.empty()) files.write_text(options.report, outcome.report.to_json().dump(2) + "\n");
   files.commit();
   outcome.seconds = steps.seconds();

@@ -20,7 +20,7 @@ struct Reason {
 std::vector<Reason> reasons(const Report& report) {
   std::vector<Reason> groups;
   for (const Decision& decision : report.decisions) {
-    if (decision.quantized || !decision.on_tensors) continue;
+    if (decision.quantized) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Reason& r) { return r.text == decision.reason; });
     if (group == groups.end())
@@ -35,13 +35,6 @@ std::vector<Reason> reasons(const Report& report) {
 std::size_t quantized_count(const Report& report) {
   return static_cast<std::size_t>(std::count_if(report.decisions.begin(), report.decisions.end(),
                                                 [](const Decision& decision) { return decision.quantized; }));
-}
-
-/// Operators on tensors that stayed float; sizes and numbers have nothing to quantize.
-std::size_t float_count(const Report& report) {
-  return static_cast<std::size_t>(
-      std::count_if(report.decisions.begin(), report.decisions.end(),
-                    [](const Decision& decision) { return !decision.quantized && decision.on_tensors; }));
 }
 
 std::string some_names(const std::vector<std::string>& names) {
@@ -59,12 +52,14 @@ nlohmann::json operator_summary(const Report& report) {
         {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}});
   }
   const std::size_t quantized = quantized_count(report);
-  return {{"quantized", quantized}, {"float", float_count(report)}, {"float_reasons", groups}};
+  return {
+      {"quantized", quantized}, {"float", report.decisions.size() - quantized}, {"float_reasons", groups}};
 }
 
 std::string operator_summary_text(const Report& report) {
   const std::size_t quantized = quantized_count(report);
-  std::string text = fmt::format("  operators  {} quantized, {} float\n", quantized, float_count(report));
+  std::string text =
+      fmt::format("  operators  {} quantized, {} float\n", quantized, report.decisions.size() - quantized);
   for (const Reason& reason : reasons(report)) {
     text += fmt::format("             {} x {} ({})\n", reason.operators.size(),
                         reason.text.empty() ? "no reason given" : reason.text, some_names(reason.operators));

@@ -44,8 +44,6 @@ std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm,
 void append_report(Report& report, const Report& child, const std::string& path) {
   for (Decision decision : child.decisions) {
     decision.layer = decision.layer.empty() ? path : fmt::format("{}.{}", path, decision.layer);
-    decision.standalone =
-        decision.standalone.empty() ? path : fmt::format("{}.{}", path, decision.standalone);
     report.decisions.push_back(std::move(decision));
   }
   for (const std::string& layer : child.unobserved_layers)
@@ -123,13 +121,13 @@ bool quantizes_anything(const passes::MatchTable& table) {
                      [](const auto& entry) { return entry.second.qconfig.has_value(); });
 }
 
-/// What lowering made of a standalone module's operators, into the report of the whole.
+/// The kernels that a standalone module's operators became, into the report of the whole.
 void take_kernels(Report& report, const Report& child, const std::string& path) {
   Report prefixed;
   append_report(prefixed, child, path);
   for (const Decision& from : prefixed.decisions) {
     for (Decision& decision : report.decisions) {
-      if (decision.layer == from.layer && decision.node == from.node) decision = from;
+      if (decision.layer == from.layer && decision.node == from.node) decision.kernel = from.kernel;
     }
   }
 }
