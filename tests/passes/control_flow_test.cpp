@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <torch/custom_class.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
@@ -199,6 +200,53 @@ TEST(ControlFlow, WhatUsersReadStays) {
   const Module result = reloaded(quantized(model, rows({4})));
   EXPECT_EQ(result.attr("class_names").toListRef().size(), 2);
   EXPECT_FALSE(result.is_training());
+}
+
+/// What a host program registers.
+struct Gain : torch::CustomClassHolder {
+  explicit Gain(double of) : factor(of) {}
+  [[nodiscard]] at::Tensor apply(const at::Tensor& x) const { return x * factor; }
+  double factor;
+};
+
+void register_host_program() {
+  static const auto kGain = torch::class_<Gain>("tsq_test", "Gain")
+                                .def(torch::init<double>())
+                                .def("apply", &Gain::apply)
+                                .def_pickle([](const c10::intrusive_ptr<Gain>& gain) { return gain->factor; },
+                                            [](double factor) { return c10::make_intrusive<Gain>(factor); });
+  static const auto kTwice = torch::RegisterOperators().op(
+      "tsq_test::twice(Tensor x) -> Tensor", [](const at::Tensor& x) { return at::Tensor(x * 2); });
+}
+
+/// Source that C++ compiles cannot name such an operator.
+void rename_operator(const Module& model, const char* from, const char* to) {
+  const auto graph = model.get_method("forward").graph();
+  for (ir::Node* node : ir::nodes_in_order(*graph)) {
+    if (node->kind() != c10::Symbol::fromQualString(from)) continue;
+    ir::Node* made = graph->create(c10::Symbol::fromQualString(to), node->inputs(), 1);
+    made->insertBefore(node);
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+}
+
+TEST(ControlFlow, OperatorsAndClassesOfTheHostProgramPassThrough) {
+  register_host_program();
+  Module model = two_layers("Hosted");
+  const c10::IValue gain = c10::make_intrusive<Gain>(3.0);
+  model.register_attribute("gain", gain.type(), gain);
+  model.define(
+      "def forward(self, x):\n  y = torch.neg(self.first.forward(x))\n  return "
+      "self.gain.apply(self.second.forward(y))\n");
+  rename_operator(model, "aten::neg", "tsq_test::twice");
+  Module result = reloaded(quantized(model, rows({4, 4})));
+  EXPECT_EQ(count(result, "tsq_test::twice"), 1);
+  EXPECT_EQ(count(result, "quantized::linear"), 2);
+  const at::Tensor x = rows({4})[0][0].toTensor();
+  const at::Tensor wanted = model.forward({x}).toTensor();
+  EXPECT_LT((result.forward({x}).toTensor() - wanted).norm().item<double>(),
+            0.1 * wanted.norm().item<double>());
 }
 
 TEST(ControlFlow, AnEmptyMappingLeavesABatchNormBehindItsConvolution) {
