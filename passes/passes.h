@@ -38,6 +38,9 @@ void normalise(ir::GraphModule& gm);
 ///   %y = aten::conv2d(%x, constant, …)   →   y = Conv2d(x)
 void lift(ir::GraphModule& gm);
 
+/// Assertions of torch.nn about the shape of an argument go away: the operator behind them complains itself.
+void drop_library_assertions(ir::GraphModule& gm);
+
 /// Replaces each match of a fusion row by the row's fused module, longest pattern first, then table order
 /// (C-01, C-02, C-11).
 ///   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)

@@ -172,6 +172,7 @@ ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& cust
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
                             const PrepareCustomConfig& custom) {
   ir::GraphModule gm = plain_graph(model, custom);
+  in_pass("drop_library_assertions", [&] { passes::drop_library_assertions(gm); });
   in_pass("fuse", [&] { passes::fuse(gm, backend); });
   return gm;
 }

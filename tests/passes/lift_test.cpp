@@ -94,8 +94,8 @@ TEST(Lift, FrozenConvolutionAndBatchNormAreFusedAgain) {
   passes::fuse(gm, backend_config("x86"));
   ASSERT_EQ(std::count_if(gm.graph->nodes().begin(), gm.graph->nodes().end(), ir::is_module_call), 1);
   for (const ir::Node* node : gm.graph->nodes()) {
-    if (ir::is_module_call(node))
-      EXPECT_EQ(ir::call_of(gm, node).type, symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
+    if (!ir::is_module_call(node)) continue;
+    EXPECT_EQ(ir::call_of(gm, node).type, symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
   }
 }
 
