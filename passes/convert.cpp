@@ -205,24 +205,23 @@ class Converter {
   const BackendConfig& backend_;
 };
 
+bool is_container(const Node* node) {
+  return node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct ||
+         node->kind() == c10::prim::DictConstruct;
+}
+
 /// The dequantize nodes that give `value`, looked for in lists, tuples and dicts too.
 void collect_dequantized(Value* value, std::vector<Value*>& found) {
   Node* node = value->node();
   if (node->kind() == kDequantize) found.push_back(value);
-  const bool is_container = node->kind() == c10::prim::ListConstruct ||
-                            node->kind() == c10::prim::TupleConstruct ||
-                            node->kind() == c10::prim::DictConstruct;
-  if (!is_container) return;
+  if (!is_container(node)) return;
   for (Value* element : node->inputs()) collect_dequantized(element, found);
 }
 
 void replace_in_output(Node* user, Value* from, Value* to) {
   user->replaceInputWith(from, to);
   for (Value* input : user->inputs()) {
-    const auto kind = input->node()->kind();
-    if (kind == c10::prim::ListConstruct || kind == c10::prim::TupleConstruct ||
-        kind == c10::prim::DictConstruct)
-      replace_in_output(input->node(), from, to);
+    if (is_container(input->node())) replace_in_output(input->node(), from, to);
   }
 }
 

@@ -439,13 +439,14 @@ class Observe {
 
   /// Numbers, which TorchScript gives to values without a name, change when a graph is copied: the report
   /// needs a name that stays.
-  static std::string lasting_name(Value* value, std::string_view operator_name) {
+  std::string lasting_name(Value* value, std::string_view operator_name) {
     if (value->hasDebugName()) return value->debugName();
     const std::string_view base = operator_name.substr(operator_name.find_last_of(".:") + 1);
     // A name that is taken would be taken away from its owner.
     const auto& taken = value->owningGraph()->debugNames();
     std::string name(base);
-    for (int i = 1; taken.contains(name); ++i) name = fmt::format("{}.{}", base, i);
+    int& number = name_numbers_[name];
+    while (taken.contains(name)) name = fmt::format("{}.{}", base, ++number);
     value->setDebugName(name);
     return value->debugName();
   }
@@ -502,7 +503,8 @@ class Observe {
   std::vector<Node*> nodes_;
   std::unordered_map<const Node*, TargetInfo> infos_;
   std::unordered_map<const Match*, std::vector<std::string>>
-      first_refusals_;  ///< by what the user configured
+      first_refusals_;                                 ///< by what the user configured
+  std::unordered_map<std::string, int> name_numbers_;  ///< the last number given behind each operator's name
   std::vector<const Value*> quantized_inputs_;
   std::vector<const Value*> no_float_inputs_;
 };
