@@ -3,23 +3,21 @@
 //   quantize(conv(dequantize(x)))   →   quantized::conv2d(x, packed, scale, zero_point)
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <map>
 
 #include "backends/lowering_table.h"
 #include "modules/convolution_inputs.h"
 #include "modules/fault_conditions.h"
 #include "modules/functional_weighted.h"
 #include "modules/kernel_arguments.h"
-#include "modules/pack_when_loaded.h"
 #include "modules/packed.h"
+#include "modules/weight_packing.h"
 #include "modules/weighted.h"
+#include "passes/decision_index.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -38,26 +36,10 @@ const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
 bool is_dequantize(const Value* value) { return is_dequantize_node(value->node()); }
 
-std::string bytes_of(const at::Tensor& tensor) {
-  const at::Tensor flat = tensor.contiguous();
-  return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
-}
-
-/// The same for tensors that are one in memory: files keep the storage of a parameter with two owners, not
-/// the tensor.
-std::string memory_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return "none";
-  return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
-                     fmt::join(tensor.strides(), ","));
-}
-
-/// Weights that an engine refused to pack, by packing operator and memory, with its reason.
-using Refusals = std::map<std::pair<std::string, const void*>, std::string>;
-
 class Lowering {
  public:
-  Lowering(GraphModule& gm, Report& report, Refusals& refusals)
-      : gm_(gm), report_(report), refusals_(refusals) {}
+  Lowering(GraphModule& gm, Report& report, modules::PackingRefusals& refusals)
+      : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
 
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
   bool run() {
@@ -66,24 +48,13 @@ class Lowering {
     lower_each([this](Node* q, Node* post, Node* op) { return lower_binary(q, post, op); });
     read_shapes_of_quantized();
     lower_each([this](Node* q, Node* post, Node* op) { return post == nullptr && lower_unary(q, op); });
-    if (!pack_weights()) return false;
+    if (!packing_.pack_all(refusals_)) return false;
     ir::eliminate_dead_code(*gm_.graph);
     give_addends_of_their_own();
     return true;
   }
 
  private:
-  /// A weight to pack and the attribute that gets it.
-  struct Packing {
-    ir::Weighted weighted;
-    std::string prepack;
-    std::string name;
-    std::string layer;
-    bool when_loaded{false};
-    c10::IValue result{};
-    std::string refusal{};
-  };
-
   /// Offers each quantize node with what it quantizes: the operator, and an activation between the two when
   /// there is one. Graph order.
   template <typename Rule>
@@ -125,18 +96,17 @@ class Lowering {
   }
 
   void finish(Node* q, Node* op, Value* result, const std::string& kernel) {
-    report_kernel(op, kernel);
+    if (Decision* decision = decisions_.of(op)) decision->kernel = kernel;
     q->output()->replaceAllUsesWith(result);
     q->destroy();
   }
 
   /// The operator stays between dequantize and quantize.
   bool keep_reference(const Node* op, std::string_view reason, const std::string& remedy) {
-    for (Decision& decision : report_.decisions) {
-      if (op->outputs().empty() || decision.node != op->output()->debugName()) continue;
-      decision.quantized = false;
-      decision.reason = fmt::format("computed in float between dequantize and quantize: {}", reason);
-      decision.remedy = remedy;
+    if (Decision* decision = decisions_.of(op)) {
+      decision->quantized = false;
+      decision->reason = fmt::format("computed in float between dequantize and quantize: {}", reason);
+      decision->remedy = remedy;
     }
     return false;
   }
@@ -147,13 +117,6 @@ class Lowering {
     return fault != nullptr;
   }
 
-  void report_kernel(const Node* op, const std::string& kernel) {
-    if (op->outputs().empty()) return;
-    for (Decision& decision : report_.decisions) {
-      if (decision.node == op->output()->debugName()) decision.kernel = kernel;
-    }
-  }
-
   Value* constant(const c10::IValue& value, Node* before) {
     return modules::constant_before(gm_, before, value);
   }
@@ -162,91 +125,12 @@ class Lowering {
     return modules::insert_before(gm_, before, kind, inputs);
   }
 
-  /// One packing per weight and qparams: calls of one module share it, unless `call` tells them apart.
-  Value* get_packed(const ir::Weighted& weighted, std::string_view prepack, const std::string& path,
-                    Node* before, const std::string& call, bool when_loaded) {
-    const auto key = fmt::format(
-        "{} {} {} {} {} {} {} {} {} {}", memory_of(weighted.weight), memory_of(weighted.bias), prepack,
-        fmt::join(weighted.stride, ","), fmt::join(weighted.padding, ","), weighted.padding_name,
-        fmt::join(weighted.dilation, ","), weighted.groups, call, bytes_of(weighted.weight_qparams->scale));
-    auto found = packed_names_.find(key);
-    if (found == packed_names_.end()) {
-      const std::string name = unique_packed_name(path);
-      found = packed_names_.emplace(key, name).first;
-      to_pack_.push_back({.weighted = weighted,
-                          .prepack = std::string(prepack),
-                          .name = name,
-                          .layer = path,
-                          .when_loaded = when_loaded});
-    }
-    Value* held = get_attribute(gm_.graph->inputs().at(0), found->second, before);
-    if (!when_loaded) {
-      held->setType(modules::packed_type(prepack));
-      return held;
-    }
-    packed_owners_.emplace_back(held, found->second);
-    Value* params = get_attribute(held, "packed", before);
-    params->setType(modules::packed_type(prepack));
-    return params;
-  }
-
-  Value* get_attribute(Value* owner, const std::string& name, Node* before) {
-    Node* node = gm_.graph->create(c10::prim::GetAttr, {owner}, 1);
-    node->s_(c10::attr::name, name);
-    node->insertBefore(before);
-    return node->output();
-  }
-
-  std::string unique_packed_name(const std::string& path) const {
-    const std::string base = ir::unique_attribute_name(gm_, path + "_packed_params");
-    std::string name = base;
-    for (int i = 1;
-         std::any_of(to_pack_.begin(), to_pack_.end(), [&](const Packing& p) { return p.name == name; });
-         ++i) {
-      name = fmt::format("{}_{}", base, i);
-    }
-    return name;
-  }
-
-  /// Weights are independent of each other: they are packed side by side. False when one was refused.
-  bool pack_weights() {
-    at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
-    });
-    std::map<std::string, c10::TypePtr> types;
-    bool complete = true;
-    for (const Packing& packing : to_pack_) {
-      if (packing.refusal.empty()) {
-        types[packing.name] = packing.result.type();
-        gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
-        continue;
-      }
-      complete = false;
-      refusals_[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
-    }
-    if (!complete) return false;
-    for (const auto& [value, name] : packed_owners_) value->setType(types.at(name));
-    return true;
-  }
-
-  static void pack(Packing& packing) {
-    try {
-      packing.result = packing.when_loaded
-                           ? modules::pack_when_loaded(packing.prepack, packing.weighted)._ivalue()
-                           : modules::pack(packing.prepack, packing.weighted);
-    } catch (const Error& error) {
-      packing.refusal = error.problem();
-    }
-  }
-
   /// Whether the engine can run a weighted operator; says in the report why not.
   bool can_run(Node* op, const ir::Weighted& weighted, const lowering::WeightedKernel& row,
                const Value* input) {
-    const auto refused = refusals_.find({std::string(row.prepack), weighted.weight.const_data_ptr()});
-    if (refused != refusals_.end()) {
+    if (const std::string* refusal = modules::refusal_of(refusals_, row.prepack, weighted)) {
       return keep_reference(
-          op, refused->second,
-          "choose a qconfig whose weight observer the engine takes, or none for this layer");
+          op, *refusal, "choose a qconfig whose weight observer the engine takes, or none for this layer");
     }
     return !keeps_reference_of_faulty(
         {.gm = gm_, .op = op, .kernel = row.kernel, .input = input, .weighted = &weighted});
@@ -254,10 +138,8 @@ class Lowering {
 
   Value* packed_for(const ir::Weighted& weighted, const lowering::WeightedKernel& row, const Node* op,
                     const std::string& path, Node* before) {
-    const KernelUse use{.gm = gm_, .op = op, .kernel = row.kernel, .input = nullptr, .weighted = &weighted};
-    const bool is_apart = modules::fault_of(use, Precaution::PackForEachCall) != nullptr;
-    return get_packed(weighted, row.prepack, path, before, is_apart ? fmt::format("{}", fmt::ptr(op)) : "",
-                      modules::fault_of(use, Precaution::PackWhenLoaded) != nullptr);
+    return packing_.packed(
+        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = before});
   }
 
   // L-02, L-08, and transposed convolutions of L-15.
@@ -494,17 +376,15 @@ class Lowering {
   }
 
   GraphModule& gm_;
-  Report& report_;
-  Refusals& refusals_;
-  std::map<std::string, std::string> packed_names_;
-  std::vector<Packing> to_pack_;
-  std::vector<std::pair<Value*, std::string>> packed_owners_;  ///< modules that pack when loaded, their names
+  DecisionIndex decisions_;
+  modules::PackingRefusals& refusals_;
+  modules::WeightPacking packing_;
 };
 
 }  // namespace
 
 void lower(GraphModule& gm, Report& report) {
-  Refusals refusals;
+  modules::PackingRefusals refusals;
   while (true) {
     GraphModule attempt = gm.copy();
     Report result = report;

@@ -19,6 +19,7 @@ struct Decision {
   std::string remedy{};                 ///< what to change
   std::string equalization{};           ///< "equalized", or why not; empty when it was not asked for
   std::string kernel{};                 ///< the engine kernel it became at lowering
+  std::string standalone{};             ///< path of the standalone module that it is inside of; empty: none
 };
 
 /// The decision report: one entry per operator, in graph order.

@@ -16,6 +16,7 @@ nlohmann::json Report::to_json() const {
     const auto add = [&entry](const char* key, const std::string& value) {
       if (!value.empty()) entry[key] = value;
     };
+    add("standalone", decision.standalone);
     add("pattern", decision.pattern);
     add("qconfig_source", decision.qconfig_source);
     if (!decision.refusals.empty()) entry["refusals"] = decision.refusals;

@@ -44,6 +44,8 @@ std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm,
 void append_report(Report& report, const Report& child, const std::string& path) {
   for (Decision decision : child.decisions) {
     decision.layer = decision.layer.empty() ? path : fmt::format("{}.{}", path, decision.layer);
+    decision.standalone =
+        decision.standalone.empty() ? path : fmt::format("{}.{}", path, decision.standalone);
     report.decisions.push_back(std::move(decision));
   }
   for (const std::string& layer : child.unobserved_layers)
@@ -121,14 +123,18 @@ bool quantizes_anything(const passes::MatchTable& table) {
                      [](const auto& entry) { return entry.second.qconfig.has_value(); });
 }
 
-/// The kernels that a standalone module's operators became, into the report of the whole.
-void take_kernels(Report& report, const Report& child, const std::string& path) {
+/// What became of a standalone module's operators at lowering, into the report of the whole.
+void take_decisions(Report& report, const Report& child, const std::string& path) {
   Report prefixed;
   append_report(prefixed, child, path);
-  for (const Decision& from : prefixed.decisions) {
-    for (Decision& decision : report.decisions) {
-      if (decision.layer == from.layer && decision.node == from.node) decision.kernel = from.kernel;
-    }
+  std::map<std::pair<std::string, std::string>, Decision> lowered;
+  for (Decision& decision : prefixed.decisions) {
+    const auto key = std::pair(decision.standalone, decision.node);
+    lowered.emplace(key, std::move(decision));
+  }
+  for (Decision& decision : report.decisions) {
+    const auto found = lowered.find({decision.standalone, decision.node});
+    if (found != lowered.end()) decision = found->second;
   }
 }
 
@@ -238,7 +244,7 @@ Module lowered_module(const Stage& reference, Report& report) {
   for (const auto& [path, child] : reference.standalone) {
     Report of_child;
     set_standalone_modules(gm, path, lowered_module(*child, of_child));
-    take_kernels(report, of_child, path);
+    take_decisions(report, of_child, path);
   }
   return module_of(reference, gm);
 }

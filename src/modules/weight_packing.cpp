@@ -1,0 +1,124 @@
+#include "modules/weight_packing.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+#include "modules/fault_conditions.h"
+#include "modules/pack_when_loaded.h"
+#include "modules/packed.h"
+
+namespace tsq::modules {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using lowering::Precaution;
+
+std::string bytes_of(const at::Tensor& tensor) {
+  const at::Tensor flat = tensor.contiguous();
+  return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
+}
+
+/// The same for tensors that are one in memory: files keep the storage of a parameter with two owners, not
+/// the tensor.
+std::string memory_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "none";
+  return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
+                     fmt::join(tensor.strides(), ","));
+}
+
+/// What tells packed weights apart; `call` where calls of one layer do not share theirs.
+std::string key_of(const ir::Weighted& weighted, std::string_view prepack, const std::string& call) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}", memory_of(weighted.weight), memory_of(weighted.bias),
+                     prepack, fmt::join(weighted.stride, ","), fmt::join(weighted.padding, ","),
+                     weighted.padding_name, fmt::join(weighted.dilation, ","), weighted.groups, call,
+                     bytes_of(weighted.weight_qparams->scale));
+}
+
+}  // namespace
+
+const std::string* refusal_of(const PackingRefusals& refusals, std::string_view prepack,
+                              const ir::Weighted& weighted) {
+  const auto found = refusals.find({std::string(prepack), weighted.weight.const_data_ptr()});
+  return found == refusals.end() ? nullptr : &found->second;
+}
+
+Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
+  const KernelUse use{
+      .gm = gm_, .op = site.op, .kernel = site.kernel, .input = nullptr, .weighted = &weighted};
+  const bool is_apart = fault_of(use, Precaution::PackForEachCall) != nullptr;
+  const bool when_loaded = fault_of(use, Precaution::PackWhenLoaded) != nullptr;
+  const auto key =
+      key_of(weighted, site.prepack, is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string());
+  auto found = names_.find(key);
+  if (found == names_.end()) {
+    const std::string name = unique_name(site.path);
+    found = names_.emplace(key, name).first;
+    to_pack_.push_back({.weighted = weighted,
+                        .prepack = std::string(site.prepack),
+                        .name = name,
+                        .when_loaded = when_loaded});
+  }
+  Value* held = get_attribute(gm_.graph->inputs().at(0), found->second, site.before);
+  if (!when_loaded) {
+    held->setType(packed_type(site.prepack));
+    return held;
+  }
+  owners_.emplace_back(held, found->second);
+  Value* params = get_attribute(held, "packed", site.before);
+  params->setType(packed_type(site.prepack));
+  return params;
+}
+
+Value* WeightPacking::get_attribute(Value* owner, const std::string& name, Node* before) {
+  Node* node = gm_.graph->create(c10::prim::GetAttr, {owner}, 1);
+  node->s_(c10::attr::name, name);
+  node->insertBefore(before);
+  return node->output();
+}
+
+std::string WeightPacking::unique_name(const std::string& path) const {
+  const std::string base = ir::unique_attribute_name(gm_, path + "_packed_params");
+  std::string name = base;
+  for (int i = 1;
+       std::any_of(to_pack_.begin(), to_pack_.end(), [&](const Packing& p) { return p.name == name; }); ++i) {
+    name = fmt::format("{}_{}", base, i);
+  }
+  return name;
+}
+
+bool WeightPacking::pack_all(PackingRefusals& refusals) {
+  at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
+  });
+  std::map<std::string, c10::TypePtr> types;
+  bool complete = true;
+  for (const Packing& packing : to_pack_) {
+    if (packing.refusal.empty()) {
+      types[packing.name] = packing.result.type();
+      gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
+      continue;
+    }
+    complete = false;
+    refusals[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
+  }
+  if (!complete) return false;
+  for (const auto& [value, name] : owners_) value->setType(types.at(name));
+  return true;
+}
+
+void WeightPacking::pack(Packing& packing) {
+  try {
+    packing.result = packing.when_loaded ? pack_when_loaded(packing.prepack, packing.weighted)._ivalue()
+                                         : modules::pack(packing.prepack, packing.weighted);
+  } catch (const Error& error) {
+    packing.refusal = error.problem();
+  }
+}
+
+}  // namespace tsq::modules

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ir/graph_module.h"
+
+namespace tsq::modules {
+
+/// Weights that an engine refused to pack, by packing operator and memory, with its reason.
+using PackingRefusals = std::map<std::pair<std::string, const void*>, std::string>;
+
+/// The reason for which an engine refused a weight; null where it did not.
+const std::string* refusal_of(const PackingRefusals& refusals, std::string_view prepack,
+                              const ir::Weighted& weighted);
+
+/// How a packed weight is used.
+struct PackingSite {
+  const ir::Node* op{};       ///< the float operator
+  std::string_view kernel{};  ///< that reads the packed weight
+  std::string_view prepack{};
+  std::string path{};  ///< of the layer: names the attribute
+  ir::Node* before{};  ///< new nodes are put in front of it
+};
+
+/// The packed weights of one graph: asked for one by one, then packed together.
+class WeightPacking {
+ public:
+  explicit WeightPacking(ir::GraphModule& gm) : gm_(gm) {}
+
+  /// The packed weight as a value of the graph. Calls of one module share it, where the engine allows that.
+  ir::Value* packed(const ir::Weighted& weighted, const PackingSite& site);
+  /// Packs what was asked for; weights are independent of each other and go side by side. False when the
+  /// engine refused one, which is then among `refusals`: the graph is half done.
+  bool pack_all(PackingRefusals& refusals);
+
+ private:
+  /// A weight to pack and the attribute that gets it.
+  struct Packing {
+    ir::Weighted weighted;
+    std::string prepack;
+    std::string name;
+    bool when_loaded{false};
+    c10::IValue result{};
+    std::string refusal{};
+  };
+
+  static void pack(Packing& packing);
+  ir::Value* get_attribute(ir::Value* owner, const std::string& name, ir::Node* before);
+  [[nodiscard]] std::string unique_name(const std::string& path) const;
+
+  ir::GraphModule& gm_;
+  std::map<std::string, std::string> names_;  ///< of attributes, by what they hold
+  std::vector<Packing> to_pack_;
+  std::vector<std::pair<ir::Value*, std::string>> owners_;  ///< modules that pack when loaded, their names
+};
+
+}  // namespace tsq::modules
