@@ -73,6 +73,11 @@ struct MatchTable {
 /// QConfig up (B-04 … B-16).
 MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const BackendConfig& backend);
 
+/// Clamps (relu, relu6, hardtanh, clamp) join the match of the operator before them, whose range is then
+/// observed behind the clamp.
+///   {conv}, {hardtanh}   →   {conv, hardtanh}
+void absorb_clamps(const ir::GraphModule& gm, MatchTable& table);
+
 /// Puts observers into the graph (D-01 … D-37), marks the nodes of observed patterns for convert, and adds an
 /// entry per operator to the report.
 void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
@@ -113,6 +118,10 @@ void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& 
 ///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
 void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
              const PrepareCustomConfig& custom);
+
+/// Clamps that quantizing does by itself go away; others run on quantized values.
+///   quantize(clamp(conv))   →   quantize(conv)
+void saturate_clamps(ir::GraphModule& gm);
 
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.

@@ -38,7 +38,8 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
                 "mode 'weight_only' is not supported yet without a mapping of its own",
                 "give --qconfig, or use --mode static or dynamic");
   }
-  return default_qconfig_mapping(is_engine(backend.name()) ? backend.name() : kDefaultBackend);
+  const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
+  return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
 }
 
 std::vector<std::string> given(std::initializer_list<std::string> files) {
@@ -90,16 +91,14 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       ->check(one_of({"static", "dynamic", "weight_only"}))
       ->type_name("static|dynamic|weight_only");
   command
-      .add_option("--recipe", options.recipe, "fx: exactly what PyTorch's FX quantization does (default: fx)")
+      .add_option("--recipe", options.recipe,
+                  "fx: exactly what PyTorch's FX quantization does; best: what keeps the model's accuracy\n"
+                  "(default: fx)")
       ->check(one_of({"fx", "best"}))
       ->type_name("fx|best");
 }
 
 Configuration configuration(const ConfigurationOptions& options) {
-  if (options.recipe == "best") {
-    throw Error(ErrorCode::Unsupported, "recipe 'best' is not there yet",
-                "use --recipe fx, the only one for now");
-  }
   BackendConfig backend = table(options);
   QConfigMapping mapping = mapping_for(options, backend);
   return {.backend = std::move(backend),
@@ -108,7 +107,8 @@ Configuration configuration(const ConfigurationOptions& options) {
                                                    : read_config<PrepareCustomConfig>(options.prepare_custom),
           .equalization = options.equalization.empty()
                               ? EqualizationMapping()
-                              : read_config<EqualizationMapping>(options.equalization)};
+                              : read_config<EqualizationMapping>(options.equalization),
+          .recipe = recipe_from_name(options.recipe)};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

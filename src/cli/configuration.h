@@ -4,6 +4,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/recipe.h>
 
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ struct Configuration {
   QConfigMapping mapping;
   PrepareCustomConfig custom;
   EqualizationMapping equalization;
+  Recipe recipe{Recipe::Fx};
 };
 /// Throws Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);

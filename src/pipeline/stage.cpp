@@ -71,7 +71,7 @@ void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table) {
       auto child = prepared_stage(
           *call.module,
           config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.gm, call, table),
-          config.backend_config.value_or(stage.backend), config.prepare_custom_config);
+          config.backend_config.value_or(stage.backend), config.prepare_custom_config, {}, stage.recipe);
       if (child->gm.graph->outputs().size() != 1 ||
           child->gm.graph->outputs().front()->type()->kind() != c10::TypeKind::TensorType) {
         throw Error(ErrorCode::BadModel, "a standalone module must return one tensor",
@@ -185,8 +185,9 @@ ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
-                                      const EqualizationMapping& equalization) {
+                                      const EqualizationMapping& equalization, Recipe recipe) {
   auto stage = std::make_shared<Stage>();
+  stage->recipe = recipe;
   stage->float_model = model;
   stage->mapping = mapping;
   stage->backend = backend;
@@ -201,6 +202,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
     stage->gm = plain_graph(model, custom);
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
+  if (recipe == Recipe::Best) in_pass("absorb_clamps", [&] { passes::absorb_clamps(stage->gm, table); });
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
@@ -239,6 +241,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
 Module lowered_module(const Stage& reference, Report& report) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
+  if (reference.recipe == Recipe::Best) in_pass("saturate_clamps", [&] { passes::saturate_clamps(gm); });
   in_pass("lower", [&] { passes::lower(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   for (const auto& [path, child] : reference.standalone) {

@@ -26,7 +26,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
           {"torch", TORCH_VERSION},
           {"stage", name},
           {"mode", mode_of(stage.mapping)},
-          {"recipe", "fx"},
+          {"recipe", to_string(stage.recipe)},
           {"backend", stage.backend.name()},
           {"engine", engine_name_of(stage.backend)},
           {"qconfig_mapping", stage.mapping.to_dict()}};
@@ -78,7 +78,8 @@ Prepared prepare_again(const Loaded& loaded) {
                  QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
                  BackendConfig::from_dict(loaded.json.at("backend_config")),
                  PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
-                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())));
+                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
+                 recipe_from_name(loaded.json.value("recipe", "fx")));
 }
 
 /// The sub-module's place in an emitted module.

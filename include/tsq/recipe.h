@@ -1,0 +1,23 @@
+#pragma once
+
+#include <tsq/qconfig_mapping.h>
+
+#include <string_view>
+
+namespace tsq {
+
+/// What a model is made with beside tables and mapping. `Fx` does what PyTorch's FX does. `Best` adds passes of
+/// tsq's own, so that accuracy holds without help (docs/recipes.md).
+enum class Recipe { Fx, Best };
+
+/// "fx", "best".
+std::string_view to_string(Recipe recipe);
+/// Throws Error(BadConfig) with the names that there are.
+Recipe recipe_from_name(std::string_view name);
+
+/// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where the
+/// kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack and
+/// onednn.
+QConfigMapping best_qconfig_mapping(std::string_view backend = "x86");
+
+}  // namespace tsq

@@ -1,0 +1,93 @@
+// Quantizing cuts off what its range does not hold: a clamp that cuts off no more than that is not needed.
+//   quantize(clamp(conv))   →   quantize(conv)
+//   otherwise               →   quantize(clamp(dequantize(quantize(conv))))
+// The second form lets the operator become a kernel of its own; clamping codes and clamping values are the same.
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include "modules/clamp_bounds.h"
+#include "modules/kernel_arguments.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
+const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
+
+/// What a quantize node can represent.
+struct Representable {
+  double lowest{};
+  double highest{};
+  double scale{};
+};
+
+std::optional<double> number(const GraphModule& gm, const Value* value) {
+  if (const auto constant = torch::jit::toIValue(value)) {
+    if (constant->isDouble()) return constant->toDouble();
+    if (constant->isInt()) return static_cast<double>(constant->toInt());
+  }
+  if (value->node()->kind() != c10::prim::GetAttr || value->node()->input(0) != gm.graph->inputs().at(0))
+    return std::nullopt;
+  const c10::IValue held = gm.attributes.attr(value->node()->s(c10::attr::name));
+  return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
+}
+
+std::optional<Representable> representable(const GraphModule& gm, const Node* quantize) {
+  const auto scale = number(gm, quantize->input(1));
+  const auto zero_point = number(gm, quantize->input(2));
+  const auto dtype = torch::jit::constant_as<int64_t>(quantize->input(3));
+  if (!scale || !zero_point || !dtype) return std::nullopt;
+  const bool is_signed = static_cast<c10::ScalarType>(*dtype) == c10::ScalarType::QInt8;
+  if (!is_signed && static_cast<c10::ScalarType>(*dtype) != c10::ScalarType::QUInt8) return std::nullopt;
+  const double first = is_signed ? -128 : 0;
+  return Representable{.lowest = (first - *zero_point) * *scale,
+                       .highest = (first + 255 - *zero_point) * *scale,
+                       .scale = *scale};
+}
+
+/// Whether nothing outside of the bounds, rounding apart, can be represented.
+bool saturates_within(const Representable& range, const modules::ClampBounds& bounds) {
+  const double rounding = range.scale / 2;
+  return range.lowest >= bounds.lowest - rounding && range.highest <= bounds.highest + rounding;
+}
+
+void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
+  Value* input = ir::operands(clamp).front();
+  Value* quantized = modules::insert_before(
+      gm, clamp, "aten::quantize_per_tensor",
+      {input, modules::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(1))),
+       modules::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(2))),
+       modules::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(3)))});
+  ir::take_scope(quantized->node(), quantize);
+  Value* dequantized = modules::insert_before(gm, clamp, "aten::dequantize", {quantized});
+  ir::replace_operand(clamp, input, dequantized);
+}
+
+}  // namespace
+
+void saturate_clamps(GraphModule& gm) {
+  for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
+    if (quantize->kind() != kQuantize) continue;
+    while (true) {
+      Node* clamp = quantize->input(0)->node();
+      const auto bounds = modules::clamp_bounds(gm, clamp);
+      if (!bounds || clamp->output()->uses().size() != 1) break;
+      Value* input = ir::operands(clamp).front();
+      const auto range = representable(gm, quantize);
+      if (input->node()->kind() == kDequantize || !range) break;
+      if (!saturates_within(*range, *bounds)) {
+        if (torch::jit::toIValue(quantize->input(1))) quantize_before(gm, clamp, quantize);
+        break;
+      }
+      quantize->replaceInput(0, input);
+      clamp->destroy();
+    }
+  }
+}
+
+}  // namespace tsq::passes

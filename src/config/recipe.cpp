@@ -1,0 +1,40 @@
+#include <fmt/format.h>
+#include <tsq/error.h>
+#include <tsq/recipe.h>
+
+#include "config/observers.h"
+
+namespace tsq {
+namespace {
+
+/// An observer of activations that uses all of quint8. Fixed and placeholder observers stay.
+ObserverSpec with_whole_range(ObserverSpec activation) {
+  if (activation.observer == "HistogramObserver") activation.reduce_range = false;
+  return activation;
+}
+
+}  // namespace
+
+std::string_view to_string(Recipe recipe) { return recipe == Recipe::Best ? "best" : "fx"; }
+
+Recipe recipe_from_name(std::string_view name) {
+  if (name == "fx") return Recipe::Fx;
+  if (name == "best") return Recipe::Best;
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no recipe '{}'", name), "use 'fx' or 'best'");
+}
+
+QConfigMapping best_qconfig_mapping(std::string_view backend) {
+  QConfigMapping mapping = default_qconfig_mapping(backend);
+  const QConfig global{with_whole_range(mapping.global_qconfig()->activation),
+                       observers::per_channel_weight()};
+  const auto entries = mapping.object_type_qconfigs();
+  mapping.set_global(global);
+  for (const auto& [type, qconfig] : entries) {
+    if (!qconfig) continue;
+    QConfig changed{with_whole_range(qconfig->activation), qconfig->weight};
+    mapping.set_object_type(type, std::move(changed));
+  }
+  return mapping;
+}
+
+}  // namespace tsq
