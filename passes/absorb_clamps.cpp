@@ -19,6 +19,12 @@ const MaybeQConfig* qconfig_of(const MatchTable& table, const Node* node) {
   return found == table.qconfig_of.end() ? nullptr : &found->second.qconfig;
 }
 
+bool is_static(const QConfig& qconfig) {
+  const ResolvedObserver activation = resolve(qconfig.activation);
+  return !activation.is_dynamic &&
+         (activation.dtype == c10::ScalarType::QUInt8 || activation.dtype == c10::ScalarType::QInt8);
+}
+
 /// The clamp that alone reads what `match` computes, under the same QConfig; null where there is none.
 Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& match) {
   if (match.shares_observer || match.last->outputs().size() != 1) return nullptr;
@@ -28,10 +34,10 @@ Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& 
   if (user->owningBlock() != match.last->owningBlock() || !modules::clamp_bounds(gm, user)) return nullptr;
   if (ir::operands(user).front() != match.last->output()) return nullptr;
   const auto found = table.match_of.find(user);
-  if (found == table.match_of.end() || table.matches[found->second].nodes.size() != 1) return nullptr;
+  if (found != table.match_of.end() && table.matches[found->second].nodes.size() != 1) return nullptr;
   const MaybeQConfig* own = qconfig_of(table, match.last);
   const MaybeQConfig* clamps = qconfig_of(table, user);
-  return own != nullptr && clamps != nullptr && *own && *own == *clamps ? user : nullptr;
+  return own != nullptr && clamps != nullptr && *own && is_static(**own) && *own == *clamps ? user : nullptr;
 }
 
 /// Matches without nodes go away.
@@ -49,7 +55,8 @@ void absorb_clamps(const GraphModule& gm, MatchTable& table) {
     Match& match = table.matches[i];
     if (match.nodes.empty()) continue;
     while (Node* clamp = clamp_behind(gm, table, match)) {
-      table.matches[table.match_of.at(clamp)].nodes.clear();
+      if (const auto own = table.match_of.find(clamp); own != table.match_of.end())
+        table.matches[own->second].nodes.clear();
       table.match_of[clamp] = i;
       match.nodes.insert(match.nodes.begin(), clamp);
       match.last = clamp;

@@ -470,6 +470,8 @@ class Observe {
   void explain(const Node* node, const Match* match, const MaybeQConfig& qconfig, Decision& decision) const {
     if (has_no_tensor_arguments(node)) {
       decision.reason = "it computes no float tensor";
+    } else if (const auto left = table_.left_float.find(node); left != table_.left_float.end()) {
+      decision.reason = left->second;
     } else if (match == nullptr) {
       decision.reason = fmt::format("no pattern of backend '{}' matches it", backend_.name());
       decision.remedy = "add a row for it to the backend config, or leave it float";

@@ -4,6 +4,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/recipe.h>
 #include <tsq/report.h>
 
 #include <span>
@@ -67,6 +68,8 @@ struct MatchTable {
   std::vector<Match> matches{};
   std::unordered_map<const ir::Node*, std::size_t> match_of{};        ///< node → index into `matches`
   std::unordered_map<const ir::Node*, QConfigDecision> qconfig_of{};  ///< every operator
+  std::unordered_map<const ir::Node*, std::string>
+      left_float{};  ///< operators that a recipe leaves float: why
 };
 
 /// Walks the graph in reverse order; the first row that matches wins (C-01 … C-10). Looks every node's
@@ -78,10 +81,22 @@ MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const
 ///   {conv}, {hardtanh}   →   {conv, hardtanh}
 void absorb_clamps(const ir::GraphModule& gm, MatchTable& table);
 
+/// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
+/// gain no time. Attention's products and softmax stay float, too.
+///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
+void leave_float_islands(const ir::GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table);
+
+/// Concatenations of values that others read too do not share one range with all of their inputs.
+void separate_concatenations(const ir::GraphModule& gm, MatchTable& table);
+
 /// Puts observers into the graph (D-01 … D-37), marks the nodes of observed patterns for convert, and adds an
 /// entry per operator to the report.
 void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
              const PrepareCustomConfig& custom, Report& report);
+
+/// Puts an observer of channel means before each convolution and linear layer that is observed.
+///   x → observer → conv   →   x → observer → mean observer → conv
+void observe_channel_means(ir::GraphModule& gm);
 
 /// Puts an equalization observer behind the input observer of each observed layer that `mapping` names
 /// (Q-01 … Q-04). Says in the report which layers cannot be equalized, and why.
@@ -101,6 +116,16 @@ bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
 /// Values that all branches of an `if` dequantize alike are dequantized behind it.
 ///   if c: a = dequantize(p) else: a = dequantize(q)   →   if c: b = p else: b = q; a = dequantize(b)
 void dequantize_behind_branches(ir::GraphModule& gm);
+
+/// Takes what the observers of channel means have found to the layers behind them, and the observers away.
+void take_channel_means(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
+
+/// Makes the scales of weights larger where a kernel of the current engine adds pairs of products in 16 bits
+/// and these could overflow.
+void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu);
+
+/// Adds what rounding the weights takes from the mean output of each channel to its bias.
+void correct_biases(ir::GraphModule& gm);
 
 /// Takes the QConfig away from operators to which `converted`, a mapping given at convert, gives none (K-02).
 /// Throws Error(BadConfig) when it changes one.
@@ -122,6 +147,14 @@ void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, con
 /// Clamps that quantizing does by itself go away; others run on quantized values.
 ///   quantize(clamp(conv))   →   quantize(conv)
 void saturate_clamps(ir::GraphModule& gm);
+
+/// Zero padding before a convolution becomes the convolution's own; asymmetric padding by a larger kernel.
+///   conv3x3(pad(x, [0, 1, 0, 1]))   →   conv4x4(x), padding 1
+void fold_padding(ir::GraphModule& gm);
+
+/// Concatenations of differently quantized tensors become the kernel that requantizes each.
+///   quantize(cat([dequantize(a), dequantize(b)]))   →   quantized::cat([a, b])
+void requantize_concatenations(ir::GraphModule& gm, Report& report);
 
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.

@@ -1,7 +1,8 @@
 // Quantizing cuts off what its range does not hold: a clamp that cuts off no more than that is not needed.
 //   quantize(clamp(conv))   →   quantize(conv)
 //   otherwise               →   quantize(clamp(dequantize(quantize(conv))))
-// The second form lets the operator become a kernel of its own; clamping codes and clamping values are the same.
+// The second form lets the operator become a kernel of its own; clamping codes and clamping values are the
+// same.
 
 #include <torch/csrc/jit/ir/constants.h>
 

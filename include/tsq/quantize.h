@@ -71,11 +71,11 @@ class Reference {
 
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
 /// `equalization` names the layers whose input and weight ranges are balanced, channel by channel.
-/// `recipe` decides which passes run, here and in what follows: Fx is prepare_fx, Best adds tsq's own.
-/// Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel, BadConfig).
+/// `options` decides which passes run, here and in what follows: recipe Fx is prepare_fx, Best adds tsq's
+/// own. Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel, BadConfig).
 Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {},
-                 Recipe recipe = Recipe::Fx);
+                 const RecipeOptions& options = {});
 
 /// Called after each batch with the number of batches done.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;

@@ -6,8 +6,8 @@
 
 namespace tsq {
 
-/// What a model is made with beside tables and mapping. `Fx` does what PyTorch's FX does. `Best` adds passes of
-/// tsq's own, so that accuracy holds without help (docs/recipes.md).
+/// What a model is made with beside tables and mapping. `Fx` does what PyTorch's FX does. `Best` adds passes
+/// of tsq's own, so that accuracy holds without help (docs/recipes.md).
 enum class Recipe { Fx, Best };
 
 /// "fx", "best".
@@ -15,9 +15,25 @@ std::string_view to_string(Recipe recipe);
 /// Throws Error(BadConfig) with the names that there are.
 Recipe recipe_from_name(std::string_view name);
 
-/// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where the
-/// kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack and
-/// onednn.
+/// The processor that the quantized model will run on, as far as kernels depend on it.
+enum class TargetCpu {
+  Native,       ///< this machine
+  Vnni,         ///< multiplies and adds bytes in 32 bits (AVX-512 VNNI)
+  WithoutVnni,  ///< adds pairs of products in 16 bits, which saturate
+};
+/// "native", "vnni", "without-vnni".
+std::string_view to_string(TargetCpu cpu);
+/// Throws Error(BadConfig) with the names that there are.
+TargetCpu target_cpu_from_name(std::string_view name);
+
+struct RecipeOptions {
+  Recipe recipe{Recipe::Fx};
+  TargetCpu target_cpu{TargetCpu::Native};  ///< of recipe `best`
+};
+
+/// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where
+/// the kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack
+/// and onednn.
 QConfigMapping best_qconfig_mapping(std::string_view backend = "x86");
 
 }  // namespace tsq

@@ -96,6 +96,12 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
                   "(default: fx)")
       ->check(one_of({"fx", "best"}))
       ->type_name("fx|best");
+  command
+      .add_option("--target-cpu", options.target_cpu,
+                  "The processor that the model will run on, for recipe best: this one, or one with or\n"
+                  "without VNNI (default: native)")
+      ->check(one_of({"native", "vnni", "without-vnni"}))
+      ->type_name("native|vnni|without-vnni");
 }
 
 Configuration configuration(const ConfigurationOptions& options) {
@@ -108,7 +114,8 @@ Configuration configuration(const ConfigurationOptions& options) {
           .equalization = options.equalization.empty()
                               ? EqualizationMapping()
                               : read_config<EqualizationMapping>(options.equalization),
-          .recipe = recipe_from_name(options.recipe)};
+          .recipe = {.recipe = recipe_from_name(options.recipe),
+                     .target_cpu = target_cpu_from_name(options.target_cpu)}};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

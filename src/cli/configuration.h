@@ -23,6 +23,7 @@ struct ConfigurationOptions {
   std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
   std::string recipe{"fx"};
+  std::string target_cpu{"native"};
 
   /// The files that no output may replace.
   [[nodiscard]] std::vector<std::string> files() const;
@@ -36,7 +37,7 @@ struct Configuration {
   QConfigMapping mapping;
   PrepareCustomConfig custom;
   EqualizationMapping equalization;
-  Recipe recipe{Recipe::Fx};
+  RecipeOptions recipe{};
 };
 /// Throws Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);

@@ -82,6 +82,11 @@ constexpr std::array kObserverClasses{
                   false, "ch_axis dtype qscheme quant_min quant_max"},
     ObserverClass{"_WeightEqualizationObserver", ScalarType::QInt8, c10::kPerTensorAffine, None, false, false,
                   "ch_axis dtype qscheme quant_min quant_max"},
+    // tsq's own (recipe best): the range of the least squared error, and the mean of each channel.
+    ObserverClass{"MSEObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
+                  "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{"ChannelMeanObserver", ScalarType::Float, c10::kPerTensorAffine, None, false, false,
+                  "ch_axis"},
     ObserverClass{"Identity", ScalarType::Float, c10::kPerTensorAffine, None, false, false, ""},
 };
 

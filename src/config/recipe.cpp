@@ -7,10 +7,10 @@
 namespace tsq {
 namespace {
 
-/// An observer of activations that uses all of quint8. Fixed and placeholder observers stay.
+/// All of quint8, in the range of the least error. Fixed and placeholder observers stay.
 ObserverSpec with_whole_range(ObserverSpec activation) {
-  if (activation.observer == "HistogramObserver") activation.reduce_range = false;
-  return activation;
+  if (activation.observer != "HistogramObserver") return activation;
+  return {.observer = "MSEObserver"};
 }
 
 }  // namespace
@@ -21,6 +21,26 @@ Recipe recipe_from_name(std::string_view name) {
   if (name == "fx") return Recipe::Fx;
   if (name == "best") return Recipe::Best;
   throw Error(ErrorCode::BadConfig, fmt::format("there is no recipe '{}'", name), "use 'fx' or 'best'");
+}
+
+std::string_view to_string(TargetCpu cpu) {
+  switch (cpu) {
+    case TargetCpu::Native:
+      return "native";
+    case TargetCpu::Vnni:
+      return "vnni";
+    case TargetCpu::WithoutVnni:
+      return "without-vnni";
+  }
+  return "native";
+}
+
+TargetCpu target_cpu_from_name(std::string_view name) {
+  for (const TargetCpu cpu : {TargetCpu::Native, TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
+    if (name == to_string(cpu)) return cpu;
+  }
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no target CPU '{}'", name),
+              "use 'native', 'vnni' or 'without-vnni'");
 }
 
 QConfigMapping best_qconfig_mapping(std::string_view backend) {

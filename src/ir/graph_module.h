@@ -38,6 +38,7 @@ struct Weighted {
       "zeros"};                ///< "zeros" and "constant" pad inside the kernel, others by F.pad before it
   std::string padding_name{};  ///< "same" or "valid" where padding was given as a word
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
+  at::Tensor input_mean{};  ///< of each input channel over the calibration data; undefined: not observed
 };
 
 /// What a standalone module takes and gives: its own prepare decides what happens inside (E-02).

@@ -15,30 +15,32 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 enum class Clamp { ReLU, ReLU6, Hardtanh, Range };
 
 struct ClampName {
-  std::string_view name;
+  std::string_view name;  ///< the last part of PyTorch's names
   Clamp clamp;
 };
-constexpr std::array kClamps{
+constexpr std::array kModules{
     ClampName{"torch.nn.ReLU", Clamp::ReLU},
-    ClampName{"torch.nn.functional.relu", Clamp::ReLU},
-    ClampName{"torch.relu", Clamp::ReLU},
-    ClampName{"relu", Clamp::ReLU},
-    ClampName{"relu_", Clamp::ReLU},
     ClampName{"torch.nn.ReLU6", Clamp::ReLU6},
-    ClampName{"torch.nn.functional.relu6", Clamp::ReLU6},
     ClampName{"torch.nn.Hardtanh", Clamp::Hardtanh},
-    ClampName{"torch.nn.functional.hardtanh", Clamp::Hardtanh},
-    ClampName{"torch.nn.functional.hardtanh_", Clamp::Hardtanh},
-    ClampName{"torch.clamp", Clamp::Range},
-    ClampName{"clamp", Clamp::Range},
+};
+constexpr std::array kFunctions{
+    ClampName{"relu", Clamp::ReLU},         ClampName{"relu_", Clamp::ReLU},
+    ClampName{"relu6", Clamp::ReLU6},       ClampName{"relu6_", Clamp::ReLU6},
+    ClampName{"hardtanh", Clamp::Hardtanh}, ClampName{"hardtanh_", Clamp::Hardtanh},
+    ClampName{"clamp", Clamp::Range},       ClampName{"clip", Clamp::Range},
+    ClampName{"clamp_min", Clamp::Range},   ClampName{"clamp_max", Clamp::Range},
 };
 
 std::optional<Clamp> clamp_of(const ir::GraphModule& gm, const ir::Node* node) {
-  for (const Symbol& target : ir::targets(gm, node)) {
-    const auto found = std::ranges::find(kClamps, target.name, &ClampName::name);
-    if (found != kClamps.end()) return found->clamp;
-  }
-  return std::nullopt;
+  const auto find = [](const auto& names, std::string_view name) -> std::optional<Clamp> {
+    const auto found = std::ranges::find(names, name, &ClampName::name);
+    return found == names.end() ? std::nullopt : std::optional(found->clamp);
+  };
+  const auto targets = ir::targets(gm, node);
+  if (targets.empty()) return std::nullopt;
+  const std::string_view name = targets.front().name;
+  return ir::is_module_call(node) ? find(kModules, name)
+                                  : find(kFunctions, name.substr(name.find_last_of('.') + 1));
 }
 
 std::optional<c10::IValue> argument(const ir::GraphModule& gm, const ir::Node* node, const char* name) {
@@ -63,8 +65,14 @@ std::optional<ClampBounds> clamp_bounds(const ir::GraphModule& gm, const ir::Nod
   if (*clamp == Clamp::ReLU) return ClampBounds{.lowest = 0, .highest = kInfinity};
   if (*clamp == Clamp::ReLU6) return ClampBounds{.lowest = 0, .highest = 6};
   const bool is_range = *clamp == Clamp::Range;
-  const auto lowest = bound(argument(gm, node, is_range ? "min" : "min_val"), -kInfinity);
-  const auto highest = bound(argument(gm, node, is_range ? "max" : "max_val"), kInfinity);
+  const auto one_side = [&](const char* of_range, const char* of_hardtanh,
+                            double absent) -> std::optional<double> {
+    const bool has_side =
+        ir::is_module_call(node) || argument_named(node, is_range ? of_range : of_hardtanh) != nullptr;
+    return has_side ? bound(argument(gm, node, is_range ? of_range : of_hardtanh), absent) : absent;
+  };
+  const auto lowest = one_side("min", "min_val", -kInfinity);
+  const auto highest = one_side("max", "max_val", kInfinity);
   if (!lowest || !highest) return std::nullopt;
   return ClampBounds{.lowest = *lowest, .highest = *highest};
 }

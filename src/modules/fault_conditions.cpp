@@ -10,16 +10,17 @@
 #include "modules/kernel_arguments.h"
 
 namespace tsq::modules {
-namespace {
-
-using lowering::FaultCondition;
-using lowering::KernelFault;
 
 std::string current_engine() {
   std::string name = at::toString(at::globalContext().qEngine());
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   return name;
 }
+
+namespace {
+
+using lowering::FaultCondition;
+using lowering::KernelFault;
 
 bool all_equal(const std::vector<int64_t>& values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [value](int64_t each) { return each == value; });

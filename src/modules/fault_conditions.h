@@ -16,6 +16,9 @@ struct KernelUse {
   const ir::Weighted* weighted{};  ///< its weight, null when it has none
 };
 
+/// "x86", "fbgemm", "onednn" or "qnnpack".
+std::string current_engine();
+
 /// The first fault of the current engine that asks for `precaution` here; null: none.
 const lowering::KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution);
 

@@ -4,6 +4,7 @@
 #include <tsq/error.h>
 
 #include "observers/histogram_search.h"
+#include "observers/histogram_state.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
@@ -102,25 +103,8 @@ int64_t levels_of(c10::ScalarType dtype) {
 }
 
 torch::jit::Module make(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      "HistogramObserver",
-      uniform_attributes({integer("bins"), integer("dst_nbins"), integer("upsample_rate"),
-                          integer("tensors_with_infinity"), buffer("histogram"), buffer("min_val"),
-                          buffer("max_val")}),
-      source());
-  const ObserverValues state{{"bins", config.bins},
-                             {"dst_nbins", levels_of(config.dtype)},
-                             {"upsample_rate", kUpsampleRate},
-                             {"tensors_with_infinity", int64_t{0}},
-                             {"histogram", at::zeros({config.bins})},
-                             {"min_val", minimum_of_nothing()},
-                             {"max_val", maximum_of_nothing()}};
-  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
-}
-
-HistogramView view_of(const torch::jit::Module& observer) {
-  return {observer.attr("histogram").toTensor(), scalar_state(observer, "min_val"),
-          scalar_state(observer, "max_val")};
+  static const ObserverClass observer_class = histogram_class("HistogramObserver");
+  return make_histogram(observer_class, config);
 }
 
 QParams qparams_of(const UniformConfig& config, const HistogramView& view, int64_t dst_bins) {
@@ -137,21 +121,11 @@ QParams calculate(const torch::jit::Module& observer) {
   return qparams_of(config, view_of(observer), observer.attr("dst_nbins").toInt());
 }
 
-/// What forward does with the first tensor.
 QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const c10::NoGradGuard no_grad;
   const UniformConfig uniform = uniform_config(config);
-  at::Tensor x = is_counted_as_it_is(tensor.scalar_type()) ? tensor : tensor.to(at::kFloat);
-  if (x.numel() != 0 && x.isinf().any().item<bool>()) {
-    x = x.masked_select(x.isinf().logical_not());
-  }
-  if (x.numel() == 0) {
-    return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
-  }
-  const auto [min_val, max_val] = at::aminmax(x);
-  const at::Tensor histogram = at::histc(x, config.bins, min_val.item(), max_val.item());
-  const HistogramView view{histogram.to(at::kFloat), min_val.item<float>(), max_val.item<float>()};
-  return qparams_of(uniform, view, levels_of(config.dtype));
+  const auto view = histogram_of(tensor, config.bins);
+  if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
+  return qparams_of(uniform, *view, levels_of(config.dtype));
 }
 
 /// _upscale_histogram of forward's source, for merges.
@@ -189,9 +163,47 @@ void require_equal_bins(const HistogramView& into, const HistogramView& from) {
   }
 }
 
+}  // namespace
+
+ObserverClass histogram_class(std::string_view name) {
+  return {name,
+          uniform_attributes({integer("bins"), integer("dst_nbins"), integer("upsample_rate"),
+                              integer("tensors_with_infinity"), buffer("histogram"), buffer("min_val"),
+                              buffer("max_val")}),
+          source()};
+}
+
+torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config) {
+  const ObserverValues state{{"bins", config.bins},
+                             {"dst_nbins", levels_of(config.dtype)},
+                             {"upsample_rate", kUpsampleRate},
+                             {"tensors_with_infinity", int64_t{0}},
+                             {"histogram", at::zeros({config.bins})},
+                             {"min_val", minimum_of_nothing()},
+                             {"max_val", maximum_of_nothing()}};
+  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+}
+
+HistogramView view_of(const torch::jit::Module& observer) {
+  return {observer.attr("histogram").toTensor(), scalar_state(observer, "min_val"),
+          scalar_state(observer, "max_val")};
+}
+
+std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins) {
+  const c10::NoGradGuard no_grad;
+  at::Tensor x = is_counted_as_it_is(tensor.scalar_type()) ? tensor : tensor.to(at::kFloat);
+  if (x.numel() != 0 && x.isinf().any().item<bool>()) {
+    x = x.masked_select(x.isinf().logical_not());
+  }
+  if (x.numel() == 0) return std::nullopt;
+  const auto [min_val, max_val] = at::aminmax(x);
+  const at::Tensor histogram = at::histc(x, bins, min_val.item(), max_val.item());
+  return HistogramView{histogram.to(at::kFloat), min_val.item<float>(), max_val.item<float>()};
+}
+
 /// Each histogram is brought to the union of both ranges by the rule for a batch that widens the range
 /// (M-13), then they are added.
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   into.setattr("tensors_with_infinity",
                into.attr("tensors_with_infinity").toInt() + from.attr("tensors_with_infinity").toInt());
@@ -213,8 +225,7 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
   into.attr("max_val").toTensor().fill_(merged.max_val);
 }
 
-}  // namespace
-
-const ObserverKind histogram_observer{"HistogramObserver", make, calculate, observe, saw_range, merge};
+const ObserverKind histogram_observer{"HistogramObserver", make, calculate, observe, saw_range,
+                                      merge_histograms};
 
 }  // namespace tsq

@@ -30,5 +30,7 @@ extern const ObserverKind noop_observer;
 extern const ObserverKind recording_observer;
 extern const ObserverKind reuse_input_observer;
 extern const ObserverKind input_equalization_observer;
+extern const ObserverKind channel_mean_observer;
+extern const ObserverKind mse_observer;
 
 }  // namespace tsq

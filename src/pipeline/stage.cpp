@@ -12,6 +12,7 @@
 #include "ir/emit.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
+#include "pipeline/recipe_passes.h"
 
 namespace tsq::detail {
 namespace {
@@ -26,6 +27,12 @@ auto in_pass(const char* name, const Pass& pass) {
   } catch (const Error& error) {
     throw error.in_pass(name);
   }
+}
+
+/// Passes that a recipe adds in one place, in order.
+template <typename Pass, typename... Arguments>
+void run_passes(std::span<const Pass> list, Arguments&&... arguments) {
+  for (const Pass& pass : list) in_pass(pass.name, [&] { pass.run(arguments...); });
 }
 
 /// Observers are independent: their searches for a range run side by side.
@@ -71,7 +78,7 @@ void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table) {
       auto child = prepared_stage(
           *call.module,
           config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.gm, call, table),
-          config.backend_config.value_or(stage.backend), config.prepare_custom_config, {}, stage.recipe);
+          config.backend_config.value_or(stage.backend), config.prepare_custom_config, {}, stage.options);
       if (child->gm.graph->outputs().size() != 1 ||
           child->gm.graph->outputs().front()->type()->kind() != c10::TypeKind::TensorType) {
         throw Error(ErrorCode::BadModel, "a standalone module must return one tensor",
@@ -185,9 +192,9 @@ ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
-                                      const EqualizationMapping& equalization, Recipe recipe) {
+                                      const EqualizationMapping& equalization, const RecipeOptions& options) {
   auto stage = std::make_shared<Stage>();
-  stage->recipe = recipe;
+  stage->options = options;
   stage->float_model = model;
   stage->mapping = mapping;
   stage->backend = backend;
@@ -202,10 +209,12 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
     stage->gm = plain_graph(model, custom);
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
-  if (recipe == Recipe::Best) in_pass("absorb_clamps", [&] { passes::absorb_clamps(stage->gm, table); });
+  const RecipePasses& recipe = passes_of(options.recipe);
+  run_passes(recipe.on_matches, stage->gm, custom, table);
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
+  run_passes(recipe.on_observed, stage->gm);
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));
@@ -219,6 +228,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   stage->gm = prepared.gm.copy();
   stage->backend = backend;
   stage->convert_mapping = mapping;
+  const RecipePasses& recipe = passes_of(prepared.options.recipe);
+  run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers));
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
     std::vector<Module> observers = prepared.observers;
@@ -228,6 +239,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
   });
+  run_passes(recipe.on_reference, stage->gm, prepared.options);
   for (auto& [path, child] : stage->standalone) {
     child = reference_stage(*child, backend, std::nullopt);
     child->module = module_of(*child, child->gm);
@@ -241,7 +253,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
 Module lowered_module(const Stage& reference, Report& report) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
-  if (reference.recipe == Recipe::Best) in_pass("saturate_clamps", [&] { passes::saturate_clamps(gm); });
+  run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
   in_pass("lower", [&] { passes::lower(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   for (const auto& [path, child] : reference.standalone) {

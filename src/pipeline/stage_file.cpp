@@ -26,7 +26,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
           {"torch", TORCH_VERSION},
           {"stage", name},
           {"mode", mode_of(stage.mapping)},
-          {"recipe", to_string(stage.recipe)},
+          {"recipe", to_string(stage.options.recipe)},
           {"backend", stage.backend.name()},
           {"engine", engine_name_of(stage.backend)},
           {"qconfig_mapping", stage.mapping.to_dict()}};
@@ -53,6 +53,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   nlohmann::json json = detail::metadata_of(stage, name);
   json["backend_config"] = stage.backend.to_dict();
   json["prepare_custom_config"] = stage.custom.to_dict();
+  json["target_cpu"] = to_string(stage.options.target_cpu);
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   json["preserved_attributes"] = stage.preserved_attributes;
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
@@ -79,7 +80,8 @@ Prepared prepare_again(const Loaded& loaded) {
                  BackendConfig::from_dict(loaded.json.at("backend_config")),
                  PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
                  EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
-                 recipe_from_name(loaded.json.value("recipe", "fx")));
+                 {.recipe = recipe_from_name(loaded.json.value("recipe", "fx")),
+                  .target_cpu = target_cpu_from_name(loaded.json.value("target_cpu", "native"))});
 }
 
 /// The sub-module's place in an emitted module.

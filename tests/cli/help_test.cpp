@@ -20,7 +20,7 @@ Words plus(Words words, const Words& more) {
 
 TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
   const Words configuration{"--backend x86|fbgemm|qnnpack|onednn", "--backend-config", "--qconfig",
-                            "--mode static|dynamic|weight_only", "--recipe fx|best"};
+                            "--mode static|dynamic|weight_only", "--recipe fx|best", "--target-cpu"};
   const std::map<std::string, Words> commands{
       {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save"},
                         configuration)},

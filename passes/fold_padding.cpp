@@ -1,0 +1,259 @@
+// Zero padding before a convolution becomes the convolution's own.
+//   conv(dequantize(quantize(pad(x))))   →   conv(x)
+// Padding that is the same on both sides is added to the convolution's. Otherwise the kernel grows by zeros:
+// 3x3 with [0, 1] is 4x4 with padding 1. Where an engine's depthwise kernels want an odd size with half of it
+// as padding, 3x3 with [0, 1] is 5x5 with padding 2, and an output that this may have too much is cut off.
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/kernel_limits.h"
+#include "modules/fault_conditions.h"
+#include "modules/kernel_arguments.h"
+#include "modules/weighted.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
+const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
+
+constexpr std::array<std::string_view, 8> kPads{
+    "torch.constant_pad_nd", "torch.nn.functional.pad", "torch.nn.ZeroPad1d",     "torch.nn.ZeroPad2d",
+    "torch.nn.ZeroPad3d",    "torch.nn.ConstantPad1d",  "torch.nn.ConstantPad2d", "torch.nn.ConstantPad3d"};
+
+/// How much is added on each side, by dimension from the outermost one.
+struct Sides {
+  std::vector<int64_t> before{};
+  std::vector<int64_t> after{};
+};
+
+bool is_pad(const GraphModule& gm, const Node* node) {
+  const auto targets = ir::targets(gm, node);
+  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
+    return std::ranges::find(kPads, target.name) != kPads.end();
+  });
+}
+
+std::optional<c10::IValue> argument(const GraphModule& gm, const Node* pad, const char* of_function,
+                                    const char* of_module) {
+  if (!ir::is_module_call(pad)) return modules::argument_constant(gm, pad, of_function);
+  const ir::ModuleCall& call = ir::call_of(gm, pad);
+  if (!call.module) return std::nullopt;
+  return modules::module_constant(*call.module, of_module, c10::aten::pad, of_function);
+}
+
+bool adds_zeros(const GraphModule& gm, const Node* pad) {
+  const auto value = argument(gm, pad, "value", "value");
+  if (value) {
+    return value->isNone() || (value->isDouble() && value->toDouble() == 0) ||
+           (value->isInt() && value->toInt() == 0);
+  }
+  if (ir::is_module_call(pad)) return ir::call_of(gm, pad).type.name.starts_with("torch.nn.ZeroPad");
+  return modules::argument_named(pad, "value") == nullptr;
+}
+
+bool is_constant_mode(const GraphModule& gm, const Node* pad) {
+  if (ir::is_module_call(pad) || modules::argument_named(pad, "mode") == nullptr) return true;
+  const auto mode = modules::argument_constant(gm, pad, "mode");
+  return mode && mode->isString() && mode->toStringRef() == "constant";
+}
+
+std::optional<std::vector<int64_t>> int_list(const std::optional<c10::IValue>& value) {
+  if (!value) return std::nullopt;
+  if (value->isIntList()) return value->toIntVector();
+  if (!value->isTuple()) return std::nullopt;
+  std::vector<int64_t> list;
+  for (const c10::IValue& element : value->toTupleRef().elements()) {
+    if (!element.isInt()) return std::nullopt;
+    list.push_back(element.toInt());
+  }
+  return list;
+}
+
+/// What a node adds to the last `dims` dimensions; empty when it does anything else than add zeros there.
+std::optional<Sides> zero_padding(const GraphModule& gm, const Node* pad, std::size_t dims) {
+  if (!is_pad(gm, pad)) return std::nullopt;
+  if (!adds_zeros(gm, pad) || !is_constant_mode(gm, pad)) return std::nullopt;
+  const auto sides = int_list(argument(gm, pad, "pad", "padding"));
+  if (!sides || sides->size() > 2 * dims || sides->size() % 2 != 0) return std::nullopt;
+  if (std::any_of(sides->begin(), sides->end(), [](int64_t side) { return side < 0; })) return std::nullopt;
+  Sides result{.before = std::vector<int64_t>(dims, 0), .after = std::vector<int64_t>(dims, 0)};
+  for (std::size_t i = 0; i < sides->size() / 2; ++i) {
+    result.before[dims - 1 - i] = (*sides)[2 * i];
+    result.after[dims - 1 - i] = (*sides)[2 * i + 1];
+  }
+  return result;
+}
+
+int64_t kernel_size(const ir::Weighted& weighted, std::size_t dim) {
+  return weighted.weight.size(static_cast<int64_t>(dim) + 2);
+}
+
+/// A convolution that pads as `sides` say: its padding, kernel sizes, and where in the kernel the old taps
+/// begin.
+struct Folded {
+  std::vector<int64_t> padding{};
+  std::vector<int64_t> kernel{};
+  std::vector<int64_t> offset{};
+  bool may_have_too_many_outputs{false};
+};
+
+Folded folded_by_the_difference(const ir::Weighted& weighted, const Sides& sides) {
+  Folded result;
+  for (std::size_t i = 0; i < sides.before.size(); ++i) {
+    const int64_t both = std::max(sides.before[i], sides.after[i]);
+    result.padding.push_back(both);
+    result.offset.push_back(both - sides.before[i]);
+    result.kernel.push_back(kernel_size(weighted, i) + std::abs(sides.before[i] - sides.after[i]));
+  }
+  return result;
+}
+
+/// An odd kernel no larger than `largest`, in the middle of its padding.
+std::optional<Folded> folded_in_the_middle(const ir::Weighted& weighted, const Sides& sides,
+                                           int64_t largest) {
+  Folded result{.may_have_too_many_outputs = true};
+  int64_t half = 0;
+  for (std::size_t i = 0; i < sides.before.size(); ++i) {
+    const int64_t size = kernel_size(weighted, i);
+    half = std::max({half, sides.before[i], size - 1 - sides.before[i]});
+    if (sides.before[i] + sides.after[i] >= size) return std::nullopt;
+  }
+  if (2 * half + 1 > largest) return std::nullopt;
+  for (const int64_t before : sides.before) {
+    result.padding.push_back(half);
+    result.offset.push_back(half - before);
+    result.kernel.push_back(2 * half + 1);
+  }
+  return result;
+}
+
+bool is_depthwise(const ir::Weighted& weighted) {
+  return weighted.groups > 1 && weighted.weight.size(1) == 1;
+}
+
+std::optional<Folded> folded(const ir::Weighted& weighted, const Sides& sides) {
+  if (sides.before == sides.after) return folded_by_the_difference(weighted, sides);
+  if (std::any_of(weighted.dilation.begin(), weighted.dilation.end(), [](int64_t d) { return d != 1; }))
+    return std::nullopt;
+  const int64_t largest = lowering::largest_fast_depthwise_kernel(modules::current_engine());
+  if (largest == 0 || !is_depthwise(weighted)) return folded_by_the_difference(weighted, sides);
+  return folded_in_the_middle(weighted, sides, largest);
+}
+
+/// The quantize node behind an operator and its clamps; null when the operator has other readers.
+Node* quantize_behind(Node* node) {
+  while (node->kind() != kQuantize) {
+    if (node->outputs().size() != 1 || node->output()->uses().size() != 1) return nullptr;
+    Node* user = node->output()->uses().front().user;
+    if (user->kind() == c10::prim::Return || user->owningBlock() != node->owningBlock()) return nullptr;
+    node = user;
+  }
+  return node;
+}
+
+class Folding {
+ public:
+  Folding(GraphModule& gm, Node* convolution)
+      : gm_(gm), convolution_(convolution), weighted_(*ir::weighted_of(ir::call_of(gm, convolution))) {}
+
+  void run() {
+    Node* dequantize = convolution_->input(0)->node();
+    if (dequantize->kind() != kDequantize || dequantize->input(0)->node()->kind() != kQuantize) return;
+    Node* quantize = dequantize->input(0)->node();
+    Node* pad = quantize->input(0)->node();
+    const auto added = zero_padding(gm_, pad, weighted_.stride.size());
+    if (!added || pad->output()->uses().size() != 1) return;
+    Sides sides = *added;
+    for (std::size_t i = 0; i < sides.before.size(); ++i) {
+      sides.before[i] += weighted_.padding[i];
+      sides.after[i] += weighted_.padding[i];
+    }
+    const auto fold = folded(weighted_, sides);
+    Node* result = quantize_behind(convolution_);
+    if (!fold || (fold->may_have_too_many_outputs && result == nullptr)) return;
+    Value* input = ir::operands(pad).front();
+    const bool is_quantized = input->node()->kind() == kDequantize;
+    if (!is_quantized && (quantize->output()->uses().size() != 1 || dequantize->output()->uses().size() != 1))
+      return;
+    if (is_quantized) {
+      convolution_->replaceInput(0, input);
+    } else {
+      quantize->replaceInput(0, input);
+    }
+    if (fold->may_have_too_many_outputs) cut(result, sides);
+    apply(*fold);
+  }
+
+ private:
+  void apply(const Folded& fold) {
+    std::vector<int64_t> sizes{weighted_.weight.size(0), weighted_.weight.size(1)};
+    sizes.insert(sizes.end(), fold.kernel.begin(), fold.kernel.end());
+    const at::Tensor weight = at::zeros(sizes, weighted_.weight.options());
+    at::Tensor taps = weight;
+    for (std::size_t i = 0; i < fold.offset.size(); ++i)
+      taps = taps.narrow(static_cast<int64_t>(i) + 2, fold.offset[i], kernel_size(weighted_, i));
+    taps.copy_(weighted_.weight.detach());
+    weighted_.weight = weight;
+    weighted_.padding = fold.padding;
+  }
+
+  /// The outputs that the padded convolution has, from the size of its input.
+  void cut(Node* quantize, const Sides& sides) {
+    Node* before = quantize->next();
+    const auto integer = [&](int64_t value) { return modules::constant_before(gm_, before, value); };
+    const auto number = [&](const char* kind, const std::vector<Value*>& inputs) {
+      Value* value = modules::insert_before(gm_, before, kind, inputs);
+      value->setType(c10::IntType::get());
+      return value;
+    };
+    Value* result = quantize->output();
+    Node* first = nullptr;
+    for (std::size_t i = 0; i < sides.before.size(); ++i) {
+      const auto dim = static_cast<int64_t>(i) + 2;
+      Value* size = number("aten::size", {convolution_->input(0), integer(dim)});
+      size =
+          number("aten::add", {size, integer(sides.before[i] + sides.after[i] - kernel_size(weighted_, i))});
+      size = number("aten::floordiv", {size, integer(weighted_.stride[i])});
+      size = number("aten::add", {size, integer(1)});
+      result = modules::insert_before(gm_, before, "aten::slice",
+                                      {result, integer(dim), integer(0), size, integer(1)});
+      ir::take_scope(result->node(), quantize);
+      if (first == nullptr) first = result->node();
+    }
+    quantize->output()->replaceAllUsesWith(result);
+    first->replaceInput(0, quantize->output());
+  }
+
+  GraphModule& gm_;
+  Node* convolution_;
+  ir::Weighted& weighted_;
+};
+
+bool may_be_folded(const GraphModule& gm, const Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(gm, node) || node->inputs().empty()) return false;
+  const ir::ModuleCall& call = ir::call_of(gm, node);
+  const ir::Weighted* weighted = ir::weighted_of(call);
+  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+  return weighted != nullptr && weighted->weight_qparams && !weighted->stride.empty() &&
+         !modules::is_transposed(root) && weighted->padding_mode == "zeros" && weighted->padding_name.empty();
+}
+
+}  // namespace
+
+void fold_padding(GraphModule& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (may_be_folded(gm, node)) Folding(gm, node).run();
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,167 @@
+// Operators without a weight that do not lie between quantized ones stay float.
+//   sqrt(float) → add → sqrt(float): FX quantizes both inputs and the output of the addition. That costs
+//   three
+// roundings and takes longer than the addition in float. Values of a wide range (squares, attention scores
+// with a mask of -10000) do not survive it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "modules/functional_weighted.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+/// Products of two activations and what normalises them: of a wide range, and no engine is fast with them.
+constexpr std::array<std::string_view, 7> kAttention{"torch.matmul",
+                                                     "operator.matmul",
+                                                     "matmul",
+                                                     "torch.bmm",
+                                                     "bmm",
+                                                     "torch.nn.Softmax",
+                                                     "torch.nn.functional.softmax"};
+
+constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.concat", "torch.concatenate"};
+
+bool is_integer(c10::ScalarType dtype) {
+  return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8;
+}
+
+bool is_static(const QConfig& qconfig) {
+  const ResolvedObserver activation = resolve(qconfig.activation);
+  return is_integer(activation.dtype) && !activation.is_dynamic;
+}
+
+bool takes_static(const BackendPatternConfig& row) {
+  return std::any_of(row.dtype_configs.begin(), row.dtype_configs.end(), [](const DTypeConfig& config) {
+    return config.input_dtype.dtype && is_integer(*config.input_dtype.dtype) &&
+           !config.is_dynamic.value_or(false);
+  });
+}
+
+class Islands {
+ public:
+  Islands(const GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table)
+      : gm_(gm), custom_(custom), table_(table) {}
+
+  void run() {
+    for (const Match& match : table_.matches) quantized_.push_back(may_be_quantized(match));
+    std::vector<bool> before;
+    while (before != quantized_) {
+      before = quantized_;
+      for (std::size_t i = 0; i < quantized_.size(); ++i)
+        quantized_[i] = quantized_[i] && is_worth_it(table_.matches[i]);
+    }
+    for (std::size_t i = 0; i < quantized_.size(); ++i) {
+      Match& match = table_.matches[i];
+      if (!quantized_[i] && is_optional(match)) leave_float(match);
+    }
+    remove_empty_matches();
+  }
+
+ private:
+  [[nodiscard]] const MaybeQConfig& qconfig_of(const Node* node) const {
+    static const MaybeQConfig kNone;
+    const auto found = table_.qconfig_of.find(node);
+    return found == table_.qconfig_of.end() ? kNone : found->second.qconfig;
+  }
+
+  [[nodiscard]] bool is_one_of(const Node* node, std::span<const std::string_view> names) const {
+    const auto targets = ir::targets(gm_, node);
+    return std::any_of(targets.begin(), targets.end(), [&](const Symbol& target) {
+      return std::ranges::find(names, target.name) != names.end();
+    });
+  }
+
+  [[nodiscard]] bool has_weight(const Match& match) const {
+    if (ir::is_module_call(match.root))
+      return ir::is_standalone(gm_, match.root) || ir::weighted_of(ir::call_of(gm_, match.root)) != nullptr;
+    const auto targets = ir::targets(gm_, match.root);
+    return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
+      return !modules::module_of_functional(target.name).empty();
+    });
+  }
+
+  [[nodiscard]] bool may_be_quantized(const Match& match) const {
+    if (ir::is_standalone(gm_, match.root)) return true;
+    const MaybeQConfig& qconfig = qconfig_of(match.last);
+    return qconfig && is_static(*qconfig) && takes_static(*match.row) && !is_one_of(match.root, kAttention);
+  }
+
+  /// What this pass may decide about.
+  [[nodiscard]] bool is_optional(const Match& match) const {
+    const MaybeQConfig& qconfig = qconfig_of(match.last);
+    return !has_weight(match) && qconfig && is_static(*qconfig) && takes_static(*match.row);
+  }
+
+  [[nodiscard]] bool is_quantized(const Node* node) const {
+    if (node->kind() == c10::prim::If || node->kind() == c10::prim::Loop) return true;
+    const bool is_inner = node->owningBlock()->owningNode() != nullptr;
+    if (node->kind() == c10::prim::Param) return is_inner || !custom_.input_quantized_indexes().empty();
+    if (node->kind() == c10::prim::Return) return is_inner || !custom_.output_quantized_indexes().empty();
+    const auto found = table_.match_of.find(node);
+    return found != table_.match_of.end() && quantized_[found->second];
+  }
+
+  [[nodiscard]] bool reads_quantized(const Match& match) const {
+    const auto operands = ir::operands(match.root);
+    return std::any_of(operands.begin(), operands.end(), [&](const Value* value) {
+      return ir::holds_tensor(value) && is_quantized(value->node());
+    });
+  }
+
+  [[nodiscard]] bool is_read_quantized(const Match& match) const {
+    return std::any_of(match.last->outputs().begin(), match.last->outputs().end(), [&](const Value* value) {
+      const auto users = ir::users(value);
+      return std::any_of(users.begin(), users.end(), [&](const Node* user) { return is_quantized(user); });
+    });
+  }
+
+  /// Operators that move or choose values (views, pools) do so on fewer bytes when what they read is
+  /// quantized.
+  [[nodiscard]] bool is_worth_it(const Match& match) const {
+    if (has_weight(match)) return true;
+    if (!reads_quantized(match)) return false;
+    return (match.shares_observer && !is_one_of(match.root, kConcatenations)) || is_read_quantized(match);
+  }
+
+  void leave_float(Match& match) {
+    const char* reason = is_one_of(match.root, kAttention)
+                             ? "recipe best computes products of activations and softmax in float"
+                             : "it does not lie between quantized operators: rounding its values would cost "
+                               "accuracy and save no time";
+    for (const Node* node : match.nodes) {
+      table_.qconfig_of[node].qconfig.reset();
+      table_.left_float[node] = reason;
+      table_.match_of.erase(node);
+    }
+    match.nodes.clear();
+  }
+
+  void remove_empty_matches() {
+    std::erase_if(table_.matches, [](const Match& match) { return match.nodes.empty(); });
+    for (std::size_t i = 0; i < table_.matches.size(); ++i) {
+      for (const Node* node : table_.matches[i].nodes) table_.match_of[node] = i;
+    }
+  }
+
+  const GraphModule& gm_;
+  const PrepareCustomConfig& custom_;
+  MatchTable& table_;
+  std::vector<bool> quantized_;  ///< by match
+};
+
+}  // namespace
+
+void leave_float_islands(const GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table) {
+  Islands(gm, custom, table).run();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/qconfig.h>
+
+#include <optional>
+#include <string_view>
+
+#include "observers/histogram_search.h"
+#include "observers/observer_class.h"
+
+namespace tsq {
+
+/// The class of an observer that counts as PyTorch's HistogramObserver does, under a name of its own. What
+/// range it chooses is the observer's own affair.
+ObserverClass histogram_class(std::string_view name);
+torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config);
+
+/// What such an observer has counted.
+HistogramView view_of(const torch::jit::Module& observer);
+/// What forward counts of the first tensor; empty for one without finite values.
+std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins);
+void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from);
+
+}  // namespace tsq

@@ -1,0 +1,56 @@
+#include "pipeline/recipe_passes.h"
+
+#include <array>
+
+namespace tsq::detail {
+namespace {
+
+using passes::MatchTable;
+using OnMatches = RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, MatchTable&>;
+using OnGraph = RecipePass<ir::GraphModule&>;
+using OnCalibrated = RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>;
+using OnReference = RecipePass<ir::GraphModule&, const RecipeOptions&>;
+using BeforeLowering = RecipePass<ir::GraphModule&, Report&>;
+
+constexpr std::array kBestOnMatches{
+    OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const PrepareCustomConfig&,
+                                  MatchTable& table) { passes::absorb_clamps(gm, table); }},
+    OnMatches{"leave_float_islands", passes::leave_float_islands},
+    OnMatches{"separate_concatenations",
+              [](const ir::GraphModule& gm, const PrepareCustomConfig&, MatchTable& table) {
+                passes::separate_concatenations(gm, table);
+              }},
+};
+constexpr std::array kBestOnObserved{
+    OnGraph{"observe_channel_means", passes::observe_channel_means},
+};
+constexpr std::array kBestOnCalibrated{
+    OnCalibrated{"take_channel_means", passes::take_channel_means},
+};
+constexpr std::array kBestOnReference{
+    OnReference{"fold_padding", [](ir::GraphModule& gm, const RecipeOptions&) { passes::fold_padding(gm); }},
+    OnReference{"bound_pair_sums",
+                [](ir::GraphModule& gm, const RecipeOptions& options) {
+                  passes::bound_pair_sums(gm, options.target_cpu);
+                }},
+    OnReference{"correct_biases",
+                [](ir::GraphModule& gm, const RecipeOptions&) { passes::correct_biases(gm); }},
+};
+constexpr std::array kBestBeforeLowering{
+    BeforeLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},
+    BeforeLowering{"requantize_concatenations", passes::requantize_concatenations},
+};
+
+}  // namespace
+
+const RecipePasses& passes_of(Recipe recipe) {
+  static constexpr RecipePasses kFx{};
+  static constexpr RecipePasses kBest{.on_matches = kBestOnMatches,
+                                      .on_observed = kBestOnObserved,
+                                      .on_calibrated = kBestOnCalibrated,
+                                      .on_reference = kBestOnReference,
+                                      .before_lowering = kBestBeforeLowering};
+  return recipe == Recipe::Best ? kBest : kFx;
+}
+
+}  // namespace tsq::detail

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+
+#include "passes/passes.h"
+
+namespace tsq::detail {
+
+template <typename... Arguments>
+struct RecipePass {
+  const char* name;
+  void (*run)(Arguments...);
+};
+
+/// What a recipe adds to the passes of FX, by the place where it runs.
+struct RecipePasses {
+  std::span<const RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, passes::MatchTable&>>
+      on_matches;
+  std::span<const RecipePass<ir::GraphModule&>> on_observed;  ///< the last passes of prepare
+  std::span<const RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>> on_calibrated;
+  std::span<const RecipePass<ir::GraphModule&, const RecipeOptions&>> on_reference;
+  std::span<const RecipePass<ir::GraphModule&, Report&>> before_lowering;
+};
+
+const RecipePasses& passes_of(Recipe recipe);
+
+}  // namespace tsq::detail

@@ -1,0 +1,297 @@
+// What recipe `best` adds to FX's passes.
+
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "observers/observer_module.h"
+#include "passes/passes.h"
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using torch::jit::testing::FileCheck;
+
+constexpr RecipeOptions kBest{.recipe = Recipe::Best};
+
+std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
+
+std::vector<Sample> images(double scale = 1.0) {
+  torch::manual_seed(1);
+  std::vector<Sample> result;
+  for (int i = 0; i < 4; ++i) result.push_back({torch::randn({2, 3, 9, 9}) * scale});
+  return result;
+}
+
+Prepared calibrated(const Module& model, const std::vector<Sample>& samples, std::string_view backend = "x86",
+                    const RecipeOptions& options = kBest) {
+  const QConfigMapping mapping =
+      options.recipe == Recipe::Best ? best_qconfig_mapping(backend) : default_qconfig_mapping(backend);
+  Prepared prepared = prepare(model, mapping, backend_config(backend), {}, {}, options);
+  calibrate(prepared, samples);
+  return prepared;
+}
+
+Module quantized(const Module& model, const std::vector<Sample>& samples, std::string_view backend = "x86",
+                 const RecipeOptions& options = kBest) {
+  return convert(calibrated(model, samples, backend, options), backend_config(backend));
+}
+
+/// `forward` may use the convolutions a (3 to 8 channels) and b (8 to 4).
+Module two_convolutions(const std::string& forward) {
+  torch::manual_seed(2);
+  Module model = testing::user_module("Two");
+  model.register_module("a", testing::conv2d(3, 8, 3));
+  model.register_module("b", testing::conv2d(8, 4, 1));
+  model.define("def forward(self, x):\n" + forward);
+  return model;
+}
+
+double error_of(Module float_model, Module quantized_model, std::string_view engine,
+                const std::vector<Sample>& samples) {
+  const at::NoGradGuard no_grad;
+  const auto former = at::globalContext().qEngine();
+  for (const at::QEngine each : at::globalContext().supportedQEngines()) {
+    std::string name = at::toString(each);
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (name == engine) at::globalContext().setQEngine(each);
+  }
+  double signal = 0;
+  double noise = 0;
+  for (const Sample& sample : samples) {
+    const at::Tensor wanted = float_model.forward(sample).toTensor();
+    signal += wanted.square().sum().item<double>();
+    noise += (quantized_model.forward(sample).toTensor() - wanted).square().sum().item<double>();
+  }
+  at::globalContext().setQEngine(former);
+  return std::sqrt(noise / signal);
+}
+
+TEST(Recipe, FxIsTheDefaultAndAddsNothing) {
+  const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
+  const auto graph = graph_of(quantized(model, images(), "x86", {}));
+  EXPECT_NE(graph.find("aten::hardtanh"), std::string::npos);
+}
+
+TEST(Recipe, IsKeptInThePreparedFile) {
+  const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
+  const Prepared prepared = calibrated(model, images());
+  const std::string path = ::testing::TempDir() + "tsq_best_prepared.pt";
+  prepared.save(path);
+  const BackendConfig backend = backend_config("x86");
+  EXPECT_LT(error_of(convert(prepared, backend), convert(Prepared::load(path), backend), "x86", images()),
+            1e-9);
+}
+
+TEST(AbsorbClamps, AClampBehindAConvolutionCostsNothing) {
+  const Module model =
+      two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 0.5))\n");
+  const Module best = quantized(model, images());
+  FileCheck().check_not("aten::hardtanh")->check_not("aten::relu")->run(graph_of(best));
+  FileCheck()
+      .check("quantized::conv2d")
+      ->check("quantized::conv2d")
+      ->check_not("quantized::conv2d")
+      ->run(graph_of(best));
+  EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
+}
+
+TEST(AbsorbClamps, ARangeWiderThanTheClampKeepsIt) {
+  const Module model = two_convolutions(
+      "  return self.b.forward(torch.clamp(self.a.forward(x), 0.2, 0.6))\n");  // zero has to be representable
+  const Module best = quantized(model, images());
+  FileCheck()
+      .check("quantized::conv2d")
+      ->check("aten::clamp")
+      ->check("quantized::conv2d")
+      ->run(graph_of(best));
+  EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
+}
+
+TEST(AbsorbClamps, AnOutputThatOthersReadIsObservedBeforeTheClamp) {
+  const Module model = two_convolutions(
+      "  y = self.a.forward(x)\n  return self.b.forward(torch.hardtanh(y, 0, 0.5)) + self.b.forward(y)\n");
+  FileCheck().check("aten::hardtanh")->run(graph_of(quantized(model, images())));
+}
+
+TEST(LeaveFloatIslands, AnAdditionBetweenFloatOperatorsStaysFloat) {
+  const Module model = two_convolutions(
+      "  y = self.a.forward(x)\n  y = torch.sqrt(torch.pow(y, 2) + torch.pow(y, 4))\n  return "
+      "self.b.forward(y)\n");
+  const Module best = quantized(model, images());
+  FileCheck().check("aten::add")->run(graph_of(best));
+  FileCheck().check_not("quantized::add")->run(graph_of(best));
+  FileCheck().check("quantized::add")->run(graph_of(quantized(model, images(), "x86", {})));
+}
+
+TEST(LeaveFloatIslands, AnAdditionBetweenConvolutionsIsQuantized) {
+  const Module model =
+      two_convolutions("  y = self.a.forward(x)\n  return self.b.forward(y + torch.sigmoid(y))\n");
+  FileCheck().check("quantized::add")->run(graph_of(quantized(model, images())));
+}
+
+TEST(LeaveFloatIslands, TheReportSaysWhy) {
+  const Module model = two_convolutions("  return torch.sigmoid(self.b.forward(self.a.forward(x)))\n");
+  const Prepared prepared = calibrated(model, images());
+  const Report& report = prepared.report();
+  const auto sigmoid =
+      std::find_if(report.decisions.begin(), report.decisions.end(),
+                   [](const Decision& each) { return each.op.find("sigmoid") != std::string::npos; });
+  ASSERT_NE(sigmoid, report.decisions.end());
+  EXPECT_FALSE(sigmoid->quantized);
+  EXPECT_NE(sigmoid->reason.find("between quantized operators"), std::string::npos);
+}
+
+TEST(SeparateConcatenations, InputsThatOthersReadKeepTheirRanges) {
+  const Module model = two_convolutions(
+      "  y = self.a.forward(x)\n  z = torch.cat([y * 0.01, y], 0)\n  return self.b.forward(z) + "
+      "torch.cat([self.b.forward(y * 0.01), self.b.forward(y)], 0)\n");
+  const Module best = quantized(model, images());
+  FileCheck().check("quantized::cat")->run(graph_of(best));
+  EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
+}
+
+/// A depthwise convolution with stride 2 behind an asymmetric padding, as TensorFlow's 'SAME' has it.
+Module same_padding(int64_t size, int64_t kernel) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Same");
+  model.register_module("a", testing::conv2d(3, 104, 1));
+  Module depthwise = testing::conv2d(1, 104, kernel);
+  depthwise.setattr("groups", int64_t{104});
+  depthwise.setattr("stride", std::vector<int64_t>{2, 2});
+  depthwise.setattr("padding", std::vector<int64_t>{0, 0});
+  model.register_module("b", depthwise);
+  const int64_t all = kernel - 2 + size % 2;
+  model.define("def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [" +
+               std::to_string(all / 2) + ", " + std::to_string(all - all / 2) + ", " +
+               std::to_string(all / 2) + ", " + std::to_string(all - all / 2) + "], 0))\n");
+  return model;
+}
+
+TEST(BoundPairSums, DepthwiseKernelsOfFbgemmSaturateAndAreKeptFromIt) {
+  // All weights of one sign and inputs at the end of their range.
+  torch::manual_seed(5);
+  Module model = testing::user_module("Saturates");
+  Module depthwise = testing::conv2d(1, 16, 3);
+  depthwise.setattr("groups", int64_t{16});
+  depthwise.setattr("padding", std::vector<int64_t>{1, 1});
+  depthwise.setattr("weight", at::rand({16, 1, 3, 3}) + 2.0);
+  model.register_module("a", depthwise);
+  model.define("def forward(self, x):\n  return self.a.forward(x)\n");
+  const std::vector<Sample> samples{{at::rand({1, 16, 8, 8}) * 0.1 + 0.9}};
+  EXPECT_LT(error_of(model, quantized(model, samples, "fbgemm"), "fbgemm", samples), 0.02);
+}
+
+TEST(BoundPairSums, WithoutVnniNoTwoWeightsOfAChannelOverflow) {
+  for (const TargetCpu cpu : {TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
+    const Module model = two_convolutions("  return self.b.forward(self.a.forward(x))\n");
+    const Prepared prepared = calibrated(model, images(), "x86", {.recipe = Recipe::Best, .target_cpu = cpu});
+    const Reference reference = convert_to_reference(prepared, backend_config("x86"));
+    double largest = 0;
+    for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+      const ir::Weighted* weighted = ir::weighted_of(call);
+      if (weighted == nullptr || !weighted->weight_qparams) continue;
+      const at::Tensor codes =
+          at::quantize_per_channel(weighted->weight.detach(), weighted->weight_qparams->scale,
+                                   weighted->weight_qparams->zero_point, 0, c10::ScalarType::QInt8)
+              .int_repr()
+              .to(at::kInt)
+              .flatten(1)
+              .abs();
+      largest = std::max(largest, std::get<0>(codes.topk(2, 1)).sum(1).max().item<double>());
+    }
+    EXPECT_EQ(largest > 128, cpu == TargetCpu::Vnni);
+  }
+}
+
+TEST(CorrectBiases, TheMeanOfEachChannelIsThatOfTheFloatModel) {
+  torch::manual_seed(6);
+  Module model = testing::user_module("Shifted");
+  model.register_module("a", testing::conv2d(3, 8, 1));
+  model.attr("a").toModule().setattr("weight", at::randn({8, 3, 1, 1}));
+  model.define("def forward(self, x):\n  return self.a.forward(x)\n");
+  std::vector<Sample> samples = images();
+  for (Sample& sample : samples) sample.front() = sample.front().toTensor() * 0.01 + 5.0;  // means far from 0
+  const at::NoGradGuard no_grad;
+  const auto shift = [&](Module reference) {
+    double largest = 0;
+    at::Tensor difference;
+    for (const Sample& sample : samples) {
+      const at::Tensor of_sample =
+          (reference.forward(sample).toTensor() - model.forward(sample).toTensor()).mean({0, 2, 3});
+      difference = difference.defined() ? difference + of_sample : of_sample;
+    }
+    largest = (difference.abs().max() / static_cast<double>(samples.size())).item<double>();
+    return largest;
+  };
+  const Prepared prepared = calibrated(model, samples);
+  Reference reference = convert_to_reference(prepared, backend_config("x86"));
+  // The layer alone, without the rounding of activations.
+  ir::ModuleCall* call = nullptr;
+  for (ir::ModuleCall& each : reference.stage()->gm.calls) {
+    if (ir::weighted_of(each) != nullptr) call = &each;
+  }
+  ASSERT_NE(call, nullptr);
+  const ir::Weighted& weighted = *ir::weighted_of(*call);
+  const at::Tensor rounded =
+      at::quantize_per_channel(weighted.weight.detach(), weighted.weight_qparams->scale,
+                               weighted.weight_qparams->zero_point, 0, c10::ScalarType::QInt8)
+          .dequantize();
+  Module exact = model.deepcopy();
+  exact.attr("a").toModule().setattr("weight", rounded);
+  const double uncorrected = shift(exact);
+  exact.attr("a").toModule().setattr("bias", weighted.bias);
+  EXPECT_GT(uncorrected, 1e-3);
+  EXPECT_LT(shift(exact), uncorrected / 100);
+}
+
+TEST(ChannelMeanObserver, TwoHalvesMergeIntoTheMeanOfAll) {
+  const ObserverSpec spec{.observer = "ChannelMeanObserver", .ch_axis = -3};
+  torch::manual_seed(7);
+  const at::Tensor first = torch::randn({2, 5, 4, 4});
+  const at::Tensor second = torch::randn({3, 5, 6, 6});
+  Module one = make_observer(spec);
+  Module other = make_observer(spec);
+  one.forward({first});
+  other.forward({second});
+  merge_observer(one, other);
+  const at::Tensor all =
+      at::cat({first.permute({1, 0, 2, 3}).flatten(1), second.permute({1, 0, 2, 3}).flatten(1)}, 1).mean(1);
+  EXPECT_TRUE(at::allclose(one.attr("mean").toTensor().to(at::kFloat), all, 1e-4, 1e-6));
+}
+
+class FoldPadding : public ::testing::TestWithParam<std::tuple<std::string, int64_t, int64_t>> {};
+
+TEST_P(FoldPadding, AsymmetricPaddingBecomesTheConvolutionsOwn) {
+  const auto& [engine, size, kernel] = GetParam();
+  const Module model = same_padding(size, kernel);
+  torch::manual_seed(1);
+  const std::vector<Sample> samples{{torch::randn({2, 3, size, size})}, {torch::randn({1, 3, size, size})}};
+  const Module best = quantized(model, samples, engine);
+  const bool is_too_large = engine == "qnnpack" && kernel == 5 && size % 2 == 0;
+  EXPECT_EQ(graph_of(best).find("aten::constant_pad_nd") != std::string::npos, is_too_large);
+  EXPECT_LT(error_of(model, best, engine, samples), 0.06);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, FoldPadding,
+                         ::testing::Combine(::testing::Values("x86", "fbgemm", "onednn", "qnnpack"),
+                                            ::testing::Values(8, 9), ::testing::Values(3, 5)));
+
+TEST(FoldPaddingOnOtherSizes, OutputsThatTheLargerKernelHasTooMuchAreCutOff) {
+  const Module model = same_padding(8, 3);  // padding [0, 1]
+  torch::manual_seed(1);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({1, 3, 11, 7})}};
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"})
+    EXPECT_LT(error_of(model, quantized(model, samples, engine), engine, samples), 0.06) << engine;
+}
+
+}  // namespace
+}  // namespace tsq
