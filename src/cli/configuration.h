@@ -4,6 +4,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/quantize.h>
 
 #include <optional>
 #include <string>
@@ -22,11 +23,17 @@ struct ConfigurationOptions {
   std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
   std::string recipe{"fx"};
+  int bits{8};             ///< of weights, in mode weight_only
+  int64_t group_size{64};  ///< of linear layers with 4 bits
+  std::string float_dtype{"float32"};
 
   /// The files that no output may replace.
   [[nodiscard]] std::vector<std::string> files() const;
 };
 void add_configuration_options(CLI::App& command, ConfigurationOptions& options);
+/// `--float-dtype`, for the commands that lower.
+void add_lowering_options(CLI::App& command, ConfigurationOptions& options);
+LoweringOptions lowering_options(const ConfigurationOptions& options);
 /// `--backend` and `--backend-config` alone, for the later steps, which need no QConfigs.
 void add_backend_options(CLI::App& command, ConfigurationOptions& options);
 
