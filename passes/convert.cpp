@@ -24,6 +24,9 @@ using ir::Value;
 
 const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
+/// Indices, offsets, weights of samples. Traced calls leave out what was not given.
+constexpr std::size_t kBagArguments = 3;
+
 bool is_per_channel(c10::QScheme scheme) {
   return scheme == c10::QScheme::PER_CHANNEL_AFFINE || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC ||
          scheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
@@ -183,9 +186,10 @@ class Converter {
     call.embedding->weight_qparams = qparams;
     call.module = modules::reference_embedding(*call.embedding);
     call.method = "forward";
-    if (!call.embedding->second_input_is_weights) return;
+    if (!call.embedding->is_bag) return;
     const torch::jit::WithInsertPoint guard(node);
-    node->insertInput(1, constant(c10::IValue()));
+    if (call.embedding->second_input_is_weights) node->insertInput(1, constant(c10::IValue()));
+    while (node->inputs().size() < kBagArguments) node->addInput(constant(c10::IValue()));
   }
 
   /// K-08, K-09, K-12: a weighted module of an observed pattern gets the qparams of its weight, if the
