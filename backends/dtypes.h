@@ -12,6 +12,7 @@ using DTypes = std::vector<DTypeConfig>;
 inline constexpr DTypeWithConstraints kQUInt8{.dtype = c10::ScalarType::QUInt8};
 inline constexpr DTypeWithConstraints kQInt8{.dtype = c10::ScalarType::QInt8};
 inline constexpr DTypeWithConstraints kQUInt4x2{.dtype = c10::ScalarType::QUInt4x2};
+inline constexpr DTypeWithConstraints kQUInt2x4{.dtype = c10::ScalarType::QUInt2x4};
 inline constexpr DTypeWithConstraints kFloat{.dtype = c10::ScalarType::Float};
 inline constexpr DTypeWithConstraints kFloat16{.dtype = c10::ScalarType::Half};
 
@@ -43,6 +44,8 @@ inline constexpr DTypeConfig kWeightOnlyQUInt8{
     .input_dtype = kFloat, .output_dtype = kFloat, .weight_dtype = kQUInt8};
 inline constexpr DTypeConfig kWeightOnlyQUInt4x2{
     .input_dtype = kFloat, .output_dtype = kFloat, .weight_dtype = kQUInt4x2};
+inline constexpr DTypeConfig kWeightOnlyQUInt2x4{
+    .input_dtype = kFloat, .output_dtype = kFloat, .weight_dtype = kQUInt2x4};
 inline constexpr DTypeConfig kWeightOnlyQInt8{
     .input_dtype = kFloat, .output_dtype = kFloat, .weight_dtype = kQInt8};
 

@@ -143,6 +143,7 @@ inline constexpr Symbol conv_transpose3d = function("torch.nn.functional.conv_tr
 inline constexpr Symbol dropout = function("torch.nn.functional.dropout");
 inline constexpr Symbol elu = function("torch.nn.functional.elu");
 inline constexpr Symbol embedding = function("torch.nn.functional.embedding");
+inline constexpr Symbol embedding_bag = function("torch.nn.functional.embedding_bag");
 inline constexpr Symbol group_norm = function("torch.nn.functional.group_norm");
 inline constexpr Symbol hardsigmoid = function("torch.nn.functional.hardsigmoid");
 inline constexpr Symbol hardswish = function("torch.nn.functional.hardswish");

@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "match/dtype_check.h"
+#include "modules/embedding.h"
+#include "modules/weight_only_linear.h"
 #include "modules/weighted.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
@@ -21,6 +23,9 @@ using ir::Node;
 using ir::Value;
 
 const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
+
+/// Indices, offsets, weights of samples. Traced calls leave out what was not given.
+constexpr std::size_t kBagArguments = 3;
 
 bool is_per_channel(c10::QScheme scheme) {
   return scheme == c10::QScheme::PER_CHANNEL_AFFINE || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC ||
@@ -83,6 +88,7 @@ class Converter {
         convert_standalone_boundary(node);
       } else if (ir::is_module_call(node)) {
         make_reference(node);
+        make_reference_embedding(node);
       }
     }
     ir::eliminate_dead_code(*gm_.graph);
@@ -160,23 +166,55 @@ class Converter {
                   {input, scale, constant(qparams.zero_point.item<int64_t>()), dtype}, node);
   }
 
+  /// Whether an observed call's row takes the dtypes of its QConfig, the weight's among them.
+  bool takes_quantized_weight(const ir::ModuleCall& call, const ir::NodeState& state) const {
+    if (!state.observed || !state.qconfig) return false;
+    const auto row =
+        std::find_if(backend_.configs().begin(), backend_.configs().end(),
+                     [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
+    return row != backend_.configs().end() && match::dtypes_supported(*state.qconfig, row->dtype_configs) &&
+           match::weight_is_quantized(*state.qconfig);
+  }
+
+  /// K-08, K-09: the same for embeddings, whose table alone is quantized.
+  void make_reference_embedding(Node* node) {
+    ir::ModuleCall& call = ir::call_of(gm_, node);
+    const ir::NodeState* state = ir::state_of(gm_, node);
+    if (!call.embedding || state == nullptr || !takes_quantized_weight(call, *state)) return;
+    const QParams qparams = observe_once(state->qconfig->weight, modules::effective_weight(*call.embedding));
+    if (!modules::unquantizable(*call.embedding, qparams).empty()) return;
+    call.embedding->weight_qparams = qparams;
+    call.module = modules::reference_embedding(*call.embedding);
+    call.method = "forward";
+    if (!call.embedding->is_bag) return;
+    const torch::jit::WithInsertPoint guard(node);
+    if (call.embedding->second_input_is_weights) node->insertInput(1, constant(c10::IValue()));
+    while (node->inputs().size() < kBagArguments) node->addInput(constant(c10::IValue()));
+  }
+
   /// K-08, K-09, K-12: a weighted module of an observed pattern gets the qparams of its weight, if the
   /// backend takes the dtypes.
   void make_reference(const Node* node) {
     ir::ModuleCall& call = ir::call_of(gm_, node);
     ir::Weighted* weighted = ir::weighted_of(call);
     const ir::NodeState* state = ir::state_of(gm_, node);
-    if (weighted == nullptr || state == nullptr || !state->observed || !state->qconfig) return;
-    const auto row =
-        std::find_if(backend_.configs().begin(), backend_.configs().end(),
-                     [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
-    if (row == backend_.configs().end() || !match::dtypes_supported(*state->qconfig, row->dtype_configs))
-      return;
-    if (!match::weight_is_quantized(*state->qconfig)) return;
+    if (weighted == nullptr || state == nullptr || !takes_quantized_weight(call, *state)) return;
     const Symbol root = call.members.empty() ? call.type : call.members.front().type;
     const ObserverSpec& weight = state->qconfig->weight;
+    if (resolve(weight).group_size > 0) return quantize_in_groups(*weighted, weight);
     weighted->weight_qparams =
         weight_qparams(modules::is_transposed(root) ? per_tensor(weight) : weight, weighted->weight);
+  }
+
+  /// A scale and zero point for each group of columns; the last group is filled up with zeros.
+  static void quantize_in_groups(ir::Weighted& weighted, const ObserverSpec& spec) {
+    if (weighted.weight.dim() != 2) return;
+    weighted.group_size = resolve(spec).group_size;
+    QParams qparams =
+        observe_once(spec, modules::weight_in_groups(weighted.weight.detach(), weighted.group_size));
+    for (at::Tensor* each : {&qparams.scale, &qparams.zero_point})
+      *each = each->reshape({weighted.weight.size(0), -1});
+    weighted.weight_qparams = qparams;
   }
 
   /// E-02: a standalone module reads its quantized inputs as they are, and its quantized output is

@@ -39,6 +39,11 @@ void normalise(ir::GraphModule& gm);
 ///   %y = aten::conv2d(%x, constant, …)   →   y = Conv2d(x)
 void lift(ir::GraphModule& gm);
 
+/// Embeddings in every form become calls with their tables: modules, functions, and the operators that
+/// tracing and freezing make of them, when the table is a parameter or constant.
+///   %y = aten::embedding(constant, %indices, …)   →   y = Embedding(indices)
+void lift_embeddings(ir::GraphModule& gm);
+
 /// Assertions of torch.nn about the shape of an argument go away: the operator behind them complains itself.
 void drop_library_assertions(ir::GraphModule& gm);
 
@@ -159,6 +164,20 @@ void requantize_concatenations(ir::GraphModule& gm, Report& report);
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.
 void lower(ir::GraphModule& gm, Report& report);
+
+/// Embeddings whose tables have qparams → lookups in rows of 8, 4 or 2 bits (L-10). Says in the report which
+/// kernel each became, and why others stay float.
+void lower_embeddings(ir::GraphModule& gm, Report& report);
+
+/// Linear layers with quantized weights and float input → kernels that read int8 or int4 weights, in
+/// bfloat16. Says in the report which kernel each became.
+///   y = Linear(x)   →   y = _weight_int8pack_mm(bfloat16(x), weight, scales) + bias
+void lower_weight_only_linear(ir::GraphModule& gm, Report& report);
+
+/// Matrix products, convolutions and linear layers that stayed float compute in bfloat16, and what keeps the
+/// dtype behind them does too; their weights are kept in bfloat16.
+///   y = linear(x); z = gelu(y)   →   y = linear(bfloat16(x)); z = float(gelu(y))
+void float_in_bfloat16(ir::GraphModule& gm);
 
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 void fold_packed_weights(ir::GraphModule& gm);

@@ -116,6 +116,11 @@ class BackendConfig {
 /// Throws Error(BadConfig) with the nearest known name.
 BackendConfig backend_config(std::string_view name);
 
+/// The table with what PyTorch's lacks for weight-only quantization: linear layers with 8-bit and 4-bit
+/// weights, embeddings with 8, 4 and 2 bits, as modules and functions. Its kernels are those of LibTorch
+/// itself, whatever the engine.
+BackendConfig with_weight_only(BackendConfig backend);
+
 /// One shipped table, for listings.
 struct BackendEntry {
   std::string_view name;

@@ -28,6 +28,8 @@ struct ObserverSpec {
   std::optional<double> averaging_constant{};
   std::optional<int64_t> ch_axis{};
   std::optional<bool> is_dynamic{};
+  std::optional<int64_t> group_size{};  ///< PerChannelMinMaxObserver, tsq's own: columns of a linear layer's
+                                        ///< weight that share a scale
   std::optional<int64_t> bins{};        ///< HistogramObserver
   std::optional<double> scale{};        ///< FixedQParamsObserver
   std::optional<int64_t> zero_point{};  ///< FixedQParamsObserver
@@ -56,6 +58,7 @@ struct ResolvedObserver {
   double averaging_constant{0.01};
   int64_t ch_axis{0};
   bool is_dynamic{false};
+  int64_t group_size{0};  ///< 0: whole channels
   int64_t bins{2048};
   double scale{1.0};
   int64_t zero_point{0};
@@ -89,5 +92,13 @@ std::vector<std::string_view> qconfig_names();
 QConfig default_qconfig(std::string_view backend = "x86", int version = 0);
 /// get_default_qat_qconfig(backend, version) (B-22).
 QConfig default_qat_qconfig(std::string_view backend = "x86", int version = 1);
+
+/// Linear layers whose weight alone is quantized: 8 bits with a scale for each channel, or 4 bits with a
+/// scale and zero point for each group of `group_size` columns (32, 64, 128 or 256). The table must have the
+/// setting: with_weight_only. Throws Error(BadConfig) for other numbers.
+QConfig weight_only_qconfig(int bits = 8, int64_t group_size = 64);
+/// Embeddings with a scale and zero point for each row: PyTorch's float_qparams_weight_only_qconfig for 8
+/// bits, its ..._4bit, and the same with 2 bits.
+QConfig embedding_weight_only_qconfig(int bits = 8);
 
 }  // namespace tsq

@@ -109,5 +109,9 @@ QConfigMapping symmetric_qnnpack_qat_qconfig_mapping();
 /// A mapping whose global QConfig is the default dynamic one: FX's
 /// `QConfigMapping().set_global(default_dynamic_qconfig)`.
 QConfigMapping dynamic_qconfig_mapping();
+/// Embeddings and linear layers with quantized weights and float activations, nothing else. There are no
+/// kernels for linear layers with 2 bits: with `bits` 2 they have 4. Throws Error(BadConfig) for other bits
+/// than 8, 4 and 2, or a group size that no kernel takes.
+QConfigMapping weight_only_qconfig_mapping(int bits = 8, int64_t group_size = 64);
 
 }  // namespace tsq

@@ -99,6 +99,17 @@ torch::jit::Module lower(const Reference& reference, const BackendConfig& backen
 /// The same; `report` gets the reference's report with the kernel that each operator became.
 torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report);
 
+/// What lowering does beside kernels of quantized tensors.
+struct LoweringOptions {
+  /// BFloat16: what stays float computes in it where that pays; inputs and outputs of the model keep their
+  /// dtype.
+  c10::ScalarType float_dtype{c10::ScalarType::Float};
+};
+/// The same. Throws Error(Unsupported) for bfloat16 on a machine without instructions for it,
+/// Error(BadConfig) for a dtype other than float and bfloat16.
+torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report,
+                         const LoweringOptions& options);
+
 /// convert_to_reference, then lower: convert_fx.
 torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend,
                            const ConvertCustomConfig& custom = {},

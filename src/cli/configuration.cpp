@@ -33,11 +33,7 @@ BackendConfig table(const ConfigurationOptions& options) {
 QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
   if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
   if (options.mode == "dynamic") return dynamic_qconfig_mapping();
-  if (options.mode == "weight_only") {
-    throw Error(ErrorCode::Unsupported,
-                "mode 'weight_only' is not supported yet without a mapping of its own",
-                "give --qconfig, or use --mode static or dynamic");
-  }
+  if (options.mode == "weight_only") return weight_only_qconfig_mapping(options.bits, options.group_size);
   const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
   return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
 }
@@ -87,9 +83,20 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       ->type_name("E.json");
   command
       .add_option("--mode", options.mode,
-                  "static: activations by calibration; dynamic: activations at run time (default: static)")
+                  "static: activations by calibration; dynamic: activations at run time;\n"
+                  "weight_only: weights of embeddings and linear layers alone (default: static)")
       ->check(one_of({"static", "dynamic", "weight_only"}))
       ->type_name("static|dynamic|weight_only");
+  command
+      .add_option("--bits", options.bits,
+                  "Bits of a weight in mode weight_only; with 2, linear layers have 4 (default: 8)")
+      ->check(one_of({"8", "4", "2"}))
+      ->type_name("8|4|2");
+  command
+      .add_option("--group-size", options.group_size,
+                  "Columns of a linear layer's 4-bit weight that share a scale (default: 64)")
+      ->check(one_of({"32", "64", "128", "256"}))
+      ->type_name("32|64|128|256");
   command
       .add_option("--recipe", options.recipe,
                   "fx: exactly what PyTorch's FX quantization does; best: what keeps the model's accuracy\n"
@@ -104,8 +111,20 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       ->type_name("native|vnni|without-vnni");
 }
 
+void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
+  command
+      .add_option("--float-dtype", options.float_dtype,
+                  "What stays float computes in this dtype where it pays (default: float32)")
+      ->check(one_of({"float32", "bfloat16"}))
+      ->type_name("float32|bfloat16");
+}
+
+LoweringOptions lowering_options(const ConfigurationOptions& options) {
+  return {.float_dtype = dtype_from_name(options.float_dtype)};
+}
+
 Configuration configuration(const ConfigurationOptions& options) {
-  BackendConfig backend = table(options);
+  BackendConfig backend = options.mode == "weight_only" ? with_weight_only(table(options)) : table(options);
   QConfigMapping mapping = mapping_for(options, backend);
   return {.backend = std::move(backend),
           .mapping = std::move(mapping),

@@ -5,6 +5,7 @@
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/recipe.h>
+#include <tsq/quantize.h>
 
 #include <optional>
 #include <string>
@@ -24,11 +25,17 @@ struct ConfigurationOptions {
   std::string mode{"static"};
   std::string recipe{"fx"};
   std::string target_cpu{"native"};
+  int bits{8};             ///< of weights, in mode weight_only
+  int64_t group_size{64};  ///< of linear layers with 4 bits
+  std::string float_dtype{"float32"};
 
   /// The files that no output may replace.
   [[nodiscard]] std::vector<std::string> files() const;
 };
 void add_configuration_options(CLI::App& command, ConfigurationOptions& options);
+/// `--float-dtype`, for the commands that lower.
+void add_lowering_options(CLI::App& command, ConfigurationOptions& options);
+LoweringOptions lowering_options(const ConfigurationOptions& options);
 /// `--backend` and `--backend-config` alone, for the later steps, which need no QConfigs.
 void add_backend_options(CLI::App& command, ConfigurationOptions& options);
 

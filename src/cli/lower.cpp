@@ -34,8 +34,9 @@ void run_lower(const LowerOptions& options, const Session& session) {
   const Reference reference =
       steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
-  const torch::jit::Module quantized =
-      steps.run("lower", [&](const Progress&) { return lower(reference, backend); });
+  const torch::jit::Module quantized = steps.run("lower", [&](const Progress&) {
+    return lower(reference, backend, nullptr, lowering_options(options.configuration));
+  });
   files.write(options.output,
               [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
   files.commit();
@@ -58,6 +59,7 @@ void add_lower(CLI::App& app, Session& session) {
       ->required()
       ->type_name("OUT.pt");
   add_backend_options(*command, options->configuration);
+  add_lowering_options(*command, options->configuration);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_lower(*options, session); }; });
 }

@@ -25,7 +25,7 @@ struct NamedMapping {
   std::string_view summary;
   QConfigMapping (*mapping)();
 };
-constexpr std::array<NamedMapping, 6> kMappings{{
+constexpr std::array<NamedMapping, 7> kMappings{{
     {"x86", "default of backend x86", [] { return default_qconfig_mapping("x86"); }},
     {"fbgemm", "default of backend fbgemm", [] { return default_qconfig_mapping("fbgemm"); }},
     {"qnnpack", "default of backend qnnpack", [] { return default_qconfig_mapping("qnnpack"); }},
@@ -33,6 +33,8 @@ constexpr std::array<NamedMapping, 6> kMappings{{
     {"symmetric_qnnpack", "symmetric activations for qnnpack",
      [] { return symmetric_qnnpack_qconfig_mapping(); }},
     {"dynamic", "activations quantized at run time", [] { return dynamic_qconfig_mapping(); }},
+    {"weight_only", "8-bit weights of embeddings and linear layers",
+     [] { return weight_only_qconfig_mapping(); }},
 }};
 
 void list(const Session& session) {

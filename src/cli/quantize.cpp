@@ -26,7 +26,8 @@ constexpr const char* kExamples =
     "  tsq quantize model.pt --calib data.npy --backend fbgemm --output model.int8.pt --report report.json\n"
     "  tsq quantize model.pt --calib data.pt --qconfig q.json --backend-config b.json --output "
     "model.int8.pt\n"
-    "  tsq quantize lstm.pt --mode dynamic --output lstm.int8.pt\n\n"
+    "  tsq quantize lstm.pt --mode dynamic --output lstm.int8.pt\n"
+    "  tsq quantize bag.pt --mode weight_only --bits 4 --output bag.int4.pt\n\n"
     "Calibration data is a list of samples, each a tensor or a tuple of forward's arguments, from torch.save "
     "or\n"
     "torch::pickle_save; or .npy/.npz whose first axis counts samples, each then a batch of one. Some 100 "
@@ -90,8 +91,9 @@ void write_reference(const QuantizeOptions& options, const Reference& reference,
 void write_quantized(const QuantizeOptions& options, const Reference& reference, const BackendConfig& backend,
                      Steps& steps, OutputFiles& files, Outcome& outcome) {
   if (options.output.empty()) return;
-  const torch::jit::Module quantized =
-      steps.run("lower", [&](const Progress&) { return lower(reference, backend, &outcome.report); });
+  const torch::jit::Module quantized = steps.run("lower", [&](const Progress&) {
+    return lower(reference, backend, &outcome.report, lowering_options(options.configuration));
+  });
   steps.run("save", [&](const Progress&) {
     files.write(options.output,
                 [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
@@ -189,6 +191,7 @@ void add_quantize(CLI::App& app, Session& session) {
   command->add_option("--report", options->report, "Also write what became of each operator, and why")
       ->type_name("R.json");
   add_configuration_options(*command, options->configuration);
+  add_lowering_options(*command, options->configuration);
   add_convert_options(*command, options->convert);
   command->callback([options, &session] {
     session.action = [options, &session] {

@@ -63,7 +63,7 @@ constexpr std::array kObserverClasses{
     ObserverClass{"MovingAverageMinMaxObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
                   true, "averaging_constant dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
     ObserverClass{"PerChannelMinMaxObserver", ScalarType::QUInt8, c10::kPerChannelAffine, Calculated, true,
-                  false, "ch_axis dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+                  false, "ch_axis dtype qscheme reduce_range quant_min quant_max eps is_dynamic group_size"},
     ObserverClass{"MovingAveragePerChannelMinMaxObserver", ScalarType::QUInt8, c10::kPerChannelAffine,
                   Calculated, true, false,
                   "averaging_constant ch_axis dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
@@ -93,15 +93,16 @@ constexpr std::array kObserverClasses{
 constexpr std::array<std::string_view, 3> kFakeQuantizeClasses{
     "FakeQuantize", "FusedMovingAvgObsFakeQuantize", "FixedQParamsFakeQuantize"};
 
-/// The dtypes of UniformQuantizationObserverBase.
+/// The dtypes of UniformQuantizationObserverBase, and quint2x4 for embeddings.
 constexpr std::array kUniformDTypes{ScalarType::QInt8,         ScalarType::QUInt8, ScalarType::QUInt4x2,
                                     ScalarType::QInt32,        ScalarType::Char,   ScalarType::Byte,
                                     ScalarType::Short,         ScalarType::Int,    ScalarType::Float8_e5m2,
-                                    ScalarType::Float8_e4m3fn, ScalarType::UInt16};
+                                    ScalarType::Float8_e4m3fn, ScalarType::UInt16, ScalarType::QUInt2x4};
 
-constexpr std::array<std::string_view, 14> kSpecKeys{
-    "observer", "fake_quantize",      "dtype",   "qscheme",    "reduce_range", "quant_min", "quant_max",
-    "eps",      "averaging_constant", "ch_axis", "is_dynamic", "bins",         "scale",     "zero_point"};
+constexpr std::array<std::string_view, 15> kSpecKeys{
+    "observer",  "fake_quantize",      "dtype",   "qscheme",    "reduce_range", "quant_min", "quant_max",
+    "eps",       "averaging_constant", "ch_axis", "is_dynamic", "bins",         "scale",     "zero_point",
+    "group_size"};
 
 struct Range {
   int64_t min;
@@ -124,6 +125,8 @@ Range range_of(ScalarType dtype) {
       return {0, 65535};
     case ScalarType::Short:
       return {-32768, 32767};
+    case ScalarType::QUInt2x4:
+      return {0, 3};
     default:
       return {0, 15};
   }
@@ -172,6 +175,7 @@ void check_arguments(const ObserverClass& known, const ObserverSpec& spec) {
   check("averaging_constant", spec.averaging_constant.has_value());
   check("ch_axis", spec.ch_axis.has_value());
   check("is_dynamic", spec.is_dynamic.has_value());
+  check("group_size", spec.group_size.has_value());
   check("bins", spec.bins.has_value());
   check("scale", spec.scale.has_value());
   check("zero_point", spec.zero_point.has_value());
@@ -312,9 +316,12 @@ ResolvedObserver resolve(const ObserverSpec& given) {
   resolved.averaging_constant = spec.averaging_constant.value_or(resolved.averaging_constant);
   resolved.ch_axis = spec.ch_axis.value_or(resolved.ch_axis);
   resolved.is_dynamic = spec.is_dynamic.value_or(false);
+  resolved.group_size = spec.group_size.value_or(resolved.group_size);
   resolved.bins = spec.bins.value_or(resolved.bins);
   resolve_range(known, spec, resolved);
   check_dynamic(known, spec, resolved);
+  if (spec.group_size && *spec.group_size < 1)
+    fail(spec, fmt::format("group_size is {}, it must be at least 1", *spec.group_size));
   if (resolved.bins < 1) fail(spec, fmt::format("bins is {}, it must be at least 1", resolved.bins));
   if (known.range == Fixed) {
     if (!spec.scale || !spec.zero_point) fail(spec, "needs 'scale' and 'zero_point'");
@@ -346,6 +353,7 @@ ObserverSpec read_observer_spec(const JsonValue& at) {
   read_optional(at, "averaging_constant", spec.averaging_constant);
   read_optional(at, "ch_axis", spec.ch_axis);
   read_optional(at, "is_dynamic", spec.is_dynamic);
+  read_optional(at, "group_size", spec.group_size);
   read_optional(at, "bins", spec.bins);
   read_optional(at, "scale", spec.scale);
   read_optional(at, "zero_point", spec.zero_point);
@@ -370,6 +378,7 @@ nlohmann::json ObserverSpec::to_dict() const {
   write_optional(dict, "averaging_constant", averaging_constant);
   write_optional(dict, "ch_axis", ch_axis);
   write_optional(dict, "is_dynamic", is_dynamic);
+  write_optional(dict, "group_size", group_size);
   write_optional(dict, "bins", bins);
   write_optional(dict, "scale", scale);
   write_optional(dict, "zero_point", zero_point);

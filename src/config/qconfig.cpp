@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tsq/error.h>
 #include <tsq/qconfig.h>
 
@@ -110,6 +111,8 @@ constexpr std::array kNamedQConfigs{
                  }},
 };
 
+constexpr std::array<int64_t, 4> kGroupSizes{32, 64, 128, 256};
+
 constexpr std::array<std::string_view, 4> kEngines{"fbgemm", "x86", "qnnpack", "onednn"};
 constexpr std::array<std::string_view, 2> kQConfigKeys{"activation", "weight"};
 
@@ -169,6 +172,35 @@ QConfig default_qat_qconfig(std::string_view backend, int version) {
                           .quant_max = 255};
   if (backend == "qnnpack") return {std::move(activation), fused ? fused_weight() : fake_weight()};
   return {std::move(activation), fused ? fused_per_channel_weight() : fake_per_channel_weight()};
+}
+
+QConfig weight_only_qconfig(int bits, int64_t group_size) {
+  if (bits == 8) return {placeholder(), per_channel_weight()};
+  if (bits != 4) {
+    throw Error(ErrorCode::BadConfig, fmt::format("linear layers cannot have weights of {} bits", bits),
+                "use 8 or 4");
+  }
+  if (std::ranges::find(kGroupSizes, group_size) == kGroupSizes.end()) {
+    throw Error(ErrorCode::BadConfig, fmt::format("no kernel takes a group size of {}", group_size),
+                fmt::format("use one of {}", fmt::join(kGroupSizes, ", ")));
+  }
+  ObserverSpec weight = float_qparams_weight(ScalarType::QUInt4x2);
+  weight.group_size = group_size;
+  return {placeholder(), weight};
+}
+
+QConfig embedding_weight_only_qconfig(int bits) {
+  switch (bits) {
+    case 8:
+      return qconfig("float_qparams_weight_only_qconfig");
+    case 4:
+      return qconfig("float_qparams_weight_only_qconfig_4bit");
+    case 2:
+      return {placeholder(), float_qparams_weight(ScalarType::QUInt2x4)};
+    default:
+      throw Error(ErrorCode::BadConfig, fmt::format("embeddings cannot have rows of {} bits", bits),
+                  "use 8, 4 or 2");
+  }
 }
 
 QConfig read_qconfig(const JsonValue& at) {

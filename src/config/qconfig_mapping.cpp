@@ -323,4 +323,16 @@ QConfigMapping dynamic_qconfig_mapping() {
   return QConfigMapping().set_global(qconfig("default_dynamic_qconfig"));
 }
 
+QConfigMapping weight_only_qconfig_mapping(int bits, int64_t group_size) {
+  constexpr int kFewestLinearBits = 4;
+  const QConfig embedding = embedding_weight_only_qconfig(bits);
+  const QConfig linear = weight_only_qconfig(std::max(bits, kFewestLinearBits), group_size);
+  return QConfigMapping()
+      .set_object_type("torch.nn.Embedding", embedding)
+      .set_object_type("torch.nn.EmbeddingBag", embedding)
+      .set_object_type("torch.nn.functional.embedding", embedding)
+      .set_object_type("torch.nn.functional.embedding_bag", embedding)
+      .set_object_type("torch.nn.Linear", linear);
+}
+
 }  // namespace tsq

@@ -160,10 +160,32 @@ class Emitter {
                     {insert("aten::quantize_per_tensor",
                             {weight, scale, constant(qparams.zero_point.item<int64_t>()), dtype})});
     }
+    if (weighted.group_size > 0) return grouped_weight(call, weight);
     Value* scale = tensor_attribute(call.path + "_weight_scale", qparams.scale);
     Value* zero_point = tensor_attribute(call.path + "_weight_zero_point", qparams.zero_point);
     return insert("aten::dequantize", {insert("aten::quantize_per_channel",
                                               {weight, scale, zero_point, constant(qparams.axis), dtype})});
+  }
+
+  /// The columns in groups, as rows, are rounded each by its own scale.
+  Value* grouped_weight(const ModuleCall& call, Value* weight) {
+    const Weighted& weighted = *call.weighted;
+    const QParams& qparams = *weighted.weight_qparams;
+    const int64_t rows = weighted.weight.size(0);
+    const int64_t columns = weighted.weight.size(1);
+    const int64_t padded = qparams.scale.size(1) * weighted.group_size;
+    Value* scale = tensor_attribute(call.path + "_weight_scale", qparams.scale.reshape({-1}));
+    Value* zero_point = tensor_attribute(call.path + "_weight_zero_point", qparams.zero_point.reshape({-1}));
+    const auto sizes = [&](std::vector<int64_t> values) { return constant(std::move(values)); };
+    Value* filled =
+        insert("aten::constant_pad_nd", {weight, sizes({0, padded - columns}), constant(int64_t{0})});
+    Value* groups = insert("aten::reshape", {filled, sizes({-1, weighted.group_size})});
+    Value* dtype = constant(static_cast<int64_t>(c10::ScalarType::QUInt8));
+    Value* quantized =
+        insert("aten::quantize_per_channel", {groups, scale, zero_point, constant(int64_t{0}), dtype});
+    Value* rounded =
+        insert("aten::reshape", {insert("aten::dequantize", {quantized}), sizes({rows, padded})});
+    return insert("aten::narrow", {rounded, constant(int64_t{1}), constant(int64_t{0}), constant(columns)});
   }
 
   Value* apply_weighted(const ModuleCall& call, Value* input) {

@@ -39,6 +39,22 @@ struct Weighted {
   std::string padding_name{};  ///< "same" or "valid" where padding was given as a word
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
   at::Tensor input_mean{};  ///< of each input channel over the calibration data; undefined: not observed
+  int64_t group_size{0};  ///< columns with a scale of their own: scale and zero point are [rows, groups]
+};
+
+/// The table of an embedding and how its rows are looked up.
+struct EmbeddingTable {
+  enum class Mode { Sum, Mean, Max };  ///< in the order of aten::embedding_bag's numbers
+
+  at::Tensor weight{};  ///< [rows, columns]
+  bool is_bag{false};
+  Mode mode{Mode::Mean};
+  bool include_last_offset{false};
+  std::optional<int64_t> padding_idx{};  ///< of a bag: this row does not count
+  std::optional<double> max_norm{};      ///< longer rows are shortened when they are looked up
+  double norm_type{2.0};
+  bool second_input_is_weights{false};      ///< traced bags have no argument for offsets that were not given
+  std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
 };
 
 /// What a standalone module takes and gives: its own prepare decides what happens inside (E-02).
@@ -55,6 +71,7 @@ struct ModuleCall {
       module{};                   ///< the leaf itself; absent for weighted, fused and synthesized ones
   std::string method{"forward"};  ///< "forward__0" … where the class overloads it (LSTM, GRU)
   std::optional<Weighted> weighted{};
+  std::optional<EmbeddingTable> embedding{};  ///< of Embedding and EmbeddingBag, where it can be told
   std::optional<StandaloneBoundary> standalone{};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first

@@ -85,6 +85,7 @@ bool weight_is_quantized(const QConfig& qconfig) {
     case ScalarType::QInt8:
     case ScalarType::Half:
     case ScalarType::QUInt4x2:
+    case ScalarType::QUInt2x4:
     case ScalarType::QInt32:
     case ScalarType::Byte:
     case ScalarType::Char:

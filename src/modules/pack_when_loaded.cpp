@@ -1,9 +1,7 @@
 #include "modules/pack_when_loaded.h"
 
-#include <torch/csrc/jit/frontend/resolver.h>
-#include <torch/csrc/jit/frontend/sugared_value.h>
-
 #include "modules/packed.h"
+#include "modules/source_resolver.h"
 
 namespace tsq::modules {
 namespace {
@@ -25,16 +23,6 @@ def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], List[int], List[in
     self.packed = quantized.conv3d_prepack(state[0], state[1], state[2], state[3], state[4], state[5])
 )";
 
-/// TorchScript's own names, and the operators of the namespace `quantized`.
-struct QuantizedResolver : torch::jit::Resolver {
-  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name,
-                                                         torch::jit::GraphFunction& function,
-                                                         const torch::jit::SourceRange& where) override {
-    if (name == "quantized") return std::make_shared<torch::jit::BuiltinModule>("quantized");
-    return torch::jit::nativeResolver()->resolveValue(name, function, where);
-  }
-};
-
 }  // namespace
 
 Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted) {
@@ -52,7 +40,7 @@ Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted) 
   module.register_attribute("dilation", c10::ListType::ofInts(), weighted.dilation);
   module.register_attribute("groups", c10::IntType::get(), weighted.groups);
   module.register_attribute("training", c10::BoolType::get(), false);
-  module.define(kSource, std::make_shared<QuantizedResolver>());
+  module.define(kSource, source_resolver());
   return module;
 }
 

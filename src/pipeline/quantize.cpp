@@ -1,6 +1,7 @@
 // The public verbs.
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/error.h>
@@ -48,6 +49,23 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
                   "give each sample as the tuple of forward's arguments");
     }
     if (sample[i].isTensor()) check_tensor(sample[i].toTensor(), place);
+  }
+}
+
+/// bfloat16 without instructions for it is slower than float.
+void check_float_dtype(c10::ScalarType dtype) {
+  if (dtype == c10::ScalarType::Float) return;
+  if (dtype != c10::ScalarType::BFloat16) {
+    throw Error(ErrorCode::BadConfig, fmt::format("the float dtype cannot be {}", dtype_name(dtype)),
+                "use float or bfloat16");
+  }
+  const auto supported = c10::Dispatcher::singleton().findSchema({"mkldnn::_is_mkldnn_bf16_supported", ""});
+  torch::jit::Stack stack;
+  if (supported) supported->callBoxed(&stack);
+  if (stack.empty() || !stack.back().toBool()) {
+    throw Error(ErrorCode::Unsupported,
+                "this machine has no instructions for bfloat16, which would be slower than float",
+                "leave the float dtype as it is");
   }
 }
 
@@ -100,13 +118,21 @@ Module lower(const Reference& reference, const BackendConfig& backend) {
 }
 
 Module lower(const Reference& reference, const BackendConfig& backend, Report* report) {
+  return lower(reference, backend, report, {});
+}
+
+Module lower(const Reference& reference, const BackendConfig& backend, Report* report,
+             const LoweringOptions& options) {
+  check_float_dtype(options.float_dtype);
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend, /*must_have_kernels=*/true);
   const Stage& stage = *reference.stage();
   Report lowered;
-  Module module = detail::lowered_module(stage, lowered);
-  module.register_attribute(io::kMetadataAttribute, c10::StringType::get(),
-                            detail::metadata_of(stage, "quantized").dump());
+  Module module = detail::lowered_module(stage, lowered, options);
+  nlohmann::json metadata = detail::metadata_of(stage, "quantized");
+  if (options.float_dtype != c10::ScalarType::Float)
+    metadata["float_dtype"] = dtype_name(options.float_dtype);
+  module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
   if (report != nullptr) *report = std::move(lowered);
   return module;
 }

@@ -177,6 +177,7 @@ ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& cust
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
+  in_pass("lift_embeddings", [&] { passes::lift_embeddings(gm); });
   return gm;
 }
 
@@ -250,15 +251,19 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   return stage;
 }
 
-Module lowered_module(const Stage& reference, Report& report) {
+Module lowered_module(const Stage& reference, Report& report, const LoweringOptions& options) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
   in_pass("lower", [&] { passes::lower(gm, report); });
+  in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
+  in_pass("lower_weight_only_linear", [&] { passes::lower_weight_only_linear(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
+  if (options.float_dtype == c10::ScalarType::BFloat16)
+    in_pass("float_in_bfloat16", [&] { passes::float_in_bfloat16(gm); });
   for (const auto& [path, child] : reference.standalone) {
     Report of_child;
-    set_standalone_modules(gm, path, lowered_module(*child, of_child));
+    set_standalone_modules(gm, path, lowered_module(*child, of_child, options));
     take_decisions(report, of_child, path);
   }
   return module_of(reference, gm);

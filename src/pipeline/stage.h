@@ -46,6 +46,6 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
                                       const RecipeOptions& options = {});
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping);
-torch::jit::Module lowered_module(const Stage& reference, Report& report);
+torch::jit::Module lowered_module(const Stage& reference, Report& report, const LoweringOptions& options);
 
 }  // namespace tsq::detail

@@ -7,6 +7,8 @@
 #include <torch/version.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+
 #include "io/archive.h"
 #include "pipeline/engine.h"
 
@@ -14,8 +16,21 @@ namespace tsq {
 namespace detail {
 namespace {
 
+/// Types have QConfigs, and every one of them leaves activations in float.
+bool is_weight_only(const QConfigMapping& mapping) {
+  std::vector<QConfig> given;
+  for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) {
+    if (qconfig) given.push_back(*qconfig);
+  }
+  return !mapping.global_qconfig() && !given.empty() &&
+         std::all_of(given.begin(), given.end(), [](const QConfig& qconfig) {
+           return resolve(qconfig.activation).dtype == c10::ScalarType::Float;
+         });
+}
+
 const char* mode_of(const QConfigMapping& mapping) {
   const MaybeQConfig& global = mapping.global_qconfig();
+  if (is_weight_only(mapping)) return "weight_only";
   return global && resolve(global->activation).is_dynamic ? "dynamic" : "static";
 }
 

@@ -341,8 +341,10 @@ TEST_F(Faults, ThreadsThatAreNoNumber) {
 
 TEST_F(Faults, RecipeThatThereIsNot) { expect_bad_usage(with({"--recipe", "better"}), {"--recipe", "best"}); }
 
-TEST_F(Faults, WeightOnlyWithoutMapping) {
-  expect_bad_input(with({"--mode", "weight_only"}), {"weight_only", "not supported yet"});
+TEST_F(Faults, BitsAndGroupSizesThatNoKernelHas) {
+  expect_bad_usage(with({"--mode", "weight_only", "--bits", "3"}), {"--bits", "'3'"});
+  expect_bad_usage(with({"--mode", "weight_only", "--bits", "4", "--group-size", "48"}),
+                   {"--group-size", "'48'"});
 }
 
 TEST_F(Faults, JsonOutputNamesTheFault) {

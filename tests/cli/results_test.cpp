@@ -85,6 +85,28 @@ TEST_F(Results, StepsGiveWhatQuantizeGives) {
   EXPECT_EQ(result["whole"]["equal_bits"], true);
 }
 
+TEST_F(Results, WeightOnlyNeedsNoDataAndMakesSmallFiles) {
+  torch::manual_seed(0);
+  torch::jit::Module layer = user_module("Layer");
+  layer.register_module("layer", linear(256, 256));
+  layer.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  layer.save(path("layer.pt"));
+  for (const auto& [bits, share] : {std::pair<std::string, double>{"8", 0.32}, {"4", 0.2}}) {
+    const json result = answer({"quantize", path("layer.pt"), "--mode", "weight_only", "--bits", bits,
+                                "--group-size", "64", "--output", path(bits + ".pt")});
+    EXPECT_EQ(result["mode"], "weight_only");
+    EXPECT_EQ(result["operators"]["quantized"], 1);
+    EXPECT_LT(static_cast<double>(std::filesystem::file_size(path(bits + ".pt"))),
+              share * static_cast<double>(std::filesystem::file_size(path("layer.pt"))))
+        << bits;
+    const at::Tensor x = torch::randn({3, 256});
+    const at::Tensor wanted = torch::jit::load(path("layer.pt")).forward({x}).toTensor();
+    const at::Tensor error = torch::jit::load(path(bits + ".pt")).forward({x}).toTensor() - wanted;
+    EXPECT_LT(error.norm().item<double>(), 0.15 * wanted.norm().item<double>());
+    EXPECT_GT(error.norm().item<double>(), 0);
+  }
+}
+
 TEST_F(Results, AnExistingOutputIsReplaced) {
   write_file(path("out.pt"), "old");
   succeed(quantize_arguments());

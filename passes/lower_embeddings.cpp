@@ -1,0 +1,77 @@
+// Reference embeddings → lookups in rows of 8, 4 or 2 bits
+// (torch/ao/quantization/fx/_lower_to_native_backend.py, _lower_weight_only_weighted_ref_module).
+//   y = Embedding(indices)   →   y = quantized::embedding_bag_byte_rowwise_offsets(rows, indices)
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "modules/embedding.h"
+#include "passes/decision_index.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::EmbeddingTable;
+using ir::GraphModule;
+using ir::ModuleCall;
+using ir::Node;
+
+/// Calls of one table share its rows in memory and on disk.
+class SharedRows {
+ public:
+  at::Tensor of(const EmbeddingTable& table) {
+    for (const auto& [known, rows] : packed_) {
+      if (modules::has_same_rows(known, table)) return rows;
+    }
+    packed_.emplace_back(table, modules::packed_rows(table));
+    return packed_.back().second;
+  }
+
+ private:
+  std::vector<std::pair<EmbeddingTable, at::Tensor>> packed_;
+};
+
+/// Why convert gave a matched embedding no qparams.
+std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
+  if (!call.embedding) return "its mode and arguments cannot be told from the file";
+  if (call.embedding->weight.scalar_type() != at::kFloat || call.embedding->weight.numel() == 0)
+    return modules::unquantizable(*call.embedding, {});
+  const std::string reason = modules::unquantizable(
+      *call.embedding, observe_once(qconfig.weight, call.embedding->weight.slice(0, 0, 1)));
+  return reason.empty()
+             ? fmt::format("its weight observer gives {}, which no dtype config of the matched row takes",
+                           dtype_name(resolve(qconfig.weight).dtype))
+             : reason;
+}
+
+bool may_be_embedding(const ModuleCall& call) { return call.embedding || modules::is_embedding(call.type); }
+
+}  // namespace
+
+void lower_embeddings(GraphModule& gm, Report& report) {
+  SharedRows rows;
+  const DecisionIndex decisions(report);
+  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!ir::is_module_call(node)) continue;
+    ModuleCall& call = ir::call_of(gm, node);
+    if (!may_be_embedding(call)) continue;
+    Decision* decision = decisions.of(node);
+    if (call.embedding && call.embedding->weight_qparams) {
+      call.module = modules::quantized_embedding(*call.embedding, rows.of(*call.embedding));
+      if (decision != nullptr) decision->kernel = modules::embedding_kernel(*call.embedding);
+      continue;
+    }
+    const ir::NodeState* state = ir::state_of(gm, node);
+    if (decision == nullptr || state == nullptr || !state->observed || !state->qconfig) continue;
+    decision->quantized = false;
+    decision->reason = reason_of(call, *state->qconfig);
+    decision->remedy = "give it a qconfig with the backend's weight dtype and a scale for each row, or none";
+  }
+}
+
+}  // namespace tsq::passes

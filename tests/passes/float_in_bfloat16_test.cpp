@@ -1,0 +1,119 @@
+// What stays float computes in bfloat16.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <sstream>
+
+#include "passes/passes.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+bool machine_has_bfloat16() {
+  torch::jit::Stack stack;
+  c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_is_mkldnn_bf16_supported", "").callBoxed(&stack);
+  return stack.back().toBool();
+}
+
+/// Two layers with a product of both between them; the result is float.
+Module two_layers() {
+  Module model = testing::user_module("TwoLayers");
+  model.register_module("first", testing::linear(32, 32));
+  model.register_module("second", testing::linear(32, 32));
+  model.register_module("relu", testing::relu());
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.relu.forward(self.first.forward(x))\n"
+      "  z = torch.matmul(y, y.transpose(0, 1)).softmax(-1)\n"
+      "  return self.second.forward(torch.matmul(z, y)) + y\n");
+  return model;
+}
+
+ir::GraphModule plain(const Module& model) {
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  return gm;
+}
+
+std::size_t casts_in(const ir::GraphModule& gm) {
+  std::size_t count = 0;
+  for (const torch::jit::Node* node : gm.graph->nodes()) count += node->kind() == c10::aten::to ? 1 : 0;
+  return count;
+}
+
+TEST(FloatInBFloat16, CastsSinkThroughWhatKeepsTheDtype) {
+  ir::GraphModule gm = plain(two_layers());
+  passes::float_in_bfloat16(gm);
+  EXPECT_EQ(casts_in(gm), 2U) << "the input's and the result's";
+  torch::jit::testing::FileCheck()
+      .check("aten::to")
+      ->check("tsq_module")
+      ->check("aten::matmul")
+      ->check("aten::softmax")
+      ->run(*gm.graph);
+}
+
+TEST(FloatInBFloat16, NumbersThatAreNoFloatTensorsStay) {
+  Module model = testing::user_module("Products");
+  model.define("def forward(self, x, y):\n  return torch.matmul(x, y)\n");
+  ir::GraphModule gm = plain(model);
+  passes::float_in_bfloat16(gm);
+  EXPECT_EQ(casts_in(gm), 0U) << "the inputs may be integers";
+}
+
+TEST(FloatInBFloat16, WhatIsWrittenInPlaceKeepsItsViews) {
+  Module model = testing::user_module("InPlace");
+  model.register_module("layer", testing::linear(32, 32));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.layer.forward(x)\n"
+      "  z = y.transpose(0, 1)\n"
+      "  y.add_(1.0)\n"
+      "  y.fill_(2.0)\n"
+      "  return z\n");
+  ir::GraphModule gm = plain(model);
+  passes::float_in_bfloat16(gm);
+  const torch::jit::Node* transpose = nullptr;
+  for (const torch::jit::Node* node : gm.graph->nodes()) {
+    if (node->kind() == c10::aten::transpose) transpose = node;
+  }
+  ASSERT_NE(transpose, nullptr);
+  EXPECT_EQ(transpose->input(0)->node()->kind(), c10::aten::to) << "the view is one of the float tensor";
+}
+
+TEST(FloatInBFloat16, AModelStaysNearItselfAndGivesFloat) {
+  const Module model = two_layers();
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, QConfigMapping(), backend);
+  const Reference reference = convert_to_reference(prepared, backend);
+  const LoweringOptions options{.float_dtype = c10::ScalarType::BFloat16};
+  if (!machine_has_bfloat16()) {
+    EXPECT_THROW(static_cast<void>(lower(reference, backend, nullptr, options)), Error);
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  std::stringstream stream;
+  lower(reference, backend, nullptr, options).save(stream);
+  Module loaded = torch::jit::load(stream);
+  torch::manual_seed(0);
+  const at::Tensor x = torch::randn({6, 32});
+  Module original = model;
+  const at::Tensor expected = original.forward({x}).toTensor();
+  const at::Tensor got = loaded.forward({x}).toTensor();
+  EXPECT_EQ(got.scalar_type(), at::kFloat);
+  const double error = (got - expected).norm().item<double>() / expected.norm().item<double>();
+  EXPECT_LT(error, 0.02);
+  EXPECT_GT(error, 1e-5) << "it computes in float";
+  EXPECT_THROW(
+      static_cast<void>(lower(reference, backend, nullptr, {.float_dtype = c10::ScalarType::Double})), Error);
+}
+
+}  // namespace
+}  // namespace tsq
