@@ -84,6 +84,11 @@ void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& 
 void equalize(ir::GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping,
               Report& report);
 
+/// Puts an observer of channels in front of the linear layers that read a LayerNorm's output, one for all
+/// that read the same (SmoothQuant). Says in the report which layers are smoothed.
+///   ln → observer → q, k, v   →   ln → observer → equalization observer → q, k, v
+void smooth(ir::GraphModule& gm, const MatchTable& table, Report& report);
+
 /// One range where the branches of an `if` meet, so that the value stays quantized behind it.
 ///   if c: a = obs1(x) else: a = obs2(y); obs3(a)   →   if c: a = obs1(x) else: a = obs1(y); a
 void join_branches(ir::GraphModule& gm);
@@ -107,6 +112,11 @@ void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
 /// Observers of what is scaled are replaced or appended in `observers`, the calibrated instances of
 /// gm.observers.
 void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers);
+
+/// The observers that smooth() put in → scales of channels, with the migration strength `alpha`: the
+/// activations are divided by them, in the LayerNorm's own parameters where nobody else reads it, the
+/// weights' columns multiplied.
+void convert_smoothing(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers, double alpha);
 
 /// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
 /// K-13).

@@ -5,6 +5,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/recipe.h>
 #include <tsq/report.h>
 
 #include <functional>
@@ -70,9 +71,11 @@ class Reference {
 
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
 /// `equalization` names the layers whose input and weight ranges are balanced, channel by channel.
+/// `recipe` says what is done beyond FX.
 /// Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel, BadConfig).
 Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
-                 const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {});
+                 const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {},
+                 const Recipe& recipe = {});
 
 /// Called after each batch with the number of batches done.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;

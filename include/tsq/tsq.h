@@ -10,4 +10,5 @@
 #include <tsq/qconfig.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/quantize.h>
+#include <tsq/recipe.h>
 #include <tsq/report.h>

@@ -93,6 +93,13 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       .add_option("--recipe", options.recipe, "fx: exactly what PyTorch's FX quantization does (default: fx)")
       ->check(one_of({"fx", "best"}))
       ->type_name("fx|best");
+  command
+      .add_option(
+          "--smooth-quant", options.smooth_quant,
+          "Migration strength, 0 to 1: outliers in the input of linear layers behind a LayerNorm go into\n"
+          "the weights; 0.5 to 0.8 suits transformers (default: no smoothing)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("ALPHA");
 }
 
 Configuration configuration(const ConfigurationOptions& options) {
@@ -108,7 +115,8 @@ Configuration configuration(const ConfigurationOptions& options) {
                                                    : read_config<PrepareCustomConfig>(options.prepare_custom),
           .equalization = options.equalization.empty()
                               ? EqualizationMapping()
-                              : read_config<EqualizationMapping>(options.equalization)};
+                              : read_config<EqualizationMapping>(options.equalization),
+          .recipe = {.name = options.recipe, .smooth_quant = options.smooth_quant}};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

@@ -4,6 +4,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/recipe.h>
 
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct ConfigurationOptions {
   std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
   std::string recipe{"fx"};
+  std::optional<double> smooth_quant{};
 
   /// The files that no output may replace.
   [[nodiscard]] std::vector<std::string> files() const;
@@ -35,6 +37,7 @@ struct Configuration {
   QConfigMapping mapping;
   PrepareCustomConfig custom;
   EqualizationMapping equalization;
+  Recipe recipe;
 };
 /// Throws Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);

@@ -54,9 +54,10 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
 }  // namespace
 
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
-                 const PrepareCustomConfig& custom, const EqualizationMapping& equalization) {
+                 const PrepareCustomConfig& custom, const EqualizationMapping& equalization,
+                 const Recipe& recipe) {
   const at::NoGradGuard no_grad;
-  return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization));
+  return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, recipe));
 }
 
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {

@@ -185,13 +185,18 @@ ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
-                                      const EqualizationMapping& equalization) {
+                                      const EqualizationMapping& equalization, const Recipe& recipe) {
   auto stage = std::make_shared<Stage>();
   stage->float_model = model;
   stage->mapping = mapping;
   stage->backend = backend;
   stage->custom = custom;
   stage->equalization = equalization;
+  stage->recipe = recipe;
+  if (recipe.smooth_quant && !equalization.empty()) {
+    throw Error(ErrorCode::BadConfig, "smoothing and equalization both scale the channels of a layer's input",
+                "ask for one of them");
+  }
   stage->preserved_attributes = custom.preserved_attributes();
   stage->gm = fused_graph(model, backend, custom);
   check_quantized_indexes(stage->gm, custom);
@@ -203,6 +208,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   }
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
+  if (recipe.smooth_quant) in_pass("smooth", [&] { passes::smooth(stage->gm, table, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
@@ -220,7 +226,11 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
     std::vector<Module> observers = prepared.observers;
-    passes::convert_equalization(stage->gm, observers);
+    if (prepared.recipe.smooth_quant) {
+      passes::convert_smoothing(stage->gm, observers, *prepared.recipe.smooth_quant);
+    } else {
+      passes::convert_equalization(stage->gm, observers);
+    }
     const auto results = find_qparams(stage->gm, observers);
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);

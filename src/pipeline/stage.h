@@ -23,6 +23,7 @@ struct Stage {
   BackendConfig backend{};
   PrepareCustomConfig custom{};
   EqualizationMapping equalization{};
+  Recipe recipe{};
   std::optional<QConfigMapping> convert_mapping{};             ///< convert's own mapping (K-02)
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
@@ -41,7 +42,8 @@ ir::GraphModule fused_graph(const torch::jit::Module& model, const BackendConfig
 /// The whole of prepare, convert and lower, standalone modules included.
 std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
-                                      const EqualizationMapping& equalization = {});
+                                      const EqualizationMapping& equalization = {},
+                                      const Recipe& recipe = {});
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping);
 torch::jit::Module lowered_module(const Stage& reference, Report& report);

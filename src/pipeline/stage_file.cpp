@@ -26,7 +26,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
           {"torch", TORCH_VERSION},
           {"stage", name},
           {"mode", mode_of(stage.mapping)},
-          {"recipe", "fx"},
+          {"recipe", stage.recipe.name},
           {"backend", stage.backend.name()},
           {"engine", engine_name_of(stage.backend)},
           {"qconfig_mapping", stage.mapping.to_dict()}};
@@ -54,6 +54,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   json["backend_config"] = stage.backend.to_dict();
   json["prepare_custom_config"] = stage.custom.to_dict();
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
+  json["recipe_settings"] = stage.recipe.to_dict();
   json["preserved_attributes"] = stage.preserved_attributes;
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
   return json;
@@ -78,7 +79,8 @@ Prepared prepare_again(const Loaded& loaded) {
                  QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
                  BackendConfig::from_dict(loaded.json.at("backend_config")),
                  PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
-                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())));
+                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
+                 Recipe::from_dict(loaded.json.value("recipe_settings", nlohmann::json::object())));
 }
 
 /// The sub-module's place in an emitted module.
