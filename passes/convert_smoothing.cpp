@@ -166,9 +166,9 @@ class ConvertSmoothing {
     ObserverSpec spec{.observer = "MinMaxObserver",
                       .dtype = old.dtype,
                       .qscheme = old.qscheme,
+                      .reduce_range = old.reduce_range,
                       .quant_min = old.quant_min,
                       .quant_max = old.quant_max,
-                      .reduce_range = old.reduce_range,
                       .eps = old.eps};
     Module observer = make_observer(spec);
     observer.setattr("min_val", at::min(group.min_input / group.scale));
