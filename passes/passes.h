@@ -128,6 +128,13 @@ void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, con
 /// the report which kernel each operator became.
 void lower(ir::GraphModule& gm, Report& report);
 
+/// The output of a linear layer that only float operators read is not rounded, neither behind operators that move it.
+///   gelu(dequantize(quantize(linear(x))))   →   gelu(linear(x))
+void leave_float_outputs(ir::GraphModule& gm);
+
+/// Linear layers whose output is not quantized → kernels that multiply in int8 and give float.
+void lower_float_outputs(ir::GraphModule& gm, Report& report);
+
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 void fold_packed_weights(ir::GraphModule& gm);
 

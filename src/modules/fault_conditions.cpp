@@ -15,12 +15,6 @@ namespace {
 using lowering::FaultCondition;
 using lowering::KernelFault;
 
-std::string current_engine() {
-  std::string name = at::toString(at::globalContext().qEngine());
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
-
 bool all_equal(const std::vector<int64_t>& values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [value](int64_t each) { return each == value; });
 }
@@ -135,6 +129,12 @@ bool is_mean_of_all(const ir::Node* node) {
 }
 
 }  // namespace
+
+std::string current_engine() {
+  std::string name = at::toString(at::globalContext().qEngine());
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
 
 const KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution) {
   const std::string engine = current_engine();

@@ -234,6 +234,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     const auto results = find_qparams(stage->gm, observers);
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
+    if (prepared.recipe.smooth_quant) passes::leave_float_outputs(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
   });
   for (auto& [path, child] : stage->standalone) {
@@ -250,6 +251,7 @@ Module lowered_module(const Stage& reference, Report& report) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   in_pass("lower", [&] { passes::lower(gm, report); });
+  if (reference.recipe.smooth_quant) in_pass("lower_float_outputs", [&] { passes::lower_float_outputs(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   for (const auto& [path, child] : reference.standalone) {
     Report of_child;
