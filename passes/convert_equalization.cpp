@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "match/equalizable.h"
+#include "modules/channel_scales.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
 
@@ -37,13 +38,6 @@ bool is_equalizer(const GraphModule& gm, const Node* node) {
          gm.observers[ir::observer_index(node)].spec.observer == "_InputEqualizationObserver";
 }
 
-/// `values` in the shape of a tensor of `dimensions` axes, of which `axis` counts the channels.
-at::Tensor along_axis(const at::Tensor& values, int64_t dimensions, int64_t axis) {
-  std::vector<int64_t> shape(static_cast<std::size_t>(dimensions), 1);
-  shape[static_cast<std::size_t>(axis)] = values.numel();
-  return values.reshape(shape);
-}
-
 class ConvertEqualization {
  public:
   ConvertEqualization(GraphModule& gm, std::vector<Module>& observers) : gm_(gm), observers_(observers) {}
@@ -52,7 +46,11 @@ class ConvertEqualization {
     find_layers();
     for (Layer& layer : layers_) find_scale(layer);
     for (Layer& layer : layers_) place_scale(layer);
-    for (const Layer& layer : layers_) scale_parameters(layer);
+    //
+    for (const Layer& layer : layers_) {
+      modules::scale_parameters(gm_, observers_, layer.op, layer.kind,
+                                {.input = layer.scale, .output = layer.output_scale});
+    }
     ir::eliminate_dead_code(*gm_.graph);
   }
 
@@ -67,28 +65,20 @@ class ConvertEqualization {
     }
   }
 
-  const std::string& path_of(const Layer& layer) const {
-    return ir::is_module_call(layer.op) ? ir::call_of(gm_, layer.op).path : ir::scope_of(gm_, layer.op).path;
-  }
-
-  at::Tensor weight_of(const Layer& layer) const {
-    if (layer.kind.weight != nullptr) return *match::parameter_behind(gm_, layer.kind.weight);
-    return ir::weighted_of(ir::call_of(gm_, layer.op))->weight;
-  }
-
   // The scale.
 
   void find_scale(Layer& layer) {
     const Module& observer = observers_[ir::observer_index(layer.equalizer)];
     layer.min_input = observer.attr("min_val").toTensor();
     layer.max_input = observer.attr("max_val").toTensor();
-    const at::Tensor weight = weight_of(layer).to(at::kFloat);
+    const at::Tensor weight = modules::weight_of(gm_, layer.op, layer.kind).to(at::kFloat);
     if (layer.min_input.numel() == 0) return;
     if (layer.min_input.numel() != weight.size(1)) {
       throw Error(ErrorCode::BadModel,
                   fmt::format("an equalization observer saw {} channels, the layer's weight has {}",
                               layer.min_input.numel(), weight.size(1)),
-                  "prepare and calibrate the model again", Where{.layer = path_of(layer)});
+                  "prepare and calibrate the model again",
+                  Where{.layer = modules::layer_path(gm_, layer.op)});
     }
     const auto [min_weight, max_weight] = at::aminmax(weight.transpose(0, 1).flatten(1), 1);
     const at::Tensor scale = at::sqrt((max_weight - min_weight) / (layer.max_input - layer.min_input));
@@ -132,7 +122,8 @@ class ConvertEqualization {
     Layer* previous = layer_of(made->node());
     if (previous == nullptr || previous->kind.channel_axis != layer.kind.channel_axis) return nullptr;
     if (previous->kind.bias != nullptr && !match::parameter_behind(gm_, previous->kind.bias)) return nullptr;
-    return weight_of(*previous).size(0) == layer.scale.numel() ? previous : nullptr;
+    return modules::weight_of(gm_, previous->op, previous->kind).size(0) == layer.scale.numel() ? previous
+                                                                                                : nullptr;
   }
 
   /// FX multiplies in front of the observer always. Where others read what it observed they would get
@@ -145,13 +136,8 @@ class ConvertEqualization {
 
   /// mul(x, scale), inserted at the insertion point.
   Value* multiply(const Layer& layer, Value* x) {
-    Value* scale =
-        ir::insert_attribute(gm_, path_of(layer) + "_equalization_scale",
-                             along_axis(layer.scale, -layer.kind.channel_axis, 0), c10::TensorType::get());
-    Node* node = gm_.graph->create(c10::aten::mul, {x, scale}, 1);
-    ir::take_scope(node, layer.op);
-    gm_.graph->insertNode(node);
-    return node->output();
+    const std::string name = modules::layer_path(gm_, layer.op) + "_equalization_scale";
+    return modules::multiply_channels(gm_, x, layer.scale, name, layer.kind, layer.op);
   }
 
   /// FX gives the scaled range to the observer itself, so that a pool or view and its input, which share one,
@@ -167,17 +153,9 @@ class ConvertEqualization {
     const torch::jit::WithInsertPoint guard(layer.op);
     const std::size_t index = ir::observer_index(observed->node());
     Value* product = multiply(layer, observed);
-    Node* observer = ir::insert_observer(gm_, product, add_observer(index, scaled_observer(layer, index)));
+    Node* observer = ir::insert_observer(
+        gm_, product, modules::add_observer(gm_, observers_, index, scaled_observer(layer, index)));
     ir::replace_operand(layer.op, observed, observer->output());
-  }
-
-  /// A new observer with the specification of another.
-  std::size_t add_observer(std::size_t like, Module module) {
-    ir::ObserverEntry entry = gm_.observers[like];
-    entry.name = fmt::format("{}_scaled", entry.name);
-    gm_.observers.push_back(std::move(entry));
-    observers_.push_back(std::move(module));
-    return observers_.size() - 1;
   }
 
   /// The observer of what is now multiplied. A histogram keeps its counts: as FX has it, they are spread over
@@ -188,46 +166,6 @@ class ConvertEqualization {
     scaled.setattr("min_val", at::min(layer.min_input * layer.scale));
     scaled.setattr("max_val", at::max(layer.max_input * layer.scale));
     return scaled;
-  }
-
-  // Weights and biases.
-
-  void scale_parameters(const Layer& layer) {
-    if (!layer.scale.defined() && !layer.output_scale.defined()) return;
-    at::Tensor weight = weight_of(layer);
-    if (layer.scale.defined()) weight = weight * at::reciprocal(along_axis(layer.scale, weight.dim(), 1));
-    if (layer.output_scale.defined()) weight = weight * along_axis(layer.output_scale, weight.dim(), 0);
-    if (layer.kind.weight != nullptr) {
-      set_functional_parameters(layer, weight);
-      return;
-    }
-    ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm_, layer.op));
-    // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.
-    weighted.weight = weight.set_requires_grad(true);
-    if (weighted.bias.defined() && layer.output_scale.defined())
-      weighted.bias = (weighted.bias * layer.output_scale).set_requires_grad(true);
-  }
-
-  /// New attributes: others may read the old ones.
-  void set_functional_parameters(const Layer& layer, const at::Tensor& weight) {
-    const torch::jit::WithInsertPoint guard(layer.op);
-    const Node* old_observer = layer.kind.weight->node();
-    Value* scaled = insert_parameter(layer.kind.weight, weight);
-    if (ir::is_observer(old_observer)) {
-      const std::size_t like = ir::observer_index(old_observer);
-      const std::size_t index = add_observer(like, make_observer(gm_.observers[like].spec));
-      scaled = ir::insert_observer(gm_, scaled, index)->output();
-    }
-    ir::replace_operand(layer.op, layer.kind.weight, scaled);
-    if (layer.kind.bias == nullptr || !layer.output_scale.defined()) return;
-    const at::Tensor bias = *match::parameter_behind(gm_, layer.kind.bias) * layer.output_scale;
-    ir::replace_operand(layer.op, layer.kind.bias, insert_parameter(layer.kind.bias, bias));
-  }
-
-  Value* insert_parameter(const Value* old, const at::Tensor& value) {
-    const Node* attribute = ir::is_observer(old->node()) ? old->node()->input(0)->node() : old->node();
-    return ir::insert_attribute(gm_, attribute->s(c10::attr::name) + "_equalized", value,
-                                c10::TensorType::get());
   }
 
   GraphModule& gm_;

@@ -19,14 +19,21 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-/// Products of two activations and what normalises them: of a wide range, and no engine is fast with them.
-constexpr std::array<std::string_view, 7> kAttention{"torch.matmul",
-                                                     "operator.matmul",
-                                                     "matmul",
-                                                     "torch.bmm",
-                                                     "bmm",
-                                                     "torch.nn.Softmax",
-                                                     "torch.nn.functional.softmax"};
+/// Products of two activations, what normalises them, and GELU: of a wide range, and no engine is fast with
+/// them.
+constexpr std::array<std::string_view, 13> kAttention{"torch.matmul",
+                                                      "operator.matmul",
+                                                      "matmul",
+                                                      "torch.bmm",
+                                                      "bmm",
+                                                      "torch.nn.Softmax",
+                                                      "torch.nn.functional.softmax",
+                                                      "torch.nn.LayerNorm",
+                                                      "torch.nn.functional.layer_norm",
+                                                      "torch.layer_norm",
+                                                      "torch.nn.GELU",
+                                                      "torch.nn.functional.gelu",
+                                                      "gelu"};
 
 constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.concat", "torch.concatenate"};
 
@@ -133,10 +140,11 @@ class Islands {
   }
 
   void leave_float(Match& match) {
-    const char* reason = is_one_of(match.root, kAttention)
-                             ? "recipe best computes products of activations and softmax in float"
-                             : "it does not lie between quantized operators: rounding its values would cost "
-                               "accuracy and save no time";
+    const char* reason =
+        is_one_of(match.root, kAttention)
+            ? "recipe best computes products of activations, softmax, LayerNorm and GELU in float"
+            : "it does not lie between quantized operators: rounding its values would cost "
+              "accuracy and save no time";
     for (const Node* node : match.nodes) {
       table_.qconfig_of[node].qconfig.reset();
       table_.left_float[node] = reason;

@@ -109,6 +109,11 @@ void observe_channel_means(ir::GraphModule& gm);
 void equalize(ir::GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping,
               Report& report);
 
+/// Puts an observer of channels in front of the linear layers that read a LayerNorm's output, one for all
+/// that read the same (SmoothQuant). Says in the report which layers are smoothed.
+///   ln → observer → q, k, v   →   ln → observer → equalization observer → q, k, v
+void smooth(ir::GraphModule& gm, const MatchTable& table, Report& report);
+
 /// One range where the branches of an `if` meet, so that the value stays quantized behind it.
 ///   if c: a = obs1(x) else: a = obs2(y); obs3(a)   →   if c: a = obs1(x) else: a = obs1(y); a
 void join_branches(ir::GraphModule& gm);
@@ -142,6 +147,11 @@ void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
 /// Observers of what is scaled are replaced or appended in `observers`, the calibrated instances of
 /// gm.observers.
 void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers);
+
+/// The observers that smooth() put in → scales of channels, with the migration strength `alpha`: the
+/// activations are divided by them, in the LayerNorm's own parameters where nobody else reads it, the
+/// weights' columns multiplied.
+void convert_smoothing(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers, double alpha);
 
 /// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
 /// K-13).
@@ -178,6 +188,13 @@ void lower_weight_only_linear(ir::GraphModule& gm, Report& report);
 /// dtype behind them does too; their weights are kept in bfloat16.
 ///   y = linear(x); z = gelu(y)   →   y = linear(bfloat16(x)); z = float(gelu(y))
 void float_in_bfloat16(ir::GraphModule& gm);
+/// The output of a linear layer that only float operators read is not rounded, neither behind operators that
+/// move it.
+///   gelu(dequantize(quantize(linear(x))))   →   gelu(linear(x))
+void leave_float_outputs(ir::GraphModule& gm);
+
+/// Linear layers whose output is not quantized → kernels that multiply in int8 and give float.
+void lower_float_outputs(ir::GraphModule& gm, Report& report);
 
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 void fold_packed_weights(ir::GraphModule& gm);

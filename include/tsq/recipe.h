@@ -2,6 +2,7 @@
 
 #include <tsq/qconfig_mapping.h>
 
+#include <optional>
 #include <string_view>
 
 namespace tsq {
@@ -29,7 +30,14 @@ TargetCpu target_cpu_from_name(std::string_view name);
 struct RecipeOptions {
   Recipe recipe{Recipe::Fx};
   TargetCpu target_cpu{TargetCpu::Native};  ///< of recipe `best`
+  /// The migration strength α of SmoothQuant, 0 to 1: how much of the activations' outliers goes into the
+  /// weights of linear layers behind a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
+  /// Xiao et al., "SmoothQuant" (2023), equation 4.
+  std::optional<double> smooth_quant{};
 };
+
+/// What smooth_quant means in a recipe. Throws Error(BadConfig) for a number outside of 0 to 1.
+std::optional<double> migration_strength(const RecipeOptions& options);
 
 /// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where
 /// the kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack

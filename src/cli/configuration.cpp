@@ -109,6 +109,13 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
                   "without VNNI (default: native)")
       ->check(one_of({"native", "vnni", "without-vnni"}))
       ->type_name("native|vnni|without-vnni");
+  command
+      .add_option(
+          "--smooth-quant", options.smooth_quant,
+          "Migration strength, 0 to 1: outliers in the input of linear layers behind a LayerNorm go into\n"
+          "the weights (default: 0.5 in recipe best, no smoothing in fx)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("ALPHA");
 }
 
 void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
@@ -134,7 +141,8 @@ Configuration configuration(const ConfigurationOptions& options) {
                               ? EqualizationMapping()
                               : read_config<EqualizationMapping>(options.equalization),
           .recipe = {.recipe = recipe_from_name(options.recipe),
-                     .target_cpu = target_cpu_from_name(options.target_cpu)}};
+                     .target_cpu = target_cpu_from_name(options.target_cpu),
+                     .smooth_quant = options.smooth_quant}};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

@@ -25,6 +25,7 @@ struct ConfigurationOptions {
   std::string mode{"static"};
   std::string recipe{"fx"};
   std::string target_cpu{"native"};
+  std::optional<double> smooth_quant{};
   int bits{8};             ///< of weights, in mode weight_only
   int64_t group_size{64};  ///< of linear layers with 4 bits
   std::string float_dtype{"float32"};

@@ -28,7 +28,8 @@ void run_explain(const ExplainOptions& options, const Session& session) {
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization, chosen.recipe);
+    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
+                   chosen.recipe);
   });
   if (session.speaks_text()) std::cout << prepared.report().to_text();
   print_json(session, prepared.report().to_json());

@@ -39,7 +39,8 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization, chosen.recipe);
+    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
+                   chosen.recipe);
   });
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });

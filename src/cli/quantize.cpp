@@ -117,7 +117,8 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
         steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
   }
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization, chosen.recipe);
+    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
+                   chosen.recipe);
   });
   calibrate_with(prepared, samples, steps, outcome);
   const Reference reference = steps.run("convert", [&](const Progress&) {

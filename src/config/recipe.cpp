@@ -43,6 +43,16 @@ TargetCpu target_cpu_from_name(std::string_view name) {
               "use 'native', 'vnni' or 'without-vnni'");
 }
 
+std::optional<double> migration_strength(const RecipeOptions& options) {
+  constexpr double kDefault = 0.5;
+  const std::optional<double>& alpha = options.smooth_quant;
+  if (alpha && !(*alpha >= 0 && *alpha <= 1)) {
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is no migration strength for smoothing", *alpha),
+                "use a number from 0 to 1");
+  }
+  return options.recipe == Recipe::Best ? alpha.value_or(kDefault) : alpha;
+}
+
 QConfigMapping best_qconfig_mapping(std::string_view backend) {
   QConfigMapping mapping = default_qconfig_mapping(backend);
   const QConfig global{with_whole_range(mapping.global_qconfig()->activation),

@@ -7,6 +7,9 @@
 
 namespace tsq::modules {
 
+/// The name of the engine that is set, "x86".
+std::string current_engine();
+
 /// A kernel as lowering is about to use it.
 struct KernelUse {
   const ir::GraphModule& gm;

@@ -10,7 +10,7 @@ using OnMatches = RecipePass<const ir::GraphModule&, const PrepareCustomConfig&,
 using OnGraph = RecipePass<ir::GraphModule&>;
 using OnCalibrated = RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>;
 using OnReference = RecipePass<ir::GraphModule&, const RecipeOptions&>;
-using BeforeLowering = RecipePass<ir::GraphModule&, Report&>;
+using OnLowering = RecipePass<ir::GraphModule&, Report&>;
 
 constexpr std::array kBestOnMatches{
     OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const PrepareCustomConfig&,
@@ -28,6 +28,8 @@ constexpr std::array kBestOnCalibrated{
     OnCalibrated{"take_channel_means", passes::take_channel_means},
 };
 constexpr std::array kBestOnReference{
+    OnReference{"leave_float_outputs",
+                [](ir::GraphModule& gm, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
     OnReference{"fold_padding", [](ir::GraphModule& gm, const RecipeOptions&) { passes::fold_padding(gm); }},
     OnReference{"bound_pair_sums",
                 [](ir::GraphModule& gm, const RecipeOptions& options) {
@@ -37,8 +39,11 @@ constexpr std::array kBestOnReference{
                 [](ir::GraphModule& gm, const RecipeOptions&) { passes::correct_biases(gm); }},
 };
 constexpr std::array kBestBeforeLowering{
-    BeforeLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},
-    BeforeLowering{"requantize_concatenations", passes::requantize_concatenations},
+    OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},
+    OnLowering{"requantize_concatenations", passes::requantize_concatenations},
+};
+constexpr std::array kBestOnLowered{
+    OnLowering{"lower_float_outputs", passes::lower_float_outputs},
 };
 
 }  // namespace
@@ -49,7 +54,8 @@ const RecipePasses& passes_of(Recipe recipe) {
                                       .on_observed = kBestOnObserved,
                                       .on_calibrated = kBestOnCalibrated,
                                       .on_reference = kBestOnReference,
-                                      .before_lowering = kBestBeforeLowering};
+                                      .before_lowering = kBestBeforeLowering,
+                                      .on_lowered = kBestOnLowered};
   return recipe == Recipe::Best ? kBest : kFx;
 }
 

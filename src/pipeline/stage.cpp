@@ -164,6 +164,21 @@ Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const 
   return module;
 }
 
+namespace {
+
+/// Equalization that the user asks for takes the place of the recipe's smoothing: both scale a layer's input
+/// channels.
+std::optional<double> smoothing_of(const Stage& stage) {
+  if (stage.equalization.empty()) return migration_strength(stage.options);
+  if (stage.options.smooth_quant) {
+    throw Error(ErrorCode::BadConfig, "smoothing and equalization both scale the channels of a layer's input",
+                "ask for one of them");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const Module& module) {
   for (ir::ModuleCall& call : gm.calls) {
     if (call.standalone && call.path == path) call.module = module;
@@ -214,6 +229,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   run_passes(recipe.on_matches, stage->gm, custom, table);
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
+  if (smoothing_of(*stage)) in_pass("smooth", [&] { passes::smooth(stage->gm, table, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   run_passes(recipe.on_observed, stage->gm);
   prepare_standalone_modules(*stage, table);
@@ -234,7 +250,11 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
     std::vector<Module> observers = prepared.observers;
-    passes::convert_equalization(stage->gm, observers);
+    if (const auto alpha = smoothing_of(prepared)) {
+      passes::convert_smoothing(stage->gm, observers, *alpha);
+    } else {
+      passes::convert_equalization(stage->gm, observers);
+    }
     const auto results = find_qparams(stage->gm, observers);
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
@@ -256,6 +276,7 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   report = reference.report;
   run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
   in_pass("lower", [&] { passes::lower(gm, report); });
+  run_passes(passes_of(reference.options.recipe).on_lowered, gm, report);
   in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
   in_pass("lower_weight_only_linear", [&] { passes::lower_weight_only_linear(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });

@@ -70,6 +70,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   json["prepare_custom_config"] = stage.custom.to_dict();
   json["target_cpu"] = to_string(stage.options.target_cpu);
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
+  if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
   json["preserved_attributes"] = stage.preserved_attributes;
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
   return json;
@@ -89,6 +90,10 @@ Loaded load_stage(const std::string& path, const char* name) {
   return loaded;
 }
 
+std::optional<double> number_in(const nlohmann::json& json, const char* key) {
+  return json.contains(key) ? std::optional(json.at(key).get<double>()) : std::nullopt;
+}
+
 Prepared prepare_again(const Loaded& loaded) {
   return prepare(loaded.module.attr("float_model").toModule(),
                  QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
@@ -96,7 +101,8 @@ Prepared prepare_again(const Loaded& loaded) {
                  PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
                  EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
                  {.recipe = recipe_from_name(loaded.json.value("recipe", "fx")),
-                  .target_cpu = target_cpu_from_name(loaded.json.value("target_cpu", "native"))});
+                  .target_cpu = target_cpu_from_name(loaded.json.value("target_cpu", "native")),
+                  .smooth_quant = number_in(loaded.json, "smooth_quant")});
 }
 
 /// The sub-module's place in an emitted module.

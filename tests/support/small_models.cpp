@@ -81,6 +81,18 @@ Module linear(int64_t in, int64_t out) {
   return module;
 }
 
+Module layer_norm(int64_t features) {
+  Module module = leaf("normalization", "LayerNorm");
+  module.register_parameter("weight", torch::rand({features}) + 0.5, false);
+  module.register_parameter("bias", torch::randn({features}), false);
+  module.register_attribute("normalized_shape", c10::ListType::ofInts(), std::vector<int64_t>{features});
+  module.register_attribute("eps", c10::FloatType::get(), 1e-5);
+  module.define(
+      "def forward(self, x):\n  return torch.layer_norm(x, self.normalized_shape, self.weight, self.bias, "
+      "self.eps)\n");
+  return module;
+}
+
 Module max_pool2d() {
   Module module = leaf("pooling", "MaxPool2d");
   module.define(

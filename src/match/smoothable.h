@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::match {
+
+/// The LayerNorm (module or function) that gives `value`, looked for behind observers, Dropout and Identity;
+/// null when something else gives it.
+ir::Node* layer_norm_behind(const ir::GraphModule& gm, ir::Value* value);
+
+}  // namespace tsq::match

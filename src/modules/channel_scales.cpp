@@ -1,0 +1,92 @@
+#include "modules/channel_scales.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include "observers/observer_module.h"
+
+namespace tsq::modules {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+Value* insert_parameter(GraphModule& gm, const Value* old, const at::Tensor& value) {
+  const Node* attribute = ir::is_observer(old->node()) ? old->node()->input(0)->node() : old->node();
+  return ir::insert_attribute(gm, attribute->s(c10::attr::name) + "_scaled", value, c10::TensorType::get());
+}
+
+void set_functional_parameters(GraphModule& gm, std::vector<Module>& observers, Node* layer,
+                               const match::Equalizable& kind, const at::Tensor& weight,
+                               const at::Tensor& output_scale) {
+  const torch::jit::WithInsertPoint guard(layer);
+  const Node* old_observer = kind.weight->node();
+  Value* scaled = insert_parameter(gm, kind.weight, weight);
+  if (ir::is_observer(old_observer)) {
+    const std::size_t like = ir::observer_index(old_observer);
+    const std::size_t index = add_observer(gm, observers, like, make_observer(gm.observers[like].spec));
+    scaled = ir::insert_observer(gm, scaled, index)->output();
+  }
+  ir::replace_operand(layer, kind.weight, scaled);
+  if (kind.bias == nullptr || !output_scale.defined()) return;
+  const at::Tensor bias = *match::parameter_behind(gm, kind.bias) * output_scale;
+  ir::replace_operand(layer, kind.bias, insert_parameter(gm, kind.bias, bias));
+}
+
+}  // namespace
+
+at::Tensor along_axis(const at::Tensor& values, int64_t dimensions, int64_t axis) {
+  std::vector<int64_t> shape(static_cast<std::size_t>(dimensions), 1);
+  shape[static_cast<std::size_t>(axis)] = values.numel();
+  return values.reshape(shape);
+}
+
+const std::string& layer_path(const GraphModule& gm, const Node* layer) {
+  return ir::is_module_call(layer) ? ir::call_of(gm, layer).path : ir::scope_of(gm, layer).path;
+}
+
+at::Tensor weight_of(const GraphModule& gm, const Node* layer, const match::Equalizable& kind) {
+  if (kind.weight != nullptr) return *match::parameter_behind(gm, kind.weight);
+  return ir::weighted_of(ir::call_of(gm, layer))->weight;
+}
+
+Value* multiply_channels(GraphModule& gm, Value* x, const at::Tensor& factors, const std::string& name,
+                         const match::Equalizable& kind, const Node* layer) {
+  Value* scale =
+      ir::insert_attribute(gm, name, along_axis(factors, -kind.channel_axis, 0), c10::TensorType::get());
+  Node* node = gm.graph->create(c10::aten::mul, {x, scale}, 1);
+  ir::take_scope(node, layer);
+  gm.graph->insertNode(node);
+  return node->output();
+}
+
+std::size_t add_observer(GraphModule& gm, std::vector<Module>& observers, std::size_t like, Module module) {
+  ir::ObserverEntry entry = gm.observers[like];
+  entry.name = fmt::format("{}_scaled", entry.name);
+  gm.observers.push_back(std::move(entry));
+  observers.push_back(std::move(module));
+  return observers.size() - 1;
+}
+
+void scale_parameters(GraphModule& gm, std::vector<Module>& observers, Node* layer,
+                      const match::Equalizable& kind, const ChannelScales& scales) {
+  if (!scales.input.defined() && !scales.output.defined()) return;
+  at::Tensor weight = weight_of(gm, layer, kind);
+  if (scales.input.defined()) weight = weight * at::reciprocal(along_axis(scales.input, weight.dim(), 1));
+  if (scales.output.defined()) weight = weight * along_axis(scales.output, weight.dim(), 0);
+  if (kind.weight != nullptr) {
+    set_functional_parameters(gm, observers, layer, kind, weight, scales.output);
+    return;
+  }
+  ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm, layer));
+  if (weighted.input_mean.defined() && scales.input.defined())
+    weighted.input_mean = weighted.input_mean * scales.input;
+  // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.
+  weighted.weight = weight.set_requires_grad(true);
+  if (weighted.bias.defined() && scales.output.defined())
+    weighted.bias = (weighted.bias * scales.output).set_requires_grad(true);
+}
+
+}  // namespace tsq::modules

@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+#include <tsq/quantize.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "ir/emit.h"
+#include "passes/passes.h"
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr double kAlpha = 0.5;
+
+QConfigMapping linear_layers_only() {
+  return QConfigMapping().set_object_type("torch.nn.Linear", qconfig("default_per_channel_qconfig"));
+}
+
+/// ln → fc1, fc2, and the LayerNorm's output is returned or not.
+Module two_readers(bool returns_normalized) {
+  Module model = testing::user_module("TwoReaders");
+  model.register_module("ln", testing::layer_norm(8));
+  model.register_module("fc1", testing::linear(8, 6));
+  model.register_module("fc2", testing::linear(8, 4));
+  model.define(std::string("def forward(self, x):\n  y = self.ln.forward(x)\n  return self.fc1.forward(y), "
+                           "self.fc2.forward(y)") +
+               (returns_normalized ? ", y\n" : "\n"));
+  return model;
+}
+
+Prepared calibrated(const Module& model, const at::Tensor& x, const RecipeOptions& recipe) {
+  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), {}, {}, recipe);
+  calibrate(prepared, std::vector<Sample>{{x}});
+  return prepared;
+}
+
+RecipeOptions smoothing() { return {.smooth_quant = kAlpha}; }
+
+std::size_t multiplications(const Reference& reference) {
+  std::size_t count = 0;
+  for (const ir::Node* node : ir::nodes_in_order(*reference.stage()->gm.graph))
+    count += node->kind() == c10::aten::mul;
+  return count;
+}
+
+const ir::ModuleCall& layer(const Reference& reference, const std::string& path) {
+  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+    if (call.path == path) return call;
+  }
+  throw std::runtime_error("no layer " + path);
+}
+
+at::Tensor parameter(const Module& model, const std::string& path, const char* name) {
+  return model.attr(path).toModule().attr(name).toTensor().detach();
+}
+
+/// Some channels of the LayerNorm are a hundred times as wide as others, as in real transformers.
+Module with_outliers(Module model) {
+  const c10::NoGradGuard no_grad;
+  model.attr("ln").toModule().attr("weight").toTensor().mul_(torch::logspace(-1, 1, 8));
+  return model;
+}
+
+double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
+  return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
+}
+
+TEST(Smooth, ScalesAreThoseOfThePaperAndOneForAllReaders) {
+  torch::manual_seed(1);
+  const Module model = with_outliers(two_readers(false));
+  const at::Tensor x = torch::randn({32, 8});
+  const Reference reference =
+      convert_to_reference(calibrated(model, x, smoothing()), backend_config("onednn"));
+  const at::Tensor g = parameter(model, "ln", "weight");
+  const at::Tensor w1 = parameter(model, "fc1", "weight");
+  const at::Tensor w2 = parameter(model, "fc2", "weight");
+  const at::Tensor y = at::layer_norm(x, {8}, g, parameter(model, "ln", "bias"));
+  const at::Tensor scale = (y.abs().amax(0) / at::maximum(w1.abs().amax(0), w2.abs().amax(0))).sqrt();
+  EXPECT_TRUE(at::allclose(ir::weighted_of(layer(reference, "fc1"))->weight, w1 * scale));
+  EXPECT_TRUE(at::allclose(ir::weighted_of(layer(reference, "fc2"))->weight, w2 * scale));
+  EXPECT_TRUE(at::allclose(layer(reference, "ln").module->attr("weight").toTensor(), g / scale));
+  EXPECT_TRUE(at::equal(parameter(model, "ln", "weight"), g)) << "the user's model was changed";
+  EXPECT_EQ(multiplications(reference), 0u);
+}
+
+TEST(Smooth, ALayerNormThatOthersReadKeepsItsParametersAndItsOutputIsMultiplied) {
+  torch::manual_seed(2);
+  const Module model = with_outliers(two_readers(true));
+  const at::Tensor x = torch::randn({32, 8});
+  const Reference reference =
+      convert_to_reference(calibrated(model, x, smoothing()), backend_config("onednn"));
+  EXPECT_TRUE(
+      at::equal(layer(reference, "ln").module->attr("weight").toTensor(), parameter(model, "ln", "weight")));
+  EXPECT_EQ(multiplications(reference), 1u);
+}
+
+TEST(Smooth, ChangesNothingInFloat) {
+  for (const bool returns_normalized : {false, true}) {
+    torch::manual_seed(3);
+    Module model = with_outliers(two_readers(returns_normalized));
+    const at::Tensor x = torch::randn({32, 8});
+    const Prepared prepared = calibrated(model, x, smoothing());
+    ir::GraphModule gm = prepared.stage()->gm.copy();
+    std::vector<Module> observers = prepared.stage()->observers;
+    passes::convert_smoothing(gm, observers, kAlpha);
+    Module smoothed = ir::emit(gm, observers);
+    const auto wanted = model.forward({x}).toTuple()->elements().vec();
+    const auto got = smoothed.forward({x}).toTuple()->elements().vec();
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_TRUE(at::allclose(wanted[i].toTensor(), got[i].toTensor(), 1e-4, 1e-4)) << i;
+  }
+}
+
+TEST(Smooth, OutliersOfActivationsCostLess) {
+  torch::manual_seed(4);
+  Module model = with_outliers(two_readers(true));
+  const at::Tensor x = torch::randn({64, 8});
+  const at::Tensor wanted = model.forward({x}).toTuple()->elements()[0].toTensor();
+  const auto quality = [&](const RecipeOptions& recipe) {
+    Module run = convert_to_reference(calibrated(model, x, recipe), backend_config("onednn")).module();
+    return sqnr(wanted, run.forward({x}).toTuple()->elements()[0].toTensor());
+  };
+  EXPECT_GT(quality(smoothing()), quality({}) + 3);
+}
+
+TEST(Smooth, TheReportSaysWhichLayersAreSmoothedAndWhyOthersAreNot) {
+  Module model = testing::user_module("InFront");
+  model.register_module("fc0", testing::linear(8, 8));
+  model.register_module("ln", testing::layer_norm(8));
+  model.register_module("fc1", testing::linear(8, 4));
+  model.define("def forward(self, x):\n  return self.fc1.forward(self.ln.forward(self.fc0.forward(x)))\n");
+  const Prepared prepared = prepare(model, linear_layers_only(), backend_config("x86"), {}, {}, smoothing());
+  for (const Decision& decision : prepared.report().decisions) {
+    if (decision.layer == "fc0")
+      EXPECT_EQ(decision.equalization, "not smoothed: its input is not the output of a LayerNorm");
+    if (decision.layer == "fc1") EXPECT_EQ(decision.equalization, "smoothed");
+  }
+}
+
+TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
+  torch::manual_seed(5);
+  const Module model = with_outliers(two_readers(false));
+  const at::Tensor x = torch::randn({32, 8});
+  const Prepared prepared = calibrated(model, x, smoothing());
+  const std::string path = ::testing::TempDir() + "smoothed_prepared.pt";
+  prepared.save(path);
+  Module direct = convert(prepared, backend_config("x86"));
+  Module loaded = convert(Prepared::load(path), backend_config("x86"));
+  std::remove(path.c_str());
+  EXPECT_TRUE(at::equal(direct.forward({x}).toTuple()->elements()[0].toTensor(),
+                        loaded.forward({x}).toTuple()->elements()[0].toTensor()));
+}
+
+TEST(Smooth, SmoothingAndEqualizationTogetherAreRefused) {
+  const EqualizationMapping everything = EqualizationMapping().set_global(default_equalization_qconfig());
+  EXPECT_THROW(
+      prepare(two_readers(false), linear_layers_only(), backend_config("x86"), {}, everything, smoothing()),
+      Error);
+}
+
+}  // namespace
+}  // namespace tsq
