@@ -7,7 +7,7 @@
 
 namespace tsq::modules {
 
-/// The name of the engine that is set, "x86".
+/// The engine that is set: "x86", "fbgemm", "onednn" or "qnnpack".
 std::string current_engine();
 
 /// A kernel as lowering is about to use it.
@@ -18,9 +18,6 @@ struct KernelUse {
   const ir::Value* input{};        ///< the quantized tensor that it reads
   const ir::Weighted* weighted{};  ///< its weight, null when it has none
 };
-
-/// "x86", "fbgemm", "onednn" or "qnnpack".
-std::string current_engine();
 
 /// The first fault of the current engine that asks for `precaution` here; null: none.
 const lowering::KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution);
