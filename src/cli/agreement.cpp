@@ -19,6 +19,20 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return left.numel() == 0 || std::memcmp(left.data_ptr(), right.data_ptr(), left.nbytes()) == 0;
 }
 
+constexpr int64_t kMostRowsForNearest = 2000;
+
+at::Tensor with_length_one(const at::Tensor& rows) {
+  return rows / at::linalg_vector_norm(rows, 2, {1}, /*keepdim=*/true).clamp_min(1e-30);
+}
+
+/// For each row the index of the most similar other row.
+at::Tensor nearest_rows(const std::vector<at::Tensor>& rows) {
+  const at::Tensor all = at::cat(rows);
+  at::Tensor similarity = at::matmul(all, all.t());
+  similarity.fill_diagonal_(-2);
+  return similarity.argmax(1);
+}
+
 double sum_of_products(const at::Tensor& a, const at::Tensor& b) { return at::dot(a, b).item<double>(); }
 
 void collect(const at::IValue& value, const std::string& place,
@@ -67,6 +81,14 @@ void Agreement::add(const at::Tensor& wanted, const at::Tensor& got) {
   }
   rows_ += static_cast<uint64_t>(wanted.size(0));
   rows_agreed_ += static_cast<uint64_t>((wanted.argmax(1) == got.argmax(1)).sum().item<int64_t>());
+  const at::Tensor wanted_rows = with_length_one(wanted.to(at::kFloat));
+  const at::Tensor got_rows = with_length_one(got.to(at::kFloat));
+  row_cosines_ += (wanted_rows * got_rows).sum().item<double>();
+  const bool same_length = wanted_rows_.empty() || wanted_rows_.front().size(1) == wanted_rows.size(1);
+  if (rows_kept_ >= kMostRowsForNearest || !same_length) return;
+  wanted_rows_.push_back(wanted_rows);
+  got_rows_.push_back(got_rows);
+  rows_kept_ += wanted_rows.size(0);
 }
 
 double Agreement::sqnr_db() const {
@@ -83,6 +105,17 @@ double Agreement::cosine() const {
 std::optional<double> Agreement::top1() const {
   if (!all_matrices_ || rows_ == 0) return std::nullopt;
   return static_cast<double>(rows_agreed_) / static_cast<double>(rows_);
+}
+
+std::optional<double> Agreement::row_cosine() const {
+  if (!all_matrices_ || rows_ == 0) return std::nullopt;
+  return row_cosines_ / static_cast<double>(rows_);
+}
+
+std::optional<double> Agreement::nearest() const {
+  constexpr int64_t kFewestRows = 3;
+  if (!all_matrices_ || rows_kept_ < kFewestRows) return std::nullopt;
+  return (nearest_rows(wanted_rows_) == nearest_rows(got_rows_)).to(at::kDouble).mean().item<double>();
 }
 
 std::vector<std::pair<std::string, at::Tensor>> tensors_of(const at::IValue& result) {

@@ -24,7 +24,9 @@ constexpr const char* kExamples =
     "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
     "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB a "
     "classifier\n"
-    "seldom changes its mind. Use other data than the model was calibrated on.";
+    "seldom changes its mind. For embeddings look at the mean cosine of rows, and at how often the most "
+    "similar\n"
+    "other row is the same one. Use other data than the model was calibrated on.";
 
 using nlohmann::json;
 
@@ -85,30 +87,41 @@ Comparison compare(ModelFile& first, ModelFile& second, const std::vector<Sample
 /// JSON has no infinity: a difference of nothing is null there, and equal_bits says the rest.
 json finite_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
+json number_or_null(const std::optional<double>& value) {
+  return value ? finite_or_null(*value) : json(nullptr);
+}
+
+std::string percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
+}
+
 json to_json(const std::string& name, const Agreement& agreement) {
-  const std::optional<double> top1 = agreement.top1();
   return {{"output", name},
           {"sqnr_db", finite_or_null(agreement.sqnr_db())},
           {"largest_error", finite_or_null(agreement.largest_error())},
           {"cosine", finite_or_null(agreement.cosine())},
-          {"top1_agreement", top1 ? json(*top1) : json(nullptr)},
+          {"row_cosine", number_or_null(agreement.row_cosine())},
+          {"top1_agreement", number_or_null(agreement.top1())},
+          {"nearest_agreement", number_or_null(agreement.nearest())},
           {"equal_bits", agreement.equal_bits()},
           {"numbers", agreement.numbers()}};
 }
 
 std::vector<std::string> row(const std::string& name, const Agreement& agreement) {
-  const std::optional<double> top1 = agreement.top1();
+  const std::optional<double> row_cosine = agreement.row_cosine();
   return {name,
           fmt::format("{:.2f}", agreement.sqnr_db()),
           fmt::format("{:.4g}", agreement.largest_error()),
           fmt::format("{:.6f}", agreement.cosine()),
-          top1 ? fmt::format("{:.2f} %", 100 * *top1) : "-",
+          row_cosine ? fmt::format("{:.4f}", *row_cosine) : "-",
+          percent(agreement.top1()),
+          percent(agreement.nearest()),
           agreement.equal_bits() ? "yes" : "no"};
 }
 
 void print_text(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows{
-      {"", "SQNR dB", "largest error", "cosine", "top-1 agrees", "equal bits"}};
+      {"", "SQNR dB", "largest error", "cosine", "of rows", "top-1 agrees", "nearest agrees", "equal bits"}};
   for (const auto& [name, agreement] : comparison.outputs) rows.push_back(row(name, agreement));
   if (comparison.outputs.size() > 1) rows.push_back(row("whole", comparison.whole));
   std::cout << text_table(rows);

@@ -216,12 +216,14 @@ TEST_F(Results, CompareGivesTheNumbersOfAKnownDifference) {
   save_scaling(path("one.pt"), 1.0);
   save_scaling(path("near.pt"), 1.1);
   save_scaling(path("negative.pt"), -1.0);
-  write_data("rows.pt", torch::arange(20).to(at::kFloat));
+  write_data("rows.pt", torch::arange(40).to(at::kFloat));
   const json near = answer({"compare", path("one.pt"), path("near.pt"), "--data", path("rows.pt")})["whole"];
   EXPECT_NEAR(near["sqnr_db"].get<double>(), 20.0, 1e-4);  // the difference is a tenth
-  EXPECT_NEAR(near["largest_error"].get<double>(), 1.9, 1e-5);
+  EXPECT_NEAR(near["largest_error"].get<double>(), 3.9, 1e-5);
   EXPECT_NEAR(near["cosine"].get<double>(), 1.0, 1e-6);
   EXPECT_EQ(near["top1_agreement"], 1.0);
+  EXPECT_EQ(near["nearest_agreement"], 1.0);
+  EXPECT_GT(near["row_cosine"], 0.99);
   EXPECT_EQ(near["equal_bits"], false);
   const json negative =
       answer({"compare", path("one.pt"), path("negative.pt"), "--data", path("rows.pt")})["whole"];
