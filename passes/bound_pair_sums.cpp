@@ -9,6 +9,7 @@
 #include "backends/kernel_limits.h"
 #include "modules/fault_conditions.h"
 #include "modules/packed.h"
+#include "modules/target_cpu.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
 
@@ -56,20 +57,11 @@ void widen_scales(ir::Weighted& weighted, bool depthwise) {
   }
 }
 
-bool has_vnni(TargetCpu cpu) {
-  if (cpu != TargetCpu::Native) return cpu == TargetCpu::Vnni;
-#if defined(__x86_64__) || defined(__i386__)
-  return __builtin_cpu_supports("avx512vnni") != 0;
-#else
-  return false;
-#endif
-}
-
 }  // namespace
 
 void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu) {
   const std::string engine = modules::current_engine();
-  const bool vnni = has_vnni(cpu);
+  const bool vnni = modules::has_vnni(cpu);
   for (ir::ModuleCall& call : gm.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !weighted->weight_qparams || weighted->weight.numel() == 0 ||

@@ -196,6 +196,10 @@ void leave_float_outputs(ir::GraphModule& gm);
 /// Linear layers whose output is not quantized → kernels that multiply in int8 and give float.
 void lower_float_outputs(ir::GraphModule& gm, Report& report);
 
+/// Kernels that quantize their input at run time use all of its codes, where they are exact with them on
+/// `cpu`.
+void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu);
+
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 void fold_packed_weights(ir::GraphModule& gm);
 

@@ -43,5 +43,7 @@ std::optional<double> migration_strength(const RecipeOptions& options);
 /// the kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack
 /// and onednn.
 QConfigMapping best_qconfig_mapping(std::string_view backend = "x86");
+/// The mapping for recipe `best` in dynamic mode: weights have a scale a channel.
+QConfigMapping best_dynamic_qconfig_mapping();
 
 }  // namespace tsq

@@ -32,7 +32,8 @@ BackendConfig table(const ConfigurationOptions& options) {
 
 QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
   if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
-  if (options.mode == "dynamic") return dynamic_qconfig_mapping();
+  if (options.mode == "dynamic")
+    return options.recipe == "best" ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
   if (options.mode == "weight_only") return weight_only_qconfig_mapping(options.bits, options.group_size);
   const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
   return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);

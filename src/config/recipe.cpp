@@ -67,4 +67,8 @@ QConfigMapping best_qconfig_mapping(std::string_view backend) {
   return mapping;
 }
 
+QConfigMapping best_dynamic_qconfig_mapping() {
+  return QConfigMapping().set_global(qconfig("per_channel_dynamic_qconfig"));
+}
+
 }  // namespace tsq

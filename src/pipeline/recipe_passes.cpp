@@ -11,6 +11,7 @@ using OnGraph = RecipePass<ir::GraphModule&>;
 using OnCalibrated = RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>;
 using OnReference = RecipePass<ir::GraphModule&, const RecipeOptions&>;
 using OnLowering = RecipePass<ir::GraphModule&, Report&>;
+using OnLowered = RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>;
 
 constexpr std::array kBestOnMatches{
     OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const PrepareCustomConfig&,
@@ -43,7 +44,12 @@ constexpr std::array kBestBeforeLowering{
     OnLowering{"requantize_concatenations", passes::requantize_concatenations},
 };
 constexpr std::array kBestOnLowered{
-    OnLowering{"lower_float_outputs", passes::lower_float_outputs},
+    OnLowered{"lower_float_outputs", [](ir::GraphModule& gm, Report& report,
+                                        const RecipeOptions&) { passes::lower_float_outputs(gm, report); }},
+    OnLowered{"widen_dynamic_ranges",
+              [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
+                passes::widen_dynamic_ranges(gm, options.target_cpu);
+              }},
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ struct RecipePasses {
   std::span<const RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>> on_calibrated;
   std::span<const RecipePass<ir::GraphModule&, const RecipeOptions&>> on_reference;
   std::span<const RecipePass<ir::GraphModule&, Report&>> before_lowering;
-  std::span<const RecipePass<ir::GraphModule&, Report&>> on_lowered;
+  std::span<const RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>> on_lowered;
 };
 
 const RecipePasses& passes_of(Recipe recipe);

@@ -276,7 +276,7 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   report = reference.report;
   run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
   in_pass("lower", [&] { passes::lower(gm, report); });
-  run_passes(passes_of(reference.options.recipe).on_lowered, gm, report);
+  run_passes(passes_of(reference.options.recipe).on_lowered, gm, report, reference.options);
   in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
   in_pass("lower_weight_only_linear", [&] { passes::lower_weight_only_linear(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
