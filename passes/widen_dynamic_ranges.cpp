@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "backends/kernel_limits.h"
 #include "modules/fault_conditions.h"
@@ -35,8 +36,9 @@ void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu) {
     const auto kernel =
         std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
     if (kernel == kKernels.end()) continue;
-    // What a convolution's groups are is in its packed params: depthwise ones decide for all.
-    const lowering::WeightedShape shape{.depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = 0};
+    // A convolution's groups and channels are in its packed params: the worst case decides.
+    const lowering::WeightedShape shape{
+        .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
     if (lowering::sums_pairs_in_16_bits(engine, shape, vnni)) continue;
     node->replaceInput(node->inputs().size() - 1, modules::constant_before(gm, node, false));
   }

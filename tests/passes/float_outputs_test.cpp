@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <cmath>
+
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr const char* kFloatOutput = "quantized::linear_with_input_q_dq_qweight_dq_output_fp32";
+
+/// `body` computes y from self.fc1, self.fc2 (8 → 8) and x.
+Module two_linears(const std::string& body) {
+  Module model = testing::user_module("TwoLinears");
+  model.register_module("fc1", testing::linear(8, 8));
+  model.register_module("fc2", testing::linear(8, 8));
+  model.define("def forward(self, x):\n" + body + "  return y\n");
+  return model;
+}
+
+Reference reference_of(const Module& model, const at::Tensor& x, const std::string& engine,
+                       const RecipeOptions& options = {.recipe = Recipe::Best}) {
+  const BackendConfig backend = backend_config(engine);
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {}, {}, options);
+  calibrate(prepared, std::vector<Sample>{{x}});
+  return convert_to_reference(prepared, backend);
+}
+
+std::size_t count(torch::jit::Graph& graph, const std::string& kind) {
+  std::size_t found = 0;
+  for (const ir::Node* node : ir::nodes_in_order(graph)) found += node->kind().toQualString() == kind;
+  return found;
+}
+
+std::size_t kernels(const Module& lowered, const std::string& kind) {
+  return count(*lowered.get_method("forward").graph(), kind);
+}
+
+double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
+  return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
+}
+
+TEST(FloatOutputs, WhatOnlyFloatOperatorsReadIsNotRounded) {
+  torch::manual_seed(1);
+  Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
+  const at::Tensor x = torch::randn({4, 3, 8});
+  const Reference reference = reference_of(model, x, "x86");
+  EXPECT_EQ(count(*reference.stage()->gm.graph, "aten::quantize_per_tensor"), 1u);
+  Module lowered = lower(reference, backend_config("x86"));
+  EXPECT_EQ(kernels(lowered, kFloatOutput), 1u);
+  Module meaning = reference.module();
+  EXPECT_TRUE(at::allclose(lowered.forward({x}).toTensor(), meaning.forward({x}).toTensor(), 1e-4, 1e-4));
+  EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 30);
+}
+
+TEST(FloatOutputs, OperatorsThatMoveValuesAreLookedThrough) {
+  torch::manual_seed(2);
+  Module model = two_linears(
+      "  q = self.fc1.forward(x).view([4, 3, 2, 4]).transpose(1, 2)\n"
+      "  k = self.fc2.forward(x).view([4, 3, 2, 4]).transpose(1, 2)\n"
+      "  y = torch.matmul(q, k.transpose(2, 3))\n");
+  const at::Tensor x = torch::randn({4, 3, 8});
+  const Reference reference = reference_of(model, x, "x86");
+  EXPECT_EQ(count(*reference.stage()->gm.graph, "aten::quantize_per_tensor"), 1u);
+  Module lowered = lower(reference, backend_config("x86"));
+  EXPECT_EQ(kernels(lowered, kFloatOutput), 2u);
+  EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 30);
+}
+
+TEST(FloatOutputs, BetweenQuantizedLayersTheValuesStayBytes) {
+  torch::manual_seed(3);
+  Module model = two_linears("  y = self.fc2.forward(self.fc1.forward(x).view([12, 8]))\n");
+  const at::Tensor x = torch::randn({4, 3, 8});
+  Module lowered = lower(reference_of(model, x, "x86"), backend_config("x86"));
+  EXPECT_EQ(kernels(lowered, "quantized::linear"), 1u);
+  EXPECT_EQ(kernels(lowered, kFloatOutput), 1u);
+  EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 25);
+}
+
+TEST(FloatOutputs, AnEngineWithoutSuchAKernelFindsTheRangeOfTheInputWhenItRuns) {
+  torch::manual_seed(4);
+  Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
+  const at::Tensor x = torch::randn({4, 3, 8});
+  for (const char* engine : {"onednn", "qnnpack"}) {
+    Module lowered = lower(reference_of(model, x, engine), backend_config(engine));
+    EXPECT_EQ(kernels(lowered, "quantized::linear_dynamic"), 1u) << engine;
+    EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 30) << engine;
+  }
+}
+
+TEST(FloatOutputs, RecipeFxRoundsAsPyTorchDoes) {
+  Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
+  const Reference reference = reference_of(model, torch::randn({4, 3, 8}), "x86", {});
+  EXPECT_GT(count(*reference.stage()->gm.graph, "aten::quantize_per_tensor"), 1u);
+}
+
+}  // namespace
+}  // namespace tsq
