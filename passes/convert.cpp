@@ -181,7 +181,7 @@ class Converter {
     ir::ModuleCall& call = ir::call_of(gm_, node);
     const ir::NodeState* state = ir::state_of(gm_, node);
     if (!call.embedding || state == nullptr || !takes_quantized_weight(call, *state)) return;
-    const QParams qparams = observe_once(state->qconfig->weight, modules::effective_weight(*call.embedding));
+    const QParams qparams = observe_once(state->qconfig->weight, call.embedding->weight.detach());
     if (!modules::unquantizable(*call.embedding, qparams).empty()) return;
     call.embedding->weight_qparams = qparams;
     call.module = modules::reference_embedding(*call.embedding);

@@ -50,9 +50,7 @@ struct EmbeddingTable {
   bool is_bag{false};
   Mode mode{Mode::Mean};
   bool include_last_offset{false};
-  std::optional<int64_t> padding_idx{};  ///< of a bag: this row does not count
-  std::optional<double> max_norm{};      ///< longer rows are shortened when they are looked up
-  double norm_type{2.0};
+  std::optional<int64_t> padding_idx{};     ///< of a bag: this row does not count
   bool second_input_is_weights{false};      ///< traced bags have no argument for offsets that were not given
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
 };

@@ -84,9 +84,6 @@ bool take_traced(EmbeddingTable& table, const ir::ModuleCall& call) {
 }
 
 bool take_scripted(EmbeddingTable& table, const Module& module) {
-  const c10::IValue max_norm = module.attr("max_norm");
-  if (max_norm.isDouble()) table.max_norm = max_norm.toDouble();
-  table.norm_type = module.attr("norm_type").toDouble();
   if (!table.is_bag) return true;
   const auto mode = mode_of(module.attr("mode"));
   if (!mode) return false;
@@ -286,13 +283,6 @@ std::string unquantizable(const EmbeddingTable& table, const QParams& qparams) {
   return {};
 }
 
-at::Tensor effective_weight(const EmbeddingTable& table) {
-  const at::Tensor weight = table.weight.detach();
-  if (!table.max_norm) return weight;
-  const at::Tensor every_row = at::arange(weight.size(0), at::kLong);
-  return at::embedding_renorm(weight.contiguous(), every_row, *table.max_norm, table.norm_type);
-}
-
 Module float_embedding(const EmbeddingTable& table) {
   Module module = module_of_class(table, "torch.nn.modules.sparse.");
   module.register_parameter("weight", table.weight, /*is_buffer=*/false);
@@ -303,7 +293,7 @@ Module float_embedding(const EmbeddingTable& table) {
 Module reference_embedding(const EmbeddingTable& table) {
   const RowQParams qparams = row_qparams(table);
   Module module = module_of_class(table, "tsq.Reference");
-  module.register_attribute("weight", c10::TensorType::get(), effective_weight(table));
+  module.register_attribute("weight", c10::TensorType::get(), table.weight.detach());
   module.register_attribute("weight_scale", c10::TensorType::get(), qparams.scale);
   module.register_attribute("weight_zero_point", c10::TensorType::get(), qparams.zero_point);
   module.define(float_source(table, fmt::format("torch.dequantize(torch.quantize_per_channel(self.weight, "
@@ -323,7 +313,7 @@ Module quantized_embedding(const EmbeddingTable& table, const at::Tensor& rows) 
 at::Tensor packed_rows(const EmbeddingTable& table) {
   const RowQParams qparams = row_qparams(table);
   const int bits = bits_of(table);
-  const at::Tensor codes = quantized_rows(effective_weight(table), qparams).int_repr();
+  const at::Tensor codes = quantized_rows(table.weight.detach(), qparams).int_repr();
   const at::Tensor smallest = qparams.scale * qparams.zero_point * -1;
   at::Tensor scales = at::stack({qparams.scale, smallest}, 1);
   if (bits < 8) scales = scales.to(at::kHalf);
@@ -337,8 +327,7 @@ bool has_same_rows(const EmbeddingTable& a, const EmbeddingTable& b) {
   const QParams& of_b = *b.weight_qparams;
   return a.weight.is_alias_of(b.weight) && a.weight.const_data_ptr() == b.weight.const_data_ptr() &&
          a.weight.sizes() == b.weight.sizes() && a.weight.strides() == b.weight.strides() &&
-         a.max_norm == b.max_norm && a.norm_type == b.norm_type && zero_row(a) == zero_row(b) &&
-         of_a.dtype == of_b.dtype && at::equal(of_a.scale, of_b.scale) &&
+         zero_row(a) == zero_row(b) && of_a.dtype == of_b.dtype && at::equal(of_a.scale, of_b.scale) &&
          at::equal(of_a.zero_point, of_b.zero_point);
 }
 

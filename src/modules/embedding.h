@@ -8,14 +8,12 @@ namespace tsq::modules {
 [[nodiscard]] bool is_embedding(Symbol type);
 
 /// The table of such a module, from its attributes and constants, or, in a traced file, from the arguments of
-/// the operator in its forward. Empty when they cannot be told.
+/// the operator in its forward. Empty when they cannot be told. `max_norm` changes nothing: TorchScript
+/// leaves it out of scripted files, and a traced module with it has no table here.
 std::optional<ir::EmbeddingTable> embedding_table(const ir::ModuleCall& call);
 
 /// Why a table stays float; empty when nothing is against quantizing it with `qparams`.
 std::string unquantizable(const ir::EmbeddingTable& table, const QParams& qparams);
-
-/// What is quantized: the weight, with rows longer than max_norm shortened once.
-at::Tensor effective_weight(const ir::EmbeddingTable& table);
 
 /// Modules with the signatures of torch.nn.Embedding and torch.nn.EmbeddingBag. The float one computes with
 /// the weight as it is; the reference one rounds it first; the quantized one keeps rows of 8, 4 or 2 bits,

@@ -1,6 +1,6 @@
 """Weight-only quantization: embeddings with rows of 8 and 4 bits.
 
-FX's lowered EmbeddingBag always adds up whole bags: it ignores the mode, padding_idx and max_norm."""
+FX's lowered EmbeddingBag always adds up whole bags: it ignores the mode and padding_idx."""
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,6 @@ from case import add_case, integers
 # onednn's row wants qint8 weights, which no embedding QConfig of PyTorch has: FX leaves all of them in float there.
 MODE = "L-10: FX's quantized EmbeddingBag ignores the mode: a mean or maximum becomes a sum"
 PADDING = "L-10: FX's quantized EmbeddingBag counts the rows of padding_idx"
-MAX_NORM = "FX's quantized embeddings ignore max_norm"
 ENGINES_WITH_ROWS = ("x86", "fbgemm", "qnnpack")
 
 
@@ -102,7 +101,6 @@ def both(name: str, make, *inputs, **options) -> None:
 
 both("embedding", lambda: nn.Sequential(nn.Embedding(40, 12)), IDS)
 both("embedding_of_a_list", lambda: nn.Sequential(nn.Embedding(40, 12, padding_idx=2)), ROW)
-both("embedding_max_norm", lambda: nn.Sequential(nn.Embedding(40, 12, max_norm=2.0)), IDS, known_difference=MAX_NORM)
 both("bag_sum", lambda: Bag(mode="sum"), ROW, STARTS)
 both("bag_sum_of_rows", lambda: nn.Sequential(nn.EmbeddingBag(40, 12, mode="sum")), IDS)
 both("bag_sum_last_offset", lambda: Bag(mode="sum", include_last_offset=True), ROW, EDGES)
