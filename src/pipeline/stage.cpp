@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "ir/emit.h"
+#include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
 
@@ -50,6 +51,10 @@ void append_report(Report& report, const Report& child, const std::string& path)
   }
   for (const std::string& layer : child.unobserved_layers)
     report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
+  for (UnmatchedEntry entry : child.unmatched_entries) {
+    entry.level = fmt::format("{} (mapping of standalone module '{}')", entry.level, path);
+    report.unmatched_entries.push_back(std::move(entry));
+  }
 }
 
 /// The QConfig that the mapping gives a standalone module; its own global one where it has no mapping.
@@ -201,6 +206,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
     stage->gm = plain_graph(model, custom);
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
+  stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
@@ -225,11 +231,13 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
+    passes::explain_calibrated(prepared.gm, results, stage->report);
   });
   for (auto& [path, child] : stage->standalone) {
     child = reference_stage(*child, backend, std::nullopt);
     child->module = module_of(*child, child->gm);
     set_standalone_modules(stage->gm, path, child->module);
+    take_decisions(stage->report, child->report, path);
     for (const std::string& layer : child->report.unobserved_layers)
       stage->report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
   }
@@ -240,6 +248,7 @@ Module lowered_module(const Stage& reference, Report& report) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   in_pass("lower", [&] { passes::lower(gm, report); });
+  in_pass("explain_unlowered", [&] { passes::explain_unlowered(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   for (const auto& [path, child] : reference.standalone) {
     Report of_child;
