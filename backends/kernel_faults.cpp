@@ -1,5 +1,6 @@
 #include "backends/kernel_faults.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -154,6 +155,24 @@ std::vector<KernelFault> all_faults() {
 std::span<const KernelFault> kernel_faults() {
   static const std::vector<KernelFault> kAll = all_faults();
   return kAll;
+}
+
+std::string remedy_of(const KernelFault& fault) {
+  if (fault.when == SignedInput || fault.when == SignedInputWithoutXnnpack)
+    return "give its activation observer dtype quint8";
+  std::string others;
+  for (const std::string_view engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    const auto faults = kernel_faults();
+    const bool is_faulty = std::any_of(faults.begin(), faults.end(), [&](const KernelFault& each) {
+      return each.engine == engine && each.kernel == fault.kernel && each.reason == fault.reason;
+    });
+    if (is_faulty || fault.engine.empty()) continue;
+    others += others.empty() ? "" : " or ";
+    others += engine;
+  }
+  return others.empty()
+             ? "change its arguments, or give it no qconfig: rounding before and after it brings no speed"
+             : "quantize for another engine: " + others;
 }
 
 }  // namespace tsq::lowering

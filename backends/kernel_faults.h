@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 /// Kernels of LibTorch 2.13 that give wrong results, end the process or cannot be used, by engine. Each row
@@ -54,5 +55,8 @@ struct KernelFault {
 };
 
 std::span<const KernelFault> kernel_faults();
+
+/// What the user may change so that the kernel can be used, or another engine's.
+std::string remedy_of(const KernelFault& fault);
 
 }  // namespace tsq::lowering

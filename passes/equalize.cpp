@@ -9,6 +9,7 @@
 
 #include "match/equalizable.h"
 #include "match/qconfig_lookup.h"
+#include "passes/decision_index.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -75,16 +76,11 @@ void insert_equalizer(GraphModule& gm, Node* node, ObserverSpec spec, int64_t ch
   ir::replace_operand(node, observed, ir::insert_observer(gm, observed, index)->output());
 }
 
-void set_equalization(Report& report, const Node* node, const std::string& text) {
-  for (Decision& decision : report.decisions) {
-    if (decision.node == node->output()->debugName()) decision.equalization = text;
-  }
-}
-
 }  // namespace
 
 void equalize(GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping, Report& report) {
   const auto configs = match::find_qconfigs(gm, mapping.as_qconfigs());
+  const DecisionIndex decisions(report);
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     const auto config = configs.find(node);
     if (config == configs.end() || !config->second.qconfig) continue;
@@ -95,7 +91,8 @@ void equalize(GraphModule& gm, const MatchTable& table, const EqualizationMappin
     const bool is_observed_root = state != nullptr && state->observed && match != table.match_of.end() &&
                                   table.matches[match->second].root == node;
     const std::string reason = refusal(gm, node, *layer, is_observed_root);
-    set_equalization(report, node, reason.empty() ? "equalized" : fmt::format("not equalized: {}", reason));
+    if (Decision* decision = decisions.of(node))
+      decision->equalization = reason.empty() ? "equalized" : fmt::format("not equalized: {}", reason);
     if (reason.empty()) insert_equalizer(gm, node, config->second.qconfig->activation, layer->channel_axis);
   }
 }

@@ -199,11 +199,26 @@ std::vector<ModuleCall> members_of(const GraphModule& gm, const FusionMatch& mat
   return members;
 }
 
+/// What the report says of the matched operators, in data-flow order.
+std::vector<ir::Scope> parts_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
+  std::vector<ir::Scope> parts;
+  for (const MatchedNode* matched : in_forward_order(match.tree)) {
+    const Node* node = matched->node;
+    const auto targets = ir::targets(gm, node);
+    if (targets.empty()) continue;
+    const std::string& path =
+        ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+    parts.insert(node == root ? parts.begin() : parts.end(), {.path = path, .type = targets.front()});
+  }
+  return parts;
+}
+
 void apply(GraphModule& gm, const FusionMatch& match) {
   Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
   if (root == nullptr || !ir::is_module_call(root)) return;
   auto fused = fuse_members(*match.row, members_of(gm, match, root));
   if (!fused) return;
+  fused->parts = parts_of(gm, match, root);
   fused->addend_may_broadcast = !match.addend_has_roots_shape;
   Node* last = match.tree.node;
   std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());

@@ -96,7 +96,10 @@ class Lowering {
   }
 
   void finish(Node* q, Node* op, Value* result, const std::string& kernel) {
-    if (Decision* decision = decisions_.of(op)) decision->kernel = kernel;
+    const Node* activation = q->input(0)->node();
+    for (const Node* done : {static_cast<const Node*>(op), activation}) {
+      if (Decision* decision = decisions_.of(done)) decision->kernel = kernel;
+    }
     q->output()->replaceAllUsesWith(result);
     q->destroy();
   }
@@ -113,7 +116,7 @@ class Lowering {
 
   bool keeps_reference_of_faulty(const KernelUse& use) {
     const auto* fault = modules::fault_of(use, Precaution::KeepReference);
-    if (fault != nullptr) keep_reference(use.op, fault->reason, "quantize for another engine");
+    if (fault != nullptr) keep_reference(use.op, fault->reason, lowering::remedy_of(*fault));
     return fault != nullptr;
   }
 
@@ -300,7 +303,8 @@ class Lowering {
         const auto inputs =
             modules::kernel_inputs(row->kernel, {.gm = gm_, .quantize = q, .op = op, .input = input});
         if (!inputs)
-          return keep_reference(op, fmt::format("{} does not take its arguments", row->kernel), "");
+          return keep_reference(op, fmt::format("{} does not take its arguments", row->kernel),
+                                "give it no qconfig: rounding before and after it brings no speed");
         replace(q, op, row->kernel, *inputs);
         return true;
       }

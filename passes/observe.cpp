@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "match/dtype_check.h"
+#include "passes/explain_observed.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -68,6 +70,18 @@ bool has_quantizable_weight(std::span<const Symbol> targets) {
   });
 }
 
+/// Lists and dicts are looked up and filled: nothing is computed.
+bool handles_containers(const Node* node) {
+  constexpr std::array<std::string_view, 16> kNames{
+      "__getitem__", "_set_item", "append", "extend", "insert", "pop",   "clear", "list",
+      "dict",        "copy",      "keys",   "values", "items",  "slice", "get",   "setdefault"};
+  if (!node->kind().is_aten() || node->inputs().empty()) return false;
+  const auto kind = node->input(0)->type()->kind();
+  const bool reads_container = kind == c10::TypeKind::ListType || kind == c10::TypeKind::DictType;
+  return reads_container &&
+         std::find(kNames.begin(), kNames.end(), node->kind().toUnqualString()) != kNames.end();
+}
+
 enum class Role { Activation, Weight, Bias };
 
 class Observe {
@@ -78,7 +92,7 @@ class Observe {
         table_(table),
         backend_(backend),
         custom_(custom),
-        report_(report),
+        explanations_(gm, table, backend, report),
         nodes_(ir::nodes_in_order(*gm.graph)) {}
 
   void run() {
@@ -167,6 +181,7 @@ class Observe {
       no_float_inputs_.push_back(value);
       return;
     }
+    masks_.insert(node);
     infos_[node].input.reset();
     infos_[node].output.reset();
     const Match* match = match_of(node);
@@ -206,16 +221,22 @@ class Observe {
     return Role::Activation;
   }
 
-  /// The first check of each DTypeConfig that failed; empty when one config takes the pattern.
-  std::vector<std::string> refusals(const Match& match, const MaybeQConfig& qconfig) const {
+  /// The first check that failed of each DTypeConfig before the first that takes the pattern.
+  std::vector<std::string> refusals_before_taken(const Match& match, const MaybeQConfig& qconfig) const {
     std::vector<std::string> reasons;
     for (const DTypeConfig& config : match.row->dtype_configs) {
       const auto reason = refusal(match, qconfig, config);
-      if (!reason) return {};
+      if (!reason) break;
       reasons.push_back(*reason);
     }
-    if (reasons.empty()) reasons.push_back("the backend's row has no dtype configs");
     return reasons;
+  }
+
+  /// The first check of each DTypeConfig that failed; empty when one config takes the pattern.
+  std::vector<std::string> refusals(const Match& match, const MaybeQConfig& qconfig) const {
+    auto reasons = refusals_before_taken(match, qconfig);
+    if (match.row->dtype_configs.empty()) return {"the backend's row has no dtype configs"};
+    return reasons.size() < match.row->dtype_configs.size() ? std::vector<std::string>{} : reasons;
   }
 
   std::optional<std::string> refusal(const Match& match, const MaybeQConfig& qconfig,
@@ -289,7 +310,7 @@ class Observe {
       if (node == match->last) insert_output_observer(node);
     }
     ir::set_state(gm_, node, state);
-    if (!ir::targets(gm_, node).empty()) report_decision(node, match, qconfig);
+    if (is_operator(gm_, node)) explanations_.add(node, findings(node, match, qconfig));
   }
 
   void insert_input_observers(Node* node) {
@@ -361,7 +382,10 @@ class Observe {
     if (ir::is_standalone(gm_, node)) return;
     const TargetInfo& info = infos_.at(node);
     if (!info.output || info.output->is_dynamic || !is_quantized_dtype(info.output->dtype)) return;
-    if (node->outputs().size() != 1 || node->output()->type()->kind() != c10::TypeKind::TensorType) return;
+    if (node->outputs().size() != 1 || node->output()->type()->kind() != c10::TypeKind::TensorType) {
+      without_tensor_.insert(node);
+      return;
+    }
     const std::string layer =
         ir::is_module_call(node) ? ir::call_of(gm_, node).path : ir::scope_of(gm_, node).path;
     Node* observer = ir::insert_observer(gm_, node->output(), new_entry(info.output->spec, layer));
@@ -375,6 +399,7 @@ class Observe {
     observer->output()->replaceAllUsesWith(node->output());
     observer->destroy();
     gm_.observers.pop_back();
+    without_observer_to_share_.insert(node);
   }
 
   /// D-32: the observer of a quantized graph input is outside the graph.
@@ -437,78 +462,32 @@ class Observe {
     return found == table_.qconfig_of.end() ? kNone : found->second.qconfig;
   }
 
-  /// Numbers, which TorchScript gives to values without a name, change when a graph is copied: the report
-  /// needs a name that stays.
-  std::string lasting_name(Value* value, std::string_view operator_name) {
-    if (value->hasDebugName()) return value->debugName();
-    const std::string_view base = operator_name.substr(operator_name.find_last_of(".:") + 1);
-    // A name that is taken would be taken away from its owner.
-    const auto& taken = value->owningGraph()->debugNames();
-    std::string name(base);
-    int& number = name_numbers_[name];
-    while (taken.contains(name)) name = fmt::format("{}.{}", base, ++number);
-    value->setDebugName(name);
-    return value->debugName();
-  }
-
-  void report_decision(Node* node, const Match* match, const MaybeQConfig& qconfig) {
-    Decision decision;
-    const std::string name = ir::display_name(gm_, node);
-    decision.node = node->outputs().empty() ? "" : lasting_name(node->outputs().front(), name);
-    decision.layer = ir::is_module_call(node) ? ir::call_of(gm_, node).path : ir::scope_of(gm_, node).path;
-    decision.op = name;
-    if (match != nullptr) decision.pattern = to_string(match->row->key());
-    const auto found = table_.qconfig_of.find(node);
-    if (found != table_.qconfig_of.end()) {
-      decision.qconfig_source = std::string(to_string(found->second.source));
-      if (!found->second.key.empty()) decision.qconfig_source += " '" + found->second.key + "'";
-    }
-    explain(node, match, qconfig, decision);
-    report_.decisions.push_back(std::move(decision));
-  }
-
-  void explain(const Node* node, const Match* match, const MaybeQConfig& qconfig, Decision& decision) const {
-    if (has_no_tensor_arguments(node)) {
-      decision.reason = "it computes no float tensor";
-    } else if (const auto left = table_.left_float.find(node); left != table_.left_float.end()) {
-      decision.reason = left->second;
-    } else if (match == nullptr) {
-      decision.reason = fmt::format("no pattern of backend '{}' matches it", backend_.name());
-      decision.remedy = "add a row for it to the backend config, or leave it float";
-    } else if (!qconfig) {
-      decision.reason = decision.qconfig_source == "none"
-                            ? "no qconfig applies to it"
-                            : fmt::format("its qconfig is none ({})", decision.qconfig_source);
-      decision.remedy = "set a qconfig for it in the qconfig mapping";
-    } else if (const auto refused = first_refusals_.find(match); refused != first_refusals_.end()) {
-      decision.refusals = refused->second;
-      decision.reason = "no dtype config of the matched row takes its qconfig: " + decision.refusals.front();
-      decision.remedy = "give it a qconfig with the backend's dtypes and ranges";
-    } else if (ir::is_module_call(node) && ir::weighted_of(ir::call_of(gm_, node)) != nullptr &&
-               !match::dtypes_supported(*qconfig, match->row->dtype_configs)) {
-      // D-11: prepare does not look at the weight's dtype, convert does.
-      decision.reason = fmt::format(
-          "its weight observer gives {}, which no dtype config of the matched row takes; its input and "
-          "output are rounded all the same",
-          dtype_name(resolve(qconfig->weight).dtype));
-      decision.remedy = "give it a qconfig with the backend's weight dtype, or none";
-    } else {
-      decision.quantized = true;
-    }
+  Findings findings(const Node* node, const Match* match, const MaybeQConfig& qconfig) const {
+    Findings found{.on_tensors = !has_no_tensor_arguments(node) && !handles_containers(node)};
+    found.is_mask = masks_.contains(node);
+    found.gives_no_tensor = without_tensor_.contains(node);
+    found.has_nothing_to_share = without_observer_to_share_.contains(node);
+    if (match == nullptr || !qconfig) return found;
+    const auto refused = first_refusals_.find(match);
+    found.is_refused = refused != first_refusals_.end();
+    found.refusals = found.is_refused ? refused->second : refusals_before_taken(*match, qconfig);
+    return found;
   }
 
   GraphModule& gm_;
   const MatchTable& table_;
   const BackendConfig& backend_;
   const PrepareCustomConfig& custom_;
-  Report& report_;
+  ObservationReport explanations_;
   std::vector<Node*> nodes_;
   std::unordered_map<const Node*, TargetInfo> infos_;
   std::unordered_map<const Match*, std::vector<std::string>>
-      first_refusals_;                                 ///< by what the user configured
-  std::unordered_map<std::string, int> name_numbers_;  ///< the last number given behind each operator's name
+      first_refusals_;  ///< by what the user configured
   std::vector<const Value*> quantized_inputs_;
   std::vector<const Value*> no_float_inputs_;
+  std::unordered_set<const Node*> masks_;                      ///< and what they come from
+  std::unordered_set<const Node*> without_tensor_;             ///< their output is something else
+  std::unordered_set<const Node*> without_observer_to_share_;  ///< D-30: their observers went again
 };
 
 }  // namespace

@@ -52,9 +52,14 @@ void drop_library_assertions(ir::GraphModule& gm);
 ///   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)
 void fuse(ir::GraphModule& gm, const BackendConfig& backend);
 
+/// What became of observed operators that lowering left without a kernel: they are computed in float between
+/// dequantize and quantize, and the report gets the reason.
+void explain_unlowered(const ir::GraphModule& lowered, Report& report);
+
 /// What an observer found.
 struct ObserverResult {
   bool saw_data{true};
+  bool saw_integers{false};          ///< or booleans: nothing that could be quantized
   std::optional<QParams> qparams{};  ///< none for observers without (placeholders)
 };
 
@@ -170,6 +175,10 @@ void fold_padding(ir::GraphModule& gm);
 /// Concatenations of differently quantized tensors become the kernel that requantizes each.
 ///   quantize(cat([dequantize(a), dequantize(b)]))   →   quantized::cat([a, b])
 void requantize_concatenations(ir::GraphModule& gm, Report& report);
+/// Says in the report which operators compute with integers, and which no data reached. `prepared` is the
+/// graph with the observers that `results` are of.
+void explain_calibrated(const ir::GraphModule& prepared, std::span<const ObserverResult> results,
+                        Report& report);
 
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,25 @@ struct Decision {
   std::string equalization{};           ///< "equalized", or why not; empty when it was not asked for
   std::string kernel{};                 ///< the engine kernel it became at lowering
   std::string standalone{};             ///< path of the standalone module that it is inside of; empty: none
+  std::vector<std::string> parts{};     ///< of a fused module: "torch.nn.Conv2d", "torch.nn.ReLU"
+  std::string qconfig{};                ///< the observers of its QConfig, empty when it has none
+  /// The DTypeConfigs tried, as text; `refusals` has the answers of the first ones, one each.
+  std::vector<std::string> dtype_configs{};
+  std::vector<std::string> notes{};  ///< worth knowing, though no reason to stay float
+  bool on_tensors{true};  ///< false for what computes sizes and numbers or handles lists: nothing to quantize
+  /// Multiply-accumulates of one run on a sample; none when it was not measured.
+  std::optional<int64_t> macs{};
+  std::optional<double> seconds{};  ///< time of the float operator in one run; none when it was not measured
+};
+
+/// An entry of the QConfigMapping that applies to no operator of the model.
+struct UnmatchedEntry {
+  std::string level{};                 ///< "module name", "module name regex", "object type" …
+  std::string entry{};                 ///< the name, regex or type
+  std::string reason{};                ///< why, where it can be told; a name that is not there has none
+  std::vector<std::string> nearest{};  ///< names of the model that may be meant
+  /// "module name 'laeyr1' matches nothing; did you mean 'layer1'?"
+  [[nodiscard]] std::string to_text() const;
 };
 
 /// The decision report: one entry per operator, in graph order.
@@ -27,8 +48,10 @@ struct Report {
   std::vector<Decision> decisions{};
   /// Layers whose observers saw no data by the time of convert: their qparams are scale 1, zero point 0.
   std::vector<std::string> unobserved_layers{};
+  /// What the user wrote into the mapping in vain; entries of PyTorch's default mappings are left out.
+  std::vector<UnmatchedEntry> unmatched_entries{};
   [[nodiscard]] nlohmann::json to_json() const;
-  /// For people: a summary, then a line per operator.
+  /// For people: a summary, a table of the operators by module, then the float ones with what to change.
   [[nodiscard]] std::string to_text() const;
 };
 

@@ -1,4 +1,6 @@
 #include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
 
 #include <iostream>
 #include <memory>
@@ -6,8 +8,11 @@
 
 #include "cli/commands.h"
 #include "cli/configuration.h"
+#include "cli/failure.h"
 #include "cli/model_file.h"
 #include "cli/progress.h"
+#include "cli/summary.h"
+#include "pipeline/measure.h"
 
 namespace tsq::cli {
 namespace {
@@ -16,23 +21,63 @@ constexpr const char* kSummary =
     "Say which operators would be quantized and why the others would not, without doing it";
 constexpr const char* kExamples =
     "  tsq explain model.pt --backend fbgemm\n"
+    "  tsq explain model.pt --calib data.pt --time 10\n"
     "  tsq explain model.pt --qconfig q.json --json";
 
 struct ExplainOptions {
   std::string model{};
+  std::string calib{};
+  std::size_t rounds{0};
   ConfigurationOptions configuration{};
 };
 
-void run_explain(const ExplainOptions& options, const Session& session) {
+/// A backend without kernels in LibTorch ends at the reference model: its report has no kernels.
+Report report_of_lowered(const Reference& reference, const BackendConfig& backend) {
+  Report report = reference.report();
+  try {
+    lower(reference, backend, &report);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Unsupported) throw;
+  }
+  return report;
+}
+
+/// Goes all the way to the engine's kernels and writes nothing. Without data, observers have seen none: that
+/// changes numbers, not kernels.
+Report report_of(const ExplainOptions& options, const Session& session) {
+  if (options.rounds > 0 && options.calib.empty())
+    throw UsageError("--time needs a sample to run; give --calib DATA.pt");
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
-  const Prepared prepared = steps.run("prepare", [&](const Progress&) {
+  std::vector<Sample> samples;
+  if (!options.calib.empty()) {
+    samples =
+        steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
+  }
+  Prepared prepared = steps.run("prepare", [&](const Progress&) {
     return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
                    chosen.recipe);
   });
-  if (session.speaks_text()) std::cout << prepared.report().to_text();
-  print_json(session, prepared.report().to_json());
+  if (!samples.empty()) {
+    steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
+  }
+  Report report = steps.run("convert", [&](const Progress&) {
+    return report_of_lowered(convert_to_reference(prepared, chosen.backend), chosen.backend);
+  });
+  if (samples.empty()) {
+    report.unobserved_layers.clear();
+  } else {
+    steps.run("measure",
+              [&](const Progress&) { detail::measure(prepared, samples.front(), options.rounds, report); });
+  }
+  return report;
+}
+
+void run_explain(const ExplainOptions& options, const Session& session) {
+  const Report report = report_of(options, session);
+  if (session.speaks_text()) std::cout << report.to_text() << unobserved_text(report);
+  print_json(session, report.to_json());
 }
 
 }  // namespace
@@ -43,6 +88,13 @@ void add_explain(CLI::App& app, Session& session) {
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()
       ->type_name("");
+  command->add_option("--calib", options->calib, "Calibration data: tells multiply-accumulates too")
+      ->type_name("DATA.pt");
+  command
+      ->add_option("--time", options->rounds,
+                   "Time each float operator: the best of N runs on the first sample (needs --calib)")
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->type_name("N");
   add_configuration_options(*command, options->configuration);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_explain(*options, session); }; });

@@ -46,13 +46,15 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' prepared for {}: '{}'\n{}", options.model, chosen.backend.name(),
-                             options.output, operator_summary_text(prepared.report()));
+    std::cout << fmt::format("'{}' prepared for {}: '{}'\n{}{}", options.model, chosen.backend.name(),
+                             options.output, operator_summary_text(prepared.report()),
+                             warnings_text(prepared.report()));
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"backend", chosen.backend.name()},
                        {"operators", operator_summary(prepared.report())},
+                       {"warnings", warnings_json(prepared.report())},
                        {"steps", seconds_json(steps.seconds())}});
 }
 

@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/text_table.h"
+#include "pipeline/measure.h"
 
 namespace tsq::cli {
 namespace {
@@ -127,6 +128,10 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   write_reference(options, reference, files);
   outcome.report = reference.report();
   write_quantized(options, reference, chosen.backend, steps, files, outcome);
+  if (!samples.empty()) {
+    steps.run("measure",
+              [&](const Progress&) { detail::measure(prepared, samples.front(), 0, outcome.report); });
+  }
   if (!options.report.empty()) files.write_text(options.report, outcome.report.to_json().dump(2) + "\n");
   files.commit();
   outcome.seconds = steps.seconds();
@@ -152,7 +157,7 @@ void print_text(const QuantizeOptions& options, const Outcome& outcome) {
   }
   std::cout << fmt::format("  time       {}", seconds_text(outcome.seconds));
   std::cout << (outcome.samples > 0 ? fmt::format(" ({} samples)\n", outcome.samples) : "\n");
-  std::cout << unobserved_text(outcome.report);
+  std::cout << unobserved_text(outcome.report) << warnings_text(outcome.report);
   for (const auto& [what, path] :
        {std::pair{"output", options.output}, {"reference", options.reference}, {"report", options.report}}) {
     if (!path.empty()) std::cout << fmt::format("  {:<9}  {}\n", what, path);
@@ -173,6 +178,7 @@ nlohmann::json to_json(const QuantizeOptions& options, const Outcome& outcome) {
           {"samples", outcome.samples},
           {"operators", operator_summary(outcome.report)},
           {"unobserved_layers", outcome.report.unobserved_layers},
+          {"warnings", warnings_json(outcome.report)},
           {"steps", seconds_json(outcome.seconds)}};
 }
 

@@ -14,6 +14,10 @@ namespace tsq::cli {
 nlohmann::json operator_summary(const Report& report);
 std::string operator_summary_text(const Report& report);
 
+/// What the user should look at: entries of the mapping that match nothing.
+nlohmann::json warnings_json(const Report& report);
+std::string warnings_text(const Report& report);
+
 /// The layers whose observers saw no data as a line for people, empty when there are none.
 std::string unobserved_text(const Report& report);
 

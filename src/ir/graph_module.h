@@ -74,6 +74,7 @@ struct ModuleCall {
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
+  std::vector<Scope> parts{};  ///< what was fused into it, itself and folded ones included; data-flow order
   bool addend_may_broadcast{
       false};  ///< nothing says that the second input has the shape of the root's output
 };

@@ -56,15 +56,21 @@ QConfigQuery query_for(const ir::GraphModule& gm, const ir::Node* node, const st
 
 }  // namespace
 
+std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::GraphModule& gm) {
+  std::vector<std::pair<const ir::Node*, QConfigQuery>> queries;
+  OrderCounter order;
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() == c10::prim::Constant || ir::is_observer(node)) continue;
+    queries.emplace_back(node, query_for(gm, node, ir::targets(gm, node), order));
+  }
+  return queries;
+}
+
 std::unordered_map<const ir::Node*, QConfigDecision> find_qconfigs(const ir::GraphModule& gm,
                                                                    const QConfigMapping& user_mapping) {
   const QConfigMapping mapping = with_fused_types(gm, user_mapping);
   std::unordered_map<const ir::Node*, QConfigDecision> decisions;
-  OrderCounter order;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (node->kind() == c10::prim::Constant || ir::is_observer(node)) continue;
-    decisions[node] = find_qconfig(mapping, query_for(gm, node, ir::targets(gm, node), order));
-  }
+  for (const auto& [node, query] : qconfig_queries(gm)) decisions[node] = find_qconfig(mapping, query);
   return decisions;
 }
 

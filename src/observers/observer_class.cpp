@@ -4,6 +4,19 @@
 #include <tsq/error.h>
 
 namespace tsq {
+namespace {
+
+/// Only float tensors can be quantized: an observer that meets others leaves a mark.
+constexpr const char* kForward = R"(
+def forward(self, x: Tensor) -> Tensor:
+    if not (x.is_floating_point() or x.is_quantized):
+        self.saw_integers = True
+    return self.observe(x)
+)";
+
+constexpr std::size_t kCommonAttributes = 3;
+
+}  // namespace
 
 ObserverAttribute buffer(std::string name) { return {std::move(name), c10::TensorType::get(), true}; }
 ObserverAttribute integer(std::string name) { return {std::move(name), c10::IntType::get()}; }
@@ -21,16 +34,17 @@ ObserverClass::ObserverClass(std::string_view name, std::vector<ObserverAttribut
   type_ = prototype.type();
   attributes.push_back(boolean("training"));
   attributes.push_back(boolean("is_dynamic"));
+  attributes.push_back(boolean("saw_integers"));
   for (const ObserverAttribute& attribute : attributes) {
     type_->addAttribute(attribute.name, attribute.type, /*is_parameter=*/false, attribute.is_buffer);
   }
-  prototype.define(source);
+  prototype.define(source + kForward);
 }
 
 torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is_dynamic) const {
-  if (values.size() + 2 != type_->numAttributes()) {
+  if (values.size() + kCommonAttributes != type_->numAttributes()) {
     throw Error(ErrorCode::Internal, fmt::format("{} has {} attributes, {} were given", type_->name()->name(),
-                                                 type_->numAttributes() - 2, values.size()));
+                                                 type_->numAttributes() - kCommonAttributes, values.size()));
   }
   torch::jit::Module module(unit_, type_);
   for (const auto& [name, value] : values) {
@@ -38,6 +52,7 @@ torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is
   }
   module.setattr("training", false);
   module.setattr("is_dynamic", is_dynamic);
+  module.setattr("saw_integers", false);
   return module;
 }
 

@@ -29,10 +29,12 @@ using ObserverValues = std::vector<std::pair<std::string, c10::IValue>>;
 /// be defined from several threads.
 class ObserverClass {
  public:
-  /// `source` defines the methods, forward among them. The attributes `training` and `is_dynamic` are added.
+  /// `source` defines the methods, among them `observe`, PyTorch's forward. Added are forward itself, which
+  /// also marks tensors that are no float ones, and the attributes `training`, `is_dynamic` and
+  /// `saw_integers`.
   ObserverClass(std::string_view name, std::vector<ObserverAttribute> attributes, const std::string& source);
 
-  /// `values` gives every attribute but `training` and `is_dynamic`.
+  /// `values` gives every attribute but the added ones.
   [[nodiscard]] torch::jit::Module instance(const ObserverValues& values, bool is_dynamic) const;
 
  private:

@@ -74,6 +74,8 @@ QParams calculate_qparams(const torch::jit::Module& observer) {
 
 bool saw_data(const torch::jit::Module& observer) { return kind_of(observer).saw_data(observer); }
 
+bool saw_integers(const torch::jit::Module& observer) { return observer.attr("saw_integers").toBool(); }
+
 void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
   const ObserverKind& kind = kind_of(into);
   if (&kind != &kind_of(from)) {
@@ -82,6 +84,7 @@ void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
                 "merge observers of the same prepared model");
   }
   kind.merge(into, from);
+  into.setattr("saw_integers", saw_integers(into) || saw_integers(from));
 }
 
 std::vector<std::string_view> observer_names() {

@@ -1,48 +1,127 @@
+// The decision report as JSON, and what its text shares with it.
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tsq/report.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
-namespace tsq {
+#include "pipeline/report_totals.h"
 
-nlohmann::json Report::to_json() const {
-  nlohmann::json entries = nlohmann::json::array();
-  for (const Decision& decision : decisions) {
-    nlohmann::json entry = {{"node", decision.node},
-                            {"layer", decision.layer},
-                            {"op", decision.op},
-                            {"quantized", decision.quantized}};
-    const auto add = [&entry](const char* key, const std::string& value) {
-      if (!value.empty()) entry[key] = value;
-    };
-    add("standalone", decision.standalone);
-    add("pattern", decision.pattern);
-    add("qconfig_source", decision.qconfig_source);
-    if (!decision.refusals.empty()) entry["refusals"] = decision.refusals;
-    add("reason", decision.reason);
-    add("remedy", decision.remedy);
-    add("equalization", decision.equalization);
-    add("kernel", decision.kernel);
-    entries.push_back(std::move(entry));
+namespace tsq {
+namespace {
+
+nlohmann::json summary_json(const detail::Totals& sums) {
+  nlohmann::json summary = {{"operators", sums.operators},
+                            {"quantized", sums.quantized},
+                            {"in_kernels", sums.in_kernels},
+                            {"float", sums.operators - sums.quantized},
+                            {"without_tensors", sums.without_tensors}};
+  if (sums.has_macs) {
+    summary["macs"] = sums.macs;
+    summary["int8_macs"] = sums.int8_macs;
+    summary["int8_macs_share"] = sums.macs_share();
   }
-  return {{"operators", std::move(entries)}, {"unobserved_layers", unobserved_layers}};
+  if (sums.has_seconds) {
+    summary["float_seconds"] = sums.seconds;
+    summary["float_seconds_of_int8"] = sums.int8_seconds;
+    summary["int8_seconds_share"] = sums.seconds_share();
+  }
+  return summary;
 }
 
-std::string Report::to_text() const {
-  const auto quantized =
-      std::count_if(decisions.begin(), decisions.end(), [](const Decision& d) { return d.quantized; });
-  std::string text = fmt::format("{} of {} operators quantized\n", quantized, decisions.size());
-  for (const Decision& decision : decisions) {
-    text += fmt::format("{:<9} {} {}", decision.quantized ? "quantized" : "float",
-                        decision.layer.empty() ? decision.node : decision.layer, decision.op);
-    if (!decision.kernel.empty()) text += " → " + decision.kernel;
-    if (!decision.reason.empty()) text += ": " + decision.reason;
-    if (!decision.remedy.empty()) text += "; " + decision.remedy;
-    if (!decision.equalization.empty()) text += "; " + decision.equalization;
-    text += '\n';
+nlohmann::json entry_json(const Decision& decision) {
+  nlohmann::json entry = {{"node", decision.node},
+                          {"layer", decision.layer},
+                          {"op", decision.op},
+                          {"quantized", decision.quantized},
+                          {"on_tensors", decision.on_tensors}};
+  const auto add = [&entry](const char* key, const auto& value) {
+    if (!value.empty()) entry[key] = value;
+  };
+  add("parts", decision.parts);
+  add("standalone", decision.standalone);
+  add("pattern", decision.pattern);
+  add("qconfig_source", decision.qconfig_source);
+  add("qconfig", decision.qconfig);
+  nlohmann::json tried = nlohmann::json::array();
+  for (std::size_t i = 0; i < decision.dtype_configs.size(); ++i) {
+    tried.push_back({{"dtypes", decision.dtype_configs[i]}, {"taken", i >= decision.refusals.size()}});
+    if (i < decision.refusals.size()) tried.back()["refusal"] = decision.refusals[i];
   }
+  add("dtype_configs", tried);
+  add("refusals", decision.refusals);
+  add("reason", decision.reason);
+  add("remedy", decision.remedy);
+  add("notes", decision.notes);
+  add("equalization", decision.equalization);
+  add("kernel", decision.kernel);
+  if (decision.macs) entry["macs"] = *decision.macs;
+  if (decision.seconds) entry["seconds"] = *decision.seconds;
+  return entry;
+}
+
+nlohmann::json entry_json(const UnmatchedEntry& entry) {
+  nlohmann::json json = {
+      {"level", entry.level}, {"entry", entry.entry}, {"nearest", entry.nearest}, {"text", entry.to_text()}};
+  if (!entry.reason.empty()) json["reason"] = entry.reason;
+  return json;
+}
+
+}  // namespace
+
+namespace detail {
+namespace {
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+}  // namespace
+
+double Totals::macs_share() const { return share(static_cast<double>(int8_macs), static_cast<double>(macs)); }
+double Totals::seconds_share() const { return share(int8_seconds, seconds); }
+
+Totals totals(const Report& report) {
+  Totals sums;
+  for (const Decision& decision : report.decisions) {
+    if (!decision.on_tensors) {
+      ++sums.without_tensors;
+      continue;
+    }
+    ++sums.operators;
+    if (decision.quantized) ++sums.quantized;
+    if (decision.quantized && !decision.kernel.empty()) ++sums.in_kernels;
+    if (decision.macs) {
+      sums.has_macs = true;
+      sums.macs += *decision.macs;
+      if (decision.quantized) sums.int8_macs += *decision.macs;
+    }
+    if (decision.seconds) {
+      sums.has_seconds = true;
+      sums.seconds += *decision.seconds;
+      if (decision.quantized) sums.int8_seconds += *decision.seconds;
+    }
+  }
+  return sums;
+}
+
+}  // namespace detail
+
+std::string UnmatchedEntry::to_text() const {
+  std::string text = fmt::format("{} '{}' of the qconfig mapping matches no operator", level, entry);
+  if (!reason.empty()) text += ": " + reason;
+  if (!nearest.empty()) text += fmt::format("; did you mean '{}'?", fmt::join(nearest, "' or '"));
   return text;
+}
+
+nlohmann::json Report::to_json() const {
+  nlohmann::json operators = nlohmann::json::array();
+  for (const Decision& decision : decisions) operators.push_back(entry_json(decision));
+  nlohmann::json unmatched = nlohmann::json::array();
+  for (const UnmatchedEntry& entry : unmatched_entries) unmatched.push_back(entry_json(entry));
+  return {{"summary", summary_json(detail::totals(*this))},
+          {"operators", std::move(operators)},
+          {"unobserved_layers", unobserved_layers},
+          {"unmatched_entries", std::move(unmatched)}};
 }
 
 }  // namespace tsq

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "ir/emit.h"
+#include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
 #include "pipeline/recipe_passes.h"
@@ -57,6 +58,10 @@ void append_report(Report& report, const Report& child, const std::string& path)
   }
   for (const std::string& layer : child.unobserved_layers)
     report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
+  for (UnmatchedEntry entry : child.unmatched_entries) {
+    entry.level = fmt::format("{} (mapping of standalone module '{}')", entry.level, path);
+    report.unmatched_entries.push_back(std::move(entry));
+  }
 }
 
 /// The QConfig that the mapping gives a standalone module; its own global one where it has no mapping.
@@ -225,6 +230,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
     stage->gm = plain_graph(model, custom);
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
+  stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
   const RecipePasses& recipe = passes_of(options.recipe);
   run_passes(recipe.on_matches, stage->gm, custom, table);
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
@@ -259,12 +265,14 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
+    passes::explain_calibrated(prepared.gm, results, stage->report);
   });
   run_passes(recipe.on_reference, stage->gm, prepared.options);
   for (auto& [path, child] : stage->standalone) {
     child = reference_stage(*child, backend, std::nullopt);
     child->module = module_of(*child, child->gm);
     set_standalone_modules(stage->gm, path, child->module);
+    take_decisions(stage->report, child->report, path);
     for (const std::string& layer : child->report.unobserved_layers)
       stage->report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
   }
@@ -279,6 +287,7 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   run_passes(passes_of(reference.options.recipe).on_lowered, gm, report, reference.options);
   in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
   in_pass("lower_weight_only_linear", [&] { passes::lower_weight_only_linear(gm, report); });
+  in_pass("explain_unlowered", [&] { passes::explain_unlowered(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   if (options.float_dtype == c10::ScalarType::BFloat16)
     in_pass("float_in_bfloat16", [&] { passes::float_in_bfloat16(gm); });

@@ -1,0 +1,69 @@
+// What calibration says about operators: which compute with integers, which were never reached.
+
+#include <algorithm>
+
+#include "observers/observer_module.h"
+#include "passes/decision_index.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+
+/// The observers of what a node reads and gives.
+std::vector<std::size_t> observers_of(const Node* node) {
+  std::vector<std::size_t> indexes;
+  for (const Value* operand : ir::operands(node)) {
+    if (ir::is_observer(operand->node())) indexes.push_back(ir::observer_index(operand->node()));
+  }
+  for (const Value* output : node->outputs()) {
+    for (const Node* user : ir::users(output)) {
+      if (ir::is_observer(user)) indexes.push_back(ir::observer_index(user));
+    }
+  }
+  return indexes;
+}
+
+void explain(std::span<const std::size_t> observers, std::span<const ObserverResult> results,
+             Decision& decision) {
+  const auto all = [&](bool ObserverResult::*fact) {
+    return std::all_of(observers.begin(), observers.end(),
+                       [&](std::size_t index) { return results[index].*fact; });
+  };
+  const bool none_saw_data = std::none_of(observers.begin(), observers.end(),
+                                          [&](std::size_t index) { return results[index].saw_data; });
+  if (none_saw_data) {
+    decision.notes.emplace_back(
+        "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that do");
+  } else if (all(&ObserverResult::saw_integers)) {
+    decision.quantized = false;
+    decision.reason = "its tensors hold integers or booleans, and only float tensors are quantized";
+    decision.remedy = "nothing: integers are exact and cheap already";
+  }
+}
+
+/// Whether some observer that needs data saw any; without data there is nothing to tell.
+bool is_calibrated(const ir::GraphModule& prepared, std::span<const ObserverResult> results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].saw_data && !saw_data(make_observer(prepared.observers[i].spec))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void explain_calibrated(const ir::GraphModule& prepared, std::span<const ObserverResult> results,
+                        Report& report) {
+  if (!is_calibrated(prepared, results)) return;
+  const DecisionIndex decisions(report);
+  for (const Node* node : ir::nodes_in_order(*prepared.graph)) {
+    Decision* decision = decisions.of(node);
+    if (decision == nullptr || !decision->quantized) continue;
+    const auto observers = observers_of(node);
+    if (!observers.empty()) explain(observers, results, *decision);
+  }
+}
+
+}  // namespace tsq::passes

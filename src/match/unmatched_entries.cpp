@@ -1,0 +1,189 @@
+#include "match/unmatched_entries.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "config/python_regex.h"
+#include "match/qconfig_lookup.h"
+
+namespace tsq::match {
+namespace {
+
+constexpr std::size_t kNearestShown = 3;
+
+std::string_view last_part(std::string_view name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? name : name.substr(dot + 1);
+}
+
+bool is_in(std::string_view path, std::string_view module) {
+  return path == module ||
+         (path.size() > module.size() && path.starts_with(module) && path[module.size()] == '.');
+}
+
+/// The candidates that are most like `name`: with its last part, or few letters away.
+std::vector<std::string> nearest_names(std::string_view name, const std::set<std::string>& candidates) {
+  std::vector<std::pair<std::size_t, std::string>> near;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(name, candidate);
+    const bool same_end = edit_distance(last_part(name), last_part(candidate)) == 0;
+    const bool longer = candidate.starts_with(name) || name.starts_with(candidate);
+    if (candidate.empty()) continue;
+    if (same_end || longer ||
+        distance <= std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3))
+      near.emplace_back(distance, candidate);
+  }
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (auto& [distance, candidate] : near) {
+    if (names.size() < kNearestShown) names.push_back(std::move(candidate));
+  }
+  return names;
+}
+
+/// What the model has for a mapping to name.
+class Names {
+ public:
+  Names(const ir::GraphModule& gm, const torch::jit::Module& model) : gm_(gm), queries_(qconfig_queries(gm)) {
+    for (const auto& [node, query] : queries_) {
+      if (ir::targets(gm, node).empty()) continue;
+      paths_.insert(query.module_path);
+      types_.insert(std::string(query.targets.front().name));
+    }
+    for (const auto& named : model.named_modules()) modules_.insert(named.name);
+  }
+
+  std::optional<UnmatchedEntry> module_name(const std::string& name) const {
+    if (std::any_of(paths_.begin(), paths_.end(), [&](const auto& path) { return is_in(path, name); }))
+      return std::nullopt;
+    UnmatchedEntry entry{.level = "module name", .entry = name, .reason = fate_of(name), .nearest = {}};
+    if (entry.reason.empty()) entry.nearest = nearest_names(name, modules_);
+    return entry;
+  }
+
+  std::optional<UnmatchedEntry> regex(const std::string& regex) const {
+    const auto matches = [&](const std::string& pattern) {
+      return std::find_if(paths_.begin(), paths_.end(),
+                          [&](const std::string& path) { return python_regex_matches(pattern, path); });
+    };
+    if (matches(regex) != paths_.end()) return std::nullopt;
+    UnmatchedEntry entry{.level = "module name regex", .entry = regex, .reason = {}, .nearest = {}};
+    if (const auto inside = matches(fmt::format(".*(?:{})", regex)); inside != paths_.end()) {
+      entry.reason = fmt::format(
+          "a regex must match from the beginning of a name, and in '{}' it matches further on: "
+          "begin it with '.*'",
+          *inside);
+      return entry;
+    }
+    std::string letters = regex;
+    std::erase_if(
+        letters, [](char c) { return std::string_view("\\^$*+?()[]{}|").find(c) != std::string_view::npos; });
+    entry.nearest = nearest_names(letters, modules_);
+    return entry;
+  }
+
+  std::optional<UnmatchedEntry> object_type(const Symbol& type) const {
+    const auto has_type = [&](const QConfigQuery& query) {
+      return std::find(query.targets.begin(), query.targets.end(), type) != query.targets.end() ||
+             query.order_type == type || (!query.is_module && query.module_type == type);
+    };
+    if (std::any_of(queries_.begin(), queries_.end(),
+                    [&](const auto& each) { return has_type(each.second); }))
+      return std::nullopt;
+    UnmatchedEntry entry{
+        .level = "object type", .entry = std::string(type.name), .reason = {}, .nearest = {}};
+    for (const ir::ModuleCall& call : gm_.calls) {
+      for (const ir::Scope& part : call.parts) {
+        if (part.type != type) continue;
+        entry.reason = fmt::format(
+            "each of this type is fused into another operator, such as '{}': the type of "
+            "that one, {}, counts",
+            call.path, call.parts.front().type.name);
+        return entry;
+      }
+    }
+    entry.nearest = nearest_names(type.name, types_);
+    return entry;
+  }
+
+  std::optional<UnmatchedEntry> order(const QConfigMapping::ModuleNameObjectTypeOrder& order) const {
+    int uses = 0;
+    for (const auto& [node, query] : queries_) {
+      const bool same_type = query.order_type ? *query.order_type == order.object_type
+                                              : std::find(query.targets.begin(), query.targets.end(),
+                                                          order.object_type) != query.targets.end();
+      if (!same_type || query.parent_path != order.module_name || query.order_index < 0) continue;
+      if (query.order_index == order.index) return std::nullopt;
+      ++uses;
+    }
+    UnmatchedEntry entry{
+        .level = "module name, object type and order",
+        .entry = fmt::format("{}, {}, {}", order.module_name, order.object_type.name, order.index),
+        .reason = {},
+        .nearest = {}};
+    entry.reason = fmt::format("module '{}' itself uses {} {} times, and the order counts from 0",
+                               order.module_name, order.object_type.name, uses);
+    return entry;
+  }
+
+ private:
+  /// Why no operator has the name of a module that there is; empty when there is none.
+  std::string fate_of(const std::string& name) const {
+    for (const ir::ModuleCall& call : gm_.calls) {
+      for (const ir::Scope& part : call.parts) {
+        if (part.path == name && call.path != name)
+          return fmt::format("it is fused into '{}', whose entry counts", call.path);
+      }
+      if (call.path != name && is_in(name, call.path)) {
+        return fmt::format("it is inside of '{}', which is {}", call.path,
+                           call.standalone ? "a standalone module with a mapping of its own"
+                                           : fmt::format("one operator, {}", call.type.name));
+      }
+    }
+    return modules_.contains(name) ? "forward runs no operator of this module" : "";
+  }
+
+  const ir::GraphModule& gm_;
+  std::vector<std::pair<const ir::Node*, QConfigQuery>> queries_;
+  std::set<std::string> paths_;    ///< of modules with operators
+  std::set<std::string> types_;    ///< of operators
+  std::set<std::string> modules_;  ///< all of the user's model
+};
+
+bool is_default_entry(const std::pair<Symbol, MaybeQConfig>& entry) {
+  static const std::vector<QConfigMapping> kDefaults = [] {
+    std::vector<QConfigMapping> mappings{symmetric_qnnpack_qconfig_mapping()};
+    for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"})
+      mappings.push_back(default_qconfig_mapping(backend));
+    return mappings;
+  }();
+  return std::any_of(kDefaults.begin(), kDefaults.end(), [&](const QConfigMapping& mapping) {
+    const auto& entries = mapping.object_type_qconfigs();
+    return std::find(entries.begin(), entries.end(), entry) != entries.end();
+  });
+}
+
+}  // namespace
+
+std::vector<UnmatchedEntry> unmatched_entries(const ir::GraphModule& gm, const torch::jit::Module& model,
+                                              const QConfigMapping& mapping) {
+  const Names names(gm, model);
+  std::vector<UnmatchedEntry> entries;
+  const auto add = [&entries](std::optional<UnmatchedEntry> entry) {
+    if (entry) entries.push_back(std::move(*entry));
+  };
+  for (const auto& entry : mapping.object_type_qconfigs()) {
+    if (!is_default_entry(entry)) add(names.object_type(entry.first));
+  }
+  for (const auto& [regex, qconfig] : mapping.module_name_regex_qconfigs()) add(names.regex(regex));
+  for (const auto& [name, qconfig] : mapping.module_name_qconfigs()) add(names.module_name(name));
+  for (const auto& order : mapping.module_name_object_type_order_qconfigs()) add(names.order(order));
+  return entries;
+}
+
+}  // namespace tsq::match

@@ -1,0 +1,179 @@
+// The decision report for people.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tsq/report.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "pipeline/report_totals.h"
+
+namespace tsq {
+namespace {
+
+constexpr std::size_t kNamesShown = 4;
+
+std::string summary_text(const detail::Totals& sums) {
+  std::string text = fmt::format("{} of {} operators quantized", sums.quantized, sums.operators);
+  if (sums.in_kernels > 0) text += fmt::format(", {} in int8 kernels", sums.in_kernels);
+  if (sums.without_tensors > 0)
+    text += fmt::format("; {} more compute sizes and numbers only", sums.without_tensors);
+  text += '\n';
+  if (sums.has_macs) {
+    text += fmt::format("{:.1f} % of {:.2f} million multiply-accumulates in int8\n", 100 * sums.macs_share(),
+                        static_cast<double>(sums.macs) / 1e6);
+  }
+  if (sums.has_seconds) {
+    text +=
+        fmt::format("{:.1f} % of {:.2f} ms, the float operators' time, is of operators that become int8\n",
+                    100 * sums.seconds_share(), 1000 * sums.seconds);
+  }
+  return text;
+}
+
+/// A module's operators stand under its parent's path, functions under the module that calls them.
+std::pair<std::string, std::string> group_and_name(const Decision& decision) {
+  const bool is_function = decision.op.find("::") != std::string::npos || decision.op.ends_with(".forward") ||
+                           decision.op.starts_with("torch.nn.functional.");
+  if (is_function && decision.parts.empty()) return {decision.layer, decision.node};
+  const auto dot = decision.layer.rfind('.');
+  if (dot == std::string::npos) return {"", decision.layer.empty() ? decision.node : decision.layer};
+  return {decision.layer.substr(0, dot), decision.layer.substr(dot + 1)};
+}
+
+std::string op_text(const Decision& decision) {
+  return decision.parts.empty() ? decision.op : fmt::format("{}", fmt::join(decision.parts, " + "));
+}
+
+using Row = std::array<std::string, 6>;
+
+Row row_of(const Decision& decision, const detail::Totals& sums) {
+  Row row{"  " + group_and_name(decision).second,
+          op_text(decision),
+          decision.quantized ? "int8" : "float",
+          decision.quantized ? decision.kernel : "",
+          "",
+          ""};
+  if (!decision.on_tensors) row[2] = "-";
+  if (sums.has_macs && decision.macs.value_or(0) > 0) {
+    row[4] =
+        fmt::format("{:.1f} %", 100 * static_cast<double>(*decision.macs) / static_cast<double>(sums.macs));
+  }
+  if (decision.seconds) row[5] = fmt::format("{:.3f}", 1000 * *decision.seconds);
+  return row;
+}
+
+std::string table_text(const Report& report, const detail::Totals& sums) {
+  std::vector<std::pair<std::string, Row>> rows{
+      {"",
+       {"operator", "float operator", "is", "kernel", sums.has_macs ? "MACs" : "",
+        sums.has_seconds ? "ms" : ""}}};
+  for (const Decision& decision : report.decisions)
+    rows.emplace_back(group_and_name(decision).first, row_of(decision, sums));
+  std::array<std::size_t, 6> widths{};
+  for (const auto& [group, row] : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  std::string open;
+  for (const auto& [group, row] : rows) {
+    if (group != open) text += fmt::format("{}\n", group.empty() ? "(the model itself)" : group);
+    open = group;
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (widths[i] == 0) continue;
+      line += i < 4 ? fmt::format("{:<{}}  ", row[i], widths[i]) : fmt::format("{:>{}}  ", row[i], widths[i]);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text;
+}
+
+std::string place(const Decision& decision) {
+  if (decision.layer.empty()) return decision.node;
+  const auto [group, name] = group_and_name(decision);
+  return group == decision.layer ? fmt::format("{} in {}", name, group) : decision.layer;
+}
+
+/// Operators of which the same is to be said.
+struct Group {
+  const Decision* first;
+  std::vector<std::string> places;
+};
+
+bool is_told_alike(const Decision& a, const Decision& b) {
+  const auto facts = [](const Decision& decision) {
+    return std::tie(decision.op, decision.parts, decision.pattern, decision.qconfig, decision.qconfig_source,
+                    decision.dtype_configs, decision.refusals, decision.reason, decision.remedy,
+                    decision.kernel);
+  };
+  return facts(a) == facts(b);
+}
+
+std::vector<Group> groups_of(const Report& report, bool quantized) {
+  std::vector<Group> groups;
+  for (const Decision& decision : report.decisions) {
+    if (decision.quantized != quantized || !decision.on_tensors) continue;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& each) { return is_told_alike(*each.first, decision); });
+    if (group == groups.end()) group = groups.insert(group, Group{&decision, {}});
+    group->places.push_back(place(decision));
+  }
+  return groups;
+}
+
+std::string some_places(const std::vector<std::string>& places) {
+  const auto shown = std::min(places.size(), kNamesShown);
+  const std::vector<std::string> first(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(shown));
+  return fmt::format("{}{}", fmt::join(first, ", "),
+                     places.size() > shown ? fmt::format(" and {} more", places.size() - shown) : "");
+}
+
+std::string group_text(const Group& group) {
+  const Decision& decision = *group.first;
+  std::string text = fmt::format("  {}: {}\n", op_text(decision), some_places(group.places));
+  const auto add = [&text](std::string_view what, const std::string& value) {
+    if (!value.empty()) text += fmt::format("    {:<8} {}\n", what, value);
+  };
+  add("why", decision.reason);
+  add("change", decision.remedy);
+  add("kernel", decision.kernel);
+  add("pattern", decision.pattern);
+  if (!decision.qconfig.empty())
+    add("qconfig", fmt::format("{} ({})", decision.qconfig, decision.qconfig_source));
+  for (std::size_t i = 0; i < decision.dtype_configs.size(); ++i) {
+    add("tried", fmt::format("{} -> {}", decision.dtype_configs[i],
+                             i < decision.refusals.size() ? decision.refusals[i] : "taken"));
+  }
+  return text;
+}
+
+std::string notes_text(const Report& report) {
+  std::string text;
+  for (const Decision& decision : report.decisions) {
+    for (const std::string& note : decision.notes) text += fmt::format("  {}: {}\n", place(decision), note);
+    if (!decision.equalization.empty())
+      text += fmt::format("  {}: {}\n", place(decision), decision.equalization);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Report::to_text() const {
+  const detail::Totals sums = detail::totals(*this);
+  std::string text = summary_text(sums);
+  for (const UnmatchedEntry& entry : unmatched_entries) text += fmt::format("warning: {}\n", entry.to_text());
+  text += "\n" + table_text(*this, sums);
+  for (const bool quantized : {false, true}) {
+    const std::vector<Group> groups = groups_of(*this, quantized);
+    if (!groups.empty()) text += quantized ? "\nquantized\n" : "\nstayed float\n";
+    for (const Group& group : groups) text += group_text(group);
+  }
+  if (const std::string notes = notes_text(*this); !notes.empty()) text += "\nnotes\n" + notes;
+  return text;
+}
+
+}  // namespace tsq
