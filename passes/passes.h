@@ -50,6 +50,7 @@ void fuse(ir::GraphModule& gm, const BackendConfig& backend);
 struct ObserverResult {
   bool saw_data{true};
   std::optional<QParams> qparams{};  ///< none for observers without (placeholders)
+  bool saw_other_dtype{false};       ///< a tensor that is not float32, and so cannot be quantized
 };
 
 /// How one node was matched.
@@ -109,10 +110,10 @@ void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
 void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers);
 
 /// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
-/// K-13).
+/// K-13). Says in the report which operators gave values that cannot be quantized.
 ///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
 void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
-             const PrepareCustomConfig& custom);
+             const PrepareCustomConfig& custom, Report& report);
 
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.

@@ -222,7 +222,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     std::vector<Module> observers = prepared.observers;
     passes::convert_equalization(stage->gm, observers);
     const auto results = find_qparams(stage->gm, observers);
-    passes::convert(stage->gm, results, backend, stage->custom);
+    passes::convert(stage->gm, results, backend, stage->custom, stage->report);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
   });
