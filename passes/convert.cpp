@@ -110,8 +110,8 @@ class Converter {
     node->destroy();
   }
 
-  /// The quantized value; null when the observer's dtype has no quantize operator (placeholders for float32), or
-  /// the value is not float32.
+  /// The quantized value; null when the observer's dtype has no quantize operator (placeholders for float32),
+  /// or the value is not float32.
   Value* quantize(const Node* node, Value* input) {
     const std::size_t index = ir::observer_index(node);
     if (observers_[index].saw_other_dtype) {

@@ -1,5 +1,5 @@
-// Memory that an operator writes under the eyes of others, which FX refuses to trace, must not be cut by a pair
-// of quantize and dequantize, nor read from before the write.
+// Memory that an operator writes under the eyes of others, which FX refuses to trace, must not be cut by a
+// pair of quantize and dequantize, nor read from before the write.
 //   y = conv(x); y[:, 0] = 7; z = linear(y)   →   y = conv(x); y[:, 0] = 7; y1 = alias(y); z = linear(y1)
 // The operator that writes, and the views through which it writes, stay as they are.
 
@@ -95,8 +95,8 @@ class MemoryClasses {
     }
   }
 
-  /// Loop(trip count, condition, values…): the body takes the turn and the values, returns a condition and the
-  /// values.
+  /// Loop(trip count, condition, values…): the body takes the turn and the values, returns a condition and
+  /// the values.
   void unite_turns(Node* node) {
     const Block* body = node->blocks()[0];
     for (std::size_t i = 0; i < node->outputs().size(); ++i) {
@@ -135,11 +135,10 @@ class KeepWrites {
   void keep(Node* writer, const Value* memory) {
     ir::set_bound_to_memory(writer);
     for (Node* node : nodes_) {
-      const bool is_view = !node->outputs().empty() && node != memory->node() && shares_memory(gm_, node) &&
-                           (is_of(memory, node->output(0)) || node->outputs().size() > 1);
-      if (is_view && !ir::targets(gm_, node).empty()) ir::set_bound_to_memory(node);
-      if (node == memory->node() && shares_memory(gm_, node) && !ir::targets(gm_, node).empty())
-        ir::set_bound_to_memory(node);
+      const bool is_view =
+          shares_memory(gm_, node) && std::any_of(node->outputs().begin(), node->outputs().end(),
+                                                  [&](const Value* output) { return is_of(memory, output); });
+      if (is_view) ir::set_bound_to_memory(node);
     }
     for (Node* level = writer; level != nullptr; level = level->owningBlock()->owningNode()) {
       if (level->kind() == c10::prim::Loop) read_again_in_each_turn(level, memory);
@@ -151,62 +150,55 @@ class KeepWrites {
     return ir::holds_tensor(value) && classes_.are_one(memory, value);
   }
 
-  /// Values of the memory that are there when `block` runs on from `from`, and are read after it.
+  /// What was there before `level`, and is read after it in its block.
   void read_again_behind(Node* level, const Value* memory) {
+    const Block* block = level->owningBlock();
     Node* place = level;
-    const auto is_behind = [&](Node* user) {
-      Node* ancestor = ancestor_in(user, level->owningBlock());
-      return ancestor != nullptr && ancestor != level && level->isBefore(ancestor);
-    };
-    replace_reads(memory, is_behind, [&](Node* made) {
+    const auto insert = [&](Node* made) {
       made->insertAfter(place);
       place = made;
-    });
+    };
+    const auto is_behind = [&](Node* user) {
+      const Node* ancestor = ancestor_in(user, block);
+      return ancestor != nullptr && ancestor != level && level->isBefore(ancestor);
+    };
+    const auto is_older = [&](const Value* value) {
+      const Node* ancestor = ancestor_in(const_cast<Node*>(value->node()), block);
+      return ancestor == nullptr || (ancestor != level && ancestor->isBefore(level));
+    };
+    replace_reads(memory, is_behind, is_older, insert);
   }
 
   void read_again_in_each_turn(Node* loop, const Value* memory) {
     Block* body = loop->blocks()[0];
     Node* place = nullptr;
-    const auto is_inside = [&](Node* user) { return ancestor_in(user, body) != nullptr; };
-    const auto is_from_outside = [&](const Value* value) {
-      return ancestor_in(value->node(), body) == nullptr;
+    const auto insert = [&](Node* made) {
+      if (place == nullptr) {
+        body->prependNode(made);
+      } else {
+        made->insertAfter(place);
+      }
+      place = made;
     };
-    replace_reads(
-        memory, is_inside,
-        [&](Node* made) {
-          if (place == nullptr) {
-            body->prependNode(made);
-          } else {
-            made->insertAfter(place);
-          }
-          place = made;
-        },
-        is_from_outside);
+    const auto is_inside = [&](Node* node) { return ancestor_in(node, body) != nullptr; };
+    const auto is_from_outside = [&](Value* value) { return !is_inside(value->node()); };
+    replace_reads(memory, is_inside, is_from_outside, insert);
   }
 
-  template <typename IsReader, typename Insert, typename Applies>
-  void replace_reads(const Value* memory, const IsReader& is_reader, const Insert& insert,
-                     const Applies& applies) {
+  template <typename IsReader, typename IsOlder, typename Insert>
+  void replace_reads(const Value* memory, const IsReader& is_reader, const IsOlder& is_older,
+                     const Insert& insert) {
     std::unordered_map<Value*, Value*> again;
     std::vector<Value*> containers;
     for (Value* value : values_of(memory)) {
-      if (!applies(value)) continue;
-      if (value->type()->kind() != c10::TypeKind::TensorType) {
+      if (!is_older(value) || !is_read(value, is_reader)) continue;
+      if (value->type()->kind() == c10::TypeKind::TensorType) {
+        replace_uses(value, read_again(value, memory, insert, again), is_reader);
+      } else if (ir::is_container_construct(value->node())) {
         containers.push_back(value);
-      } else if (is_read(value, is_reader)) {
-        read_again(value, memory, insert, again);
-        replace_uses(value, again.at(value), is_reader);
       }
     }
-    for (Value* container : containers) {
-      if (ir::is_container_construct(container->node()) && is_read(container, is_reader))
-        construct_again(container, memory, is_reader, insert, again);
-    }
-  }
-
-  template <typename IsReader, typename Insert>
-  void replace_reads(const Value* memory, const IsReader& is_reader, const Insert& insert) {
-    replace_reads(memory, is_reader, insert, [](const Value*) { return true; });
+    for (Value* container : containers) construct_again(container, memory, is_reader, insert, again);
   }
 
   template <typename Insert>

@@ -1,7 +1,7 @@
 """The scripted, the traced and the frozen file of one network must give int8 models with equal outputs.
 
 For each case: quantizes its scripted file, its traced file, and both frozen, and compares the outputs of the lowered models bit
-for bit. What such files do not hold any more, and which cases therefore may differ, is in twin_differences.py.
+for bit. What such files do not hold any more, and which may differ therefore, is in twin_differences.py.
 
   twins.py --jobs-by build/release/bin/quantize_cases --cache build/release/conformance
 """
@@ -24,7 +24,8 @@ from case import ENGINES, Case
 from configuration_json import mapping_to_json
 from made import JobServer, quantize_job
 from models import CASES
-from run import forked
+from run import FAILED, forked
+from twin_differences import reason_for
 
 TWINS = ("traced", "frozen", "traced_frozen")
 
@@ -94,16 +95,16 @@ def difference(scripted: list, other) -> str:
 
 
 def check(job, server: JobServer, options):
-    """twin -> "" or what differs; a twin that TorchScript itself cannot make is left out."""
+    """twin -> what differs ("" for nothing) and what excuses it; a twin that TorchScript itself cannot make is left out."""
     case, engine = job, options.engine
     oracle.settle_this_process(engine)
     files = Files(options.cache, case, engine)
     scripted = quantized(server, files.job(case, engine, files.scripted))
     if isinstance(scripted, str):
-        return "refused", scripted
+        return "refused", {}
     expected = outputs_of(scripted, case, engine)
     if isinstance(expected, str):
-        return "refused", expected
+        return "refused", {}
     found = {}
     for twin in TWINS:
         try:
@@ -113,7 +114,10 @@ def check(job, server: JobServer, options):
         file = files.paths.own / f"{twin}.pt"
         module.save(str(file))
         made = quantized(server, files.job(case, engine, file))
-        found[twin] = made if isinstance(made, str) else difference(expected, outputs_of(made, case, engine))
+        text = made if isinstance(made, str) else difference(expected, outputs_of(made, case, engine))
+        # Nothing excuses a file that is refused or does not run.
+        may_differ = text.startswith("output ")
+        found[twin] = text, reason_for(case, engine, twin) if may_differ else ""
         if options.show:
             print(twin, torch.jit.load(str(file)).inlined_graph, made if isinstance(made, str) else made.inlined_graph, file=sys.stderr)
     return "checked", found
@@ -126,30 +130,38 @@ def main() -> int:
     parser.add_argument("--engine", default="x86", choices=ENGINES)
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")
+    parser.add_argument("--all", action="store_true", help="print the differences for which there is a reason, too")
     parser.add_argument("--show", action="store_true", help="print the graphs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    start, counts = time.monotonic(), collections.Counter()
+    start, counts, reasons = time.monotonic(), collections.Counter(), collections.Counter()
     cases = [c for c in CASES if re.fullmatch(options.case or ".*", c.name) and options.engine in c.engines and options.engine not in c.skip]
 
     def report(case: Case, verdict: str, found, seconds: float) -> None:
-        if verdict != "checked":
-            counts[verdict] += 1
-            if verdict != "refused":
-                print(f"FAIL {case.name}: {found}", flush=True)
+        if verdict == FAILED:
+            counts["different"] += 1
+            print(f"FAIL {case.name}: {found}", flush=True)
             return
-        for twin, text in found.items():
-            counts["different" if text else "equal"] += 1
-            if text:
-                print(f"FAIL {twin:13} {case.name}: {text}", flush=True)
+        counts["refused"] += verdict == "refused"
+        for twin, (text, reason) in found.items():
+            counts["equal" if not text else "excused" if reason else "different"] += 1
+            if text and reason:
+                reasons[reason] += 1
+            if text and (options.all or not reason):
+                print(f"{'may ' if reason else 'FAIL'} {twin:13} {case.name}: {text}{' (' + reason + ')' if reason else ''}", flush=True)
 
     servers = [JobServer(options.jobs_by) for _ in range(options.jobs)]
     forked(cases, lambda case, server: check(case, server, options), servers, report)
     for server in servers:
         server.stop()
-    print(f"{dict(counts)} in {time.monotonic() - start:.0f} s")
-    return 1 if counts["different"] else 0
+    for reason, count in reasons.most_common():
+        print(f"{count:4} differ: {reason}")
+    print(
+        f"{counts['equal']} twins equal, {counts['excused']} differ for a reason, {counts['different']} failed, "
+        f"{counts['refused']} cases without an int8 model, in {time.monotonic() - start:.0f} s"
+    )
+    return 1 if counts["different"] or not counts["equal"] else 0
 
 
 if __name__ == "__main__":
