@@ -831,7 +831,7 @@ class WritesInBranchesAndLoops(Base):
         return torch.cat(both), x
 
 
-@model((rows(),), (rows(), rows()))
+@model((rows(), None), (rows(), rows()))
 class StatesOfLayers(nn.Module):
     class Gate(nn.Module):
         def __init__(self):

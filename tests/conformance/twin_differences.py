@@ -51,6 +51,8 @@ FUNCTION_OF_MODULE = {
     nn.PixelShuffle: F.pixel_shuffle,
     nn.PixelUnshuffle: F.pixel_unshuffle,
 }
+# Those of which the tables treat module and function unlike each other: tsq takes a frozen script's operator for the function.
+NOT_ALIKE = (F.softmax, F.group_norm, torch.flatten)
 # Modules that tsq puts together again from the operators of a frozen file.
 PUT_TOGETHER = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.PReLU)
 RETURN_THEIR_INPUT = (nn.Identity, nn.modules.dropout._DropoutNd)
@@ -64,9 +66,7 @@ class Facts:
         self.model = case.build()
         self.mappings = [make(engine) for make in (case.mapping, case.convert_mapping, case.equalization) if make is not None]
         table = (case.backend or (lambda name: oracle.BACKEND_CONFIGS[name]()))(engine)
-        self.patterns = set()
-        for config in table.configs:
-            _collect(config._pattern_complex_format or config.pattern, self.patterns)
+        self.patterns = [config._pattern_complex_format or config.pattern for config in table.configs]
         default = torch.ao.quantization.get_default_qconfig_mapping(engine).object_type_qconfigs
         self.configured_types = {
             kind for mapping in self.mappings for kind, qconfig in mapping.object_type_qconfigs.items() if kind not in default or qconfig is None
@@ -85,18 +85,24 @@ class Facts:
             return [m for m in self.model.modules() if type(m).__module__.startswith("torch.nn.modules")]
         return [self.graph.get_submodule(node.target) for node in self.nodes("call_module")]
 
-    def are_told_apart(self, symbols: list) -> bool:
-        """Whether the table has some of them and not the others, or a mapping names one of them."""
-        known = {symbol in self.patterns for symbol in symbols}
-        return len(known) == 2 or any(symbol in self.configured_types for symbol in symbols)
+    def rows(self, symbols) -> set:
+        """The patterns of the table that name one of the symbols, with a blank in its place."""
+        return {str(_with_blank(pattern, symbol)) for symbol in symbols for pattern in self.patterns if _holds(pattern, symbol)}
+
+    def is_taken_for_another(self, symbol, spellings) -> bool:
+        """Whether a file that leaves `spellings` open has other patterns than the one that the model has, or a mapping names one."""
+        return self.rows([symbol]) != self.rows(spellings) or any(each in self.configured_types for each in spellings)
 
 
-def _collect(pattern, symbols: set) -> None:
+def _holds(pattern, symbol) -> bool:
+    return any(_holds(part, symbol) for part in pattern) if isinstance(pattern, tuple) else pattern is symbol or pattern == symbol
+
+
+def _with_blank(pattern, symbol):
+    """The pattern without the symbol's own name."""
     if isinstance(pattern, tuple):
-        for part in pattern:
-            _collect(part, symbols)
-    else:
-        symbols.add(pattern)
+        return tuple(_with_blank(part, symbol) for part in pattern)
+    return "_" if pattern is symbol or pattern == symbol else pattern
 
 
 def names_modules(facts: Facts) -> bool:
@@ -135,15 +141,19 @@ def spellings(node) -> list:
 
 
 def has_spelling_that_a_trace_forgets(facts: Facts) -> bool:
-    return any(facts.are_told_apart(spellings(node)) for op in ("call_function", "call_method") for node in facts.nodes(op) if spellings(node))
+    nodes = facts.nodes("call_function") + facts.nodes("call_method")
+    return any(spellings(node) and facts.is_taken_for_another(node.target, spellings(node)) for node in nodes)
+
+
+def spellings_in_a_frozen_script(function) -> list:
+    """Of a function of the library: itself, and the modules that do nothing but call it."""
+    return [function] + ([] if function in NOT_ALIKE else [kind for kind, called in FUNCTION_OF_MODULE.items() if called is function])
 
 
 def has_module_like_a_function(facts: Facts) -> bool:
-    pairs = [(kind, function) for kind, function in FUNCTION_OF_MODULE.items() if facts.are_told_apart([kind, function])]
-    kinds = tuple(kind for kind, _ in pairs)
-    functions = [function for _, function in pairs]
-    called = [node.target for node in facts.nodes("call_function")]
-    return any(isinstance(module, kinds) for module in facts.called_modules()) or any(target in functions for target in called)
+    called = [(type(module), FUNCTION_OF_MODULE.get(type(module))) for module in facts.called_modules()]
+    called += [(node.target, node.target) for node in facts.nodes("call_function") if node.target in FUNCTION_OF_MODULE.values()]
+    return any(function is not None and facts.is_taken_for_another(symbol, spellings_in_a_frozen_script(function)) for symbol, function in called)
 
 
 def has_module_of_many_operators(facts: Facts) -> bool:
@@ -163,6 +173,15 @@ def has_number_as_an_argument(facts: Facts) -> bool:
     return any(parameter.default is not inspect.Parameter.empty for parameter in inspect.signature(facts.model.forward).parameters.values())
 
 
+def computes_the_same_twice(facts: Facts) -> bool:
+    calls = [(node.op, node.target, node.args, str(node.kwargs)) for op in ("call_module", "call_function", "call_method") for node in facts.nodes(op)]
+    return any(calls.count(call) > 1 for call in calls)
+
+
+def has_several_ways(facts: Facts) -> bool:
+    return facts.graph is None or facts.case.fx_model_is_one_way
+
+
 def has_batch_norm_of_unknown_rank(facts: Facts) -> bool:
     norms = [node for node in facts.nodes("call_module") if isinstance(facts.graph.get_submodule(node.target), nn.modules.batchnorm._BatchNorm)]
     return any(node.all_input_nodes[0].op == "placeholder" for node in norms)
@@ -174,17 +193,19 @@ RULES: Dict[str, List[tuple]] = {
         ("freezing drops modules that return their input, which FX observes", has_module_that_returns_its_input),
         ("a frozen script does not tell a module from its function, which have different rows", has_module_like_a_function),
         ("freezing opens a module of many operators, which FX takes as one", has_module_of_many_operators),
+        ("freezing computes once what a model computes twice", computes_the_same_twice),
         ("freezing computes what depends on parameters alone, which FX observes", computes_with_parameters_alone),
     ],
     "traced": [
         ("tracing drops modules that return their input, which FX observes", has_identity),
         ("a trace does not tell torch.f(x) from x.f(), which have different rows", has_spelling_that_a_trace_forgets),
+        ("a trace has the one way that its example took", has_several_ways),
         ("a number that forward takes is a constant in a trace", has_number_as_an_argument),
     ],
 }
 RULES["traced_frozen"] = [
     (text, rule) for text, rule in RULES["frozen"] + RULES["traced"] if rule is not has_module_like_a_function
-]
+] + [("a frozen trace does not tell the rank of a batch norm's input", has_batch_norm_of_unknown_rank)]
 
 
 def reason_for(case: Case, engine: str, twin: Twin) -> str:

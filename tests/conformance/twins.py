@@ -56,6 +56,7 @@ class Files:
 
     def job(self, case: Case, engine: str, model: Path) -> dict:
         job = quantize_job(case, self.paths, engine, self.paths.own / "out.pt", self.paths.own / "reference.pt")
+        del job["reference"]
         return {**job, "model": str(model), "calibration": str(self.calibration)}
 
 

@@ -161,6 +161,42 @@ TEST(Untrace, WhatInterpolateCallsIsInterpolate) {
   EXPECT_EQ(targets.front(), symbol("torch.nn.functional.interpolate"));
 }
 
+/// torch.jit.optimize_for_inference writes a linear layer so.
+TEST(Untrace, AProductWithAConstantWithoutSourceIsALinearLayer) {
+  Module model = testing::user_module("Optimized");
+  model.register_module("linear", testing::linear(8, 4));
+  model.define("def forward(self, x):\n  return self.linear.forward(x)\n");
+  model.eval();
+  Module optimized = torch::jit::optimize_for_inference(model);
+  ir::GraphModule gm = passes::capture(optimized, {});
+  passes::untrace(gm);
+  FileCheck().check_not("aten::matmul")->check("aten::linear")->run(*gm.graph);
+  passes::normalise(gm);
+  passes::lift(gm);
+  FileCheck().check("prim::tsq_module")->run(*gm.graph);
+}
+
+TEST(Capture, AModelInTheLayoutOfOneDnnIsRefusedWithASentence) {
+  Module model = testing::conv_bn_relu();
+  model.eval();
+  const Module optimized = torch::jit::optimize_for_inference(model);
+  try {
+    passes::capture(optimized, {});
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.problem().find("optimized for inference"), std::string::npos) << error.what();
+  }
+}
+
+/// A batch norm between operators that do not tell its rank.
+TEST(Lift, ABatchNormOfUnknownRankRunsOnWhatItIsGiven) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Alone");
+  model.register_module("bn", testing::batch_norm2d(3));
+  model.define("def forward(self, x):\n  return self.bn.forward(x)\n");
+  EXPECT_TRUE(at::equal(quantized_output(frozen(model)), quantized_output(model)));
+}
+
 TEST(Lift, AFrozenModelGivesTheInt8ModelOfItsScriptedTwin) {
   torch::manual_seed(2);
   const Module model = testing::conv_bn_relu();
