@@ -108,7 +108,7 @@ class Converter {
     Value* input = node->input(0);
     const torch::jit::WithInsertPoint guard(node);
     Value* result = input;
-    if (!is_between_float_operators(gm_, node) && !observers_[ir::observer_index(node)].saw_integers) {
+    if (!is_between_float_operators(gm_, node) && !observers_[ir::observer_index(node)].saw_other_dtype) {
       if (Value* quantized = quantize(node, input)) result = insert("aten::dequantize", {quantized}, node);
     }
     node->output()->replaceAllUsesWith(result);
@@ -292,7 +292,7 @@ void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) 
 
 ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
   if (spec.observer == "_InputEqualizationObserver" || spec.observer == "ChannelMeanObserver") return {};
-  ObserverResult result{.saw_data = saw_data(observer), .saw_integers = saw_integers(observer)};
+  ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
   const bool has_qparams = spec.observer != "PlaceholderObserver" && spec.observer != "NoopObserver" &&
                            spec.observer != "RecordingObserver" && spec.observer != "ReuseInputObserver";
   if (has_qparams) result.qparams = calculate_qparams(observer);

@@ -37,10 +37,10 @@ void explain(std::span<const std::size_t> observers, std::span<const ObserverRes
   if (none_saw_data) {
     decision.notes.emplace_back(
         "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that do");
-  } else if (all(&ObserverResult::saw_integers)) {
+  } else if (all(&ObserverResult::saw_other_dtype)) {
     decision.quantized = false;
-    decision.reason = "its tensors hold integers or booleans, and only float tensors are quantized";
-    decision.remedy = "nothing: integers are exact and cheap already";
+    decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
+    decision.remedy = "nothing where they are integers; else convert its input to float32 in the model";
   }
 }
 

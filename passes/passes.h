@@ -47,6 +47,11 @@ void lift_embeddings(ir::GraphModule& gm);
 /// Assertions of torch.nn about the shape of an argument go away: the operator behind them complains itself.
 void drop_library_assertions(ir::GraphModule& gm);
 
+/// Where an operator writes into memory that others see, it and the views of that memory stay as they are,
+/// and who reads the memory later reads a new value.
+///   y = conv(x); y[:, 0] = 7; z = linear(y)   →   y = conv(x); y[:, 0] = 7; y1 = alias(y); z = linear(y1)
+void keep_writes(ir::GraphModule& gm);
+
 /// Replaces each match of a fusion row by the row's fused module, longest pattern first, then table order
 /// (C-01, C-02, C-11).
 ///   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)
@@ -59,8 +64,8 @@ void explain_unlowered(const ir::GraphModule& lowered, Report& report);
 /// What an observer found.
 struct ObserverResult {
   bool saw_data{true};
-  bool saw_integers{false};          ///< or booleans: nothing that could be quantized
   std::optional<QParams> qparams{};  ///< none for observers without (placeholders)
+  bool saw_other_dtype{false};       ///< a tensor that is not float32, and so cannot be quantized
 };
 
 /// How one node was matched.

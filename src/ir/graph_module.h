@@ -39,7 +39,10 @@ struct Weighted {
   std::string padding_name{};  ///< "same" or "valid" where padding was given as a word
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
   at::Tensor input_mean{};  ///< of each input channel over the calibration data; undefined: not observed
-  int64_t group_size{0};  ///< columns with a scale of their own: scale and zero point are [rows, groups]
+  int64_t group_size{0};    ///< columns with a scale of their own: scale and zero point are [rows, groups]
+  /// Out of a frozen file, which does not say of a weight that it is a parameter. LibTorch chooses the
+  /// algorithm of a linear layer by that: during calibration it is one, as in the file before freezing.
+  bool was_frozen{false};
 };
 
 /// The table of an embedding and how its rows are looked up.
@@ -75,6 +78,7 @@ struct ModuleCall {
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
   std::vector<Scope> parts{};  ///< what was fused into it, itself and folded ones included; data-flow order
+  bool has_unknown_rank{false};       ///< a batch norm of a frozen trace: its class is a guess
   bool addend_may_broadcast{
       false};  ///< nothing says that the second input has the shape of the root's output
 };
@@ -148,6 +152,11 @@ void set_state(GraphModule& gm, Node* node, NodeState state);
 /// Copies the scope from one node to another.
 void take_scope(Node* to, const Node* from);
 
+/// An operator that writes into memory that others see, or a view of such memory: it stays in float where it
+/// is.
+void set_bound_to_memory(Node* node);
+[[nodiscard]] bool is_bound_to_memory(const Node* node);
+
 /// A new `prim::tsq_module` node, not yet inserted.
 Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope);
 /// A new `prim::tsq_observer` node of `input`, inserted right after the value's definition.
@@ -159,6 +168,10 @@ Node* insert_observer(GraphModule& gm, Value* input, std::size_t observer);
 /// The values a node reads, seen as FX's args: self and functions left out, lists and tuples made in place
 /// opened.
 [[nodiscard]] std::vector<Value*> operands(const Node* node);
+/// A list or tuple whose elements are those that it was made with.
+[[nodiscard]] bool is_container_construct(const Node* node);
+/// A branch that ends in an exception or an early return gives no value.
+[[nodiscard]] bool is_no_value(const Value* value);
 /// An element of FX's args: a value, or the elements of a list or tuple that is made for this use.
 struct Argument {
   Value* value{};                  ///< the value itself (the list, when `elements` is set)

@@ -12,7 +12,7 @@ namespace {
 /// The mean of each channel along ch_axis over all values seen. The state starts empty and takes the number
 /// of channels from the first tensor.
 constexpr const char* kSource = R"(
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
         return x_orig
     axis = self.ch_axis

@@ -6,15 +6,18 @@
 namespace tsq {
 namespace {
 
-/// Only float tensors can be quantized: an observer that meets others leaves a mark.
-constexpr const char* kForward = R"(
-def forward(self, x: Tensor) -> Tensor:
-    if not (x.is_floating_point() or x.is_quantized):
-        self.saw_integers = True
-    return self.observe(x)
-)";
+constexpr const char* kSawOtherDtype = "saw_other_dtype";
 
-constexpr std::size_t kCommonAttributes = 3;
+/// Only float32 can be quantized. FX's observers do not look, and convert_fx's model raises when it runs.
+std::string forward_source() {
+  return fmt::format(R"(
+def forward(self, x_orig: Tensor) -> Tensor:
+    if x_orig.dtype != {}:
+        self.{} = True
+    return self.observe(x_orig)
+)",
+                     static_cast<int>(c10::ScalarType::Float), kSawOtherDtype);
+}
 
 }  // namespace
 
@@ -34,17 +37,18 @@ ObserverClass::ObserverClass(std::string_view name, std::vector<ObserverAttribut
   type_ = prototype.type();
   attributes.push_back(boolean("training"));
   attributes.push_back(boolean("is_dynamic"));
-  attributes.push_back(boolean("saw_integers"));
+  attributes.push_back(boolean(kSawOtherDtype));
   for (const ObserverAttribute& attribute : attributes) {
     type_->addAttribute(attribute.name, attribute.type, /*is_parameter=*/false, attribute.is_buffer);
   }
-  prototype.define(source + kForward);
+  prototype.define(source + forward_source());
 }
 
 torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is_dynamic) const {
-  if (values.size() + kCommonAttributes != type_->numAttributes()) {
+  constexpr std::size_t kOwnAttributes = 3;
+  if (values.size() + kOwnAttributes != type_->numAttributes()) {
     throw Error(ErrorCode::Internal, fmt::format("{} has {} attributes, {} were given", type_->name()->name(),
-                                                 type_->numAttributes() - kCommonAttributes, values.size()));
+                                                 type_->numAttributes() - kOwnAttributes, values.size()));
   }
   torch::jit::Module module(unit_, type_);
   for (const auto& [name, value] : values) {
@@ -52,7 +56,7 @@ torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is
   }
   module.setattr("training", false);
   module.setattr("is_dynamic", is_dynamic);
-  module.setattr("saw_integers", false);
+  module.setattr(kSawOtherDtype, false);
   return module;
 }
 
@@ -60,5 +64,11 @@ std::string observer_class_name(const torch::jit::Module& observer) {
   const auto& name = observer.type()->name();
   return name.has_value() ? name->name() : std::string();
 }
+
+bool saw_other_dtype(const torch::jit::Module& observer) {
+  return observer.hasattr(kSawOtherDtype) && observer.attr(kSawOtherDtype).toBool();
+}
+
+void set_saw_other_dtype(torch::jit::Module& observer) { observer.setattr(kSawOtherDtype, true); }
 
 }  // namespace tsq

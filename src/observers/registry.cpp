@@ -74,8 +74,6 @@ QParams calculate_qparams(const torch::jit::Module& observer) {
 
 bool saw_data(const torch::jit::Module& observer) { return kind_of(observer).saw_data(observer); }
 
-bool saw_integers(const torch::jit::Module& observer) { return observer.attr("saw_integers").toBool(); }
-
 void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
   const ObserverKind& kind = kind_of(into);
   if (&kind != &kind_of(from)) {
@@ -83,8 +81,8 @@ void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
                 fmt::format("a {} cannot be merged into a {}", kind_of(from).name, kind.name),
                 "merge observers of the same prepared model");
   }
+  if (saw_other_dtype(from)) set_saw_other_dtype(into);
   kind.merge(into, from);
-  into.setattr("saw_integers", saw_integers(into) || saw_integers(from));
 }
 
 std::vector<std::string_view> observer_names() {

@@ -68,6 +68,41 @@ TEST(ControlFlow, BothBranchesAreQuantizedAndWhatTheyGiveStaysQuantized) {
   EXPECT_EQ(count(result, "aten::dequantize"), 1);           // of the output
 }
 
+TEST(ControlFlow, WhatAnIfGivesMayLeaveQuantized) {
+  Module model = two_layers("QuantizedResult");
+  model.define(
+      "def forward(self, x):\n  if x.size(0) > 1:\n    y = self.first.forward(x)\n  else:\n    y = "
+      "self.second.forward(x)\n  return y\n");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              PrepareCustomConfig().set_output_quantized_indexes({0}));
+  calibrate(prepared, rows({4, 1}));
+  Module result = convert(prepared, backend);
+  const at::Tensor four = result.forward(rows({4}).front()).toTensor();
+  const at::Tensor one = result.forward(rows({1}).front()).toTensor();
+  EXPECT_TRUE(four.is_quantized());
+  ASSERT_TRUE(one.is_quantized());
+  EXPECT_EQ(four.q_scale(), one.q_scale());
+  EXPECT_EQ(four.q_zero_point(), one.q_zero_point());
+}
+
+TEST(ControlFlow, SettingsOfModulesInsideStay) {
+  Module inner = testing::user_module("Inner");
+  inner.register_module("linear", testing::linear(8, 8));
+  inner.register_attribute("version", c10::StringType::get(), std::string("1.2"));
+  inner.register_attribute("turns", c10::IntType::get(), 0);
+  inner.define("def forward(self, x):\n  self.turns = self.turns + 1\n  return self.linear.forward(x)\n");
+  Module model = testing::user_module("Outer");
+  model.register_module("inner", inner);
+  model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
+  const Module result = reloaded(quantized(model, rows({4})));
+  ASSERT_TRUE(result.hasattr("inner"));
+  const Module remains = result.attr("inner").toModule();
+  EXPECT_EQ(remains.attr("version").toStringRef(), "1.2");
+  EXPECT_FALSE(remains.hasattr("turns"));   // it would not follow what forward writes
+  EXPECT_FALSE(remains.hasattr("linear"));  // the library's modules hold nothing of the user's
+}
+
 TEST(ControlFlow, BranchesThatMeetHaveOneRange) {
   Module model = two_layers("OneRange");
   model.define(
