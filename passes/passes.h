@@ -38,8 +38,8 @@ void normalise(ir::GraphModule& gm);
 ///   %y = aten::conv2d(%x, constant, …)   →   y = Conv2d(x)
 void lift(ir::GraphModule& gm);
 
-/// Recurrent operators that freezing opened, or that users call themselves, with constant weights become
-/// calls of torch.nn modules.
+/// Recurrent operators that tracing or freezing opened, or that users call themselves, with constant weights
+/// become calls of torch.nn modules.
 ///   %y, %h, %c = aten::lstm(%x, %hx, constants, …)   →   y, h, c = LSTM(x, hx)
 void lift_recurrent(ir::GraphModule& gm);
 
