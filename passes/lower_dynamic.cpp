@@ -54,7 +54,7 @@ class DynamicLowering {
   void lower_module(Node* op) {
     ir::ModuleCall& call = ir::call_of(gm_, op);
     ir::Weighted* weighted = ir::weighted_of(call);
-    const auto input = modules::dynamic_input(op->input(0));
+    const auto input = input_of(op);
     if (weighted == nullptr || !weighted->weight_qparams || !input || op->inputs().size() != 1) return;
     const PostOp post_op = call.members.empty() ? PostOp::None : lowering::post_op_of(call.type.name);
     if (!call.members.empty() && post_op == PostOp::None) return;
@@ -69,6 +69,16 @@ class DynamicLowering {
     Value* packed = packed_for(op, *row, *weighted, call.path);
     // PyTorch's dynamic modules always reduce the range, its functions where the engine asks for it.
     replace(op, op, *row, {padded, packed}, modules::constant_before(gm_, op, true));
+  }
+
+  /// What a module with a dynamic QConfig reads; some inputs have no observer, and need none (D-21).
+  std::optional<DynamicInput> input_of(const Node* op) const {
+    if (const auto input = modules::dynamic_input(op->input(0))) return input;
+    const ir::NodeState* state = ir::state_of(gm_, op);
+    if (state == nullptr || !state->qconfig) return std::nullopt;
+    const ResolvedObserver activation = resolve(state->qconfig->activation);
+    if (!activation.is_dynamic) return std::nullopt;
+    return DynamicInput{.value = const_cast<Value*>(op->input(0)), .dtype = activation.dtype};
   }
 
   /// torch.ao.nn.quantized.dynamic pads the float tensor where the padding is not the kernel's own.

@@ -37,11 +37,9 @@ class RecurrentLowering {
  private:
   void lower(Node* op) {
     ModuleCall& call = ir::call_of(gm_, op);
+    if (!is_dynamic(op)) return;
     // Packed sequences are no tensors and have no quantize node in front.
     const auto input = modules::dynamic_input(op->input(0));
-    if (!input &&
-        (call.recurrent_qparams.empty() || op->input(0)->type()->kind() == c10::TypeKind::TensorType))
-      return;
     const std::string refusal = call.recurrent_qparams.empty() ? modules::recurrent_weights(call).refusal
                                                                : put_kernels_into(op, call);
     call.recurrent_qparams.clear();
@@ -52,6 +50,12 @@ class RecurrentLowering {
     decision->quantized = false;
     decision->reason = fmt::format("the engine has no kernel for it: {}", refusal);
     decision->remedy = "quantize for another engine, or give it another qconfig or none";
+  }
+
+  bool is_dynamic(const Node* op) const {
+    const ir::NodeState* state = ir::state_of(gm_, op);
+    return state != nullptr && state->observed && state->qconfig &&
+           resolve(state->qconfig->activation).is_dynamic;
   }
 
   /// Empty, or why the engine has none.

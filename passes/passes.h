@@ -25,6 +25,11 @@ namespace tsq::passes {
 /// The user's module is not modified. Throws Error(BadModel).
 ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomConfig& custom);
 
+/// Recurrent operators that tracing or freezing opened, or that users call themselves, with constant weights
+/// become calls of torch.nn modules.
+///   %y, %h, %c = aten::lstm(%x, %hx, constants, …)   →   y, h, c = LSTM(x, hx)
+void lift_recurrent(ir::GraphModule& gm);
+
 /// The plain form of what tracing and freezing write in their own: `_convolution`, numbers and sizes as
 /// tensors, parameters as constants.
 void untrace(ir::GraphModule& gm);
@@ -37,11 +42,6 @@ void normalise(ir::GraphModule& gm);
 /// again.
 ///   %y = aten::conv2d(%x, constant, …)   →   y = Conv2d(x)
 void lift(ir::GraphModule& gm);
-
-/// Recurrent operators that tracing or freezing opened, or that users call themselves, with constant weights
-/// become calls of torch.nn modules.
-///   %y, %h, %c = aten::lstm(%x, %hx, constants, …)   →   y, h, c = LSTM(x, hx)
-void lift_recurrent(ir::GraphModule& gm);
 
 /// Matrix products with a constant to which `mapping` gives a dynamic QConfig become linear layers.
 ///   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)

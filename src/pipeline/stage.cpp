@@ -167,9 +167,9 @@ namespace {
 
 ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& custom) {
   ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
+  in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
-  in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
   return gm;
 }

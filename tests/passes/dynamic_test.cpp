@@ -194,6 +194,47 @@ TEST(Dynamic, CellsHaveKernelsOfTheirOwn) {
                 "quantized::quantized_rnn_relu_cell_dynamic");
 }
 
+/// As tracing writes a cell.
+constexpr const char* kOpenLstmCell = R"(
+    g = torch.add(torch.linear(h, self.p1, self.p3), torch.linear(x, self.p0, self.p2))
+    i, f, c, o = torch.unsafe_chunk(g, 4, 1)
+    state = torch.add(torch.mul(torch.sigmoid(f), h), torch.mul(torch.sigmoid(i), torch.tanh(c)))
+    return torch.mul(torch.sigmoid(o), torch.tanh(state))
+)";
+constexpr const char* kOpenGruCell = R"(
+    ri, zi, ni = torch.unsafe_chunk(torch.linear(x, self.p0, self.p2), 3, 1)
+    rh, zh, nh = torch.unsafe_chunk(torch.linear(h, self.p1, self.p3), 3, 1)
+    r = torch.sigmoid(torch.add(rh, ri))
+    z = torch.sigmoid(torch.add(zh, zi))
+    n = torch.tanh(torch.add(ni, torch.mul(nh, r)))
+    return torch.add(torch.mul(torch.sub(h, n), z), n)
+)";
+constexpr const char* kOpenRnnCell = R"(
+    return torch.tanh(torch.add(torch.linear(h, self.p1, self.p3), torch.linear(x, self.p0, self.p2)))
+)";
+
+TEST(Dynamic, CellsThatTracingOpenedAreCellsAgain) {
+  const std::vector<at::Tensor> inputs{torch::randn({3, 6}), torch::randn({3, 5})};
+  for (const auto& [source, rows, kernel] :
+       {std::tuple(kOpenLstmCell, int64_t{20}, "quantized::quantized_lstm_cell_dynamic"),
+        std::tuple(kOpenGruCell, int64_t{15}, "quantized::quantized_gru_cell_dynamic")}) {
+    const Module model = recurrent(source, {{rows, 6}, {rows, 5}, {rows}, {rows}});
+    const Module result = lowered(model, dynamic_qconfig_mapping());
+    FileCheck().check(kernel)->check_not("unsafe_chunk")->check_not("linear")->run(graph_of(result));
+    EXPECT_LT(largest_difference(run(result, inputs), run(model, inputs)), 0.1) << kernel;
+    EXPECT_EQ(largest_difference(run(lowered(model, QConfigMapping()), inputs), run(model, inputs)), 0)
+        << kernel;
+  }
+}
+
+TEST(Dynamic, ASumOfTwoLinearLayersIsNoCell) {
+  const Module model = recurrent(kOpenRnnCell, {{5, 6}, {5, 5}, {5}, {5}});
+  FileCheck()
+      .check_count("quantized::linear_dynamic", 2)
+      ->check_not("cell")
+      ->run(graph_of(lowered(model, dynamic_qconfig_mapping())));
+}
+
 TEST(Dynamic, AnLstmWithProjectionsStaysFloatAndSaysWhy) {
   const char* call =
       "  return torch.lstm(x, [h, torch.zeros([1, 2, 5])], [self.p0, self.p1, self.p2, self.p3, self.p4], "
