@@ -57,7 +57,7 @@ std::string identity_of(const c10::IValue& value) {
   }
   if (value.isTensorList()) {
     std::string text;
-    for (const at::Tensor& tensor : value.toTensorVector()) text += identity_of(tensor) + ";";
+    for (const at::Tensor& tensor : value.toTensorVector()) text += fmt::format("{};", identity_of(tensor));
     return text;
   }
   std::ostringstream text;
@@ -174,7 +174,8 @@ class RecurrentLifting {
   /// Calls with the same weights and the same arguments are calls of one module.
   Module module_for(Symbol type, const Node* node, const std::vector<std::optional<c10::IValue>>& constants) {
     std::string key = node->kind().toQualString();
-    for (const auto& constant : constants) key += constant ? " " + identity_of(*constant) : " argument";
+    for (const auto& constant : constants)
+      key += fmt::format(" {}", constant ? identity_of(*constant) : std::string("argument"));
     const auto found = modules_.find(key);
     if (found != modules_.end()) return found->second;
     return modules_.emplace(key, modules::module_of_operator(type, node, constants)).first->second;

@@ -1,5 +1,6 @@
 // Operators whose input is quantized when the model runs.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/testing/file_check.h>
@@ -33,7 +34,7 @@ Module lowered(const Module& model, const QConfigMapping& mapping, const char* e
 const Decision& decision_of(const Report& report, const std::string& op) {
   const auto found = std::find_if(report.decisions.begin(), report.decisions.end(),
                                   [&](const Decision& decision) { return decision.op == op; });
-  if (found == report.decisions.end()) throw std::out_of_range("no entry for " + op);
+  if (found == report.decisions.end()) throw std::out_of_range(fmt::format("no entry for {}", op));
   return *found;
 }
 
@@ -53,8 +54,8 @@ Module recurrent(const std::string& call, const std::vector<std::vector<int64_t>
   torch::manual_seed(4);
   Module model = testing::user_module("Recurrent");
   for (std::size_t i = 0; i < shapes.size(); ++i)
-    model.register_parameter("p" + std::to_string(i), torch::randn(shapes[i]) * 0.3, false);
-  model.define("def forward(self, x, h):\n" + call);
+    model.register_parameter(fmt::format("p{}", i), torch::randn(shapes[i]) * 0.3, false);
+  model.define(fmt::format("def forward(self, x, h):\n{}", call));
   return model;
 }
 
@@ -184,13 +185,13 @@ TEST(Dynamic, CellsHaveKernelsOfTheirOwn) {
     FileCheck().check(kernel)->run(graph_of(result));
     EXPECT_LT(largest_difference(run(result, inputs), run(model, inputs)), 0.1) << kernel;
   };
-  const std::string weights = ", self.p0, self.p1, self.p2, self.p3)";
-  expect_kernel("  return torch.lstm_cell(x, [h, h]" + weights + "[0]\n", 20,
+  expect_kernel("  return torch.lstm_cell(x, [h, h], self.p0, self.p1, self.p2, self.p3)[0]\n", 20,
                 "quantized::quantized_lstm_cell_dynamic");
-  expect_kernel("  return torch.gru_cell(x, h" + weights + "\n", 15, "quantized::quantized_gru_cell_dynamic");
-  expect_kernel("  return torch.rnn_tanh_cell(x, h" + weights + "\n", 5,
+  expect_kernel("  return torch.gru_cell(x, h, self.p0, self.p1, self.p2, self.p3)\n", 15,
+                "quantized::quantized_gru_cell_dynamic");
+  expect_kernel("  return torch.rnn_tanh_cell(x, h, self.p0, self.p1, self.p2, self.p3)\n", 5,
                 "quantized::quantized_rnn_tanh_cell_dynamic");
-  expect_kernel("  return torch.rnn_relu_cell(x, h" + weights + "\n", 5,
+  expect_kernel("  return torch.rnn_relu_cell(x, h, self.p0, self.p1, self.p2, self.p3)\n", 5,
                 "quantized::quantized_rnn_relu_cell_dynamic");
 }
 
@@ -272,7 +273,7 @@ Module product(const std::string& expression, std::vector<int64_t> shape = {6, 4
   Module model = testing::user_module("Product");
   model.register_parameter("weight", torch::randn(shape), false);
   model.register_parameter("bias", torch::randn({4}), false);
-  model.define("def forward(self, x):\n  return " + expression + "\n");
+  model.define(fmt::format("def forward(self, x):\n  return {}\n", expression));
   return model;
 }
 
