@@ -9,6 +9,7 @@
 
 #include "match/dtype_check.h"
 #include "modules/embedding.h"
+#include "modules/recurrent.h"
 #include "modules/weight_only_linear.h"
 #include "modules/weighted.h"
 #include "observers/observer_module.h"
@@ -197,8 +198,16 @@ class Converter {
   void make_reference(const Node* node) {
     ir::ModuleCall& call = ir::call_of(gm_, node);
     ir::Weighted* weighted = ir::weighted_of(call);
+    const bool is_recurrent = call.module && modules::is_recurrent(call.type);
     const ir::NodeState* state = ir::state_of(gm_, node);
-    if (weighted == nullptr || state == nullptr || !takes_quantized_weight(call, *state)) return;
+    if ((weighted == nullptr && !is_recurrent) || state == nullptr || !takes_quantized_weight(call, *state))
+      return;
+    if (weighted == nullptr) {
+      // K-10: an observer for each weight.
+      for (const at::Tensor& each : modules::recurrent_weights(call).weights)
+        call.recurrent_qparams.push_back(weight_qparams(state->qconfig->weight, each));
+      return;
+    }
     const Symbol root = call.members.empty() ? call.type : call.members.front().type;
     const ObserverSpec& weight = state->qconfig->weight;
     if (resolve(weight).group_size > 0) return quantize_in_groups(*weighted, weight);

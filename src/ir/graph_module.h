@@ -73,12 +73,14 @@ struct ModuleCall {
   std::string method{"forward"};  ///< "forward__0" … where the class overloads it (LSTM, GRU)
   std::optional<Weighted> weighted{};
   std::optional<EmbeddingTable> embedding{};  ///< of Embedding and EmbeddingBag, where it can be told
+  std::vector<QParams> recurrent_qparams{};   ///< of a recurrent module's weights, when it has become a
+                                              ///< reference module (modules::recurrent_weights)
   std::optional<StandaloneBoundary> standalone{};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
-  std::vector<Scope> parts{};  ///< what was fused into it, itself and folded ones included; data-flow order
-  bool has_unknown_rank{false};       ///< a batch norm of a frozen trace: its class is a guess
+  std::vector<Scope> parts{};    ///< what was fused into it, itself and folded ones included; data-flow order
+  bool has_unknown_rank{false};  ///< a batch norm of a frozen trace: its class is a guess
   bool addend_may_broadcast{
       false};  ///< nothing says that the second input has the shape of the root's output
 };

@@ -174,6 +174,7 @@ namespace {
 
 ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& custom) {
   ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
+  in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
@@ -207,7 +208,9 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
   ir::GraphModule plain = plain_graph(model, custom);
-  stage->gm = fused(plain.copy(), backend);
+  ir::GraphModule with_products = plain.copy();
+  in_pass("lift_products", [&] { passes::lift_products(with_products, mapping); });
+  stage->gm = fused(std::move(with_products), backend);
   check_quantized_indexes(stage->gm, custom);
   passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   if (!quantizes_anything(table)) {
@@ -268,6 +271,8 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
+  in_pass("lower_dynamic", [&] { passes::lower_dynamic(gm, report); });
+  in_pass("lower_recurrent", [&] { passes::lower_recurrent(gm, report); });
   in_pass("lower", [&] { passes::lower(gm, report); });
   run_passes(passes_of(reference.options.recipe).on_lowered, gm, report, reference.options);
   in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
