@@ -28,7 +28,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
       {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
       {"lower", {"REF.pt", "--output", "--backend"}},
-      {"explain", plus({"MODEL.pt"}, configuration)},
+      {"explain", plus({"MODEL.pt", "--calib", "--time"}, configuration)},
       {"inspect", {"MODEL.pt"}},
       {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
       {"bench", {"MODEL.pt", "--data", "--rounds", "--warmup"}},

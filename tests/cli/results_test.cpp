@@ -152,6 +152,22 @@ TEST_F(Results, ExplainDecidesWithoutWriting) {
   EXPECT_EQ(entries(), before);
 }
 
+TEST_F(Results, ExplainWithDataTellsWhatRunsInInt8) {
+  const json report = answer({"explain", path("model.pt"), "--calib", path("data.pt"), "--time", "2"});
+  EXPECT_GT(report["summary"]["macs"], 0);
+  EXPECT_GT(report["summary"]["int8_macs_share"], 0);
+  EXPECT_GT(report["summary"]["float_seconds"], 0);
+  EXPECT_EQ(report["operators"][0]["kernel"], "quantized::conv2d_relu");
+  const Outcome text = tsq({"explain", path("model.pt"), "--calib", path("data.pt")});
+  EXPECT_THAT(text.out, HasSubstr("multiply-accumulates in int8"));
+}
+
+TEST_F(Results, ExplainTimesOnlyWithData) {
+  const Outcome outcome = tsq({"explain", path("model.pt"), "--time", "2"});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("--calib"));
+}
+
 TEST_F(Results, InspectOfAFloatModel) {
   const json facts = answer({"inspect", path("model.pt")});
   EXPECT_EQ(facts["bytes"], std::filesystem::file_size(path("model.pt")));

@@ -1,0 +1,194 @@
+// The decision report: what it says of each reason to stay float, and what an operator costs.
+
+#include <gmock/gmock.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "pipeline/measure.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::HasSubstr;
+using torch::jit::Module;
+
+Module convs(const std::vector<std::string>& names) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Convs");
+  std::string calls = "x";
+  for (const std::string& name : names) {
+    model.register_module(name, testing::conv2d(3, 3, 1));
+    calls = "self." + name + ".forward(" + calls + ")";
+  }
+  model.define("def forward(self, x):\n  return " + calls + "\n");
+  return model;
+}
+
+Module function_of(const std::string& body) {
+  Module model = testing::user_module("Function");
+  model.register_module("conv", testing::conv2d(3, 3, 1));
+  model.define("def forward(self, x):\n" + body);
+  return model;
+}
+
+Report lowered_report(const Module& model, const QConfigMapping& mapping,
+                      const PrepareCustomConfig& custom = {}) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, mapping, backend, custom);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
+  calibrate(prepared, samples);
+  Report report;
+  lower(convert_to_reference(prepared, backend), backend, &report);
+  detail::measure(prepared, samples.front(), /*rounds=*/0, report);
+  return report;
+}
+
+const Decision& decision_of(const Report& report, const std::string& layer_or_op) {
+  const auto found = std::find_if(report.decisions.begin(), report.decisions.end(), [&](const Decision& d) {
+    return d.layer == layer_or_op || d.op == layer_or_op;
+  });
+  EXPECT_NE(found, report.decisions.end()) << layer_or_op << "\n" << report.to_text();
+  static const Decision kNothing;
+  return found == report.decisions.end() ? kNothing : *found;
+}
+
+QConfigMapping x86_with(const std::string& module, const QConfig& qconfig) {
+  return default_qconfig_mapping("x86").set_module_name(module, qconfig);
+}
+
+TEST(Report, NamesTheLevelOfTheMappingThatSaysNone) {  // B-04 … B-09
+  QConfigMapping mapping = default_qconfig_mapping("x86");
+  mapping.set_module_name("name", std::nullopt).set_module_name_regex("re.*", std::nullopt);
+  mapping.set_module_name_object_type_order("", symbol("torch.nn.Conv2d"), 2, std::nullopt);
+  const Report report = lowered_report(convs({"name", "regex", "order", "taken"}), mapping);
+  EXPECT_EQ(decision_of(report, "name").qconfig_source, "module name 'name'");
+  EXPECT_THAT(decision_of(report, "name").remedy, HasSubstr("module name 'name'"));
+  EXPECT_EQ(decision_of(report, "regex").qconfig_source, "module name regex 're.*'");
+  EXPECT_THAT(decision_of(report, "order").qconfig_source, HasSubstr("order"));
+  EXPECT_FALSE(decision_of(report, "order").quantized);
+  EXPECT_EQ(decision_of(report, "taken").qconfig_source, "global");
+  EXPECT_EQ(decision_of(report, "taken").kernel, "quantized::conv2d");
+}
+
+TEST(Report, NamesTheObjectTypeAndTheGlobalLevelThatSayNone) {  // B-05, B-06
+  QConfigMapping mapping = default_qconfig_mapping("x86");
+  mapping.set_object_type("torch.nn.Conv2d", std::nullopt);
+  EXPECT_EQ(decision_of(lowered_report(convs({"a"}), mapping), "a").qconfig_source,
+            "object type 'torch.nn.Conv2d'");
+  EXPECT_THAT(decision_of(lowered_report(convs({"a"}), {}), "a").remedy, HasSubstr("torch.nn.Conv2d"));
+}
+
+TEST(Report, ARefusedDTypeSaysWhichDTypesWereTriedAndWhichToTake) {  // D-05
+  QConfig qconfig = default_qconfig("x86");
+  qconfig.activation.dtype = c10::ScalarType::QInt8;
+  qconfig.activation.reduce_range.reset();
+  const Report report = lowered_report(convs({"a"}), x86_with("a", qconfig));
+  const Decision& decision = decision_of(report, "a");
+  ASSERT_EQ(decision.dtype_configs.size(), decision.refusals.size());
+  EXPECT_THAT(decision.dtype_configs.front(), HasSubstr("input quint8"));
+  EXPECT_EQ(decision.remedy, "give its activation observer dtype quint8");
+}
+
+TEST(Report, ADynamicQConfigAmongStaticConfigsSaysSo) {  // D-05
+  QConfig qconfig = default_qconfig("x86");
+  qconfig.activation =
+      ObserverSpec{.observer = "PlaceholderObserver", .dtype = c10::ScalarType::QUInt8, .is_dynamic = true};
+  const Decision decision = decision_of(lowered_report(convs({"a"}), x86_with("a", qconfig)), "a");
+  EXPECT_THAT(decision.reason, HasSubstr("the qconfig is dynamic"));
+  EXPECT_THAT(decision.remedy, HasSubstr("static observer"));
+}
+
+TEST(Report, AFixedQParamsConstraintIsNamedInTheRemedy) {  // D-15
+  const Module model = function_of("  return torch.sigmoid(self.conv.forward(x))\n");
+  QConfigMapping mapping = default_qconfig_mapping("x86");
+  mapping.set_object_type("torch.sigmoid", default_qconfig("x86"));
+  mapping.set_object_type("sigmoid", default_qconfig("x86"));
+  const Decision decision = decision_of(lowered_report(model, mapping), "aten::sigmoid");
+  EXPECT_THAT(decision.remedy, HasSubstr("FixedQParamsObserver with scale 0.00390625 and zero point 0"));
+}
+
+TEST(Report, AWeightDTypeThatNoConfigTakesSaysWhichToTake) {  // D-11
+  QConfig qconfig = default_qconfig("x86");
+  qconfig.weight = ObserverSpec{.observer = "MinMaxObserver", .dtype = c10::ScalarType::QUInt8};
+  const Decision decision = decision_of(lowered_report(convs({"a"}), x86_with("a", qconfig)), "a");
+  EXPECT_FALSE(decision.quantized);
+  EXPECT_THAT(decision.remedy, HasSubstr("give its weight observer dtype qint8"));
+}
+
+TEST(Report, AnOperatorWithoutRowNamesAStandIn) {
+  const Module model = function_of("  return torch.silu(self.conv.forward(x))\n");
+  const Decision decision = decision_of(lowered_report(model, default_qconfig_mapping("x86")), "aten::silu");
+  EXPECT_THAT(decision.reason, HasSubstr("no pattern of backend 'x86'"));
+  EXPECT_THAT(decision.remedy, HasSubstr("torch.nn.Hardswish"));
+}
+
+TEST(Report, AnAdditionWithAlphaSaysWhyNoKernelTakesIt) {  // L-13
+  const Module model =
+      function_of("  y = self.conv.forward(x)\n  return self.conv.forward(torch.add(y, y, alpha=2))\n");
+  const Decision decision = decision_of(lowered_report(model, default_qconfig_mapping("x86")), "aten::add");
+  EXPECT_FALSE(decision.quantized);
+  EXPECT_THAT(decision.reason, HasSubstr("no alpha"));
+  EXPECT_THAT(decision.remedy, HasSubstr("multiply"));
+}
+
+TEST(Report, SizesAndNumbersAreNoFloatOperators) {  // D-02
+  const Module model =
+      function_of("  y = self.conv.forward(x)\n  return torch.reshape(y, [y.size(0), -1])\n");
+  const Report report = lowered_report(model, default_qconfig_mapping("x86"));
+  EXPECT_FALSE(decision_of(report, "aten::size").on_tensors);
+  EXPECT_EQ(report.to_json()["summary"]["without_tensors"], 1);
+}
+
+TEST(Report, AConvolutionReadTwiceHasANoteAboutFusion) {  // C-05
+  const Report report = lowered_report(testing::conv_relu_with_skip(), default_qconfig_mapping("x86"));
+  const bool has_note = std::any_of(report.decisions.begin(), report.decisions.end(),
+                                    [](const Decision& d) { return !d.notes.empty() && d.quantized; });
+  EXPECT_TRUE(has_note) << report.to_text();
+}
+
+TEST(Report, OperatorsOfStandaloneModulesHaveTheirOwnKernelsAndCosts) {  // E-01
+  torch::manual_seed(3);
+  Module model = testing::user_module("Outer");
+  model.register_module("before", testing::conv2d(3, 3, 1));
+  model.register_module("inner", testing::conv_bn_relu());
+  model.define("def forward(self, x):\n  return self.inner.forward(self.before.forward(x))\n");
+  const PrepareCustomConfig custom = PrepareCustomConfig().set_standalone_module_name("inner", {});
+  const Report report = lowered_report(model, default_qconfig_mapping("x86"), custom);
+  const auto inside = std::find_if(report.decisions.begin(), report.decisions.end(),
+                                   [](const Decision& d) { return d.standalone == "inner"; });
+  ASSERT_NE(inside, report.decisions.end());
+  EXPECT_EQ(inside->kernel, "quantized::conv2d_relu");
+  EXPECT_GT(inside->macs.value_or(0), 0);
+}
+
+TEST(Report, CountsMultiplyAccumulatesOfAConvolution) {
+  const Report report =
+      lowered_report(convs({"a", "b"}), default_qconfig_mapping("x86").set_module_name("b", std::nullopt));
+  EXPECT_EQ(decision_of(report, "a").macs, 2 * 3 * 8 * 8 * 3);
+  EXPECT_DOUBLE_EQ(report.to_json()["summary"]["int8_macs_share"].get<double>(), 0.5);
+  EXPECT_THAT(report.to_text(), HasSubstr("50.0 %"));
+}
+
+TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
+  const Module model = convs({"a"});
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
+  calibrate(prepared, samples);
+  const auto result = [&] {
+    Module module = convert(prepared, backend);
+    return module.forward({samples[0][0]}).toTensor();
+  };
+  const at::Tensor before = result();
+  Report report = prepared.report();
+  detail::measure(prepared, {samples[0][0].toTensor() * 100}, /*rounds=*/2, report);
+  EXPECT_TRUE(at::equal(before, result()));
+  EXPECT_GT(decision_of(report, "a").seconds.value_or(0), 0);
+}
+
+}  // namespace
+}  // namespace tsq
