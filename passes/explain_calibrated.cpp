@@ -12,12 +12,18 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-/// The observers of what a node reads and gives.
-std::vector<std::size_t> observers_of(const Node* node) {
+/// The observers of what a node reads.
+std::vector<std::size_t> input_observers(const Node* node) {
   std::vector<std::size_t> indexes;
   for (const Value* operand : ir::operands(node)) {
     if (ir::is_observer(operand->node())) indexes.push_back(ir::observer_index(operand->node()));
   }
+  return indexes;
+}
+
+/// The observers of what a node gives.
+std::vector<std::size_t> output_observers(const Node* node) {
+  std::vector<std::size_t> indexes;
   for (const Value* output : node->outputs()) {
     for (const Node* user : ir::users(output)) {
       if (ir::is_observer(user)) indexes.push_back(ir::observer_index(user));
@@ -26,18 +32,22 @@ std::vector<std::size_t> observers_of(const Node* node) {
   return indexes;
 }
 
-void explain(std::span<const std::size_t> observers, std::span<const ObserverResult> results,
-             Decision& decision) {
-  const auto all = [&](bool ObserverResult::*fact) {
-    return std::all_of(observers.begin(), observers.end(),
-                       [&](std::size_t index) { return results[index].*fact; });
-  };
-  const bool none_saw_data = std::none_of(observers.begin(), observers.end(),
-                                          [&](std::size_t index) { return results[index].saw_data; });
-  if (none_saw_data) {
+void explain(const Node* node, std::span<const ObserverResult> results, Decision& decision) {
+  const std::vector<std::size_t> inputs = input_observers(node);
+  const std::vector<std::size_t> outputs = output_observers(node);
+  std::vector<std::size_t> all = inputs;
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  if (all.empty()) return;
+  // What it reads may have come by another way; what it gives has not.
+  const auto& telling = outputs.empty() ? inputs : outputs;
+  const bool was_reached =
+      std::any_of(telling.begin(), telling.end(), [&](std::size_t index) { return results[index].saw_data; });
+  if (!was_reached) {
     decision.notes.emplace_back(
         "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that do");
-  } else if (all(&ObserverResult::saw_other_dtype)) {
+    return;
+  }
+  if (std::all_of(all.begin(), all.end(), [&](std::size_t index) { return results[index].saw_other_dtype; })) {
     decision.quantized = false;
     decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
     decision.remedy = "nothing where they are integers; else convert its input to float32 in the model";
@@ -60,9 +70,7 @@ void explain_calibrated(const ir::GraphModule& prepared, std::span<const Observe
   const DecisionIndex decisions(report);
   for (const Node* node : ir::nodes_in_order(*prepared.graph)) {
     Decision* decision = decisions.of(node);
-    if (decision == nullptr || !decision->quantized) continue;
-    const auto observers = observers_of(node);
-    if (!observers.empty()) explain(observers, results, *decision);
+    if (decision != nullptr && decision->quantized) explain(node, results, *decision);
   }
 }
 

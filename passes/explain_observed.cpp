@@ -177,6 +177,15 @@ void explain_observed(const GraphModule& gm, const Node* node, const Match& matc
         "its weight observer gives {}, which no DTypeConfig of the backend takes; its input and output are "
         "rounded all the same",
         dtype_name(resolve(qconfig.weight).dtype));
+    decision.dtype_configs.clear();
+    decision.refusals.clear();
+    for (const DTypeConfig& config : match.row->dtype_configs) {
+      decision.dtype_configs.push_back(match::describe(config));
+      decision.refusals.emplace_back(
+          match::dtypes_supported(qconfig, {config})
+              ? ""
+              : "its dtypes are not those of the qconfig, the weight's among them");
+    }
     const match::Remedy remedy = match::remedy_for(qconfig, *match.row);
     decision.remedy = remedy.text.empty() ? "give it no qconfig" : remedy.text + ", or give it no qconfig";
     return;

@@ -22,6 +22,8 @@ struct Explanation {
   std::string remedy{};
 };
 
+constexpr std::string_view kUnfusable = "but they cannot be fused, and no kernel does both";
+
 bool is_dequantize(const Value* value) {
   return value->node()->kind() == c10::Symbol::fromQualString("aten::dequantize");
 }
@@ -29,11 +31,12 @@ bool is_quantize(const Node* node) {
   return node->kind() == c10::Symbol::fromQualString("aten::quantize_per_tensor");
 }
 
-/// "torch.nn.SiLU ('block.act')".
-std::string name_with_layer(const GraphModule& gm, const Node* node) {
-  const std::string layer =
-      ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
-  return fmt::format("{}{}", ir::display_name(gm, node), layer.empty() ? "" : fmt::format(" ('{}')", layer));
+/// "torch.nn.SiLU ('block.act')", "aten::cat ('z')".
+std::string name_with_place(const GraphModule& gm, const Node* node) {
+  const std::string place = ir::is_module_call(node)  ? ir::call_of(gm, node).path
+                            : node->outputs().empty() ? ir::scope_of(gm, node).path
+                                                      : node->outputs().front()->debugName();
+  return fmt::format("{}{}", ir::display_name(gm, node), place.empty() ? "" : fmt::format(" ('{}')", place));
 }
 
 bool has_kernel(const GraphModule& gm, const Node* node) {
@@ -74,7 +77,11 @@ Explanation of_float_input(const GraphModule& gm, const Value* value) {
     return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
   if (!is_operator(gm, maker))
     return {"it reads a float value out of a list, a tuple or a dict", "leave it float"};
-  const std::string name = name_with_layer(gm, maker);
+  const std::string name = name_with_place(gm, maker);
+  if (ir::is_standalone(gm, maker)) {
+    return {fmt::format("it reads the result of the standalone module {}, which leaves it in float", name),
+            "give the standalone module output_quantized_idxs [0]"};
+  }
   return {fmt::format("it reads the float result of {}", name),
           fmt::format("quantize {}, or give this no qconfig", name)};
 }
@@ -96,8 +103,40 @@ bool has_other_alpha(const Node* node) {
            alpha->i(c10::attr::value) == 1);
 }
 
-Explanation explanation(const GraphModule& gm, const Node* node) {
+/// The neighbour that matched the same pattern of several operators, and is still there: the one before the
+/// last operator, the one behind the others.
+const Node* partner_of(const GraphModule& gm, const Node* node, const Decision& decision,
+                       const DecisionIndex& decisions) {
+  if (decision.pattern.find('(') == std::string::npos || node->outputs().size() != 1) return nullptr;
+  const auto targets = ir::targets(gm, node);
+  const bool is_last = std::any_of(targets.begin(), targets.end(), [&](const Symbol& target) {
+    return decision.pattern.starts_with(fmt::format("{}(", target.name));
+  });
+  std::vector<Node*> near;
+  if (!is_last) near = ir::users(node->output());
+  for (Value* operand : is_last ? ir::operands(node) : std::vector<Value*>{}) near.push_back(operand->node());
+  const auto partner = std::find_if(near.begin(), near.end(), [&](const Node* other) {
+    const Decision* of_other = is_operator(gm, other) ? decisions.of(other) : nullptr;
+    return of_other != nullptr && of_other->pattern == decision.pattern;
+  });
+  return partner == near.end() ? nullptr : *partner;
+}
+
+Explanation explanation(const GraphModule& gm, const Node* node, const Decision& decision,
+                        const DecisionIndex& decisions) {
   const std::string name = ir::display_name(gm, node);
+  if (const Node* partner = partner_of(gm, node, decision, decisions)) {
+    const Decision& other = *decisions.of(partner);
+    if (!other.quantized && other.reason.find(kUnfusable) == std::string::npos)
+      return {fmt::format("it is one kernel with {}, which stays float", name_with_place(gm, partner)),
+              other.remedy};
+    if (ir::is_module_call(node) && ir::is_module_call(partner)) {
+      return {
+          fmt::format("the backend has it as one with {}, {}", name_with_place(gm, partner), kUnfusable),
+          "change the model so that they can be fused (a batch norm needs running statistics), or so that "
+          "one does not follow the other"};
+    }
+  }
   if (reads_dynamic(node)) {
     return {fmt::format("its qconfig is dynamic, and {} has no dynamic kernel", name),
             "give it a static qconfig and calibrate"};
@@ -114,7 +153,7 @@ Explanation explanation(const GraphModule& gm, const Node* node) {
     if (std::none_of(users.begin(), users.end(), [](const Node* user) { return is_quantize(user); })) {
       const std::string reader = users.empty() || users.front()->kind() == c10::prim::Return
                                      ? std::string("the model's result")
-                                     : name_with_layer(gm, users.front());
+                                     : name_with_place(gm, users.front());
       return {fmt::format("its result is not quantized: {} takes it in float", reader),
               users.empty() || users.front()->kind() == c10::prim::Return
                   ? std::string("leave it float")
@@ -142,7 +181,7 @@ void explain_unlowered(const GraphModule& lowered, Report& report) {
     if (!is_operator(lowered, node) || ir::is_standalone(lowered, node)) continue;
     Decision* decision = decisions.of(node);
     if (decision == nullptr || !decision->quantized || !decision->kernel.empty()) continue;
-    const Explanation why = explanation(lowered, node);
+    const Explanation why = explanation(lowered, node, *decision, decisions);
     decision->quantized = false;
     decision->reason = fmt::format("computed in float between dequantize and quantize: {}", why.reason);
     decision->remedy = why.remedy;

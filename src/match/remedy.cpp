@@ -141,6 +141,14 @@ std::string remedy_without_row(const Pattern& pattern, const std::string& op, co
   }
   if (!others.empty())
     return fmt::format("quantize for a backend that has a row for it: {}", fmt::join(others, ", "));
+  const std::string_view last = std::string_view(op).substr(op.find_last_of(".:") + 1);
+  for (const std::string_view prefix : {"torch.", "torch.nn.functional.", "operator.", ""}) {
+    const std::string spelling = fmt::format("{}{}", prefix, last);
+    const bool has_row = std::any_of(backend.configs().begin(), backend.configs().end(),
+                                     [&](const auto& row) { return row.key() == Pattern(symbol(spelling)); });
+    if (has_row)
+      return fmt::format("write it as {}, which backend '{}' has a row for", spelling, backend.name());
+  }
   const std::string name = lower_case(op);
   for (const auto& [part, stand_in] : kStandIns) {
     if (name.ends_with(part) || name.ends_with(fmt::format("{}_", part))) {

@@ -8,13 +8,14 @@ from torch.nn import functional as F
 
 HISTOGRAM = {"observer": "HistogramObserver", "reduce_range": True}
 PER_CHANNEL = {"observer": "PerChannelMinMaxObserver", "dtype": "qint8", "qscheme": "per_channel_symmetric"}
+PER_TENSOR = {"observer": "MinMaxObserver", "dtype": "qint8", "qscheme": "per_tensor_symmetric"}
 STATIC = {"activation": HISTOGRAM, "weight": PER_CHANNEL}
 
 MAPPING = {
     "": STATIC,
     "object_type": [
         ["torch.nn.AvgPool2d", None],
-        ["torch.nn.ConvTranspose2d", {"activation": HISTOGRAM, "weight": {"observer": "MinMaxObserver", "dtype": "qint8"}}],
+        ["torch.nn.ConvTranspose2d", {"activation": HISTOGRAM, "weight": PER_TENSOR}],
         ["torch.nn.Hardswish", None],
     ],
     "module_name_regex": [["by_re.*", None], ["head.*", None]],
@@ -82,8 +83,6 @@ class Encoder(nn.Module):
 
 
 class Explained(nn.Module):
-    chosen: Layer
-
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
@@ -99,11 +98,14 @@ class Explained(nn.Module):
         self.moving = nn.Conv2d(8, 8, 1)
         self.decoder = nn.ConvTranspose2d(8, 6, 2, stride=2)
         self.statistics = nn.BatchNorm2d(6, track_running_stats=False)
+        self.pair = nn.ConvTranspose2d(6, 6, 1)
+        self.pair_norm = nn.BatchNorm2d(6, track_running_stats=False)
         self.pool = nn.AdaptiveAvgPool2d((4, 4))
         self.with_indices = nn.MaxPool2d(1, return_indices=True)
         self.opaque = Opaque()
         self.alone = Alone()
-        self.chosen = Chosen()
+        self.behind_alone = nn.Linear(4, 4)
+        self.choices = nn.ModuleList([Chosen(), Chosen()])
         self.lstm = nn.LSTM(4, 4, batch_first=True)
         self.embedding = nn.Embedding(20, 4)
         self.rare = nn.Linear(4, 4)
@@ -116,13 +118,14 @@ class Explained(nn.Module):
         y = self.by_regex(self.by_name(y))
         y = self.unsigned_weight(self.squash(self.signed(y)))
         y = torch.add(self.moving(y), x, alpha=2)
-        y = self.statistics(self.decoder(y))
+        y = self.pair_norm(self.pair(self.average(self.decoder(y))))
         y = F.interpolate(y, scale_factor=2.0, mode="bicubic")
-        y, places = self.with_indices(self.pool(y))
+        y, places = self.with_indices(self.statistics(self.pool(y)))
         z = y.flatten(0, 1)
         z = self.in_order(z)
-        z = self.alone(self.opaque(z))
-        z = self.chosen(z)
+        z = self.behind_alone(self.alone(self.opaque(z)))
+        chosen: Layer = self.choices[turns - 2]
+        z = chosen.forward(z)
         z, state = self.lstm(z)
         words = self.embedding(torch.cat([ids + 1, ids], 1))
         z = torch.cat([z, words.sum(0).unsqueeze(0).expand(z.size(0), -1, -1)], 1)
