@@ -43,9 +43,17 @@ bool shares_memory(const GraphModule& gm, const Node* node) {
                      [](const c10::Argument& result) { return result.alias_info() != nullptr; });
 }
 
+/// In-place methods that change the shape of a tensor, not its memory.
+constexpr std::array<std::string_view, 8> kChangeShapeOnly{
+    "aten::squeeze_",  "aten::unsqueeze_", "aten::transpose_", "aten::t_",
+    "aten::swapaxes_", "aten::swapdims_",  "aten::detach_",    "aten::requires_grad_"};
+
 /// The tensors that an operator writes.
 std::vector<Value*> written(Node* node) {
   std::vector<Value*> values;
+  const std::string_view kind = node->kind().toQualString();
+  if (std::find(kChangeShapeOnly.begin(), kChangeShapeOnly.end(), kind) != kChangeShapeOnly.end())
+    return values;
   const c10::FunctionSchema* schema = node->maybeSchema();
   if (schema == nullptr || !schema->is_mutable()) return values;
   for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {

@@ -65,11 +65,12 @@ class Facts:
         self.case, self.engine = case, engine
         self.model = case.build()
         self.mappings = [make(engine) for make in (case.mapping, case.convert_mapping, case.equalization) if make is not None]
-        table = (case.backend or (lambda name: oracle.BACKEND_CONFIGS[name]()))(engine)
-        self.patterns = [config._pattern_complex_format or config.pattern for config in table.configs]
+        # The engine's own table tells, too, which spellings have kernels.
+        tables = [oracle.BACKEND_CONFIGS[engine]()] + ([case.backend(engine)] if case.backend is not None else [])
+        self.patterns = [config._pattern_complex_format or config.pattern for table in tables for config in table.configs]
         default = torch.ao.quantization.get_default_qconfig_mapping(engine).object_type_qconfigs
         self.configured_types = {
-            kind for mapping in self.mappings for kind, qconfig in mapping.object_type_qconfigs.items() if kind not in default or qconfig is None
+            kind for mapping in self.mappings for kind, qconfig in mapping.object_type_qconfigs.items() if str(default.get(kind)) != str(qconfig)
         }
         self.graph: Optional[GraphModule] = None
         try:
@@ -174,12 +175,15 @@ def has_number_as_an_argument(facts: Facts) -> bool:
 
 
 def computes_the_same_twice(facts: Facts) -> bool:
-    calls = [(node.op, node.target, node.args, str(node.kwargs)) for op in ("call_module", "call_function", "call_method") for node in facts.nodes(op)]
+    calls = [(node.target, node.args, str(node.kwargs)) for node in facts.nodes("call_module")]
+    calls += [((spellings(node) or [node.target])[0], node.args, str(node.kwargs)) for op in ("call_function", "call_method") for node in facts.nodes(op)]
     return any(calls.count(call) > 1 for call in calls)
 
 
 def has_several_ways(facts: Facts) -> bool:
-    return facts.graph is None or facts.case.fx_model_is_one_way
+    """FX cannot trace it, or a module of the case's own has a condition or a loop."""
+    own = [module for module in torch.jit.script(facts.model).modules() if not module.original_name in nn.__dict__ and hasattr(module, "graph")]
+    return facts.graph is None or any(word in str(module.graph) for module in own for word in ("prim::If", "prim::Loop"))
 
 
 def has_batch_norm_of_unknown_rank(facts: Facts) -> bool:
@@ -199,7 +203,7 @@ RULES: Dict[str, List[tuple]] = {
     "traced": [
         ("tracing drops modules that return their input, which FX observes", has_identity),
         ("a trace does not tell torch.f(x) from x.f(), which have different rows", has_spelling_that_a_trace_forgets),
-        ("a trace has the one way that its example took", has_several_ways),
+        ("a trace has the one way and the sizes of its example", has_several_ways),
         ("a number that forward takes is a constant in a trace", has_number_as_an_argument),
     ],
 }

@@ -75,7 +75,8 @@ class WritesWhatAListHolds(Layers):
     def forward(self, x):
         y = self.first(x)
         both = [y, self.second(x)]
-        y.masked_fill_(y < 0, 0.5)
+        for i in range(x.size(0)):
+            both[i % 2][i] = 0.5
         return self.second(torch.cat(both, 0))
 
 

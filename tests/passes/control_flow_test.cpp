@@ -68,24 +68,6 @@ TEST(ControlFlow, BothBranchesAreQuantizedAndWhatTheyGiveStaysQuantized) {
   EXPECT_EQ(count(result, "aten::dequantize"), 1);           // of the output
 }
 
-TEST(ControlFlow, WhatAnIfGivesMayLeaveQuantized) {
-  Module model = two_layers("QuantizedResult");
-  model.define(
-      "def forward(self, x):\n  if x.size(0) > 1:\n    y = self.first.forward(x)\n  else:\n    y = "
-      "self.second.forward(x)\n  return y\n");
-  const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
-                              PrepareCustomConfig().set_output_quantized_indexes({0}));
-  calibrate(prepared, rows({4, 1}));
-  Module result = convert(prepared, backend);
-  const at::Tensor four = result.forward(rows({4}).front()).toTensor();
-  const at::Tensor one = result.forward(rows({1}).front()).toTensor();
-  EXPECT_TRUE(four.is_quantized());
-  ASSERT_TRUE(one.is_quantized());
-  EXPECT_EQ(four.q_scale(), one.q_scale());
-  EXPECT_EQ(four.q_zero_point(), one.q_zero_point());
-}
-
 TEST(ControlFlow, SettingsOfModulesInsideStay) {
   Module inner = testing::user_module("Inner");
   inner.register_module("linear", testing::linear(8, 8));
