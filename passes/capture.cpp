@@ -1,5 +1,6 @@
 // model.pt → flat graph of leaf modules and operators (FX's symbolic trace, from TorchScript).
 
+#include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -119,6 +120,23 @@ std::optional<ir::StandaloneBoundary> standalone_boundary(const PrepareCustomCon
       .output_is_quantized = !outputs.empty()};
 }
 
+/// torch.jit.optimize_for_inference puts operators of oneDNN with weights in a layout of its own in place of
+/// convolutions.
+void check_is_not_optimized(torch::jit::Graph& graph) {
+  for (const Node* node : ir::nodes_in_order(graph)) {
+    const std::string_view kind = node->kind().toQualString();
+    const bool is_onednn = kind.starts_with("prim::mkldnn") || kind.starts_with("prim::MKLDNN") ||
+                           kind == "prim::ConstantMKLDNNTensor" || kind == "aten::to_mkldnn";
+    if (!is_onednn) continue;
+    throw Error(
+        ErrorCode::BadModel,
+        fmt::format("the model holds {}: it was optimized for inference, and its weights are in a layout "
+                    "of oneDNN's own",
+                    kind),
+        "quantize it before torch.jit.optimize_for_inference; frozen is fine");
+  }
+}
+
 class Capture {
  public:
   Capture(const Module& model, const PrepareCustomConfig& custom)
@@ -165,6 +183,7 @@ class Capture {
   /// The method with all its calls inlined, except those of leaf modules.
   std::shared_ptr<torch::jit::Graph> flat_graph(const torch::jit::Method& method) {
     gm_.graph = torch::jit::toGraphFunction(method.function()).graph()->copy();
+    check_is_not_optimized(*gm_.graph);
     owners_.clear();
     owners_[gm_.graph->inputs().at(0)] = model_;
     walk(gm_.graph->block(), 0);

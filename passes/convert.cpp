@@ -72,8 +72,9 @@ ObserverSpec per_tensor(ObserverSpec spec) {
 
 class Converter {
  public:
-  Converter(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend)
-      : gm_(gm), observers_(observers), backend_(backend) {}
+  Converter(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
+            Report& report)
+      : gm_(gm), observers_(observers), backend_(backend), report_(report) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -109,9 +110,14 @@ class Converter {
     node->destroy();
   }
 
-  /// The quantized value; null when the observer's dtype has no quantize operator (placeholders for float32).
+  /// The quantized value; null when the observer's dtype has no quantize operator (placeholders for float32),
+  /// or the value is not float32.
   Value* quantize(const Node* node, Value* input) {
     const std::size_t index = ir::observer_index(node);
+    if (observers_[index].saw_other_dtype) {
+      report_other_dtype(input);
+      return nullptr;
+    }
     const ResolvedObserver resolved = resolve(gm_.observers[index].spec);
     if (resolved.is_dynamic) {
       // K-05: the engine of this moment decides, not the observer.
@@ -131,6 +137,15 @@ class Converter {
     const ObserverResult& found = observers_[index];
     if (!quantized_dtype || !found.qparams) return nullptr;
     return quantize_static(node, input, qparams_for(node, input, found));
+  }
+
+  void report_other_dtype(const Value* value) const {
+    for (Decision& decision : report_.decisions) {
+      if (decision.node != value->debugName()) continue;
+      decision.quantized = false;
+      decision.reason = "calibration gave it tensors that are not float32, which no operator quantizes";
+      decision.remedy = "leave it as it is, or convert its input to float32 in the model";
+    }
   }
 
   /// The weight of a functional is there without calibration: its observer is run now when it has seen
@@ -203,6 +218,7 @@ class Converter {
   GraphModule& gm_;
   std::span<const ObserverResult> observers_;
   const BackendConfig& backend_;
+  Report& report_;
 };
 
 bool is_container(const Node* node) {
@@ -254,7 +270,7 @@ void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) 
 
 ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
   if (spec.observer == "_InputEqualizationObserver") return {};
-  ObserverResult result{.saw_data = saw_data(observer)};
+  ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
   const bool has_qparams = spec.observer != "PlaceholderObserver" && spec.observer != "NoopObserver" &&
                            spec.observer != "RecordingObserver" && spec.observer != "ReuseInputObserver";
   if (has_qparams) result.qparams = calculate_qparams(observer);
@@ -269,8 +285,8 @@ bool uses_observer(const GraphModule& gm, std::size_t observer) {
 }
 
 void convert(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
-             const PrepareCustomConfig& custom) {
-  Converter(gm, observers, backend).run();
+             const PrepareCustomConfig& custom, Report& report) {
+  Converter(gm, observers, backend, report).run();
   convert_graph_boundary(gm, custom);
   ir::eliminate_dead_code(*gm.graph);
 }

@@ -15,15 +15,13 @@ using ir::Value;
 const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
 const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
-bool is_no_value(const Value* value) { return value->node()->kind() == c10::prim::Uninitialized; }
-
 /// Scale, zero point and dtype of a quantized value, where they are constants.
 std::optional<std::vector<c10::IValue>> qparams_of(const Value* value) {
   const Node* node = value->node();
   if (node->kind() == c10::prim::If) {
     for (const torch::jit::Block* block : node->blocks()) {
       const Value* returned = block->outputs()[value->offset()];
-      if (!is_no_value(returned)) return qparams_of(returned);
+      if (!ir::is_no_value(returned)) return qparams_of(returned);
     }
     return std::nullopt;
   }
@@ -41,7 +39,7 @@ bool is_quantized_alike(Node* branches, std::size_t index) {
   std::optional<std::vector<c10::IValue>> common;
   for (const torch::jit::Block* block : branches->blocks()) {
     const Value* returned = block->outputs()[index];
-    if (is_no_value(returned)) continue;
+    if (ir::is_no_value(returned)) continue;
     if (returned->node()->kind() != kDequantize) return false;
     const auto qparams = qparams_of(returned->node()->input(0));
     if (!qparams || (common && *common != *qparams)) return false;
@@ -53,7 +51,7 @@ bool is_quantized_alike(Node* branches, std::size_t index) {
 void dequantize_behind(ir::GraphModule& gm, Node* branches, std::size_t index) {
   for (torch::jit::Block* block : branches->blocks()) {
     const Value* returned = block->outputs()[index];
-    if (!is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
+    if (!ir::is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
   }
   Node* dequantize = gm.graph->create(kDequantize, {branches->output(index)}, 1);
   ir::take_scope(dequantize, branches);

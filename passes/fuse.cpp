@@ -116,9 +116,12 @@ ModuleCall member_of(const GraphModule& gm, const Node* node) {
   if (ir::is_module_call(node)) return ir::call_of(gm, node);
   const std::string name = std::string(ir::targets(gm, node).front().name);
   ModuleCall call;
-  call.type = symbol(name.ends_with("leaky_relu") ? "torch.nn.LeakyReLU"
-                     : name.ends_with("tanh")     ? "torch.nn.Tanh"
-                                                  : "torch.nn.ReLU");
+  const auto is = [&](std::string_view function, std::string_view module) {
+    return name.ends_with(function) || name == module;
+  };
+  call.type = symbol(is("leaky_relu", "torch.nn.LeakyReLU") ? "torch.nn.LeakyReLU"
+                     : is("tanh", "torch.nn.Tanh")          ? "torch.nn.Tanh"
+                                                            : "torch.nn.ReLU");
   for (const auto& argument : ir::arguments(node)) {
     if (auto constant = torch::jit::toIValue(argument.value)) call.constants.push_back(*constant);
   }

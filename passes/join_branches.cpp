@@ -19,13 +19,10 @@ struct Sources {
   std::vector<std::pair<Node*, std::size_t>> others{};  ///< Return node and index of a value that is not
 };
 
-/// A branch that ends in an exception or an early return gives no value.
-bool is_no_value(const Value* value) { return value->node()->kind() == c10::prim::Uninitialized; }
-
 void collect_sources(Value* joined, Sources& sources) {
   for (torch::jit::Block* block : joined->node()->blocks()) {
     Value* value = block->outputs()[joined->offset()];
-    if (is_no_value(value)) continue;
+    if (ir::is_no_value(value)) continue;
     // A value from outside of the branch keeps the range that it has there.
     const bool is_made_here = value->node()->owningBlock() == block;
     if (is_made_here && ir::is_observer(value->node())) {

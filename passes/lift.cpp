@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -71,7 +72,9 @@ std::optional<ModuleCall> lifted_linear(const GraphModule& gm, const Node* node)
   const auto bias = arguments.optional_tensor("bias");
   if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
   ModuleCall call{.type = symbol("torch.nn.Linear")};
-  call.weighted = ir::Weighted{.weight = *weight, .bias = *bias};
+  call.weighted = ir::Weighted{.weight = *weight,
+                               .bias = *bias,
+                               .was_frozen = !weight->requires_grad() && weight->is_floating_point()};
   return call;
 }
 
@@ -115,25 +118,65 @@ std::optional<Symbol> asserted_class(const Value* input) {
   return std::nullopt;
 }
 
-/// A batch norm does not say how many dimensions its input has: its assertion does, or a convolution before
-/// it.
-std::optional<Symbol> batch_norm_class(const GraphModule& gm, const Value* value) {
-  if (const auto asserted = asserted_class(value)) return asserted;
+/// Operators whose result has as many dimensions as their first argument.
+bool keeps_dimensions(std::string_view name) {
+  constexpr std::array<std::string_view, 25> kNames{
+      "aten::cat",        "aten::sub",        "aten::div",        "aten::relu",       "aten::relu_",
+      "aten::hardtanh",   "aten::hardtanh_",  "aten::hardswish",  "aten::hardswish_", "aten::hardsigmoid",
+      "aten::leaky_relu", "aten::elu",        "aten::gelu",       "aten::silu",       "aten::mish",
+      "aten::sigmoid",    "aten::tanh",       "aten::dropout",    "aten::clamp",      "aten::add",
+      "aten::mul",        "aten::contiguous", "aten::layer_norm", "torch.nn.PReLU",   "torch.nn.LayerNorm"};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+/// flatten(x, 1) has two dimensions.
+bool flattens_to_rows(const Node* node) {
+  const auto number = [&](const char* name) {
+    const Value* value = modules::argument_named(node, name);
+    return value == nullptr ? std::nullopt : torch::jit::constant_as<int64_t>(value);
+  };
+  return node->kind() == c10::aten::flatten && number("start_dim") == 1 && number("end_dim") == -1;
+}
+
+/// The class of a batch norm beside an operator, which tells the number of dimensions.
+std::optional<Symbol> class_beside(const GraphModule& gm, const Node* node) {
+  const std::string name = ir::display_name(gm, node);
+  for (const char* dims : {"1d", "2d", "3d"}) {
+    if (name.ends_with(dims)) return symbol(fmt::format("torch.nn.BatchNorm{}", dims));
+  }
+  const bool is_linear = name == "torch.nn.Linear" || node->kind() == c10::aten::linear;
+  return is_linear ? std::optional(symbol("torch.nn.BatchNorm1d")) : std::nullopt;
+}
+
+std::optional<Symbol> class_before(const GraphModule& gm, const Value* value) {
   while (value->node()->kind() != c10::prim::Param) {
     const Node* node = value->node();
-    const std::string name = ir::display_name(gm, node);
-    for (const char* dims : {"1d", "2d", "3d"}) {
-      if (name.ends_with(dims)) return symbol(fmt::format("torch.nn.BatchNorm{}", dims));
-    }
-    if (name == "torch.nn.Linear") return symbol("torch.nn.BatchNorm1d");
+    if (const auto found = class_beside(gm, node)) return found;
+    if (flattens_to_rows(node)) return symbol("torch.nn.BatchNorm1d");
     const auto operands = ir::operands(node);
-    const auto tensor = std::find_if(operands.begin(), operands.end(), [](const Value* v) {
-      return ir::holds_tensor(v) && !ir::is_constant(v);
-    });
-    if (tensor == operands.end()) return std::nullopt;
-    value = *tensor;
+    if (!keeps_dimensions(ir::display_name(gm, node)) || operands.empty() ||
+        !ir::holds_tensor(operands.front()))
+      return std::nullopt;
+    value = operands.front();
   }
   return std::nullopt;
+}
+
+std::optional<Symbol> class_behind(const GraphModule& gm, const Value* value) {
+  for (const Node* user : ir::users(value)) {
+    if (const auto found = class_beside(gm, user)) return found;
+    if (!keeps_dimensions(ir::display_name(gm, user)) || user->outputs().size() != 1) continue;
+    if (const auto found = class_behind(gm, user->output())) return found;
+  }
+  return std::nullopt;
+}
+
+/// A batch norm does not say how many dimensions its input has: its assertion does, or an operator before or
+/// behind it.
+std::optional<Symbol> batch_norm_class(const GraphModule& gm, const Node* node) {
+  if (const auto asserted = asserted_class(node->input(0))) return asserted;
+  const auto before = class_before(gm, node->input(0));
+  return before ? before : class_behind(gm, node->output());
 }
 
 std::optional<ModuleCall> lifted_batch_norm(const GraphModule& gm, const Node* node) {
@@ -144,15 +187,14 @@ std::optional<ModuleCall> lifted_batch_norm(const GraphModule& gm, const Node* n
   const auto bias = arguments.optional_tensor("bias");
   const auto eps = arguments.at("eps");
   const auto training = arguments.at("training");
-  const auto type = batch_norm_class(gm, node->input(0));
-  if (!mean || !variance || !weight || !bias || !eps || !type || !training || training->toBool())
-    return std::nullopt;
-  ModuleCall call{.type = *type};
-  call.module = modules::make_batch_norm(*type, {.weight = *weight,
-                                                 .bias = *bias,
-                                                 .running_mean = *mean,
-                                                 .running_var = *variance,
-                                                 .eps = eps->toDouble()});
+  const auto type = batch_norm_class(gm, node);
+  if (!mean || !variance || !weight || !bias || !eps || !training || training->toBool()) return std::nullopt;
+  ModuleCall call{.type = type.value_or(symbol("torch.nn.BatchNorm2d")), .has_unknown_rank = !type};
+  call.module = modules::make_batch_norm(call.type, {.weight = *weight,
+                                                     .bias = *bias,
+                                                     .running_mean = *mean,
+                                                     .running_var = *variance,
+                                                     .eps = eps->toDouble()});
   return call;
 }
 

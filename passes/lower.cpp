@@ -62,9 +62,11 @@ class Lowering {
     for (Node* q : ir::nodes_in_order(*gm_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
+      if (ir::is_bound_to_memory(producer)) continue;
       if (producer->outputs().size() != 1 || producer->output()->uses().size() != 1) continue;
       if (rule(q, nullptr, producer) || post_op_of(producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
+      if (ir::is_bound_to_memory(op)) continue;
       if (op->outputs().size() == 1 && op->output()->uses().size() == 1) rule(q, producer, op);
     }
   }
@@ -301,7 +303,7 @@ class Lowering {
             modules::kernel_inputs(row->kernel, {.gm = gm_, .quantize = q, .op = op, .input = input});
         if (!inputs)
           return keep_reference(op, fmt::format("{} does not take its arguments", row->kernel), "");
-        replace(q, op, row->kernel, *inputs);
+        replace(q, op, modules::kernel_of_call(row->kernel, gm_, op), *inputs);
         return true;
       }
     }

@@ -85,35 +85,6 @@ void make_operators_out_of_place(GraphModule& gm) {
   }
 }
 
-/// A number that tracing has made a tensor without dimensions. Python's numbers are doubles and longs;
-/// tensors of a model hardly ever are.
-std::optional<c10::IValue> traced_number(const Value* value) {
-  const auto constant = torch::jit::toIValue(value);
-  if (!constant || !constant->isTensor()) return std::nullopt;
-  const at::Tensor& tensor = constant->toTensor();
-  if (!tensor.defined() || tensor.dim() != 0) return std::nullopt;
-  if (tensor.scalar_type() == c10::ScalarType::Double) return tensor.item<double>();
-  if (tensor.scalar_type() == c10::ScalarType::Long) return tensor.item<int64_t>();
-  return std::nullopt;
-}
-
-/// Traced `x + 2.0` adds a tensor; to FX, which traces the same source, it is a number.
-void restore_numbers(GraphModule& gm) {
-  constexpr std::array kOperators{c10::aten::add,  c10::aten::sub,  c10::aten::mul,  c10::aten::div,
-                                  c10::aten::add_, c10::aten::sub_, c10::aten::mul_, c10::aten::div_};
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (std::find(kOperators.begin(), kOperators.end(), node->kind()) == kOperators.end()) continue;
-    if (const Node* made = node->input(1)->node(); made->kind() == c10::prim::NumToTensor) {
-      node->replaceInput(1, made->input(0));
-      continue;
-    }
-    const auto number = traced_number(node->input(1));
-    if (!number) continue;
-    const torch::jit::WithInsertPoint guard(node);
-    node->replaceInput(1, gm.graph->insertConstant(*number));
-  }
-}
-
 /// TorchScript computes `a - x` for a number a as `-x + a`; to FX it is one subtraction.
 void restore_subtractions(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
@@ -158,7 +129,6 @@ void take_parameters_out_of_modules(GraphModule& gm) {
 void normalise(GraphModule& gm) {
   take_parameters_out_of_modules(gm);
   drop_absent_output_size(gm);
-  restore_numbers(gm);
   make_operators_out_of_place(gm);
   restore_subtractions(gm);
 }

@@ -41,6 +41,11 @@ void lift(ir::GraphModule& gm);
 /// Assertions of torch.nn about the shape of an argument go away: the operator behind them complains itself.
 void drop_library_assertions(ir::GraphModule& gm);
 
+/// Where an operator writes into memory that others see, it and the views of that memory stay as they are,
+/// and who reads the memory later reads a new value.
+///   y = conv(x); y[:, 0] = 7; z = linear(y)   →   y = conv(x); y[:, 0] = 7; y1 = alias(y); z = linear(y1)
+void keep_writes(ir::GraphModule& gm);
+
 /// Replaces each match of a fusion row by the row's fused module, longest pattern first, then table order
 /// (C-01, C-02, C-11).
 ///   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)
@@ -50,6 +55,7 @@ void fuse(ir::GraphModule& gm, const BackendConfig& backend);
 struct ObserverResult {
   bool saw_data{true};
   std::optional<QParams> qparams{};  ///< none for observers without (placeholders)
+  bool saw_other_dtype{false};       ///< a tensor that is not float32, and so cannot be quantized
 };
 
 /// How one node was matched.
@@ -109,10 +115,10 @@ void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
 void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers);
 
 /// Observers → quantize / dequantize pairs; weighted modules of observed patterns get weight qparams (K-01 …
-/// K-13).
+/// K-13). Says in the report which operators gave values that cannot be quantized.
 ///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
 void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
-             const PrepareCustomConfig& custom);
+             const PrepareCustomConfig& custom, Report& report);
 
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.

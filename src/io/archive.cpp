@@ -95,6 +95,15 @@ void check_readable(const std::string& path) {
 }
 
 Error not_torchscript(const std::string& path, const std::string& why) {
+  // What torch.jit.save writes of a constant in oneDNN's own layout, no LibTorch reads.
+  if (why.find("required keyword attribute 'value' is undefined") != std::string::npos) {
+    return Error(
+        ErrorCode::BadModel,
+        fmt::format("'{}' was saved after torch.jit.optimize_for_inference, and no LibTorch can load it "
+                    "({})",
+                    path, why),
+        "save the model before it is optimized; frozen is fine");
+  }
   return Error(ErrorCode::BadModel,
                fmt::format("'{}' is not a TorchScript file that LibTorch can load ({})", path, why),
                "give what torch.jit.save wrote; torch.save of a module or of weights is something else");

@@ -60,14 +60,15 @@ class Emitter {
     return node->output();
   }
 
-  Value* tensor_attribute(const std::string& name, const at::Tensor& tensor) {
+  Value* tensor_attribute(const std::string& name, const at::Tensor& tensor, bool as_parameter = false) {
     if (!tensor.defined()) return constant(c10::IValue());
     const auto key = std::make_pair(static_cast<const void*>(tensor.unsafeGetTensorImpl()), name);
     auto found = tensors_.find(key);
     if (found == tensors_.end()) {
       const std::string unique = unique_attribute_name(gm_, name);
-      if (tensor.requires_grad()) {
-        gm_.attributes.register_parameter(unique, tensor, /*is_buffer=*/false);
+      if (tensor.requires_grad() || as_parameter) {
+        gm_.attributes.register_parameter(unique, as_parameter ? tensor.detach().requires_grad_() : tensor,
+                                          /*is_buffer=*/false);
       } else {
         gm_.attributes.register_attribute(unique, c10::TensorType::get(), tensor);
       }
@@ -149,7 +150,8 @@ class Emitter {
 
   Value* weight_of(const ModuleCall& call) {
     const Weighted& weighted = *call.weighted;
-    Value* weight = tensor_attribute(call.path + "_weight", weighted.weight);
+    const bool as_parameter = weighted.was_frozen && !observers_.empty();
+    Value* weight = tensor_attribute(call.path + "_weight", weighted.weight, as_parameter);
     // FX's reference modules keep weights that become float16 as they are: packing rounds them.
     if (!weighted.weight_qparams || weighted.weight_qparams->dtype == c10::ScalarType::Half) return weight;
     const QParams& qparams = *weighted.weight_qparams;
@@ -239,8 +241,9 @@ class Emitter {
 
   void strip_marks() {
     for (Node* node : nodes_in_order(graph())) {
-      for (const auto& each : {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer"),
-                               c10::Symbol::attr("tsq_scope"), c10::Symbol::attr("tsq_state")}) {
+      for (const auto& each :
+           {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer"), c10::Symbol::attr("tsq_scope"),
+            c10::Symbol::attr("tsq_state"), c10::Symbol::attr("tsq_memory")}) {
         if (node->hasAttribute(each)) node->removeAttribute(each);
       }
     }

@@ -15,23 +15,13 @@ const c10::Symbol kCallAttribute = c10::Symbol::attr("tsq_call");
 const c10::Symbol kObserverAttribute = c10::Symbol::attr("tsq_observer");
 const c10::Symbol kStateAttribute = c10::Symbol::attr("tsq_state");
 const c10::Symbol kScopeAttribute = c10::Symbol::attr("tsq_scope");
+const c10::Symbol kMemoryAttribute = c10::Symbol::attr("tsq_memory");
 
 void collect(Block* block, std::vector<Node*>& nodes) {
   for (Node* node : block->nodes()) {
     nodes.push_back(node);
     for (Block* inner : node->blocks()) collect(inner, nodes);
   }
-}
-
-/// A list or tuple whose elements are those that it was made with.
-bool is_container_construct(const Node* node) {
-  if (node->kind() == c10::prim::TupleConstruct) return true;
-  if (node->kind() != c10::prim::ListConstruct) return false;
-  const auto uses = node->output()->uses();
-  return std::none_of(uses.begin(), uses.end(), [](const torch::jit::Use& use) {
-    const c10::FunctionSchema* schema = use.user->kind().is_aten() ? use.user->maybeSchema() : nullptr;
-    return schema != nullptr && schema->is_mutable();
-  });
 }
 
 bool type_holds_tensor(const c10::TypePtr& type) {
@@ -144,6 +134,21 @@ const NodeState* state_of(const GraphModule& gm, const Node* node) {
   if (!node->hasAttribute(kStateAttribute)) return nullptr;
   return &gm.states.at(static_cast<std::size_t>(node->i(kStateAttribute)));
 }
+
+bool is_container_construct(const Node* node) {
+  if (node->kind() == c10::prim::TupleConstruct) return true;
+  if (node->kind() != c10::prim::ListConstruct) return false;
+  const auto uses = node->output()->uses();
+  return std::none_of(uses.begin(), uses.end(), [](const torch::jit::Use& use) {
+    const c10::FunctionSchema* schema = use.user->kind().is_aten() ? use.user->maybeSchema() : nullptr;
+    return schema != nullptr && schema->is_mutable();
+  });
+}
+
+bool is_no_value(const Value* value) { return value->node()->kind() == c10::prim::Uninitialized; }
+
+void set_bound_to_memory(Node* node) { node->i_(kMemoryAttribute, 1); }
+bool is_bound_to_memory(const Node* node) { return node->hasAttribute(kMemoryAttribute); }
 
 Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope) {
   Node* node = gm.graph->create(kModuleKind, inputs, 1);

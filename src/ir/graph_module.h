@@ -38,6 +38,9 @@ struct Weighted {
       "zeros"};                ///< "zeros" and "constant" pad inside the kernel, others by F.pad before it
   std::string padding_name{};  ///< "same" or "valid" where padding was given as a word
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
+  /// Out of a frozen file, which does not say of a weight that it is a parameter. LibTorch chooses the
+  /// algorithm of a linear layer by that: during calibration it is one, as in the file before freezing.
+  bool was_frozen{false};
 };
 
 /// What a standalone module takes and gives: its own prepare decides what happens inside (E-02).
@@ -58,6 +61,7 @@ struct ModuleCall {
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
+  bool has_unknown_rank{false};       ///< a batch norm of a frozen trace: its class is a guess
   bool addend_may_broadcast{
       false};  ///< nothing says that the second input has the shape of the root's output
 };
@@ -131,6 +135,11 @@ void set_state(GraphModule& gm, Node* node, NodeState state);
 /// Copies the scope from one node to another.
 void take_scope(Node* to, const Node* from);
 
+/// An operator that writes into memory that others see, or a view of such memory: it stays in float where it
+/// is.
+void set_bound_to_memory(Node* node);
+[[nodiscard]] bool is_bound_to_memory(const Node* node);
+
 /// A new `prim::tsq_module` node, not yet inserted.
 Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope);
 /// A new `prim::tsq_observer` node of `input`, inserted right after the value's definition.
@@ -142,6 +151,10 @@ Node* insert_observer(GraphModule& gm, Value* input, std::size_t observer);
 /// The values a node reads, seen as FX's args: self and functions left out, lists and tuples made in place
 /// opened.
 [[nodiscard]] std::vector<Value*> operands(const Node* node);
+/// A list or tuple whose elements are those that it was made with.
+[[nodiscard]] bool is_container_construct(const Node* node);
+/// A branch that ends in an exception or an early return gives no value.
+[[nodiscard]] bool is_no_value(const Value* value);
 /// An element of FX's args: a value, or the elements of a list or tuple that is made for this use.
 struct Argument {
   Value* value{};                  ///< the value itself (the list, when `elements` is set)

@@ -56,10 +56,14 @@ Origin from_stack(const std::vector<Frame>& frames) {
   if (contains(frames[i].file, kFunctionalFile)) {
     origin.writer = Origin::Writer::Functional;
     origin.function = frames[i].function;
-    while (i < frames.size() &&
-           (contains(frames[i].file, kFunctionalFile) || contains(frames[i].file, kDispatchFile)))
-      ++i;
-    origin.in_module = i < frames.size() && contains(frames[i].file, kModulesFolder) &&
+    int functions = 0;
+    for (; i < frames.size(); ++i) {
+      const bool is_function = contains(frames[i].file, kFunctionalFile);
+      if (!is_function && !contains(frames[i].file, kDispatchFile)) break;
+      functions += is_function ? 1 : 0;
+    }
+    // What a function of the library calls is not what the module calls.
+    origin.in_module = functions == 1 && i < frames.size() && contains(frames[i].file, kModulesFolder) &&
                        !contains(frames[i].file, kModuleBaseFile);
   } else if (contains(frames[i].file, kModulesFolder) && !contains(frames[i].file, kModuleBaseFile)) {
     origin.writer = Origin::Writer::Module;

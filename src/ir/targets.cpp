@@ -81,27 +81,85 @@ constexpr std::array<std::string_view, 12> kPythonFunctionals{
     "relu",       "relu_",      "max_pool1d", "max_pool2d",    "max_pool3d", "softmax",
     "layer_norm", "group_norm", "sigmoid",    "instance_norm", "tanh",       "dropout"};
 
-/// Modules whose row in the tables is not that of the function that they call.
-std::optional<Symbol> module_of_operator(std::string_view name) {
-  if (name == "softmax") return symbol("torch.nn.Softmax");
-  if (name == "flatten") return symbol("torch.nn.Flatten");
-  return std::nullopt;
+/// The operators behind torch.nn.functional.interpolate, which tracing and freezing open.
+bool is_resampling(std::string_view name) {
+  return name.starts_with("upsample_") || name.starts_with("_upsample_");
+}
+
+struct ModuleOfFunction {
+  std::string_view function;
+  std::string_view module;
+};
+/// Modules that do nothing but call a function of torch or torch.nn.functional.
+constexpr std::array kModulesOfFunctions{
+    ModuleOfFunction{"relu", "ReLU"},
+    ModuleOfFunction{"hardtanh", "Hardtanh"},
+    ModuleOfFunction{"hardtanh", "ReLU6"},
+    ModuleOfFunction{"relu6", "ReLU6"},
+    ModuleOfFunction{"hardswish", "Hardswish"},
+    ModuleOfFunction{"hardsigmoid", "Hardsigmoid"},
+    ModuleOfFunction{"sigmoid", "Sigmoid"},
+    ModuleOfFunction{"tanh", "Tanh"},
+    ModuleOfFunction{"elu", "ELU"},
+    ModuleOfFunction{"leaky_relu", "LeakyReLU"},
+    ModuleOfFunction{"gelu", "GELU"},
+    ModuleOfFunction{"silu", "SiLU"},
+    ModuleOfFunction{"mish", "Mish"},
+    ModuleOfFunction{"softmax", "Softmax"},
+    ModuleOfFunction{"flatten", "Flatten"},
+    ModuleOfFunction{"dropout", "Dropout"},
+    ModuleOfFunction{"layer_norm", "LayerNorm"},
+    ModuleOfFunction{"group_norm", "GroupNorm"},
+    ModuleOfFunction{"instance_norm", "InstanceNorm1d"},
+    ModuleOfFunction{"instance_norm", "InstanceNorm2d"},
+    ModuleOfFunction{"instance_norm", "InstanceNorm3d"},
+    ModuleOfFunction{"max_pool1d", "MaxPool1d"},
+    ModuleOfFunction{"max_pool2d", "MaxPool2d"},
+    ModuleOfFunction{"max_pool3d", "MaxPool3d"},
+    ModuleOfFunction{"avg_pool1d", "AvgPool1d"},
+    ModuleOfFunction{"avg_pool2d", "AvgPool2d"},
+    ModuleOfFunction{"avg_pool3d", "AvgPool3d"},
+    ModuleOfFunction{"adaptive_avg_pool1d", "AdaptiveAvgPool1d"},
+    ModuleOfFunction{"adaptive_avg_pool2d", "AdaptiveAvgPool2d"},
+    ModuleOfFunction{"adaptive_avg_pool3d", "AdaptiveAvgPool3d"},
+    ModuleOfFunction{"pixel_shuffle", "PixelShuffle"},
+    ModuleOfFunction{"pixel_unshuffle", "PixelUnshuffle"},
+};
+/// Functions and modules that the tables treat unlike each other: who calls the function must be known.
+constexpr std::array<std::string_view, 3> kNotAlike{"softmax", "group_norm", "flatten"};
+
+std::vector<Symbol> modules_of(std::string_view function) {
+  const std::string_view plain = function.ends_with('_') ? function.substr(0, function.size() - 1) : function;
+  std::vector<Symbol> modules;
+  for (const ModuleOfFunction& each : kModulesOfFunctions) {
+    if (each.function == plain) modules.push_back(symbol("torch.nn." + std::string(each.module)));
+  }
+  return modules;
+}
+
+/// The function of torch.nn.functional that an operator's origin names.
+std::string called_function(const Origin& origin, std::string_view name) {
+  const std::string_view called = origin.function.empty() ? name : std::string_view(origin.function);
+  return is_resampling(called) ? "torch.nn.functional.interpolate" : public_functional_name(called);
 }
 
 /// The spellings of an operator whose body FX does not look into: freezing and tracing have opened it.
 std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name) {
-  if (origin.in_module) {
-    if (const auto module = module_of_operator(name)) return {*module};
-  }
-  std::vector<Symbol> result;
-  if (origin.writer == Origin::Writer::Functional) {
-    const std::string_view called = origin.function.empty() ? name : std::string_view(origin.function);
-    result.push_back(symbol(public_functional_name(called)));
-    if (called.ends_with('_'))
-      result.push_back(symbol(public_functional_name(called.substr(0, called.size() - 1))));
-    return result;
-  }
-  return origin.expression.empty() ? aten_spellings(name) : expression_spelling(origin.expression, name);
+  if (origin.in_module && is_resampling(name)) return {symbol("torch.nn.Upsample")};
+  const std::string function =
+      origin.writer == Origin::Writer::Functional ? called_function(origin, name) : std::string(name);
+  const std::string plain = function.substr(function.rfind('.') + 1);
+  const std::vector<Symbol> modules = modules_of(plain);
+  if (origin.in_module && !modules.empty()) return modules;
+  if (origin.writer != Origin::Writer::Functional)
+    return origin.expression.empty() ? aten_spellings(name) : expression_spelling(origin.expression, name);
+  std::vector<Symbol> result{symbol(function)};
+  if (function.ends_with('_')) result.push_back(symbol(function.substr(0, function.size() - 1)));
+  // A stack of calls names the module, the text of a function does not.
+  const bool is_open =
+      origin.function.empty() && std::find(kNotAlike.begin(), kNotAlike.end(), plain) == kNotAlike.end();
+  if (is_open) result.insert(result.end(), modules.begin(), modules.end());
+  return result;
 }
 
 /// The spellings that a file's debug information leaves open; without any, the likeliest of all.
@@ -113,6 +171,8 @@ std::vector<Symbol> spellings(const Node* node, std::string_view name) {
     auto spelling = expression_spelling(origin.expression, name);
     return spelling.empty() ? aten_spellings(name) : spelling;
   }
+  if (is_resampling(name) && origin.writer == Origin::Writer::Unknown)
+    return {symbol("torch.nn.functional.interpolate")};
   std::vector<Symbol> all = aten_spellings(name);
   const bool wrapped =
       std::find(kPythonFunctionals.begin(), kPythonFunctionals.end(), name) != kPythonFunctionals.end();

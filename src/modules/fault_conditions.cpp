@@ -85,7 +85,20 @@ bool is_not_over_channels(const KernelUse& use) {
   return known_rank(use.input) != 4 || !dim || !dim->isInt() || dim->toInt() != 1;
 }
 
+/// The operators that torch.nn.functional.interpolate calls, in traced and frozen files.
+bool is_resampling(const ir::Node* node) {
+  const std::string_view kind = node->kind().toUnqualString();
+  return kind.starts_with("upsample_") || kind.starts_with("_upsample_");
+}
+
 bool has_no_interpolation(const KernelUse& use) {
+  if (is_resampling(use.op)) {
+    constexpr std::array<std::string_view, 5> kWithKernel{"upsample_nearest2d", "upsample_nearest3d",
+                                                          "_upsample_nearest_exact2d",
+                                                          "_upsample_nearest_exact3d", "upsample_bilinear2d"};
+    const std::string_view kind = use.op->kind().toUnqualString();
+    return std::find(kWithKernel.begin(), kWithKernel.end(), kind) == kWithKernel.end();
+  }
   const auto mode = argument_constant(use.gm, use.op, "mode");
   if (!mode || !mode->isString()) return false;
   const std::string& name = mode->toStringRef();

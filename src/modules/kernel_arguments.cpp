@@ -222,6 +222,16 @@ std::optional<c10::IValue> argument_constant(const ir::GraphModule& gm, const No
   return value == nullptr ? std::nullopt : constant_value(value);
 }
 
+std::string kernel_of_call(std::string_view kernel, const ir::GraphModule& gm, const Node* op) {
+  std::string name(kernel);
+  if (!ir::is_module_call(op)) return name;
+  const ModuleCall& call = ir::call_of(gm, op);
+  const ModuleCall& root = call.members.empty() ? call : call.members.front();
+  const auto rank = root.has_unknown_rank ? name.find("2d") : std::string::npos;
+  if (rank != std::string::npos) name.erase(rank, 2);
+  return name;
+}
+
 double negative_slope(const ModuleCall& leaky_relu) {
   if (!leaky_relu.constants.empty()) return leaky_relu.constants.front().toDouble();
   const auto slope = leaky_relu.module ? module_constant(*leaky_relu.module, "negative_slope",

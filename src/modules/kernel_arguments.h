@@ -17,6 +17,10 @@ struct KernelSite {
 /// or a function's arguments; empty when they cannot be told.
 std::optional<std::vector<ir::Value*>> kernel_inputs(std::string_view kernel, const KernelSite& site);
 
+/// The kernel for a call: for a batch norm of unknown rank the one that looks at its input, in place of the
+/// one for its class.
+std::string kernel_of_call(std::string_view kernel, const ir::GraphModule& gm, const ir::Node* op);
+
 /// The slope of a LeakyReLU: module, function, or member of a fused module.
 double negative_slope(const ir::ModuleCall& leaky_relu);
 

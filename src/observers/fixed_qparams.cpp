@@ -8,7 +8,7 @@ namespace {
 
 /// FixedQParamsObserver (M-17): the qparams are arguments, data does not matter.
 constexpr const char* kSource = R"(
-def forward(self, X: Tensor) -> Tensor:
+def observe(self, X: Tensor) -> Tensor:
     return X
 )";
 

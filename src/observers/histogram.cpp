@@ -37,7 +37,7 @@ def _combine_histograms(self, update_hist: Tensor, update_min: Tensor, update_ma
         return torch.histc(orig_min, self.bins, min=update_min, max=update_max) * bin_value + update_hist
     return update_hist + self._upscale_histogram(orig_hist, orig_min, orig_max, update_min, update_max)
 
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     x = x_orig.detach()

@@ -12,7 +12,7 @@ namespace {
 /// _InputEqualizationObserver.forward: smallest and largest value of each channel along ch_axis. The state
 /// starts empty and takes the number of channels from the first tensor.
 constexpr const char* kSource = R"(
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     x = x_orig.detach().to(self.min_val.dtype).transpose(0, self.ch_axis)

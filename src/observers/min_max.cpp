@@ -10,7 +10,7 @@ namespace {
 
 /// MinMaxObserver.forward (M-09): infinities and NaN are not filtered, empty tensors are skipped.
 constexpr const char* kSource = R"(
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     x = x_orig.detach().to(self.min_val.dtype)

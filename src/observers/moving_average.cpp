@@ -11,7 +11,7 @@ namespace {
 /// MovingAverageMinMaxObserver.forward (M-10). `batches` is tsq's own: the weight of this observer in a
 /// merge.
 constexpr const char* kSource = R"(
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     x = x_orig.detach().to(self.min_val.dtype)

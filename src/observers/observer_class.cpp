@@ -4,6 +4,22 @@
 #include <tsq/error.h>
 
 namespace tsq {
+namespace {
+
+constexpr const char* kSawOtherDtype = "saw_other_dtype";
+
+/// Only float32 can be quantized. FX's observers do not look, and convert_fx's model raises when it runs.
+std::string forward_source() {
+  return fmt::format(R"(
+def forward(self, x_orig: Tensor) -> Tensor:
+    if x_orig.dtype != {}:
+        self.{} = True
+    return self.observe(x_orig)
+)",
+                     static_cast<int>(c10::ScalarType::Float), kSawOtherDtype);
+}
+
+}  // namespace
 
 ObserverAttribute buffer(std::string name) { return {std::move(name), c10::TensorType::get(), true}; }
 ObserverAttribute integer(std::string name) { return {std::move(name), c10::IntType::get()}; }
@@ -21,16 +37,18 @@ ObserverClass::ObserverClass(std::string_view name, std::vector<ObserverAttribut
   type_ = prototype.type();
   attributes.push_back(boolean("training"));
   attributes.push_back(boolean("is_dynamic"));
+  attributes.push_back(boolean(kSawOtherDtype));
   for (const ObserverAttribute& attribute : attributes) {
     type_->addAttribute(attribute.name, attribute.type, /*is_parameter=*/false, attribute.is_buffer);
   }
-  prototype.define(source);
+  prototype.define(source + forward_source());
 }
 
 torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is_dynamic) const {
-  if (values.size() + 2 != type_->numAttributes()) {
+  constexpr std::size_t kOwnAttributes = 3;
+  if (values.size() + kOwnAttributes != type_->numAttributes()) {
     throw Error(ErrorCode::Internal, fmt::format("{} has {} attributes, {} were given", type_->name()->name(),
-                                                 type_->numAttributes() - 2, values.size()));
+                                                 type_->numAttributes() - kOwnAttributes, values.size()));
   }
   torch::jit::Module module(unit_, type_);
   for (const auto& [name, value] : values) {
@@ -38,6 +56,7 @@ torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is
   }
   module.setattr("training", false);
   module.setattr("is_dynamic", is_dynamic);
+  module.setattr(kSawOtherDtype, false);
   return module;
 }
 
@@ -45,5 +64,11 @@ std::string observer_class_name(const torch::jit::Module& observer) {
   const auto& name = observer.type()->name();
   return name.has_value() ? name->name() : std::string();
 }
+
+bool saw_other_dtype(const torch::jit::Module& observer) {
+  return observer.hasattr(kSawOtherDtype) && observer.attr(kSawOtherDtype).toBool();
+}
+
+void set_saw_other_dtype(torch::jit::Module& observer) { observer.setattr(kSawOtherDtype, true); }
 
 }  // namespace tsq

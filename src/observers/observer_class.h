@@ -29,10 +29,12 @@ using ObserverValues = std::vector<std::pair<std::string, c10::IValue>>;
 /// be defined from several threads.
 class ObserverClass {
  public:
-  /// `source` defines the methods, forward among them. The attributes `training` and `is_dynamic` are added.
+  /// `source` defines `observe(self, x: Tensor) -> Tensor` and what it calls. Added are forward, which calls
+  /// it and takes note of tensors that are not float32, and the attributes `training`, `is_dynamic` and
+  /// `saw_other_dtype`.
   ObserverClass(std::string_view name, std::vector<ObserverAttribute> attributes, const std::string& source);
 
-  /// `values` gives every attribute but `training` and `is_dynamic`.
+  /// `values` gives every attribute but the added ones.
   [[nodiscard]] torch::jit::Module instance(const ObserverValues& values, bool is_dynamic) const;
 
  private:
@@ -42,5 +44,7 @@ class ObserverClass {
 
 /// The last part of a class's qualified name: "HistogramObserver", also of a mangled class out of a file.
 std::string observer_class_name(const torch::jit::Module& observer);
+
+void set_saw_other_dtype(torch::jit::Module& observer);
 
 }  // namespace tsq

@@ -26,6 +26,9 @@ QParams calculate_qparams(const torch::jit::Module& observer);
 /// those without qparams.
 bool saw_data(const torch::jit::Module& observer);
 
+/// Whether the observer was shown a tensor that is not float32. No operator quantizes such a tensor.
+bool saw_other_dtype(const torch::jit::Module& observer);
+
 /// Adds to `into` what `from`, an observer of the same kind and configuration, saw on another part of the
 /// data. Minima and maxima become exactly those of one run over all data; moving averages become the average
 /// weighted by the number of batches; a histogram is brought to the union of both ranges as PyTorch does for

@@ -6,7 +6,7 @@ namespace {
 
 /// NoopObserver and ReuseInputObserver mark a place in the graph and look at nothing (M-19).
 constexpr const char* kSource = R"(
-def forward(self, x: Tensor) -> Tensor:
+def observe(self, x: Tensor) -> Tensor:
     return x
 )";
 

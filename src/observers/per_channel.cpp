@@ -27,7 +27,7 @@ def _update(self, min_val: Tensor, max_val: Tensor):
 )";
 
 constexpr const char* kMinMaxSource = R"(
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     min_val = self.min_val
@@ -44,7 +44,7 @@ def forward(self, x_orig: Tensor) -> Tensor:
 
 /// `batches` is tsq's own: the weight of this observer in a merge.
 constexpr const char* kMovingAverageSource = R"(
-def forward(self, x_orig: Tensor) -> Tensor:
+def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     min_val = self.min_val

@@ -6,7 +6,7 @@ namespace {
 
 /// PlaceholderObserver (M-18): carries its configuration through the prepared model, has no qparams (M-19).
 constexpr const char* kSource = R"(
-def forward(self, x: Tensor) -> Tensor:
+def observe(self, x: Tensor) -> Tensor:
     return x
 )";
 

@@ -9,7 +9,7 @@ namespace {
 
 /// RecordingObserver: keeps a copy of every tensor, for debugging; has no qparams (M-19).
 constexpr const char* kSource = R"(
-def forward(self, x: Tensor) -> Tensor:
+def observe(self, x: Tensor) -> Tensor:
     self.tensor_val.append(x.clone())
     return x
 

@@ -79,6 +79,7 @@ void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
                 fmt::format("a {} cannot be merged into a {}", kind_of(from).name, kind.name),
                 "merge observers of the same prepared model");
   }
+  if (saw_other_dtype(from)) set_saw_other_dtype(into);
   kind.merge(into, from);
 }
 

@@ -12,6 +12,7 @@
 #include "ir/emit.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
+#include "pipeline/user_attributes.h"
 
 namespace tsq::detail {
 namespace {
@@ -107,16 +108,6 @@ std::vector<std::string> unobserved_layers(const Stage& prepared,
   return layers;
 }
 
-bool is_preserved(const Stage& stage, const std::string& name) {
-  const auto& names = stage.preserved_attributes;
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// What users read beside parameters and modules: names of classes, versions, buffers …
-bool is_plain(const c10::IValue& value, const c10::ClassType& type, std::size_t slot) {
-  return !value.isModule() && !type.is_parameter(slot);
-}
-
 /// Whether the mapping gives a QConfig to some operator.
 bool quantizes_anything(const passes::MatchTable& table) {
   return std::any_of(table.qconfig_of.begin(), table.qconfig_of.end(),
@@ -142,18 +133,7 @@ void take_decisions(Report& report, const Report& child, const std::string& path
 
 Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers) {
   Module module = ir::emit(gm, observers);
-  const auto type = stage.float_model.type();
-  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-    const std::string& name = type->getAttributeName(i);
-    const c10::IValue value = stage.float_model.attr(name);
-    if (module.hasattr(name) || !(is_preserved(stage, name) || is_plain(value, *type, i))) continue;
-    module.register_attribute(name, type->getAttribute(i), name == "training" ? c10::IValue(false) : value,
-                              /*is_param=*/false, type->is_buffer(i));
-  }
-  for (std::size_t i = 0; i < type->numConstants(); ++i) {
-    if (!module.hasattr(type->getConstantName(i)))
-      module.type()->addConstant(type->getConstantName(i), type->getConstant(i));
-  }
+  keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
   return module;
 }
 
@@ -173,14 +153,18 @@ ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& cust
   return gm;
 }
 
+ir::GraphModule fused(ir::GraphModule gm, const BackendConfig& backend) {
+  in_pass("drop_library_assertions", [&] { passes::drop_library_assertions(gm); });
+  in_pass("keep_writes", [&] { passes::keep_writes(gm); });
+  in_pass("fuse", [&] { passes::fuse(gm, backend); });
+  return gm;
+}
+
 }  // namespace
 
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
                             const PrepareCustomConfig& custom) {
-  ir::GraphModule gm = plain_graph(model, custom);
-  in_pass("drop_library_assertions", [&] { passes::drop_library_assertions(gm); });
-  in_pass("fuse", [&] { passes::fuse(gm, backend); });
-  return gm;
+  return fused(plain_graph(model, custom), backend);
 }
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
@@ -193,12 +177,13 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->custom = custom;
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
-  stage->gm = fused_graph(model, backend, custom);
+  ir::GraphModule plain = plain_graph(model, custom);
+  stage->gm = fused(plain.copy(), backend);
   check_quantized_indexes(stage->gm, custom);
   passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   if (!quantizes_anything(table)) {
     // A batch norm that a convolution takes in changes the last bits: not where nothing is quantized.
-    stage->gm = plain_graph(model, custom);
+    stage->gm = std::move(plain);
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
@@ -222,7 +207,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     std::vector<Module> observers = prepared.observers;
     passes::convert_equalization(stage->gm, observers);
     const auto results = find_qparams(stage->gm, observers);
-    passes::convert(stage->gm, results, backend, stage->custom);
+    passes::convert(stage->gm, results, backend, stage->custom, stage->report);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
   });

@@ -811,3 +811,104 @@ class ResidualWithCondition(nn.Module):
             x = F.avg_pool2d(x, 3, 1, 1)
         y += x
         return self.relu(y)
+
+
+# ---- writes into tensors that others see, and several of the above at once
+
+
+@model(rows(4), rows(2))
+class WritesInBranchesAndLoops(Base):
+    def forward(self, x):
+        y = self.first(x)
+        out = torch.zeros_like(y)
+        both = [y, out]
+        for i in range(x.size(0)):
+            out[i] = self.second(out)[i] + y[i]
+            if i % 2 == 0:
+                out[i, 1:3].relu_()
+        y.masked_fill_(y < 0, 0.5)
+        y.transpose(0, 1).add_(1.0)
+        return torch.cat(both), x
+
+
+@model((rows(), None), (rows(), rows()))
+class StatesOfLayers(nn.Module):
+    class Gate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x, h: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, torch.Tensor]:
+            if h is None:
+                h = torch.zeros_like(x)
+            gate = torch.sigmoid(self.linear(x + h))
+            return gate * x, gate
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([self.Gate() for _ in range(3)])
+
+    def forward(self, x, h: Optional[torch.Tensor] = None):
+        states: List[torch.Tensor] = []
+        for layer in self.layers:
+            x, h = layer(x, h)
+            states.append(h)
+        return x, torch.stack(states), {"last": h}
+
+
+@model(({"a": rows(), "b": rows()},), ({"b": rows()},))
+class LayersByKey(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleDict({"a": nn.Linear(8, 4), "b": nn.Linear(8, 4)})
+
+    def forward(self, features: Dict[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
+        out: Dict[str, torch.Tensor] = {}
+        for name, layer in self.layers.items():
+            if name in features:
+                out[name] = torch.tanh(layer(features[name]))
+        total = torch.zeros(4)
+        for value in out.values():
+            total = total + value.mean(0)
+        out["total"] = total
+        return out
+
+
+@model((rows(), 3), (rows(), 6))
+class WhileOnTensors(Base):
+    def forward(self, x, n: int):
+        i, limit = torch.tensor(0), torch.tensor(n)
+        while bool(i < limit):
+            x = F.relu(self.first(x)) if bool(i % 2 == 0) else self.second(x)
+            i = i + 1
+        return x, i
+
+
+@model(rows(), rows(), rows(), attributes=["average", "steps"])
+class RunningAverage(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("average", torch.zeros(8))
+        self.steps = 0
+
+    def forward(self, x):
+        y = self.first(x)
+        before = self.average
+        self.average.mul_(0.9).add_(y.mean(0), alpha=0.1)
+        self.steps += 1
+        return self.second(y + before), self.steps
+
+
+@model(torch.arange(15).reshape(3, 5) % 10)
+class TiedEmbedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10, 8)
+        self.middle = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 10, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids):
+        x = self.embedding(ids)
+        mask = (ids != 0).unsqueeze(-1)
+        return self.head((F.gelu(self.middle(x)) + x) * mask), ids + 1, mask.sum()

@@ -15,6 +15,7 @@ import suite_fusions  # noqa: F401
 import suite_graphs  # noqa: F401
 import suite_residuals  # noqa: F401
 import suite_shapes  # noqa: F401
+import write_cases  # noqa: F401
 from case import all_cases
 
 CASES = all_cases()

@@ -57,7 +57,7 @@ void quantize(const json& job) {
     tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
   const tsq::Reference reference = tsq::convert_to_reference(
       prepared, backend, {}, read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
-  reference.save(job.at("reference").get<std::string>());
+  if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
   tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
 }
 

@@ -139,6 +139,24 @@ TEST(HistogramObserver, CountsOtherTypesAsFloat32) {
   EXPECT_EQ(observer.attr("max_val").toTensor().item<float>(), 1.0F);
 }
 
+/// quantize_per_tensor takes float32 alone.
+TEST(Observers, TakeNoteOfTensorsThatAreNotFloat32) {
+  for (const std::string& name : kRangeObservers) {
+    for (const auto dtype : {at::kLong, at::kBool, at::kDouble, at::kHalf}) {
+      torch::jit::Module observer = fresh(name);
+      show(observer, at::ones({2, 2}));
+      EXPECT_FALSE(tsq::saw_other_dtype(observer)) << name;
+      show(observer, at::ones({2, 2}, dtype));
+      EXPECT_TRUE(tsq::saw_other_dtype(observer)) << name << " " << c10::toString(dtype);
+      torch::jit::Module other = fresh(name);
+      tsq::merge_observer(other, observer);
+      EXPECT_TRUE(tsq::saw_other_dtype(other)) << name;
+      EXPECT_TRUE(
+          tsq::saw_other_dtype(saved_and_loaded(observer).attr("activation_post_process_0").toModule()));
+    }
+  }
+}
+
 /// PyTorch's flatten fails here.
 TEST(PerChannelObservers, GiveEveryValueOfAVectorItsOwnChannel) {
   for (const std::string name : {"PerChannelMinMaxObserver", "MovingAveragePerChannelMinMaxObserver"}) {

@@ -162,14 +162,14 @@ std::string second_type_of_sum(const at::Tensor& constant) {
   }
   const torch::jit::WithInsertPoint guard(sum);
   sum->replaceInput(1, gm.graph->insertConstant(constant));
-  passes::normalise(gm);
+  passes::untrace(gm);
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::add) return node->input(1)->type()->str();
   }
   return {};
 }
 
-TEST(Normalise, ReadsTheNumbersThatTracingMadeTensors) {
+TEST(Untrace, ReadsTheNumbersThatTracingMadeTensors) {
   EXPECT_EQ(second_type_of_sum(at::scalar_tensor(2.5, at::kDouble)), "float");
   EXPECT_EQ(second_type_of_sum(at::scalar_tensor(3, at::kLong)), "int");
   EXPECT_EQ(second_type_of_sum(at::scalar_tensor(2.5, at::kFloat)), "Tensor");

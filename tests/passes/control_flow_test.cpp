@@ -68,6 +68,23 @@ TEST(ControlFlow, BothBranchesAreQuantizedAndWhatTheyGiveStaysQuantized) {
   EXPECT_EQ(count(result, "aten::dequantize"), 1);           // of the output
 }
 
+TEST(ControlFlow, SettingsOfModulesInsideStay) {
+  Module inner = testing::user_module("Inner");
+  inner.register_module("linear", testing::linear(8, 8));
+  inner.register_attribute("version", c10::StringType::get(), std::string("1.2"));
+  inner.register_attribute("turns", c10::IntType::get(), 0);
+  inner.define("def forward(self, x):\n  self.turns = self.turns + 1\n  return self.linear.forward(x)\n");
+  Module model = testing::user_module("Outer");
+  model.register_module("inner", inner);
+  model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
+  const Module result = reloaded(quantized(model, rows({4})));
+  ASSERT_TRUE(result.hasattr("inner"));
+  const Module remains = result.attr("inner").toModule();
+  EXPECT_EQ(remains.attr("version").toStringRef(), "1.2");
+  EXPECT_FALSE(remains.hasattr("turns"));   // it would not follow what forward writes
+  EXPECT_FALSE(remains.hasattr("linear"));  // the library's modules hold nothing of the user's
+}
+
 TEST(ControlFlow, BranchesThatMeetHaveOneRange) {
   Module model = two_layers("OneRange");
   model.define(

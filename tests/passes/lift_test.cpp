@@ -107,6 +107,95 @@ TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
   FileCheck().check_not("aten::Int")->check("prim::ListConstruct(%n)")->run(*gm.graph);
 }
 
+/// A constant in place of the graph's last input: the parser reads no tensors.
+void make_last_input_constant(const ir::GraphModule& gm, const at::Tensor& tensor) {
+  const torch::jit::WithInsertPoint guard(*gm.graph->nodes().begin());
+  const std::size_t last = gm.graph->inputs().size() - 1;
+  gm.graph->inputs()[last]->replaceAllUsesWith(gm.graph->insertConstant(tensor));
+  gm.graph->eraseInput(last);
+}
+
+TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
+  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %n : int, %two : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %t : Tensor = prim::NumToTensor(%n)
+  %half : Tensor = aten::floor_divide(%t, %two)
+  %more : Tensor = aten::add(%half, %t, %one)
+  %m : int = aten::Int(%more)
+  %sizes : int[] = prim::ListConstruct(%m)
+  %y : Tensor = aten::reshape(%x, %sizes)
+  return (%y))");
+  make_last_input_constant(gm, at::scalar_tensor(2, at::kLong));
+  passes::untrace(gm);
+  FileCheck()
+      .check_not("NumToTensor")
+      ->check("aten::floordiv(%n")
+      ->check("aten::add(")
+      ->check("aten::reshape")
+      ->run(*gm.graph);
+}
+
+/// Python's `n += 1` on a size.
+TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
+  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
+  %one : int = prim::Constant[value=1]()
+  %t : Tensor = prim::NumToTensor(%n)
+  %u : Tensor = aten::add_(%t, %one, %one)
+  %m : int = aten::Int(%t)
+  %sizes : int[] = prim::ListConstruct(%m)
+  %y : Tensor = aten::reshape(%x, %sizes)
+  return (%y))");
+  passes::untrace(gm);
+  FileCheck().check("NumToTensor")->check("aten::Int")->check("aten::reshape")->run(*gm.graph);
+}
+
+TEST(Untrace, WhatInterpolateCallsIsInterpolate) {
+  const ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor):
+  %size : int[] = prim::Constant[value=[4, 4]]()
+  %none : NoneType = prim::Constant()
+  %y : Tensor = aten::upsample_nearest2d(%x, %size, %none)
+  return (%y))");
+  const auto targets = ir::targets(gm, node_of_kind(gm, "aten::upsample_nearest2d"));
+  ASSERT_EQ(targets.size(), 1u);
+  EXPECT_EQ(targets.front(), symbol("torch.nn.functional.interpolate"));
+}
+
+/// torch.jit.optimize_for_inference writes a linear layer so.
+TEST(Untrace, AProductWithAConstantWithoutSourceIsALinearLayer) {
+  Module model = testing::user_module("Optimized");
+  model.register_module("linear", testing::linear(8, 4));
+  model.define("def forward(self, x):\n  return self.linear.forward(x)\n");
+  model.eval();
+  Module optimized = torch::jit::optimize_for_inference(model);
+  ir::GraphModule gm = passes::capture(optimized, {});
+  passes::untrace(gm);
+  FileCheck().check_not("aten::matmul")->check("aten::linear")->run(*gm.graph);
+  passes::normalise(gm);
+  passes::lift(gm);
+  FileCheck().check("prim::tsq_module")->run(*gm.graph);
+}
+
+TEST(Capture, AModelInTheLayoutOfOneDnnIsRefusedWithASentence) {
+  Module model = testing::conv_bn_relu();
+  model.eval();
+  const Module optimized = torch::jit::optimize_for_inference(model);
+  try {
+    passes::capture(optimized, {});
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.problem().find("optimized for inference"), std::string::npos) << error.what();
+  }
+}
+
+/// A batch norm between operators that do not tell its rank.
+TEST(Lift, ABatchNormOfUnknownRankRunsOnWhatItIsGiven) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Alone");
+  model.register_module("bn", testing::batch_norm2d(3));
+  model.define("def forward(self, x):\n  return self.bn.forward(x)\n");
+  EXPECT_TRUE(at::equal(quantized_output(frozen(model)), quantized_output(model)));
+}
+
 TEST(Lift, AFrozenModelGivesTheInt8ModelOfItsScriptedTwin) {
   torch::manual_seed(2);
   const Module model = testing::conv_bn_relu();

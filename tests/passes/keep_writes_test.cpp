@@ -1,0 +1,120 @@
+// Memory that operators write into under the eyes of others.
+
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using torch::jit::testing::FileCheck;
+
+Module two_layers(const std::string& forward) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Writes");
+  model.register_module("first", testing::linear(8, 8));
+  model.register_module("second", testing::linear(8, 8));
+  model.define(forward);
+  return model;
+}
+
+Module quantized(const Module& model, const at::Tensor& x) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, std::vector<Sample>{{x.clone()}});
+  return convert(prepared, backend);
+}
+
+/// How far the int8 model's output is from the float model's, of the latter's size.
+float distance(const Module& model) {
+  torch::manual_seed(6);
+  const at::Tensor x = torch::randn({4, 8});
+  const at::NoGradGuard no_grad;
+  Module wanted = model.clone();
+  const at::Tensor expected = wanted.forward({x.clone()}).toTensor();
+  const at::Tensor got = quantized(model, x).forward({x.clone()}).toTensor();
+  return (got - expected).norm().item<float>() / expected.norm().item<float>();
+}
+
+ir::GraphModule captured(const Module& model) {
+  ir::GraphModule gm = passes::capture(model, {});
+  passes::normalise(gm);
+  passes::keep_writes(gm);
+  return gm;
+}
+
+TEST(KeepWrites, WhoReadsMemoryBehindAWriteReadsANewValue) {
+  const ir::GraphModule gm =
+      captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
+                          "self.second.forward(y)\n"));
+  FileCheck().check("aten::slice")->check("aten::alias")->check("prim::tsq_module")->run(*gm.graph);
+}
+
+TEST(KeepWrites, AModelThatWritesNothingStaysAsItIs) {
+  const ir::GraphModule gm =
+      captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  z = y[:, 1:]\n  return "
+                          "self.second.forward(y), z\n"));
+  FileCheck().check_not("aten::alias")->run(*gm.graph);
+  for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::is_bound_to_memory(node)) << *node;
+}
+
+TEST(KeepWrites, AWriteInALoopIsReadInTheNextTurn) {
+  const ir::GraphModule gm = captured(two_layers(
+      "def forward(self, x, n: int):\n  y = self.first.forward(x)\n  for i in range(n):\n    y[i] = "
+      "self.second.forward(y)[0]\n  return y\n"));
+  FileCheck()
+      .check("prim::Loop")
+      ->check("aten::alias")
+      ->check("prim::tsq_module")
+      ->check("aten::copy_")
+      ->check("aten::alias")
+      ->check("return")
+      ->run(*gm.graph);
+}
+
+TEST(KeepWrites, TheInt8ModelSeesWhatIsWritten) {
+  for (const char* body :
+       {"  y[:, 0] = 2.0\n", "  y.view(-1).relu_()\n", "  y.transpose(0, 1)[2:4].add_(1.0)\n",
+        "  if x.size(0) > 3:\n    y[:, 2] += 1.5\n",
+        "  for i in range(x.size(0)):\n    y[i] = self.second.forward(y)[i] * 0.5\n"}) {
+    const Module model = two_layers(std::string("def forward(self, x):\n  y = self.first.forward(x)\n") +
+                                    body + "  return self.second.forward(y)\n");
+    EXPECT_LT(distance(model), 0.1F) << body;
+  }
+}
+
+TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
+  const ir::GraphModule gm = captured(two_layers(
+      "def forward(self, x):\n  y = self.first.forward(x)\n  both = [y, x]\n  y[:, 0] = 2.0\n  return "
+      "torch.cat(both, 0)\n"));
+  FileCheck()
+      .check("aten::copy_")
+      ->check("aten::alias")
+      ->check("prim::ListConstruct")
+      ->check("aten::cat")
+      ->run(*gm.graph);
+}
+
+TEST(KeepWrites, LayersBesideTheWriteAreQuantized) {
+  const Module model = two_layers(
+      "def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
+      "self.second.forward(y)\n");
+  const Module result = quantized(model, torch::randn({4, 8}));
+  const auto graph = result.get_method("forward").graph();
+  const auto nodes = ir::nodes_in_order(*graph);
+  EXPECT_EQ(std::count_if(nodes.begin(), nodes.end(),
+                          [](const ir::Node* node) {
+                            return std::string_view(node->kind().toQualString()) == "quantized::linear";
+                          }),
+            2);
+}
+
+}  // namespace
+}  // namespace tsq
