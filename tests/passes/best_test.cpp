@@ -268,6 +268,29 @@ TEST(ChannelMeanObserver, TwoHalvesMergeIntoTheMeanOfAll) {
   EXPECT_TRUE(at::allclose(one.attr("mean").toTensor().to(at::kFloat), all, 1e-4, 1e-6));
 }
 
+/// The squared error of rounding plus four times that of clipping.
+double weighted_error(const at::Tensor& values, const QParams& qparams) {
+  const double scale = qparams.scale.item<float>();
+  const auto zero_point = static_cast<double>(qparams.zero_point.item<int64_t>());
+  const at::Tensor codes = (values / scale).round() + zero_point;
+  const at::Tensor kept = codes.clamp(0, 255);
+  const at::Tensor error = (values - (kept - zero_point) * scale).square();
+  return at::where(codes == kept, error, error * 4).sum().item<double>();
+}
+
+TEST(MSEObserver, NoOtherRangeHasALessError) {
+  torch::manual_seed(8);
+  const at::Tensor normal = torch::randn({50000});
+  for (const at::Tensor& values : {normal, normal.clamp_min(0), normal.pow(3)}) {
+    const double error = weighted_error(values, observe_once({.observer = "MSEObserver"}, values));
+    EXPECT_LE(error, 1.03 * weighted_error(values, observe_once({.observer = "MinMaxObserver"}, values)));
+    EXPECT_LE(error, 1.03 * weighted_error(values, observe_once({.observer = "HistogramObserver"}, values)));
+  }
+  const at::Tensor relu = normal.clamp_min(0);  // half of it is exactly zero
+  EXPECT_LT(weighted_error(relu, observe_once({.observer = "MSEObserver"}, relu)),
+            0.8 * weighted_error(relu, observe_once({.observer = "HistogramObserver"}, relu)));
+}
+
 class FoldPadding : public ::testing::TestWithParam<std::tuple<std::string, int64_t, int64_t>> {};
 
 TEST_P(FoldPadding, AsymmetricPaddingBecomesTheConvolutionsOwn) {
