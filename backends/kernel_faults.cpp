@@ -33,6 +33,8 @@ constexpr std::string_view kInterpolate =
 constexpr std::string_view kOnlyOneDnn = "only onednn has this kernel";
 constexpr std::string_view kFirstScale =
     "qnnpack's packed weights keep the output scale of the first call for all calls with its input scale";
+constexpr std::string_view kNoFloat16 = "fbgemm alone has kernels with float16 weights";
+constexpr std::string_view kFullRange = "qnnpack ignores reduce_range, with a warning";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -58,6 +60,8 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackForEachCall, kFirstScale},
     KernelFault{"qnnpack", "quantized::conv_transpose1d", Always, PackForEachCall, kFirstScale},
     KernelFault{"qnnpack", "quantized::conv_transpose2d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::linear_prepack_fp16", Always, KeepReference, kNoFloat16},
+    KernelFault{"onednn", "quantized::linear_prepack_fp16", Always, KeepReference, kNoFloat16},
     KernelFault{"qnnpack", "torch.nn.ReLU6", Always, PlainLayout, kClamp},
     KernelFault{"qnnpack", "torch.nn.Hardtanh", Always, PlainLayout, kClamp},
     KernelFault{"qnnpack", "torch.nn.functional.relu6", Always, PlainLayout, kClamp},
@@ -137,15 +141,46 @@ constexpr std::array<std::string_view, 24> kQnnpackElementwise{"quantized::add",
                                                                "clamp",
                                                                "torch.nn.functional.hardtanh_"};
 
+/// Convolutions whose dynamic kernels have the faults of the static ones: both are one kernel inside.
+struct DynamicTwin {
+  std::string_view kernel;
+  std::string_view dynamic;
+};
+constexpr std::array kDynamicTwins{
+    DynamicTwin{"quantized::conv3d", "quantized::conv3d_dynamic"},
+    DynamicTwin{"quantized::conv_transpose1d", "quantized::conv_transpose1d_dynamic"},
+    DynamicTwin{"quantized::conv_transpose2d", "quantized::conv_transpose2d_dynamic"},
+    DynamicTwin{"quantized::conv_transpose3d", "quantized::conv_transpose3d_dynamic"},
+};
+
+constexpr std::array<std::string_view, 9> kIgnoresReduceRange{"quantized::linear_dynamic",
+                                                              "quantized::linear_relu_dynamic",
+                                                              "quantized::make_quantized_cell_params_dynamic",
+                                                              "quantized::conv1d_dynamic",
+                                                              "quantized::conv2d_dynamic",
+                                                              "quantized::conv3d_dynamic",
+                                                              "quantized::conv_transpose1d_dynamic",
+                                                              "quantized::conv_transpose2d_dynamic",
+                                                              "quantized::conv_transpose3d_dynamic"};
+
 std::vector<KernelFault> all_faults() {
   std::vector<KernelFault> faults;
   for (const std::string_view kernel : kQnnpackElementwise)
     faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
+  for (const std::string_view kernel : kIgnoresReduceRange)
+    faults.push_back({"qnnpack", kernel, Always, FullRange, kFullRange});
   for (const SignedInputs& row : kSignedInputs) {
     for (const std::string_view kernel : kWeightedKernels)
       faults.push_back({row.engine, kernel, row.when, KeepReference, row.reason});
   }
   faults.insert(faults.end(), kFaults.begin(), kFaults.end());
+  for (const DynamicTwin& twin : kDynamicTwins) {
+    for (KernelFault fault : kFaults) {
+      if (fault.kernel != twin.kernel || fault.precaution == PackForEachCall) continue;
+      fault.kernel = twin.dynamic;
+      faults.push_back(fault);
+    }
+  }
   return faults;
 }
 

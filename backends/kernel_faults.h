@@ -42,6 +42,7 @@ enum class Precaution {
   PlainLayout,      ///< the same for an element-wise operator, by a view where that does
   PackWhenLoaded,   ///< the file holds the quantized weight; its packed form cannot be saved
   PackForEachCall,  ///< calls of one layer do not share the packed weight
+  FullRange,        ///< the kernel ignores reduce_range and warns of it: it is not asked for
   AddendOfItsOwn,   ///< the kernel writes into the addend: a copy, where somebody reads it afterwards
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "match/dtype_check.h"
+#include "modules/recurrent.h"
 #include "modules/weighted.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
@@ -165,14 +166,22 @@ class Converter {
   void make_reference(const Node* node) {
     ir::ModuleCall& call = ir::call_of(gm_, node);
     ir::Weighted* weighted = ir::weighted_of(call);
+    const bool is_recurrent = call.module && modules::is_recurrent(call.type);
     const ir::NodeState* state = ir::state_of(gm_, node);
-    if (weighted == nullptr || state == nullptr || !state->observed || !state->qconfig) return;
+    if ((weighted == nullptr && !is_recurrent) || state == nullptr || !state->observed || !state->qconfig)
+      return;
     const auto row =
         std::find_if(backend_.configs().begin(), backend_.configs().end(),
                      [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
     if (row == backend_.configs().end() || !match::dtypes_supported(*state->qconfig, row->dtype_configs))
       return;
     if (!match::weight_is_quantized(*state->qconfig)) return;
+    if (weighted == nullptr) {
+      // K-10: an observer for each weight.
+      for (const at::Tensor& each : modules::recurrent_weights(call).weights)
+        call.recurrent_qparams.push_back(weight_qparams(state->qconfig->weight, each));
+      return;
+    }
     const Symbol root = call.members.empty() ? call.type : call.members.front().type;
     const ObserverSpec& weight = state->qconfig->weight;
     weighted->weight_qparams =

@@ -25,6 +25,11 @@ namespace tsq::passes {
 /// The user's module is not modified. Throws Error(BadModel).
 ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomConfig& custom);
 
+/// Recurrent operators that tracing or freezing opened, or that users call themselves, with constant weights
+/// become calls of torch.nn modules.
+///   %y, %h, %c = aten::lstm(%x, %hx, constants, …)   →   y, h, c = LSTM(x, hx)
+void lift_recurrent(ir::GraphModule& gm);
+
 /// The plain form of what tracing and freezing write in their own: `_convolution`, numbers and sizes as
 /// tensors, parameters as constants.
 void untrace(ir::GraphModule& gm);
@@ -37,6 +42,10 @@ void normalise(ir::GraphModule& gm);
 /// again.
 ///   %y = aten::conv2d(%x, constant, …)   →   y = Conv2d(x)
 void lift(ir::GraphModule& gm);
+
+/// Matrix products with a constant to which `mapping` gives a dynamic QConfig become linear layers.
+///   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
+void lift_products(ir::GraphModule& gm, const QConfigMapping& mapping);
 
 /// Assertions of torch.nn about the shape of an argument go away: the operator behind them complains itself.
 void drop_library_assertions(ir::GraphModule& gm);
@@ -113,6 +122,16 @@ void convert_equalization(ir::GraphModule& gm, std::vector<torch::jit::Module>& 
 ///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
 void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
              const PrepareCustomConfig& custom);
+
+/// Operators whose input is quantized at run time → dynamic kernels of the current engine, weights packed
+/// (L-09, L-11). What the engine cannot pack becomes float again, with the reason in the report.
+///   linear(dequantize(quantize_per_tensor_dynamic(x)))   →   quantized::linear_dynamic(x, packed)
+void lower_dynamic(ir::GraphModule& gm, Report& report);
+
+/// The same for recurrent layers and cells: in their modules, quantized operators with packed weights take
+/// the place of the float ones.
+///   LSTM(dequantize(quantize_per_tensor_dynamic(x)), hx)   →   LSTM'(x, hx)
+void lower_recurrent(ir::GraphModule& gm, Report& report);
 
 /// dequantize – operator – quantize → the kernel of the current engine, weights packed (L-01 … L-16). Says in
 /// the report which kernel each operator became.

@@ -42,12 +42,26 @@ void add_unpacked(Amount& amount, const at::IValue& value) {
   if (bias) add(amount, *bias);
 }
 
+void add_packed(Amount& amount, const at::IValue& value);
+
+/// The packed weights inside of a saved state.
+void add_packed_of_state(Amount& amount, const at::IValue& state) {
+  if (state.isObject()) return add_packed(amount, state);
+  if (state.isTuple()) {
+    for (const at::IValue& element : state.toTupleRef().elements()) add_packed_of_state(amount, element);
+  } else if (state.isList()) {
+    for (const at::IValue& element : state.toListRef()) add_packed_of_state(amount, element);
+  }
+}
+
 /// The class that LibTorch packs weights into, by the end of its name.
 void add_packed(Amount& amount, const at::IValue& value) {
   const std::string type = value.type()->annotation_str();
   if (type.ends_with("LinearPackedParamsBase")) return add_unpacked<LinearPackedParamsBase>(amount, value);
   if (type.ends_with("Conv2dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<2>>(amount, value);
   if (type.ends_with("Conv3dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<3>>(amount, value);
+  if (type.ends_with("rnn.CellParamsBase"))
+    add_packed_of_state(amount, value.type()->expectRef<c10::ClassType>().getMethod("__getstate__")({value}));
 }
 
 void count_operators(const torch::jit::Block& block, std::map<std::string, std::size_t>& counts) {
@@ -105,7 +119,7 @@ std::string packing_refusal(const std::string& path, at::QEngine engine) {
 
 bool depends_on_engine(const ModelFacts& facts) {
   for (const auto& [name, count] : facts.operators) {
-    if (name.starts_with("quantized::")) return true;
+    if (name.starts_with("quantized::") || name.starts_with("aten::quantized_")) return true;
   }
   return facts.packed_weights.count > 0;
 }
@@ -142,7 +156,8 @@ void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
 
 bool is_quantized_operator(const std::string& name) {
   return name.starts_with("quantized::") || name.starts_with("onednn::") ||
-         name.find("quantize_per") != std::string::npos || name == "aten::dequantize";
+         name.starts_with("aten::quantized_") || name.find("quantize_per") != std::string::npos ||
+         name == "aten::dequantize";
 }
 
 ModelFacts model_facts(const torch::jit::Module& module, const std::string& path) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "modules/packed.h"
+#include "modules/recurrent.h"
 #include "modules/weighted.h"
 
 namespace tsq::ir {
@@ -132,11 +133,21 @@ class Emitter {
   Value* apply(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
     if (call.weighted) return apply_weighted(call, inputs.front());
     if (!call.members.empty()) return apply_fused(call, inputs, result);
+    if (!call.recurrent_qparams.empty()) return apply_recurrent(call, inputs, result);
     if (call.module) return call_method(call.method, call.path, *call.module, inputs, result);
     if (call.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
     if (call.type.name == "torch.nn.LeakyReLU")
       return insert("aten::leaky_relu", {inputs.front(), constant(call.constants.front())});
     return insert("aten::relu", {inputs.front()});
+  }
+
+  Value* apply_recurrent(const ModuleCall& call, const std::vector<Value*>& inputs,
+                         const c10::TypePtr& result) {
+    const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
+    auto found = recurrent_.find(key);
+    if (found == recurrent_.end())
+      found = recurrent_.emplace(key, modules::rounded_recurrent(call, call.recurrent_qparams)).first;
+    return call_method("forward", call.path, found->second, inputs, result);
   }
 
   /// The members in sequence; a second input is the other addend, added to the root's output.
@@ -261,6 +272,7 @@ class Emitter {
   Module root_;
   std::map<std::pair<const void*, std::string>, std::string> tensors_;
   std::map<const void*, std::string> submodules_;
+  std::map<std::pair<const void*, std::string>, Module> recurrent_;  ///< rounded, by module and method
 };
 
 }  // namespace

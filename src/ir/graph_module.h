@@ -54,6 +54,8 @@ struct ModuleCall {
       module{};                   ///< the leaf itself; absent for weighted, fused and synthesized ones
   std::string method{"forward"};  ///< "forward__0" … where the class overloads it (LSTM, GRU)
   std::optional<Weighted> weighted{};
+  std::vector<QParams> recurrent_qparams{};  ///< of a recurrent module's weights, when it has become a
+                                             ///< reference module (modules::recurrent_weights)
   std::optional<StandaloneBoundary> standalone{};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first

@@ -15,6 +15,7 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
+const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
@@ -64,15 +65,26 @@ std::string_view module_of_functional(std::string_view function) {
   return found == kModules.end() ? std::string_view() : found->second;
 }
 
+std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
+  const Node* dequantize = op->input(1)->node();
+  if (dequantize->kind() != kDequantize) return std::nullopt;
+  const Node* quantize = dequantize->input(0)->node();
+  const bool is_cast = quantize->kind() == c10::aten::to && quantize->inputs().size() == 5;
+  if (!is_cast && quantize->kind() != kQuantize && quantize->kind() != kQuantizePerChannel)
+    return std::nullopt;
+  const auto dtype = torch::jit::toIValue(is_cast ? quantize->input(1) : quantize->inputs().back());
+  if (!dtype || !dtype->isInt()) return std::nullopt;
+  return static_cast<c10::ScalarType>(dtype->toInt());
+}
+
 std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const Node* op) {
   ir::Weighted result;
   const Node* quantize = op->input(1)->node()->input(0)->node();
-  const auto weight = quantize->inputs().empty() ? std::nullopt : attribute_tensor(gm, quantize->input(0));
-  const auto dtype =
-      quantize->inputs().empty() ? std::nullopt : torch::jit::toIValue(quantize->inputs().back());
-  if (!weight || !dtype) return std::nullopt;
+  const auto dtype = functional_weight_dtype(op);
+  const auto weight = dtype ? attribute_tensor(gm, quantize->input(0)) : std::nullopt;
+  if (!weight) return std::nullopt;
   result.weight = *weight;
-  QParams qparams{.dtype = static_cast<c10::ScalarType>(dtype->toInt())};
+  QParams qparams{.dtype = *dtype};
   if (quantize->kind() == kQuantize) {
     qparams.scale = at::scalar_tensor(constant_value(quantize->input(1))->toDouble(), at::kFloat);
     qparams.zero_point = at::scalar_tensor(constant_value(quantize->input(2))->toInt(), at::kLong);
@@ -81,8 +93,6 @@ std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const N
     qparams.scale = *attribute_tensor(gm, quantize->input(1));
     qparams.zero_point = *attribute_tensor(gm, quantize->input(2));
     qparams.axis = constant_value(quantize->input(3))->toInt();
-  } else {
-    return std::nullopt;
   }
   result.weight_qparams = qparams;
   if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
@@ -95,7 +105,7 @@ std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const N
 }
 
 Value* packed_at_run(GraphModule& gm, const Node* op, std::string_view prepack, Node* before) {
-  const bool is_linear = prepack == "quantized::linear_prepack";
+  const bool is_linear = prepack.starts_with("quantized::linear_prepack");
   if (!is_linear && (prepack.find("transpose") != std::string_view::npos || op->inputs().size() < 4))
     return nullptr;
   Value* weight = const_cast<Node*>(op)->input(1)->node()->input(0);

@@ -8,6 +8,9 @@ namespace tsq::modules {
 /// "torch.nn.functional.conv2d" → "torch.nn.Conv2d"; empty for others.
 std::string_view module_of_functional(std::string_view function);
 
+/// The dtype that the weight of F.linear / F.conv* is rounded to; empty where it is not.
+std::optional<c10::ScalarType> functional_weight_dtype(const ir::Node* op);
+
 /// Weight and arguments of F.linear / F.conv* in a reference graph, when all of them are known now.
 std::optional<ir::Weighted> functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
 

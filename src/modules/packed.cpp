@@ -8,7 +8,9 @@
 namespace tsq::modules {
 namespace {
 
-bool is_linear_prepack(std::string_view prepack) { return prepack == "quantized::linear_prepack"; }
+bool is_linear_prepack(std::string_view prepack) {
+  return prepack == "quantized::linear_prepack" || prepack == "quantized::linear_prepack_fp16";
+}
 bool is_transposed_prepack(std::string_view prepack) {
   return prepack.find("conv_transpose") != std::string_view::npos;
 }
@@ -79,7 +81,10 @@ c10::TypePtr packed_type(std::string_view prepack) {
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(std::string(prepack).c_str(), "");
   torch::jit::Stack stack;
-  stack.emplace_back(quantized_weight(weighted));
+  // Packing rounds what becomes float16.
+  stack.emplace_back(weighted.weight_qparams->dtype == c10::ScalarType::Half
+                         ? weighted.weight.detach().to(at::kFloat)
+                         : quantized_weight(weighted));
   stack.emplace_back(weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue());
   if (!is_linear_prepack(prepack)) {
     const bool own_padding = !pads_outside(weighted) && weighted.padding_name.empty();

@@ -10,9 +10,9 @@ namespace tsq::modules {
 at::Tensor quantized_weight(const ir::Weighted& weighted);
 
 /// Packed params of a weighted operator for the current engine: `prepack` is the packing operator
-/// ("quantized::conv2d_prepack"). Throws Error(Unsupported) with LibTorch's reason when the engine cannot
-/// pack it.
-/// Safe to call from several threads.
+/// ("quantized::conv2d_prepack", "quantized::linear_prepack_fp16" for weights of dtype Half). Throws
+/// Error(Unsupported) with LibTorch's reason when the engine cannot pack it. Safe to call from several
+/// threads.
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted);
 
 /// The type of what `prepack` gives.

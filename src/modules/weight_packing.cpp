@@ -20,6 +20,7 @@ using ir::Value;
 using lowering::Precaution;
 
 std::string bytes_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "none";
   const at::Tensor flat = tensor.contiguous();
   return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
 }

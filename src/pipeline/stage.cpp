@@ -167,6 +167,7 @@ namespace {
 
 ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& custom) {
   ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
+  in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
@@ -176,8 +177,9 @@ ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& cust
 }  // namespace
 
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
-                            const PrepareCustomConfig& custom) {
+                            const PrepareCustomConfig& custom, const QConfigMapping& mapping) {
   ir::GraphModule gm = plain_graph(model, custom);
+  in_pass("lift_products", [&] { passes::lift_products(gm, mapping); });
   in_pass("drop_library_assertions", [&] { passes::drop_library_assertions(gm); });
   in_pass("fuse", [&] { passes::fuse(gm, backend); });
   return gm;
@@ -193,7 +195,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->custom = custom;
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
-  stage->gm = fused_graph(model, backend, custom);
+  stage->gm = fused_graph(model, backend, custom, mapping);
   check_quantized_indexes(stage->gm, custom);
   passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   if (!quantizes_anything(table)) {
@@ -239,6 +241,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
 Module lowered_module(const Stage& reference, Report& report) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
+  in_pass("lower_dynamic", [&] { passes::lower_dynamic(gm, report); });
+  in_pass("lower_recurrent", [&] { passes::lower_recurrent(gm, report); });
   in_pass("lower", [&] { passes::lower(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   for (const auto& [path, child] : reference.standalone) {

@@ -35,9 +35,9 @@ torch::jit::Module module_of(const Stage& stage, const ir::GraphModule& gm,
 /// Every call of the standalone module at `path` calls `module`.
 void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const torch::jit::Module& module);
 
-/// capture, normalise, fuse: the float graph that patterns are matched on.
+/// capture, normalise, fuse: the float graph that patterns are matched on under `mapping`.
 ir::GraphModule fused_graph(const torch::jit::Module& model, const BackendConfig& backend,
-                            const PrepareCustomConfig& custom);
+                            const PrepareCustomConfig& custom, const QConfigMapping& mapping = {});
 /// The whole of prepare, convert and lower, standalone modules included.
 std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,

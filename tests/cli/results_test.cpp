@@ -48,6 +48,19 @@ TEST_F(Results, QuantizeWritesAllItsFilesAndSaysSo) {
   EXPECT_THAT(entries(), ::testing::ElementsAre("data.pt", "model.pt", "out.pt", "ref.pt", "report.json"));
 }
 
+TEST_F(Results, DynamicModeNeedsNoCalibrationData) {
+  torch::jit::Module model = user_module("Head");
+  model.register_module("fc", linear(6, 4));
+  model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
+  model.save(path("head.pt"));
+  const json result = answer({"quantize", path("head.pt"), "--mode", "dynamic", "--output", path("out.pt")});
+  EXPECT_EQ(result["mode"], "dynamic");
+  EXPECT_EQ(result["samples"], 0);
+  EXPECT_EQ(result["operators"]["quantized"], 1);
+  EXPECT_TRUE(result["unobserved_layers"].empty());
+  EXPECT_EQ(torch::jit::load(path("out.pt")).forward({torch::ones({2, 6})}).toTensor().size(1), 4);
+}
+
 TEST_F(Results, ExtraFilesOfTheModelGoThroughEveryStep) {
   torch::jit::load(path("model.pt")).save(path("labels.pt"), {{"labels.txt", "cat\ndog"}});
   succeed({"quantize", path("labels.pt"), "--calib", path("data.pt"), "--output", path("out.pt"),

@@ -1,6 +1,7 @@
 """All conformance cases: importing this module fills the registry."""
 
 import control_flow_cases  # noqa: F401
+import dynamic_cases  # noqa: F401
 import equalization_cases  # noqa: F401
 import graph_cases  # noqa: F401
 import kernel_cases  # noqa: F401

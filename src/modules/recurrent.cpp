@@ -1,0 +1,347 @@
+#include "modules/recurrent.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "backends/dynamic_kernels.h"
+#include "modules/packed.h"
+
+namespace tsq::modules {
+namespace {
+
+using ir::Graph;
+using ir::ModuleCall;
+using ir::Node;
+using ir::Value;
+using lowering::RecurrentKernel;
+using torch::jit::Module;
+
+using Operator = std::pair<Node*, const RecurrentKernel*>;
+
+bool has_calls(Graph& graph) {
+  const auto nodes = ir::nodes_in_order(graph);
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+    return node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+  });
+}
+
+std::shared_ptr<Graph> inlined_graph(const ModuleCall& call) {
+  auto graph = torch::jit::toGraphFunction(call.module->get_method(call.method).function()).graph()->copy();
+  // One level at a time: methods call methods.
+  constexpr int kDeepest = 8;
+  for (int depth = 0; depth < kDeepest && has_calls(*graph); ++depth) torch::jit::Inline(*graph);
+  // Of a cell's nonlinearities one remains.
+  torch::jit::ConstantPropagationImmutableTypes(graph);
+  return graph;
+}
+
+std::vector<Operator> recurrent_operators(Graph& graph) {
+  std::vector<Operator> found;
+  for (Node* node : ir::nodes_in_order(graph)) {
+    if (const auto* row = lowering::recurrent_kernel(node->kind().toQualString()))
+      found.emplace_back(node, row);
+  }
+  return found;
+}
+
+std::size_t argument_index(const Node* node, const char* name) {
+  return static_cast<std::size_t>(node->schema().argumentIndexWithName(name).value());
+}
+
+/// A constant, or the module's attribute.
+std::optional<c10::IValue> known_value(const Module& module, const Graph& graph, const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::unchecked_cast) return known_value(module, graph, node->input(0));
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == graph.inputs().at(0))
+    return module.attr(node->s(c10::attr::name));
+  return torch::jit::toIValue(value);
+}
+
+/// A tensor, undefined for None; empty when it is not known now.
+std::optional<at::Tensor> known_tensor(const Module& module, const Graph& graph, const Value* value) {
+  const auto known = known_value(module, graph, value);
+  if (!known) return std::nullopt;
+  if (known->isNone()) return at::Tensor();
+  return known->isTensor() ? std::optional(known->toTensor()) : std::nullopt;
+}
+
+/// All weights and biases of an operator, in the order in which it takes them; empty when some are not known.
+std::vector<at::Tensor> parameters_of(const Module& module, const Graph& graph, const Operator& op) {
+  const auto& [node, row] = op;
+  std::vector<Value*> values;
+  if (row->is_cell) {
+    for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"})
+      values.push_back(node->input(argument_index(node, name)));
+  } else {
+    Value* list = node->input(argument_index(node, "params"));
+    if (const auto known = known_value(module, graph, list); known && known->isTensorList())
+      return known->toTensorVector();
+    if (list->node()->kind() != c10::prim::ListConstruct) return {};
+    values = list->node()->inputs().vec();
+  }
+  std::vector<at::Tensor> tensors;
+  for (const Value* value : values) {
+    const auto tensor = known_tensor(module, graph, value);
+    if (!tensor) return {};
+    tensors.push_back(*tensor);
+  }
+  return tensors;
+}
+
+/// The weights of the input and of the hidden state have one row for each gate's value.
+bool are_pairs(const std::vector<at::Tensor>& weights) {
+  for (std::size_t i = 0; i < weights.size(); i += 2) {
+    if (i + 1 == weights.size() || weights[i].size(0) != weights[i + 1].size(0)) return false;
+  }
+  return true;
+}
+
+RecurrentWeights weights_of(const Module& module, const Graph& graph, const Operator& op) {
+  const std::vector<at::Tensor> parameters = parameters_of(module, graph, op);
+  RecurrentWeights result;
+  std::vector<at::Tensor> vectors;
+  for (const at::Tensor& tensor : parameters) {
+    (tensor.defined() && tensor.dim() == 2 ? result.weights : vectors).push_back(tensor);
+  }
+  if (result.weights.empty()) return {.refusal = "its weights are computed when it runs"};
+  if (vectors.empty()) vectors.resize(result.weights.size());
+  if (vectors.size() != result.weights.size() || !are_pairs(result.weights))
+    return {.refusal = "LibTorch has no quantized kernel for an LSTM with projections (proj_size)"};
+  const bool half_biased = std::any_of(vectors.begin(), vectors.end(), [&](const at::Tensor& bias) {
+    return bias.defined() != vectors.front().defined();
+  });
+  if (half_biased) return {.refusal = "it has one bias where the kernel takes two"};
+  result.biases = std::move(vectors);
+  return result;
+}
+
+ir::Weighted weighted_at(const RecurrentWeights& all, std::span<const QParams> qparams, std::size_t i) {
+  const at::Tensor& weight = all.weights[i];
+  const at::Tensor bias =
+      all.biases[i].defined() ? all.biases[i].detach() : at::zeros({weight.size(0)}, weight.options());
+  return {.weight = weight.detach(), .bias = bias, .weight_qparams = qparams[i]};
+}
+
+c10::IValue call_operator(std::string_view name, torch::jit::Stack stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow(std::string(name).c_str(), "").callBoxed(&stack);
+  return stack.back();
+}
+
+/// Makes a module from a graph whose GetAttr nodes name attributes of `source` or of `made`.
+class Rewriting {
+ public:
+  explicit Rewriting(const ModuleCall& call)
+      : source_(*call.module),
+        graph_(inlined_graph(call)),
+        made_(class_name(call), std::make_shared<torch::jit::CompilationUnit>()) {}
+
+  [[nodiscard]] Graph& graph() { return *graph_; }
+
+  /// A new attribute, read in front of `before`.
+  Value* attribute(const std::string& name, const c10::IValue& value, const c10::TypePtr& type,
+                   Node* before) {
+    if (!made_.hasattr(name)) made_.register_attribute(name, type, value);
+    Node* node = graph_->create(c10::prim::GetAttr, {graph_->inputs().at(0)}, 1);
+    node->s_(c10::attr::name, name);
+    node->output()->setType(type);
+    node->insertBefore(before);
+    return node->output();
+  }
+
+  Value* constant(const c10::IValue& value, Node* before) {
+    const torch::jit::WithInsertPoint guard(before);
+    return graph_->insertConstant(value);
+  }
+
+  Module finish() {
+    ir::eliminate_dead_code(*graph_);
+    take_attributes();
+    graph_->inputs().at(0)->setType(made_.type());
+    auto* function = made_._ivalue()->compilation_unit()->create_function(
+        c10::QualifiedName(*made_.type()->name(), "forward"), graph_);
+    made_.type()->addMethod(function);
+    return made_;
+  }
+
+ private:
+  static std::string class_name(const ModuleCall& call) {
+    const std::string_view name = call.type.name;
+    return fmt::format("__torch__.tsq.Dynamic{}", name.substr(name.rfind('.') + 1));
+  }
+
+  /// What the graph still reads of the source.
+  void take_attributes() {
+    for (Node* node : ir::nodes_in_order(*graph_)) {
+      if (node->kind() != c10::prim::GetAttr || node->input(0) != graph_->inputs().at(0)) continue;
+      const std::string& name = node->s(c10::attr::name);
+      if (made_.hasattr(name)) continue;
+      made_.register_attribute(name, node->output()->type(),
+                               name == "training" ? c10::IValue(false) : source_.attr(name));
+    }
+  }
+
+  Module source_;
+  std::shared_ptr<Graph> graph_;
+  Module made_;
+};
+
+/// The weight as the engine's kernels compute with it.
+at::Tensor rounded(const ir::Weighted& weighted) {
+  if (weighted.weight_qparams->dtype == c10::ScalarType::Half) return weighted.weight;
+  return quantized_weight(weighted).dequantize();
+}
+
+}  // namespace
+
+bool is_recurrent(Symbol type) {
+  constexpr std::array<std::string_view, 5> kClasses{"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.LSTMCell",
+                                                     "torch.nn.GRUCell", "torch.nn.RNNCell"};
+  return std::find(kClasses.begin(), kClasses.end(), type.name) != kClasses.end();
+}
+
+RecurrentWeights recurrent_weights(const ModuleCall& call) {
+  if (!call.module) return {.refusal = "its weights are not known"};
+  const auto graph = inlined_graph(call);
+  const auto operators = recurrent_operators(*graph);
+  if (operators.empty()) return {.refusal = "its forward has no operator with a quantized kernel"};
+  return weights_of(*call.module, *graph, operators.front());
+}
+
+std::string_view recurrent_kernel_of(const ModuleCall& call) {
+  const auto operators = recurrent_operators(*inlined_graph(call));
+  return operators.empty() ? std::string_view() : operators.front().second->kernel;
+}
+
+Module rounded_recurrent(const ModuleCall& call, std::span<const QParams> qparams) {
+  Rewriting rewriting(call);
+  for (const auto& [node, row] : recurrent_operators(rewriting.graph())) {
+    const RecurrentWeights all = weights_of(*call.module, rewriting.graph(), {node, row});
+    std::vector<Value*> values;
+    for (std::size_t i = 0; i < all.weights.size(); i += 2) {
+      for (const std::size_t each : {i, i + 1}) {
+        values.push_back(rewriting.attribute(fmt::format("weight_{}", each),
+                                             rounded(weighted_at(all, qparams, each)), c10::TensorType::get(),
+                                             node));
+      }
+      for (const std::size_t each : {i, i + 1}) {
+        if (!all.biases[each].defined()) continue;
+        values.push_back(rewriting.attribute(fmt::format("bias_{}", each), all.biases[each].detach(),
+                                             c10::TensorType::get(), node));
+      }
+    }
+    if (row->is_cell) {
+      const std::size_t first = argument_index(node, "w_ih");
+      for (std::size_t i = 0; i < values.size(); ++i) node->replaceInput(first + i, values[i]);
+      continue;
+    }
+    Node* list = rewriting.graph().createList(c10::TensorType::get(), values);
+    list->insertBefore(node);
+    node->replaceInput(argument_index(node, "params"), list->output());
+  }
+  return rewriting.finish();
+}
+
+namespace {
+
+struct PackedRecurrent {
+  std::vector<c10::IValue> weights{};  ///< packed, in pairs
+  std::vector<at::Tensor> biases{};
+};
+
+PackedRecurrent pack_all(const RecurrentWeights& all, std::span<const QParams> qparams,
+                         const lowering::RecurrentPacking& packing) {
+  PackedRecurrent result;
+  for (std::size_t i = 0; i < all.weights.size(); ++i) {
+    const ir::Weighted weighted = weighted_at(all, qparams, i);
+    result.weights.push_back(pack(packing.prepack, weighted));
+    result.biases.push_back(weighted.bias);
+  }
+  return result;
+}
+
+/// The list of cell params that the kernel of a layer takes.
+Value* cell_params(Rewriting& rewriting, const PackedRecurrent& packed,
+                   const lowering::RecurrentPacking& packing, bool reduce_range, Node* before) {
+  const c10::TypePtr type = packed_type(packing.make_cell);
+  std::vector<Value*> cells;
+  for (std::size_t i = 0; i < packed.weights.size(); i += 2) {
+    torch::jit::Stack stack{packed.weights[i], packed.weights[i + 1]};
+    if (packing.weight_dtype != c10::ScalarType::Half) {
+      stack.emplace_back(packed.biases[i]);
+      stack.emplace_back(packed.biases[i + 1]);
+      stack.emplace_back(reduce_range);
+    }
+    cells.push_back(rewriting.attribute(fmt::format("cell_params_{}", i / 2),
+                                        call_operator(packing.make_cell, std::move(stack)), type, before));
+  }
+  Node* list = rewriting.graph().createList(type, cells);
+  list->insertBefore(before);
+  return list->output();
+}
+
+void replace_layer(Rewriting& rewriting, const Operator& op, Value* params, c10::ScalarType dtype) {
+  const auto& [node, row] = op;
+  std::vector<Value*> inputs = node->inputs().vec();
+  inputs[argument_index(node, "params")] = params;
+  inputs[argument_index(node, "has_biases")] = rewriting.constant(true, node);
+  if (row->takes_dtype) {
+    inputs.push_back(rewriting.constant(static_cast<int64_t>(dtype), node));
+    inputs.push_back(rewriting.constant(true, node));
+  }
+  Node* made = rewriting.graph().create(c10::Symbol::fromQualString(std::string(row->kernel)), inputs,
+                                        node->outputs().size());
+  made->insertBefore(node);
+  node->replaceAllUsesWith(made);
+  node->destroy();
+}
+
+void replace_cell(Rewriting& rewriting, const Operator& op, const PackedRecurrent& packed,
+                  const c10::TypePtr& type) {
+  const auto& [node, row] = op;
+  std::vector<Value*> inputs{node->input(0), node->input(1)};
+  for (std::size_t i = 0; i < 2; ++i)
+    inputs.push_back(rewriting.attribute(fmt::format("packed_params_{}", i), packed.weights[i], type, node));
+  for (std::size_t i = 0; i < 2; ++i)
+    inputs.push_back(
+        rewriting.attribute(fmt::format("bias_{}", i), packed.biases[i], c10::TensorType::get(), node));
+  Node* made = rewriting.graph().create(c10::Symbol::fromQualString(std::string(row->kernel)), inputs,
+                                        node->outputs().size());
+  made->insertBefore(node);
+  node->replaceAllUsesWith(made);
+  node->destroy();
+}
+
+}  // namespace
+
+Module dynamic_recurrent(const ModuleCall& call, std::span<const QParams> qparams, bool reduce_range) {
+  const lowering::RecurrentPacking* packing = lowering::recurrent_packing(qparams.front().dtype);
+  if (packing == nullptr) {
+    throw Error(ErrorCode::Unsupported,
+                fmt::format("recurrent kernels have no weights of {}", c10::toString(qparams.front().dtype)),
+                "choose a qconfig whose weights are qint8 or float16");
+  }
+  Rewriting rewriting(call);
+  std::optional<PackedRecurrent> packed;
+  for (const Operator& op : recurrent_operators(rewriting.graph())) {
+    // A cell's branches for its nonlinearities have the same weights.
+    if (!packed) packed = pack_all(weights_of(*call.module, rewriting.graph(), op), qparams, *packing);
+    if (op.second->is_cell) {
+      replace_cell(rewriting, op, *packed, packed_type(packing->prepack));
+    } else {
+      replace_layer(rewriting, op, cell_params(rewriting, *packed, *packing, reduce_range, op.first),
+                    packing->weight_dtype);
+    }
+  }
+  return rewriting.finish();
+}
+
+}  // namespace tsq::modules
