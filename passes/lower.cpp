@@ -100,10 +100,21 @@ class Lowering {
   void finish(Node* q, Node* op, Value* result, const std::string& kernel) {
     const Node* activation = q->input(0)->node();
     for (const Node* done : {static_cast<const Node*>(op), activation}) {
-      if (Decision* decision = decisions_.of(done)) decision->kernel = kernel;
+      if (Decision* decision = decisions_.of(done)) report_kernel(*decision, kernel);
     }
     q->output()->replaceAllUsesWith(result);
     q->destroy();
+  }
+
+  /// An operator that nothing asked to quantize gets a kernel all the same between operators that are.
+  static void report_kernel(Decision& decision, const std::string& kernel) {
+    decision.kernel = kernel;
+    if (decision.quantized) return;
+    decision.quantized = true;
+    decision.notes.push_back(fmt::format(
+        "{}, but the operators round it are quantized, and the engine has a kernel for it", decision.reason));
+    decision.reason.clear();
+    decision.remedy.clear();
   }
 
   /// The operator stays between dequantize and quantize.

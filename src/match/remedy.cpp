@@ -77,6 +77,11 @@ std::string lower_case(std::string text) {
   return text;
 }
 
+/// "softmax" of "aten::softmax" and of "torch.nn.Softmax".
+std::string last_part(const std::string& name) {
+  return lower_case(name.substr(name.find_last_of(".:") + 1));
+}
+
 }  // namespace
 
 std::string describe(const DTypeConfig& config) {
@@ -141,12 +146,10 @@ std::string remedy_without_row(const Pattern& pattern, const std::string& op, co
   }
   if (!others.empty())
     return fmt::format("quantize for a backend that has a row for it: {}", fmt::join(others, ", "));
-  const std::string_view last = std::string_view(op).substr(op.find_last_of(".:") + 1);
-  for (const std::string_view prefix : {"torch.", "torch.nn.functional.", "operator.", ""}) {
-    const std::string spelling = fmt::format("{}{}", prefix, last);
-    const bool has_row = std::any_of(backend.configs().begin(), backend.configs().end(),
-                                     [&](const auto& row) { return row.key() == Pattern(symbol(spelling)); });
-    if (has_row)
+  const std::string last = last_part(op);
+  for (const BackendPatternConfig& row : backend.configs()) {
+    const std::string spelling = to_string(row.key());
+    if (spelling.find('(') == std::string::npos && last_part(spelling) == last)
       return fmt::format("write it as {}, which backend '{}' has a row for", spelling, backend.name());
   }
   const std::string name = lower_case(op);

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "pipeline/report_totals.h"
 
@@ -151,12 +153,19 @@ std::string group_text(const Group& group) {
 }
 
 std::string notes_text(const Report& report) {
-  std::string text;
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
+  const auto add = [&notes](const std::string& note, const Decision& decision) {
+    auto known =
+        std::find_if(notes.begin(), notes.end(), [&](const auto& each) { return each.first == note; });
+    if (known == notes.end()) known = notes.insert(known, {note, {}});
+    known->second.push_back(place(decision));
+  };
   for (const Decision& decision : report.decisions) {
-    for (const std::string& note : decision.notes) text += fmt::format("  {}: {}\n", place(decision), note);
-    if (!decision.equalization.empty())
-      text += fmt::format("  {}: {}\n", place(decision), decision.equalization);
+    for (const std::string& note : decision.notes) add(note, decision);
+    if (!decision.equalization.empty()) add(decision.equalization, decision);
   }
+  std::string text;
+  for (const auto& [note, places] : notes) text += fmt::format("  {}: {}\n", some_places(places), note);
   return text;
 }
 

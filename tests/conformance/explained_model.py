@@ -50,10 +50,12 @@ class Alone(nn.Module):
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4)
+        self.second = nn.Linear(4, 4)
         self.mish = nn.Mish()
 
     def forward(self, x):
-        return self.mish(self.linear(x))
+        return self.mish(self.second(self.norm(self.linear(x))))
 
 
 @torch.jit.interface

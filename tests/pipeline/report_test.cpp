@@ -135,6 +135,27 @@ TEST(Report, AnAdditionWithAlphaSaysWhyNoKernelTakesIt) {  // L-13
   EXPECT_THAT(decision.remedy, HasSubstr("multiply"));
 }
 
+TEST(Report, AnOperatorOfTheHostProgramSaysThatItIsOne) {
+  static const auto kTwice = torch::RegisterOperators().op(
+      "tsq_report_test::twice(Tensor x) -> Tensor", [](const at::Tensor& x) { return at::Tensor(x * 2); });
+  const Module model = function_of("  return self.conv.forward(torch.neg(self.conv.forward(x)))\n");
+  const auto graph = model.get_method("forward").graph();
+  for (torch::jit::Node* node : graph->nodes()) {
+    if (node->kind() != c10::aten::neg) continue;
+    torch::jit::Node* made =
+        graph->create(c10::Symbol::fromQualString("tsq_report_test::twice"), node->inputs(), 1);
+    made->insertBefore(node);
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+    break;
+  }
+  const Report report = lowered_report(model, default_qconfig_mapping("x86"));
+  const Decision& twice = decision_of(report, "tsq_report_test::twice");
+  EXPECT_FALSE(twice.quantized);
+  EXPECT_THAT(twice.reason, HasSubstr("operator of the host program"));
+  EXPECT_FALSE(twice.remedy.empty());
+}
+
 TEST(Report, SizesAndNumbersAreNoFloatOperators) {  // D-02
   const Module model =
       function_of("  y = self.conv.forward(x)\n  return torch.reshape(y, [y.size(0), -1])\n");
