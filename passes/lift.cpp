@@ -12,6 +12,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "ir/constants.h"
 #include "ir/origin.h"
 #include "modules/kernel_arguments.h"
 #include "modules/synthesized.h"
@@ -109,7 +110,7 @@ std::optional<Symbol> asserted_class(const Value* input) {
     if (use.user->kind() != c10::aten::dim) continue;
     for (const auto& comparison : use.user->output()->uses()) {
       if (comparison.user->kind() != c10::aten::ne) continue;
-      const auto dims = torch::jit::constant_as<int64_t>(comparison.user->input(1));
+      const auto dims = ir::whole_number_constant(comparison.user->input(1));
       if (dims == 2 || dims == 3) return symbol("torch.nn.BatchNorm1d");
       if (dims == 4) return symbol("torch.nn.BatchNorm2d");
       if (dims == 5) return symbol("torch.nn.BatchNorm3d");
@@ -133,7 +134,7 @@ bool keeps_dimensions(std::string_view name) {
 bool flattens_to_rows(const Node* node) {
   const auto number = [&](const char* name) {
     const Value* value = modules::argument_named(node, name);
-    return value == nullptr ? std::nullopt : torch::jit::constant_as<int64_t>(value);
+    return value == nullptr ? std::nullopt : ir::whole_number_constant(value);
   };
   return node->kind() == c10::aten::flatten && number("start_dim") == 1 && number("end_dim") == -1;
 }

@@ -8,6 +8,7 @@
 
 #include <unordered_set>
 
+#include "ir/constants.h"
 #include "match/qconfig_lookup.h"
 #include "modules/kernel_arguments.h"
 #include "passes/passes.h"
@@ -119,8 +120,8 @@ class ProductLifting {
 
   /// Whether a transposition of a matrix names its two dimensions.
   static bool swaps_both(const Node* transpose) {
-    const auto first = torch::jit::constant_as<int64_t>(transpose->input(1));
-    const auto second = torch::jit::constant_as<int64_t>(transpose->input(2));
+    const auto first = ir::whole_number_constant(transpose->input(1));
+    const auto second = ir::whole_number_constant(transpose->input(2));
     return first && second && (*first - *second) % 2 != 0;
   }
 

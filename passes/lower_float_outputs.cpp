@@ -100,8 +100,11 @@ class FloatOutputLowering {
     Value* quantized = op->input(0)->node()->input(0);
     const Node* made_by = quantized->node();
     if (made_by->kind() == kQuantize) return {made_by->input(0), made_by->input(1), made_by->input(2)};
-    return {op->input(0), modules::insert_before(gm_, op, "aten::q_scale", {quantized}),
-            modules::insert_before(gm_, op, "aten::q_zero_point", {quantized})};
+    Value* scale = modules::insert_before(gm_, op, "aten::q_scale", {quantized});
+    Value* zero_point = modules::insert_before(gm_, op, "aten::q_zero_point", {quantized});
+    scale->setType(c10::FloatType::get());
+    zero_point->setType(c10::IntType::get());
+    return {op->input(0), scale, zero_point};
   }
 
   GraphModule& gm_;

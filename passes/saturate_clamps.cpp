@@ -6,6 +6,7 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include "ir/constants.h"
 #include "modules/clamp_bounds.h"
 #include "modules/kernel_arguments.h"
 #include "passes/passes.h"
@@ -41,7 +42,7 @@ std::optional<double> number(const GraphModule& gm, const Value* value) {
 std::optional<Representable> representable(const GraphModule& gm, const Node* quantize) {
   const auto scale = number(gm, quantize->input(1));
   const auto zero_point = number(gm, quantize->input(2));
-  const auto dtype = torch::jit::constant_as<int64_t>(quantize->input(3));
+  const auto dtype = ir::whole_number_constant(quantize->input(3));
   if (!scale || !zero_point || !dtype) return std::nullopt;
   const bool is_signed = static_cast<c10::ScalarType>(*dtype) == c10::ScalarType::QInt8;
   if (!is_signed && static_cast<c10::ScalarType>(*dtype) != c10::ScalarType::QUInt8) return std::nullopt;

@@ -14,6 +14,7 @@
 #include <array>
 #include <vector>
 
+#include "ir/constants.h"
 #include "ir/origin.h"
 #include "passes/passes.h"
 
@@ -99,7 +100,7 @@ Value* whole_number(GraphModule& gm, Value* tensor, Node* place) {
   const torch::jit::WithInsertPoint guard(place);
   if (const auto constant = traced_constant(tensor); constant && constant->isInt())
     return gm.graph->insertConstant(*constant);
-  if (const auto number = torch::jit::toIValue(tensor); number && number->isInt()) return tensor;
+  if (tensor->type()->kind() == c10::TypeKind::IntType) return tensor;
   Node* node = tensor->node();
   if (is_written(tensor)) return nullptr;
   if (node->kind() == c10::prim::NumToTensor)
@@ -108,7 +109,7 @@ Value* whole_number(GraphModule& gm, Value* tensor, Node* place) {
       std::find_if(kOperators.begin(), kOperators.end(),
                    [&](const NumberOperator& each) { return each.of_tensors == node->kind(); });
   if (found == kOperators.end() || node->inputs().size() < 2) return nullptr;
-  if (node->inputs().size() > 2 && torch::jit::constant_as<int64_t>(node->input(2)) != 1) return nullptr;
+  if (node->inputs().size() > 2 && ir::whole_number_constant(node->input(2)) != 1) return nullptr;
   Value* left = whole_number(gm, node->input(0), place);
   Value* right = left == nullptr ? nullptr : whole_number(gm, node->input(1), place);
   if (right == nullptr) return nullptr;
@@ -163,7 +164,7 @@ Node* bias_addition(const GraphModule& gm, const Node* product, int64_t features
   if (addition->kind() != c10::aten::add || addition->input(0) != product->output()) return nullptr;
   const at::Tensor bias = constant_tensor(gm, addition->input(1));
   const bool fits = bias.defined() && bias.dim() == 1 && bias.numel() == features;
-  return fits && torch::jit::constant_as<int64_t>(addition->input(2)) == 1 ? addition : nullptr;
+  return fits && ir::whole_number_constant(addition->input(2)) == 1 ? addition : nullptr;
 }
 
 /// torch.jit.optimize_for_inference makes matmul(x, w.t()) + b of a linear layer, and keeps no source

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/constants.h"
+
 namespace tsq::modules {
 namespace {
 
@@ -85,7 +87,7 @@ class CellMatcher {
     const std::string wanted = kind.toQualString();
     if (name != wanted && name != wanted + "_") return nullptr;
     if ((kind == c10::aten::add || kind == c10::aten::sub) &&
-        (node->inputs().size() != 3 || torch::jit::constant_as<int64_t>(node->input(2)) != 1))
+        (node->inputs().size() != 3 || ir::whole_number_constant(node->input(2)) != 1))
       return nullptr;
     passed_.insert(node);
     return node;
@@ -103,7 +105,7 @@ class CellMatcher {
     Node* unpack = value->node();
     Node* chunks = unpack->input(0)->node();
     if (chunks->kind() != c10::Symbol::fromQualString("aten::unsafe_chunk") ||
-        torch::jit::constant_as<int64_t>(chunks->input(1)) != count)
+        ir::whole_number_constant(chunks->input(1)) != count)
       return nullptr;
     passed_.insert(unpack);
     passed_.insert(chunks);
