@@ -147,11 +147,12 @@ class ConvertSmoothing {
     return true;
   }
 
+  /// What is observed is multiplied, not what its observer gives: that may be rounded for other readers.
   void divide_in_front(const Group& group, Value* observed) {
     const std::size_t index = add_smoothed_observer(group, ir::observer_index(observed->node()));
     const torch::jit::WithInsertPoint guard(observed->node()->next());
     const Layer& first = group.layers.front();
-    Value* product = modules::multiply_channels(gm_, observed, at::reciprocal(group.scale),
+    Value* product = modules::multiply_channels(gm_, observed->node()->input(0), at::reciprocal(group.scale),
                                                 modules::layer_path(gm_, first.op) + "_smoothing_scale",
                                                 first.kind, first.op);
     Value* smoothed = ir::insert_observer(gm_, product, index)->output();

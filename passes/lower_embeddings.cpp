@@ -44,7 +44,7 @@ std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
   const std::string reason = modules::unquantizable(
       *call.embedding, observe_once(qconfig.weight, call.embedding->weight.slice(0, 0, 1)));
   return reason.empty()
-             ? fmt::format("its weight observer gives {}, which no dtype config of the matched row takes",
+             ? fmt::format("its weight observer gives {}, which no DTypeConfig of the backend takes",
                            dtype_name(resolve(qconfig.weight).dtype))
              : reason;
 }
@@ -70,7 +70,8 @@ void lower_embeddings(GraphModule& gm, Report& report) {
     if (decision == nullptr || state == nullptr || !state->observed || !state->qconfig) continue;
     decision->quantized = false;
     decision->reason = reason_of(call, *state->qconfig);
-    decision->remedy = "give it a qconfig with the backend's weight dtype and a scale for each row, or none";
+    decision->remedy =
+        "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none";
   }
 }
 

@@ -101,7 +101,7 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
   command
       .add_option("--recipe", options.recipe,
                   "fx: exactly what PyTorch's FX quantization does; best: what keeps the model's accuracy\n"
-                  "(default: fx)")
+                  "(default: best)")
       ->check(one_of({"fx", "best"}))
       ->type_name("fx|best");
   command

@@ -23,7 +23,7 @@ struct ConfigurationOptions {
   std::string equalization{};    ///< a JSON file
   std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
-  std::string recipe{"fx"};
+  std::string recipe{"best"};
   std::string target_cpu{"native"};
   std::optional<double> smooth_quant{};
   int bits{8};             ///< of weights, in mode weight_only

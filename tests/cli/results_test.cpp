@@ -40,7 +40,7 @@ TEST_F(Results, QuantizeWritesAllItsFilesAndSaysSo) {
   const json result = answer(arguments);
   EXPECT_EQ(result["backend"], "x86");
   EXPECT_EQ(result["mode"], "static");
-  EXPECT_EQ(result["recipe"], "fx");
+  EXPECT_EQ(result["recipe"], "best");
   EXPECT_EQ(result["samples"], 4);
   EXPECT_GE(result["operators"]["quantized"], 1);
   EXPECT_EQ(result["files"]["output"]["bytes"], std::filesystem::file_size(path("out.pt")));
@@ -162,7 +162,7 @@ TEST_F(Results, TablesThatAreShownAreAcceptedAgain) {
   EXPECT_EQ(answer({"backend-config", "check", path("b.json")})["name"], json::parse(table.out)["name"]);
   EXPECT_EQ(answer({"qconfig", "check", path("q.json")})["has_global"], true);
   std::vector<std::string> arguments = quantize_arguments();
-  arguments.insert(arguments.end(), {"--backend", "fbgemm"});
+  arguments.insert(arguments.end(), {"--backend", "fbgemm", "--recipe", "fx"});
   succeed(arguments);
   arguments[5] = path("own.pt");
   arguments.insert(arguments.end(), {"--backend-config", path("b.json"), "--qconfig", path("q.json")});

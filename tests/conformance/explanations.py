@@ -57,7 +57,7 @@ def explain(tsq: str, folder: Path, *more: str) -> str:
     torch.save(explained_model.samples(), folder / "data.pt")
     (folder / "mapping.json").write_text(json.dumps(explained_model.MAPPING))
     (folder / "custom.json").write_text(json.dumps(explained_model.CUSTOM))
-    command = [tsq, "explain", folder / "model.pt", "--calib", folder / "data.pt", "--qconfig", folder / "mapping.json"]
+    command = [tsq, "explain", folder / "model.pt", "--recipe", "fx", "--calib", folder / "data.pt", "--qconfig", folder / "mapping.json"]
     command += ["--prepare-custom-config", folder / "custom.json", *more]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
