@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <tsq/error.h>
 
 #include <algorithm>
 
@@ -401,19 +400,10 @@ class Lowering {
 }  // namespace
 
 void lower(GraphModule& gm, Report& report) {
-  modules::PackingRefusals refusals;
-  while (true) {
-    GraphModule attempt = gm.copy();
-    Report result = report;
-    const std::size_t known = refusals.size();
-    if (!Lowering(attempt, result, refusals).run()) {
-      if (refusals.size() > known) continue;
-      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
-    }
-    gm = std::move(attempt);
-    report = std::move(result);
-    return;
-  }
+  modules::lower_with_refusals(gm, report,
+                               [](GraphModule& tried, Report& result, modules::PackingRefusals& refusals) {
+                                 return Lowering(tried, result, refusals).run();
+                               });
 }
 
 }  // namespace tsq::passes

@@ -5,7 +5,6 @@
 //   reduce_range)
 
 #include <fmt/format.h>
-#include <tsq/error.h>
 
 #include "backends/dynamic_kernels.h"
 #include "modules/dynamic_input.h"
@@ -194,19 +193,10 @@ class DynamicLowering {
 }  // namespace
 
 void lower_dynamic(GraphModule& gm, Report& report) {
-  modules::PackingRefusals refusals;
-  while (true) {
-    GraphModule attempt = gm.copy();
-    Report result = report;
-    const std::size_t known = refusals.size();
-    if (DynamicLowering(attempt, result, refusals).run()) {
-      gm = std::move(attempt);
-      report = std::move(result);
-      return;
-    }
-    if (refusals.size() == known)
-      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
-  }
+  modules::lower_with_refusals(gm, report,
+                               [](GraphModule& tried, Report& result, modules::PackingRefusals& refusals) {
+                                 return DynamicLowering(tried, result, refusals).run();
+                               });
 }
 
 }  // namespace tsq::passes

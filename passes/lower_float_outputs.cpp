@@ -3,8 +3,6 @@
 //     →   quantized::linear_with_input_q_dq_qweight_dq_output_fp32(x, scale, zero_point, packed)
 // Behind the pass `lower`, which takes what has a quantized output.
 
-#include <tsq/error.h>
-
 #include "backends/float_output_kernels.h"
 #include "modules/fault_conditions.h"
 #include "modules/functional_weighted.h"
@@ -117,19 +115,10 @@ class FloatOutputLowering {
 }  // namespace
 
 void lower_float_outputs(GraphModule& gm, Report& report) {
-  modules::PackingRefusals refusals;
-  while (true) {
-    GraphModule attempt = gm.copy();
-    Report result = report;
-    const std::size_t known = refusals.size();
-    if (FloatOutputLowering(attempt, result, refusals).run()) {
-      gm = std::move(attempt);
-      report = std::move(result);
-      return;
-    }
-    if (refusals.size() == known)
-      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
-  }
+  modules::lower_with_refusals(gm, report,
+                               [](GraphModule& tried, Report& result, modules::PackingRefusals& refusals) {
+                                 return FloatOutputLowering(tried, result, refusals).run();
+                               });
 }
 
 }  // namespace tsq::passes

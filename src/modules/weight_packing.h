@@ -1,5 +1,8 @@
 #pragma once
 
+#include <tsq/error.h>
+#include <tsq/report.h>
+
 #include <map>
 #include <string>
 #include <string_view>
@@ -57,5 +60,25 @@ class WeightPacking {
   std::vector<Packing> to_pack_;
   std::vector<std::pair<ir::Value*, std::string>> owners_;  ///< modules that pack when loaded, their names
 };
+
+/// Lowers a graph: `attempt(gm, report, refusals)` is given copies of both until it returns true, which it
+/// does unless the engine refused a weight that it had not refused before. Throws Error(Internal) where that
+/// does not end.
+template <typename Attempt>
+void lower_with_refusals(ir::GraphModule& gm, Report& report, const Attempt& attempt) {
+  PackingRefusals refusals;
+  while (true) {
+    ir::GraphModule tried = gm.copy();
+    Report result = report;
+    const std::size_t known = refusals.size();
+    if (attempt(tried, result, refusals)) {
+      gm = std::move(tried);
+      report = std::move(result);
+      return;
+    }
+    if (refusals.size() == known)
+      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
+  }
+}
 
 }  // namespace tsq::modules
