@@ -36,11 +36,14 @@ std::optional<Clamp> clamp_of(const ir::GraphModule& gm, const ir::Node* node) {
     const auto found = std::ranges::find(names, name, &ClampName::name);
     return found == names.end() ? std::nullopt : std::optional(found->clamp);
   };
-  const auto targets = ir::targets(gm, node);
-  if (targets.empty()) return std::nullopt;
-  const std::string_view name = targets.front().name;
-  return ir::is_module_call(node) ? find(kModules, name)
-                                  : find(kFunctions, name.substr(name.find_last_of('.') + 1));
+  // Functions of traced files have the name of the module that called them.
+  for (const Symbol& target : ir::targets(gm, node)) {
+    const std::string_view name = target.name;
+    if (const auto module = find(kModules, name)) return module;
+    if (ir::is_module_call(node)) continue;
+    if (const auto function = find(kFunctions, name.substr(name.find_last_of('.') + 1))) return function;
+  }
+  return std::nullopt;
 }
 
 std::optional<c10::IValue> argument(const ir::GraphModule& gm, const ir::Node* node, const char* name) {
