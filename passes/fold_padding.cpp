@@ -13,6 +13,7 @@
 #include "modules/fault_conditions.h"
 #include "modules/kernel_arguments.h"
 #include "modules/weighted.h"
+#include "passes/decision_index.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -162,8 +163,11 @@ Node* quantize_behind(Node* node) {
 
 class Folding {
  public:
-  Folding(GraphModule& gm, Node* convolution)
-      : gm_(gm), convolution_(convolution), weighted_(*ir::weighted_of(ir::call_of(gm, convolution))) {}
+  Folding(GraphModule& gm, const DecisionIndex& decisions, Node* convolution)
+      : gm_(gm),
+        decisions_(decisions),
+        convolution_(convolution),
+        weighted_(*ir::weighted_of(ir::call_of(gm, convolution))) {}
 
   void run() {
     Node* dequantize = convolution_->input(0)->node();
@@ -188,6 +192,12 @@ class Folding {
       convolution_->replaceInput(0, input);
     } else {
       quantize->replaceInput(0, input);
+    }
+    if (Decision* decision = decisions_.of(pad)) {
+      decision->quantized = true;
+      decision->kernel = "padding of the convolution behind it";
+      decision->reason.clear();
+      decision->remedy.clear();
     }
     if (fold->may_have_too_many_outputs) cut(result, sides);
     apply(*fold);
@@ -234,6 +244,7 @@ class Folding {
   }
 
   GraphModule& gm_;
+  const DecisionIndex& decisions_;
   Node* convolution_;
   ir::Weighted& weighted_;
 };
@@ -249,9 +260,10 @@ bool may_be_folded(const GraphModule& gm, const Node* node) {
 
 }  // namespace
 
-void fold_padding(GraphModule& gm) {
+void fold_padding(GraphModule& gm, Report& report) {
+  const DecisionIndex decisions(report);
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (may_be_folded(gm, node)) Folding(gm, node).run();
+    if (may_be_folded(gm, node)) Folding(gm, decisions, node).run();
   }
   ir::eliminate_dead_code(*gm.graph);
 }

@@ -183,7 +183,7 @@ void saturate_clamps(ir::GraphModule& gm);
 
 /// Zero padding before a convolution becomes the convolution's own; asymmetric padding by a larger kernel.
 ///   conv3x3(pad(x, [0, 1, 0, 1]))   →   conv4x4(x), padding 1
-void fold_padding(ir::GraphModule& gm);
+void fold_padding(ir::GraphModule& gm, Report& report);
 
 /// Concatenations of differently quantized tensors become the kernel that requantizes each.
 ///   quantize(cat([dequantize(a), dequantize(b)]))   →   quantized::cat([a, b])

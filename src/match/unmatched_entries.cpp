@@ -1,6 +1,7 @@
 #include "match/unmatched_entries.h"
 
 #include <fmt/format.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <array>
@@ -158,8 +159,10 @@ class Names {
 bool is_default_entry(const std::pair<Symbol, MaybeQConfig>& entry) {
   static const std::vector<QConfigMapping> kDefaults = [] {
     std::vector<QConfigMapping> mappings{symmetric_qnnpack_qconfig_mapping()};
-    for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"})
+    for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
       mappings.push_back(default_qconfig_mapping(backend));
+      mappings.push_back(best_qconfig_mapping(backend));
+    }
     return mappings;
   }();
   return std::any_of(kDefaults.begin(), kDefaults.end(), [&](const QConfigMapping& mapping) {

@@ -9,9 +9,9 @@ using passes::MatchTable;
 using OnMatches = RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, MatchTable&>;
 using OnGraph = RecipePass<ir::GraphModule&>;
 using OnCalibrated = RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>;
-using OnReference = RecipePass<ir::GraphModule&, const RecipeOptions&>;
+using OnReference = RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>;
 using OnLowering = RecipePass<ir::GraphModule&, Report&>;
-using OnLowered = RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>;
+using OnLowered = OnReference;
 
 constexpr std::array kBestOnMatches{
     OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const PrepareCustomConfig&,
@@ -30,14 +30,15 @@ constexpr std::array kBestOnCalibrated{
 };
 constexpr std::array kBestOnReference{
     OnReference{"leave_float_outputs",
-                [](ir::GraphModule& gm, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
-    OnReference{"fold_padding", [](ir::GraphModule& gm, const RecipeOptions&) { passes::fold_padding(gm); }},
+                [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
+    OnReference{"fold_padding", [](ir::GraphModule& gm, Report& report,
+                                   const RecipeOptions&) { passes::fold_padding(gm, report); }},
     OnReference{"bound_pair_sums",
-                [](ir::GraphModule& gm, const RecipeOptions& options) {
+                [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::bound_pair_sums(gm, options.target_cpu);
                 }},
     OnReference{"correct_biases",
-                [](ir::GraphModule& gm, const RecipeOptions&) { passes::correct_biases(gm); }},
+                [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::correct_biases(gm); }},
 };
 constexpr std::array kBestBeforeLowering{
     OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},

@@ -255,7 +255,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
     passes::explain_calibrated(prepared.gm, results, stage->report);
   });
-  run_passes(recipe.on_reference, stage->gm, prepared.options);
+  run_passes(recipe.on_reference, stage->gm, stage->report, prepared.options);
   for (auto& [path, child] : stage->standalone) {
     child = reference_stage(*child, backend, std::nullopt);
     child->module = module_of(*child, child->gm);
