@@ -93,6 +93,19 @@ TEST(FloatOutputs, AnEngineWithoutSuchAKernelFindsTheRangeOfTheInputWhenItRuns) 
   }
 }
 
+TEST(FloatOutputs, ScaledDotProductAttentionStaysFloatBetweenLayersInInt8) {
+  torch::manual_seed(5);
+  Module model = two_linears(
+      "  q = self.fc1.forward(x).view([4, 3, 2, 4]).transpose(1, 2)\n"
+      "  k = self.fc2.forward(x).view([4, 3, 2, 4]).transpose(1, 2)\n"
+      "  y = torch.scaled_dot_product_attention(q, k, k)\n");
+  const at::Tensor x = torch::randn({4, 3, 8});
+  Module lowered = lower(reference_of(model, x, "x86"), backend_config("x86"));
+  EXPECT_EQ(kernels(lowered, kFloatOutput), 2u);
+  EXPECT_EQ(kernels(lowered, "aten::scaled_dot_product_attention"), 1u);
+  EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 30);
+}
+
 TEST(FloatOutputs, RecipeFxRoundsAsPyTorchDoes) {
   Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
   const Reference reference = reference_of(model, torch::randn({4, 3, 8}), "x86", {});
