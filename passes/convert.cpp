@@ -6,6 +6,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 
 #include "match/dtype_check.h"
 #include "modules/embedding.h"
@@ -184,12 +185,19 @@ class Converter {
     if (!call.embedding || state == nullptr || !takes_quantized_weight(call, *state)) return;
     const QParams qparams = observe_once(state->qconfig->weight, call.embedding->weight.detach());
     if (!modules::unquantizable(*call.embedding, qparams).empty()) return;
+    constexpr std::array<int64_t, 3> kInOrder{1, 2, 3};
+    const std::vector<int64_t> traced_order = modules::traced_bag_arguments(call);
     call.embedding->weight_qparams = qparams;
     call.module = modules::reference_embedding(*call.embedding);
     call.method = "forward";
     if (!call.embedding->is_bag) return;
     const torch::jit::WithInsertPoint guard(node);
     if (call.embedding->second_input_is_weights) node->insertInput(1, constant(c10::IValue()));
+    if (traced_order.size() == node->inputs().size() && std::ranges::is_permutation(traced_order, kInOrder)) {
+      const std::vector<Value*> given(node->inputs().begin(), node->inputs().end());
+      for (std::size_t i = 0; i < given.size(); ++i)
+        node->replaceInput(i, given[static_cast<std::size_t>(traced_order[i]) - 1]);
+    }
     while (node->inputs().size() < kBagArguments) node->addInput(constant(c10::IValue()));
   }
 

@@ -12,6 +12,8 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include <array>
+
 #include "modules/source_resolver.h"
 #include "modules/weighted.h"
 
@@ -261,6 +263,19 @@ Module module_of_class(const EmbeddingTable& table, std::string_view prefix) {
 }
 
 }  // namespace
+
+std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call) {
+  if (!call.embedding || !call.embedding->is_bag || !call.module || call.module->hasattr("mode")) return {};
+  const auto graph = inlined_graph(*call.module, call.method);
+  const torch::jit::Node* bag =
+      graph == nullptr ? nullptr : node_of_kind(*graph, kEmbeddingBag.toQualString());
+  if (bag == nullptr || bag->inputs().size() < 7) return {};
+  constexpr std::array<std::size_t, 3> kIndicesOffsetsWeights{1, 2, 6};
+  std::vector<int64_t> result;
+  for (const std::size_t position : kIndicesOffsetsWeights)
+    result.push_back(static_cast<int64_t>(argument_behind(bag->input(position))));
+  return result;
+}
 
 bool is_embedding(Symbol type) {
   return type.name == "torch.nn.Embedding" || type.name == "torch.nn.EmbeddingBag";

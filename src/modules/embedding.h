@@ -4,6 +4,11 @@
 
 namespace tsq::modules {
 
+/// For a traced EmbeddingBag, whose arguments come in the order in which tracing met them: which input of the
+/// call, counted from 1, is the indices, the offsets and the weights; 0 where there is none. Empty for other
+/// modules.
+std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call);
+
 /// Whether a module class is torch.nn.Embedding or torch.nn.EmbeddingBag.
 [[nodiscard]] bool is_embedding(Symbol type);
 

@@ -17,6 +17,8 @@ Twin = str  # "traced", "frozen" or "traced_frozen"
 
 # Modules that do nothing but call a function; a frozen file holds the function's operator.
 FUNCTION_OF_MODULE = {
+    nn.Embedding: F.embedding,
+    nn.EmbeddingBag: F.embedding_bag,
     nn.Softmax: F.softmax,
     nn.GroupNorm: F.group_norm,
     nn.LayerNorm: F.layer_norm,
