@@ -5,6 +5,7 @@
 
 #include "match/equalizable.h"
 #include "match/smoothable.h"
+#include "passes/decision_index.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -49,15 +50,14 @@ void insert_channel_observer(GraphModule& gm, const Group& group) {
   for (Node* layer : group.layers) ir::replace_operand(layer, group.observed, seen);
 }
 
-void report_smoothing(Report& report, const Node* layer, const std::string& text) {
-  for (Decision& decision : report.decisions) {
-    if (decision.node == layer->output()->debugName()) decision.equalization = text;
-  }
+void report_smoothing(const DecisionIndex& decisions, const Node* node, const std::string& text) {
+  if (Decision* decision = decisions.of(node)) decision->equalization = text;
 }
 
 }  // namespace
 
 void smooth(GraphModule& gm, const MatchTable& table, Report& report) {
+  const DecisionIndex decisions(report);
   std::vector<Group> groups;
   std::unordered_map<const Value*, std::size_t> group_of;
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
@@ -66,7 +66,7 @@ void smooth(GraphModule& gm, const MatchTable& table, Report& report) {
     if (!kind || kind->channel_axis != kLinear || !is_observed_root(gm, table, node)) continue;
     Value* observed = ir::arguments(node).front().value;
     const std::string reason = refusal(gm, observed, *kind);
-    report_smoothing(report, node, reason.empty() ? "smoothed" : fmt::format("not smoothed: {}", reason));
+    report_smoothing(decisions, node, reason.empty() ? "smoothed" : fmt::format("not smoothed: {}", reason));
     if (!reason.empty()) continue;
     const auto [group, is_new] = group_of.try_emplace(observed, groups.size());
     if (is_new) groups.push_back({.observed = observed});
