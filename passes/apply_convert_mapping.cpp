@@ -20,9 +20,10 @@ namespace {
 /// Every key of prepare's level is there again, with the same QConfig or none.
 template <typename Entries, typename Name>
 void check_level(const Entries& prepared, const Entries& converted, const char* level, const Name& name_of) {
-  for (const auto& [key, qconfig] : prepared) {
-    const auto found =
-        std::find_if(converted.begin(), converted.end(), [&](const auto& each) { return each.first == key; });
+  for (const auto& entry : prepared) {
+    const auto& [key, qconfig] = entry;
+    const auto found = std::find_if(converted.begin(), converted.end(),
+                                    [&](const auto& each) { return each.first == entry.first; });
     if (found == converted.end())
       fail(fmt::format("the convert mapping lacks the {} '{}' of the prepare mapping", level, name_of(key)));
     if (found->second && found->second != qconfig)

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/quantize_operators.h"
 #include "match/dtype_check.h"
 #include "modules/embedding.h"
 #include "modules/recurrent.h"
@@ -21,10 +22,9 @@ namespace {
 
 using c10::ScalarType;
 using ir::GraphModule;
+using ir::kDequantize;
 using ir::Node;
 using ir::Value;
-
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 /// Indices, offsets, weights of samples. Traced calls leave out what was not given.
 constexpr std::size_t kBagArguments = 3;
@@ -185,19 +185,17 @@ class Converter {
     if (!call.embedding || state == nullptr || !takes_quantized_weight(call, *state)) return;
     const QParams qparams = observe_once(state->qconfig->weight, call.embedding->weight.detach());
     if (!modules::unquantizable(*call.embedding, qparams).empty()) return;
-    constexpr std::array<int64_t, 3> kInOrder{1, 2, 3};
     const std::vector<int64_t> traced_order = modules::traced_bag_arguments(call);
     call.embedding->weight_qparams = qparams;
     call.module = modules::reference_embedding(*call.embedding);
     call.method = "forward";
     if (!call.embedding->is_bag) return;
     const torch::jit::WithInsertPoint guard(node);
-    if (call.embedding->second_input_is_weights) node->insertInput(1, constant(c10::IValue()));
-    if (traced_order.size() == node->inputs().size() && std::ranges::is_permutation(traced_order, kInOrder)) {
-      const std::vector<Value*> given(node->inputs().begin(), node->inputs().end());
-      for (std::size_t i = 0; i < given.size(); ++i)
-        node->replaceInput(i, given[static_cast<std::size_t>(traced_order[i]) - 1]);
-    }
+    const std::vector<Value*> given(node->inputs().begin(), node->inputs().end());
+    if (!traced_order.empty()) node->removeAllInputs();
+    for (const int64_t argument : traced_order)
+      node->addInput(argument == 0 ? constant(c10::IValue())
+                                   : given.at(static_cast<std::size_t>(argument) - 1));
     while (node->inputs().size() < kBagArguments) node->addInput(constant(c10::IValue()));
   }
 

@@ -4,16 +4,16 @@
 
 #include <algorithm>
 
+#include "ir/quantize_operators.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
 namespace {
 
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 /// Scale, zero point and dtype of a quantized value, where they are constants.
 std::optional<std::vector<c10::IValue>> qparams_of(const Value* value) {

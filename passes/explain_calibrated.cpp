@@ -47,7 +47,8 @@ void explain(const Node* node, std::span<const ObserverResult> results, Decision
         "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that do");
     return;
   }
-  if (std::all_of(all.begin(), all.end(), [&](std::size_t index) { return results[index].saw_other_dtype; })) {
+  if (std::all_of(all.begin(), all.end(),
+                  [&](std::size_t index) { return results[index].saw_other_dtype; })) {
     decision.quantized = false;
     decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
     decision.remedy = "nothing where they are integers; else convert its input to float32 in the model";

@@ -10,6 +10,7 @@
 #include <array>
 
 #include "backends/kernel_limits.h"
+#include "ir/quantize_operators.h"
 #include "modules/fault_conditions.h"
 #include "modules/kernel_arguments.h"
 #include "modules/weighted.h"
@@ -20,11 +21,10 @@ namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 constexpr std::array<std::string_view, 8> kPads{
     "torch.constant_pad_nd", "torch.nn.functional.pad", "torch.nn.ZeroPad1d",     "torch.nn.ZeroPad2d",

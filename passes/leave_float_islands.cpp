@@ -21,7 +21,7 @@ using ir::Value;
 
 /// Products of two activations, what normalises them, and GELU: of a wide range, and no engine is fast with
 /// them.
-constexpr std::array<std::string_view, 13> kAttention{"torch.matmul",
+constexpr std::array<std::string_view, 15> kAttention{"torch.matmul",
                                                       "operator.matmul",
                                                       "matmul",
                                                       "torch.bmm",
@@ -31,6 +31,8 @@ constexpr std::array<std::string_view, 13> kAttention{"torch.matmul",
                                                       "torch.nn.LayerNorm",
                                                       "torch.nn.functional.layer_norm",
                                                       "torch.layer_norm",
+                                                      "torch.nn.GroupNorm",
+                                                      "torch.nn.functional.group_norm",
                                                       "torch.nn.GELU",
                                                       "torch.nn.functional.gelu",
                                                       "gelu"};
@@ -142,7 +144,7 @@ class Islands {
   void leave_float(Match& match) {
     const char* reason =
         is_one_of(match.root, kAttention)
-            ? "recipe best computes products of activations, softmax, LayerNorm and GELU in float"
+            ? "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float"
             : "it does not lie between quantized operators: rounding its values would cost "
               "accuracy and save no time";
     for (const Node* node : match.nodes) {

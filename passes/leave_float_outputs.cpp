@@ -6,6 +6,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "ir/quantize_operators.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
 
@@ -13,11 +14,10 @@ namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 /// Operators that move values and do not compute: what they read decides whether they run on bytes.
 constexpr std::array kMoves{

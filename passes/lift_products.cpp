@@ -1,7 +1,8 @@
-// Matrix products with a constant become linear layers where that gets them a dynamic kernel: traced
-// transformers are written so.
+// Matrix products with a constant become linear layers where that gets them a kernel that they have not by
+// themselves: traced transformers are written so.
 //   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 // FX has no row for addmm, and only a static one for matmul; products of static QConfigs stay what they are.
+// F.linear has static and dynamic kernels of its own and becomes a layer where its weight alone is quantized.
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -9,6 +10,7 @@
 #include <unordered_set>
 
 #include "ir/constants.h"
+#include "match/dtype_check.h"
 #include "match/qconfig_lookup.h"
 #include "modules/kernel_arguments.h"
 #include "passes/passes.h"
@@ -45,7 +47,7 @@ class ProductLifting {
     }
     const auto qconfigs = match::find_qconfigs(gm_, mapping_);
     for (const auto& [last, layer] : lifted) {
-      if (is_dynamic(qconfigs.at(layer).qconfig)) continue;
+      if (gains_kernel(*last, qconfigs.at(last).qconfig, qconfigs.at(layer).qconfig)) continue;
       layer->output()->replaceAllUsesWith(last->output());
       layer->destroy();
     }
@@ -53,14 +55,29 @@ class ProductLifting {
   }
 
  private:
-  static bool is_dynamic(const MaybeQConfig& qconfig) {
-    return qconfig && resolve(qconfig->activation).is_dynamic;
+  static bool gains_kernel(const Node& product, const MaybeQConfig& own, const MaybeQConfig& layers) {
+    if (!layers) return false;
+    if (product.kind() == c10::aten::linear && own && !match::is_weight_only(*own)) return false;
+    return match::is_weight_only(*layers) ||
+           (product.kind() != c10::aten::linear && resolve(layers->activation).is_dynamic);
   }
 
   std::optional<Product> product_at(Node* node) const {
+    if (node->kind() == c10::aten::linear) return linear(node);
     if (node->kind() == c10::aten::addmm) return addmm(node);
     if (node->kind() == c10::aten::matmul) return matmul(node);
     return std::nullopt;
+  }
+
+  std::optional<Product> linear(Node* node) const {
+    const auto weight = constant_tensor(node->input(1));
+    if (!is_matrix(weight) || constant_tensor(node->input(0))) return std::nullopt;
+    Product product{node, node->input(0), {.weight = weight->detach()}};
+    if (node->input(2)->mustBeNone()) return product;
+    const auto bias = constant_tensor(node->input(2));
+    if (!bias || !is_bias_of(*bias, *weight)) return std::nullopt;
+    product.weighted.bias = *bias;
+    return product;
   }
 
   std::optional<Product> addmm(Node* node) const {
@@ -86,6 +103,10 @@ class ProductLifting {
     return product;
   }
 
+  static bool is_matrix(const std::optional<at::Tensor>& tensor) {
+    return tensor && tensor->dim() == 2 && tensor->scalar_type() == at::kFloat;
+  }
+
   static bool is_bias_of(const at::Tensor& bias, const at::Tensor& weight) {
     return bias.dim() == 1 && bias.size(0) == weight.size(0) && bias.scalar_type() == at::kFloat;
   }
@@ -105,9 +126,6 @@ class ProductLifting {
 
   /// The weight of a linear layer, outputs first, out of the second factor.
   std::optional<at::Tensor> weight_of(const Value* factor) const {
-    const auto is_matrix = [](const std::optional<at::Tensor>& tensor) {
-      return tensor && tensor->dim() == 2 && tensor->scalar_type() == at::kFloat;
-    };
     if (const auto matrix = constant_tensor(factor); is_matrix(matrix))
       return matrix->detach().t().contiguous();
     const Node* node = factor->node();

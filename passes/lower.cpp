@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backends/lowering_table.h"
+#include "ir/quantize_operators.h"
 #include "modules/convolution_inputs.h"
 #include "modules/fault_conditions.h"
 #include "modules/functional_weighted.h"
@@ -23,14 +24,13 @@ namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
 using lowering::PostOp;
 using lowering::Precaution;
 using modules::KernelUse;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
 bool is_dequantize(const Value* value) { return is_dequantize_node(value->node()); }

@@ -41,12 +41,14 @@ std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
   if (!call.embedding) return "its mode and arguments cannot be told from the file";
   if (call.embedding->weight.scalar_type() != at::kFloat || call.embedding->weight.numel() == 0)
     return modules::unquantizable(*call.embedding, {});
-  const std::string reason = modules::unquantizable(
-      *call.embedding, observe_once(qconfig.weight, call.embedding->weight.slice(0, 0, 1)));
-  return reason.empty()
-             ? fmt::format("its weight observer gives {}, which no DTypeConfig of the backend takes",
-                           dtype_name(resolve(qconfig.weight).dtype))
-             : reason;
+  const c10::ScalarType dtype = resolve(qconfig.weight).dtype;
+  if (c10::isQIntType(dtype)) {
+    const std::string reason = modules::unquantizable(
+        *call.embedding, observe_once(qconfig.weight, call.embedding->weight.slice(0, 0, 1)));
+    if (!reason.empty()) return reason;
+  }
+  return fmt::format("its weight observer gives {}, which no DTypeConfig of the backend takes",
+                     dtype_name(dtype));
 }
 
 bool may_be_embedding(const ModuleCall& call) { return call.embedding || modules::is_embedding(call.type); }

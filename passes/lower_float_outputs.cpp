@@ -4,6 +4,7 @@
 // Behind the pass `lower`, which takes what has a quantized output.
 
 #include "backends/float_output_kernels.h"
+#include "ir/quantize_operators.h"
 #include "modules/fault_conditions.h"
 #include "modules/functional_weighted.h"
 #include "modules/kernel_arguments.h"
@@ -15,13 +16,12 @@ namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
 using lowering::FloatOutputKernel;
 using lowering::PostOp;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 class FloatOutputLowering {
  public:

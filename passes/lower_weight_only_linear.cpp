@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "match/dtype_check.h"
 #include "modules/weight_only_linear.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
@@ -21,9 +22,7 @@ using ir::Node;
 /// Whether the QConfig leaves activations in float.
 bool is_weight_only(const GraphModule& gm, const Node* node) {
   const ir::NodeState* state = ir::state_of(gm, node);
-  if (state == nullptr || !state->observed || !state->qconfig) return false;
-  const ResolvedObserver activation = resolve(state->qconfig->activation);
-  return activation.dtype == c10::ScalarType::Float && !activation.is_dynamic;
+  return state != nullptr && state->observed && state->qconfig && match::is_weight_only(*state->qconfig);
 }
 
 bool is_linear(const ModuleCall& call) { return call.type.name == "torch.nn.Linear"; }

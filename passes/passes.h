@@ -48,7 +48,9 @@ void lift(ir::GraphModule& gm);
 /// tracing and freezing make of them, when the table is a parameter or constant.
 ///   %y = aten::embedding(constant, %indices, …)   →   y = Embedding(indices)
 void lift_embeddings(ir::GraphModule& gm);
-/// Matrix products with a constant to which `mapping` gives a dynamic QConfig become linear layers.
+
+/// Matrix products with a constant to which `mapping` gives a dynamic or a weight-only QConfig become linear
+/// layers.
 ///   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 void lift_products(ir::GraphModule& gm, const QConfigMapping& mapping);
 
@@ -59,6 +61,14 @@ void drop_library_assertions(ir::GraphModule& gm);
 /// and who reads the memory later reads a new value.
 ///   y = conv(x); y[:, 0] = 7; z = linear(y)   →   y = conv(x); y[:, 0] = 7; y1 = alias(y); z = linear(y1)
 void keep_writes(ir::GraphModule& gm);
+
+/// Modules that return their input in evaluation (Identity, Dropout) go away.
+///   y = Identity(x); z = conv(y)   →   z = conv(x)
+void drop_identities(ir::GraphModule& gm);
+
+/// A batch norm before a convolution without padding becomes part of it.
+///   y = BatchNorm2d(x); z = Conv2d(y)   →   z = Conv2d(x)
+void fold_batch_norms(ir::GraphModule& gm);
 
 /// Replaces each match of a fusion row by the row's fused module, longest pattern first, then table order
 /// (C-01, C-02, C-11).

@@ -4,17 +4,17 @@
 
 #include <algorithm>
 
+#include "ir/quantize_operators.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 bool reads_quantized_values(const Node* concatenation) {
   const auto elements = concatenation->input(0)->node()->inputs();

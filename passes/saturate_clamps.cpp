@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include "ir/constants.h"
+#include "ir/quantize_operators.h"
 #include "modules/clamp_bounds.h"
 #include "modules/kernel_arguments.h"
 #include "passes/passes.h"
@@ -15,11 +16,10 @@ namespace tsq::passes {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 /// What a quantize node can represent.
 struct Representable {

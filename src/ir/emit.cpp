@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "ir/quantize_operators.h"
 #include "modules/packed.h"
 #include "modules/recurrent.h"
 #include "modules/weighted.h"
@@ -17,8 +18,6 @@ namespace tsq::ir {
 namespace {
 
 using torch::jit::Module;
-
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
 
 class Emitter {
  public:

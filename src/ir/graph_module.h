@@ -54,7 +54,6 @@ struct EmbeddingTable {
   Mode mode{Mode::Mean};
   bool include_last_offset{false};
   std::optional<int64_t> padding_idx{};     ///< of a bag: this row does not count
-  bool second_input_is_weights{false};      ///< traced bags have no argument for offsets that were not given
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
 };
 
@@ -124,6 +123,9 @@ struct GraphModule {
   c10::FunctionSchema schema{"forward", "", {}, {}};  ///< of the user's forward
   std::vector<Method> methods{};
   std::unordered_set<std::string> state{};  ///< attributes that may change in a run: buffers, lists, objects
+  /// Whether a row of a table holds for every spelling of an operator, as recipe best wants it, and not for
+  /// the one alone that the file's debug information tells, as FX does.
+  bool any_spelling{false};
   std::unordered_set<std::string> taken_names{};  ///< of the user's attributes and methods: for nothing else
 
   /// A deep copy of the graph that shares tensors.
@@ -188,8 +190,8 @@ void replace_operand(Node* node, Value* from, Value* to);
 std::vector<Node*> users(const Value* value);
 
 /// PyTorch's spellings of a node, the likeliest first: one for a module or a torch.nn.functional function,
-/// several where TorchScript merges functions, methods and operators. Empty for nodes of no interest
-/// (constants, lists …).
+/// several where TorchScript merges functions, methods and operators, all of them with `any_spelling`. Empty
+/// for nodes of no interest (constants, lists …).
 [[nodiscard]] std::vector<Symbol> targets(const GraphModule& gm, const Node* node);
 /// The name for messages: "torch.nn.Conv2d", "torch.add", "aten::foo".
 [[nodiscard]] std::string display_name(const GraphModule& gm, const Node* node);

@@ -181,9 +181,8 @@ std::vector<Symbol> spellings(const Node* node, std::string_view name) {
   return all;
 }
 
-}  // namespace
-
-std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
+/// What the file tells of how its author wrote a node.
+std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
   if (is_module_call(node)) return {call_of(gm, node).type};
   if (node->kind() == c10::prim::CallFunction) {
     const auto function = node->input(0)->type()->cast<c10::FunctionType>();
@@ -191,10 +190,32 @@ std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
     if (!name.starts_with(kFunctionalPrefix)) return {};
     return {symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
   }
-  if (node->kind().is_aten()) {
-    return spellings(node, node->kind().toUnqualString());
+  return node->kind().is_aten() ? spellings(node, node->kind().toUnqualString()) : std::vector<Symbol>{};
+}
+
+/// The other ways to write a node, functions of torch.nn.functional and modules that do nothing else
+/// included.
+std::vector<Symbol> other_spellings(const GraphModule& gm, const Node* node) {
+  static const Symbol kFlatten = symbol("torch.nn.Flatten");
+  if (is_module_call(node))
+    return call_of(gm, node).type == kFlatten ? std::vector{symbol("torch.flatten")} : std::vector<Symbol>{};
+  if (!node->kind().is_aten()) return {};
+  const std::string_view name = node->kind().toUnqualString();
+  std::vector<Symbol> result = aten_spellings(name);
+  const std::vector<Symbol> modules = modules_of(name);
+  result.insert(result.end(), modules.begin(), modules.end());
+  return result;
+}
+
+}  // namespace
+
+std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
+  std::vector<Symbol> result = written_spellings(gm, node);
+  if (!gm.any_spelling || result.empty()) return result;
+  for (const Symbol& other : other_spellings(gm, node)) {
+    if (std::ranges::find(result, other) == result.end()) result.push_back(other);
   }
-  return {};
+  return result;
 }
 
 std::string display_name(const GraphModule& gm, const Node* node) {

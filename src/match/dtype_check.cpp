@@ -79,6 +79,11 @@ bool dtypes_supported(const QConfig& qconfig, const std::vector<DTypeConfig>& co
   return false;
 }
 
+bool is_weight_only(const QConfig& qconfig) {
+  const ResolvedObserver activation = resolve(qconfig.activation);
+  return activation.dtype == ScalarType::Float && !activation.is_dynamic;
+}
+
 bool weight_is_quantized(const QConfig& qconfig) {
   switch (resolve(qconfig.weight).dtype) {
     case ScalarType::QUInt8:

@@ -20,4 +20,7 @@ bool dtypes_supported(const QConfig& qconfig, const std::vector<DTypeConfig>& co
 /// Whether FX calls a weight observer's dtype quantized (weight_is_quantized).
 bool weight_is_quantized(const QConfig& qconfig);
 
+/// Whether a QConfig leaves activations in float, so that it quantizes a weight or nothing.
+bool is_weight_only(const QConfig& qconfig);
+
 }  // namespace tsq::match

@@ -2,12 +2,13 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include "ir/quantize_operators.h"
+
 namespace tsq::modules {
 
 std::optional<DynamicInput> dynamic_input(const ir::Value* read) {
-  static const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
   static const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
-  if (read->node()->kind() != kDequantize) return std::nullopt;
+  if (read->node()->kind() != ir::kDequantize) return std::nullopt;
   ir::Node* quantize = read->node()->input(0)->node();
   if (quantize->kind() != kQuantize) return std::nullopt;
   const auto dtype = torch::jit::toIValue(quantize->input(1));

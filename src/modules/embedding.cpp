@@ -12,6 +12,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include <algorithm>
 #include <array>
 
 #include "modules/source_resolver.h"
@@ -80,8 +81,6 @@ bool take_traced(EmbeddingTable& table, const ir::ModuleCall& call) {
   table.mode = *mode;
   table.include_last_offset = include_last_offset->toBool();
   if (bag->inputs().size() > 8) table.padding_idx = optional_int(torch::jit::toIValue(bag->input(8)));
-  table.second_input_is_weights =
-      graph->inputs().size() == 3 && !bag->input(6)->mustBeNone() && argument_behind(bag->input(6)) == 2;
   return true;
 }
 
@@ -272,8 +271,10 @@ std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call) {
   if (bag == nullptr || bag->inputs().size() < 7) return {};
   constexpr std::array<std::size_t, 3> kIndicesOffsetsWeights{1, 2, 6};
   std::vector<int64_t> result;
-  for (const std::size_t position : kIndicesOffsetsWeights)
-    result.push_back(static_cast<int64_t>(argument_behind(bag->input(position))));
+  for (const std::size_t position : kIndicesOffsetsWeights) {
+    const auto argument = static_cast<int64_t>(argument_behind(bag->input(position)));
+    result.push_back(std::ranges::find(result, argument) == result.end() ? argument : 0);
+  }
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "ir/quantize_operators.h"
 #include "modules/kernel_arguments.h"
 
 namespace tsq::modules {
@@ -19,6 +20,7 @@ std::string current_engine() {
 
 namespace {
 
+using ir::kQuantize;
 using lowering::FaultCondition;
 using lowering::KernelFault;
 
@@ -46,7 +48,6 @@ bool takes_direct_path(const ir::Weighted& weighted) {
 
 /// The dtype that the quantize node before the kernels gives; empty where there is none.
 std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
-  static const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
   const ir::Node* node = quantized->node();
   if (node->kind() == kQuantize) {
     const auto dtype = torch::jit::toIValue(node->input(3));
@@ -163,11 +164,10 @@ const KernelFault* fault_of(const KernelUse& use, lowering::Precaution precautio
 }
 
 std::optional<int64_t> known_rank(const ir::Value* quantized) {
-  static const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
   const ir::Node* node = quantized->node();
   if (is_interpolation(node)) return known_rank(node->input(1));
   if (is_mean_of_all(node) || (node->kind() == kQuantize && is_mean_of_all(node->input(0)->node()))) return 0;
-  if (node->kind() == kQuantize || node->kind() == c10::Symbol::fromQualString("aten::dequantize"))
+  if (node->kind() == kQuantize || node->kind() == ir::kDequantize)
     return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
                                                                                  : std::nullopt;
   const std::string_view kind = quantized->node()->kind().toQualString();

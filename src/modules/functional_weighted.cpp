@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "ir/quantize_operators.h"
 #include "modules/kernel_arguments.h"
 #include "modules/packed.h"
 
@@ -12,11 +13,11 @@ namespace tsq::modules {
 namespace {
 
 using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
 using ir::Node;
 using ir::Value;
 
-const c10::Symbol kDequantize = c10::Symbol::fromQualString("aten::dequantize");
-const c10::Symbol kQuantize = c10::Symbol::fromQualString("aten::quantize_per_tensor");
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
 std::optional<at::Tensor> attribute_tensor(const GraphModule& gm, const Value* value) {

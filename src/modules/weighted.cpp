@@ -164,4 +164,28 @@ ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, 
   return result;
 }
 
+ir::Weighted fold_batch_norm_before(const ir::Weighted& weighted, const BatchNorm& bn) {
+  const at::Tensor gamma = bn.weight.defined() ? bn.weight : at::ones_like(bn.running_mean);
+  const at::Tensor beta = bn.bias.defined() ? bn.bias : at::zeros_like(bn.running_mean);
+  const at::Tensor factor = (gamma * at::rsqrt(bn.running_var + bn.eps)).detach();
+  const at::Tensor shift = beta.detach() - bn.running_mean * factor;
+  const int64_t outputs = weighted.weight.size(0);
+  const int64_t inputs_per_group = weighted.weight.size(1);
+  // [outputs, inputs of its group]: the batch norm's channels that each output reads.
+  const auto per_output = [&](const at::Tensor& channels) {
+    return channels.reshape({weighted.groups, 1, inputs_per_group})
+        .expand({weighted.groups, outputs / weighted.groups, inputs_per_group})
+        .reshape({outputs, inputs_per_group});
+  };
+  std::vector<int64_t> shape{outputs, inputs_per_group};
+  shape.resize(static_cast<std::size_t>(weighted.weight.dim()), 1);
+  const at::Tensor weight = weighted.weight.detach();
+  const at::Tensor moved =
+      (weight.reshape({outputs, inputs_per_group, -1}).sum(-1) * per_output(shift)).sum(-1);
+  ir::Weighted result = weighted;
+  result.weight = weight * per_output(factor).reshape(shape);
+  result.bias = weighted.bias.defined() ? weighted.bias.detach() + moved : moved;
+  return result;
+}
+
 }  // namespace tsq::modules

@@ -32,4 +32,8 @@ std::optional<BatchNorm> batch_norm_parameters(const torch::jit::Module& module)
 /// (C-21).
 ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, Symbol type);
 
+/// A convolution without padding that computes what it did behind the batch norm, from the batch norm's
+/// input.
+ir::Weighted fold_batch_norm_before(const ir::Weighted& weighted, const BatchNorm& bn);
+
 }  // namespace tsq::modules

@@ -13,6 +13,10 @@ using OnReference = RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>;
 using OnLowering = RecipePass<ir::GraphModule&, Report&>;
 using OnLowered = OnReference;
 
+constexpr std::array kBestOnCaptured{
+    OnGraph{"drop_identities", passes::drop_identities},
+    OnGraph{"fold_batch_norms", passes::fold_batch_norms},
+};
 constexpr std::array kBestOnMatches{
     OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const PrepareCustomConfig&,
                                   MatchTable& table) { passes::absorb_clamps(gm, table); }},
@@ -57,7 +61,9 @@ constexpr std::array kBestOnLowered{
 
 const RecipePasses& passes_of(Recipe recipe) {
   static constexpr RecipePasses kFx{};
-  static constexpr RecipePasses kBest{.on_matches = kBestOnMatches,
+  static constexpr RecipePasses kBest{.any_spelling = true,
+                                      .on_captured = kBestOnCaptured,
+                                      .on_matches = kBestOnMatches,
                                       .on_observed = kBestOnObserved,
                                       .on_calibrated = kBestOnCalibrated,
                                       .on_reference = kBestOnReference,

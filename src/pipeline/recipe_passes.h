@@ -14,6 +14,8 @@ struct RecipePass {
 
 /// What a recipe adds to the passes of FX, by the place where it runs.
 struct RecipePasses {
+  bool any_spelling{false};                                   ///< GraphModule::any_spelling
+  std::span<const RecipePass<ir::GraphModule&>> on_captured;  ///< before fusion
   std::span<const RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, passes::MatchTable&>>
       on_matches;
   std::span<const RecipePass<ir::GraphModule&>> on_observed;  ///< the last passes of prepare

@@ -208,9 +208,12 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
   ir::GraphModule plain = plain_graph(model, custom);
-  ir::GraphModule with_products = plain.copy();
-  in_pass("lift_products", [&] { passes::lift_products(with_products, mapping); });
-  stage->gm = fused(std::move(with_products), backend);
+  const RecipePasses& recipe = passes_of(options.recipe);
+  plain.any_spelling = recipe.any_spelling;
+  ir::GraphModule changed = plain.copy();
+  run_passes(recipe.on_captured, changed);
+  in_pass("lift_products", [&] { passes::lift_products(changed, mapping); });
+  stage->gm = fused(std::move(changed), backend);
   check_quantized_indexes(stage->gm, custom);
   passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   if (!quantizes_anything(table)) {
@@ -219,7 +222,6 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
   stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
-  const RecipePasses& recipe = passes_of(options.recipe);
   run_passes(recipe.on_matches, stage->gm, custom, table);
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });

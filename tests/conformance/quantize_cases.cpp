@@ -52,7 +52,8 @@ void quantize(const json& job) {
   model.eval();
   tsq::Prepared prepared = tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())),
                                         backend, custom.value_or(tsq::PrepareCustomConfig{}),
-                                        equalization.value_or(tsq::EqualizationMapping{}));
+                                        equalization.value_or(tsq::EqualizationMapping{}),
+                                        {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))});
   if (job.contains("calibration"))
     tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
   const tsq::Reference reference = tsq::convert_to_reference(

@@ -214,8 +214,14 @@ RULES["traced_frozen"] = [
 ] + [("a frozen trace does not tell the rank of a batch norm's input", has_batch_norm_of_unknown_rank)]
 
 
-def reason_for(case: Case, engine: str, twin: Twin) -> str:
+# Recipe best drops modules that return their input, and a row holds for every spelling.
+NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input, has_spelling_that_a_trace_forgets)
+
+
+def reason_for(case: Case, engine: str, twin: Twin, recipe: str) -> str:
     """Why the twin may differ from the scripted file; empty when nothing excuses it."""
     facts = Facts(case, engine)
-    rules: List[tuple[str, Callable]] = RULES[twin]
+    rules: List[tuple[str, Callable]] = [
+        (text, rule) for text, rule in RULES[twin] if recipe == "fx" or rule not in NOT_IN_RECIPE_BEST
+    ]
     return next((text for text, rule in rules if rule(facts)), "")

@@ -44,10 +44,11 @@ def make_twin(case: Case, twin: str) -> torch.jit.ScriptModule:
 class Files:
     """What tsq reads and writes for a case, apart from those of the conformance suite."""
 
-    def __init__(self, cache: Path, case: Case, engine: str) -> None:
+    def __init__(self, cache: Path, case: Case, engine: str, recipe: str) -> None:
+        self.recipe = recipe
         self.paths = oracle.CasePaths(cache, case, engine)
         oracle.ensure_inputs(case, self.paths)
-        self.paths = oracle.CasePaths(cache / "twins", case, engine)
+        self.paths = oracle.CasePaths(cache / f"twins_{recipe}", case, engine)
         self.paths.own.mkdir(parents=True, exist_ok=True)
         self.scripted = oracle.CasePaths(cache, case, engine).model
         self.calibration = oracle.CasePaths(cache, case, engine).calibration
@@ -58,7 +59,7 @@ class Files:
     def job(self, case: Case, engine: str, model: Path) -> dict:
         job = quantize_job(case, self.paths, engine, self.paths.own / "out.pt", self.paths.own / "reference.pt")
         del job["reference"]
-        return {**job, "model": str(model), "calibration": str(self.calibration)}
+        return {**job, "model": str(model), "calibration": str(self.calibration), "recipe": self.recipe}
 
 
 def quantized(server: JobServer, job: dict):
@@ -107,7 +108,7 @@ def check(job, server: JobServer, options):
     """twin -> what differs ("" for nothing) and what excuses it; a twin that TorchScript itself cannot make is left out."""
     case, engine = job, options.engine
     oracle.settle_this_process(engine)
-    files = Files(options.cache, case, engine)
+    files = Files(options.cache, case, engine, options.recipe)
     scripted = quantized(server, files.job(case, engine, files.scripted))
     if isinstance(scripted, str):
         return "refused", {}
@@ -127,7 +128,7 @@ def check(job, server: JobServer, options):
         # Nothing excuses a file that is refused or does not run.
         reason = ""
         if text.startswith("output "):
-            reason = reason_for(case, engine, twin) or ("" if are_close(files.scripted, file, case, engine) else OTHER_FLOATS)
+            reason = reason_for(case, engine, twin, options.recipe) or ("" if are_close(files.scripted, file, case, engine) else OTHER_FLOATS)
         found[twin] = text, reason
         if options.show:
             print(twin, torch.jit.load(str(file)).inlined_graph, made if isinstance(made, str) else made.inlined_graph, file=sys.stderr)
@@ -139,6 +140,7 @@ def main() -> int:
     parser.add_argument("--jobs-by", required=True, help="the built quantize_cases")
     parser.add_argument("--cache", type=Path, default=Path("conformance_cache"))
     parser.add_argument("--engine", default="x86", choices=ENGINES)
+    parser.add_argument("--recipe", default="fx", choices=("fx", "best"))
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")
     parser.add_argument("--all", action="store_true", help="print the differences for which there is a reason, too")

@@ -235,6 +235,40 @@ TEST(WeightOnly, LinearLayersReadSmallWeights) {
   }
 }
 
+Module linear_function(int64_t in) {
+  Module model = testing::user_module("Function");
+  model.register_parameter("weight", torch::randn({23, in}), false);
+  model.register_parameter("bias", torch::randn({23}), false);
+  model.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
+  return model;
+}
+
+TEST(WeightOnly, ALinearFunctionWithAParameterReadsSmallWeightsToo) {
+  torch::manual_seed(6);
+  const Module model = linear_function(64);
+  const at::Tensor x = torch::randn({3, 64});
+  const Lowered bytes = quantized(model, weight_only_qconfig_mapping(8));
+  EXPECT_EQ(bytes.report.decisions.front().kernel, "aten::_weight_int8pack_mm");
+  EXPECT_GT(sqnr(run(model, {x}), run(bytes.module, {x})), 35);
+}
+
+TEST(WeightOnly, ALinearFunctionWithAnotherQConfigKeepsIt) {
+  const Module model = linear_function(64);
+  const QConfigMapping mapping =
+      weight_only_qconfig_mapping(8).set_global(tsq::qconfig("default_dynamic_qconfig"));
+  const Lowered result = quantized(model, mapping);
+  EXPECT_THAT(result.report.decisions.front().kernel, HasSubstr("dynamic"));
+}
+
+TEST(WeightOnly, AFloat16QConfigLeavesAnEmbeddingInFloatAndSaysWhy) {
+  const Module model = model_of(embedding(16), false);
+  const Lowered result =
+      quantized(model, QConfigMapping().set_global(tsq::qconfig("float16_dynamic_qconfig")));
+  EXPECT_FALSE(result.report.decisions.front().quantized);
+  EXPECT_THAT(result.report.decisions.front().reason, HasSubstr("float16"));
+  EXPECT_TRUE(at::equal(run(model, {ids({1, 2})}), run(result.module, {ids({1, 2})})));
+}
+
 TEST(WeightOnly, TheReferenceOfALinearLayerInGroupsIsNearItsKernel) {
   torch::manual_seed(7);
   const Module model = linear_model(100, 16, false);
