@@ -1,5 +1,7 @@
 #include "cli/configuration.h"
 
+#include <fmt/format.h>
+#include <tsq/error.h>
 #include <tsq/quantize.h>
 
 #include <algorithm>
@@ -32,11 +34,17 @@ BackendConfig table(const ConfigurationOptions& options) {
 
 QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
   if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
+  if (options.dtype == "float16") return QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"));
   if (options.mode == "dynamic")
     return options.recipe == "best" ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
   if (options.mode == "weight_only") return weight_only_qconfig_mapping(options.bits, options.group_size);
   const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
   return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
+}
+
+/// PyTorch's tables have rows for some forms of an embedding only.
+bool quantizes_embeddings(const ConfigurationOptions& options) {
+  return options.mode == "weight_only" || (options.mode == "dynamic" && options.recipe == "best");
 }
 
 std::vector<std::string> given(std::initializer_list<std::string> files) {
@@ -89,6 +97,11 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       ->check(one_of({"static", "dynamic", "weight_only"}))
       ->type_name("static|dynamic|weight_only");
   command
+      .add_option("--dtype", options.dtype,
+                  "Weights in mode dynamic: 8 bits or half precision (default: qint8)")
+      ->check(one_of({"qint8", "float16"}))
+      ->type_name("qint8|float16");
+  command
       .add_option("--bits", options.bits,
                   "Bits of a weight in mode weight_only; with 2, linear layers have 4 (default: 8)")
       ->check(one_of({"8", "4", "2"}))
@@ -132,7 +145,12 @@ LoweringOptions lowering_options(const ConfigurationOptions& options) {
 }
 
 Configuration configuration(const ConfigurationOptions& options) {
-  BackendConfig backend = options.mode == "weight_only" ? with_weight_only(table(options)) : table(options);
+  if (options.dtype == "float16" && options.mode != "dynamic") {
+    throw Error(ErrorCode::BadConfig, fmt::format("--dtype float16 does not go with mode {}", options.mode),
+                "add --mode dynamic, or leave --dtype out");
+  }
+  BackendConfig backend = table(options);
+  if (quantizes_embeddings(options)) backend = with_weight_only(std::move(backend));
   QConfigMapping mapping = mapping_for(options, backend);
   return {.backend = std::move(backend),
           .mapping = std::move(mapping),

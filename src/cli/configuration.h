@@ -4,8 +4,8 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/recipe.h>
 #include <tsq/quantize.h>
+#include <tsq/recipe.h>
 
 #include <optional>
 #include <string>
@@ -26,8 +26,9 @@ struct ConfigurationOptions {
   std::string recipe{"best"};
   std::string target_cpu{"native"};
   std::optional<double> smooth_quant{};
-  int bits{8};             ///< of weights, in mode weight_only
-  int64_t group_size{64};  ///< of linear layers with 4 bits
+  std::string dtype{"qint8"};  ///< of weights, in mode dynamic
+  int bits{8};                 ///< of weights, in mode weight_only
+  int64_t group_size{64};      ///< of linear layers with 4 bits
   std::string float_dtype{"float32"};
 
   /// The files that no output may replace.

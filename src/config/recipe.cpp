@@ -68,7 +68,14 @@ QConfigMapping best_qconfig_mapping(std::string_view backend) {
 }
 
 QConfigMapping best_dynamic_qconfig_mapping() {
-  return QConfigMapping().set_global(qconfig("per_channel_dynamic_qconfig"));
+  constexpr int kBits = 8;
+  const QConfig embedding = embedding_weight_only_qconfig(kBits);
+  return QConfigMapping()
+      .set_global(qconfig("per_channel_dynamic_qconfig"))
+      .set_object_type("torch.nn.Embedding", embedding)
+      .set_object_type("torch.nn.EmbeddingBag", embedding)
+      .set_object_type("torch.nn.functional.embedding", embedding)
+      .set_object_type("torch.nn.functional.embedding_bag", embedding);
 }
 
 }  // namespace tsq

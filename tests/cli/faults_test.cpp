@@ -343,6 +343,7 @@ TEST_F(Faults, RecipeThatThereIsNot) { expect_bad_usage(with({"--recipe", "bette
 
 TEST_F(Faults, BitsAndGroupSizesThatNoKernelHas) {
   expect_bad_usage(with({"--mode", "weight_only", "--bits", "3"}), {"--bits", "'3'"});
+  expect_bad_input(with({"--mode", "weight_only", "--dtype", "float16"}), {"--dtype float16", "weight_only"});
   expect_bad_usage(with({"--mode", "weight_only", "--bits", "4", "--group-size", "48"}),
                    {"--group-size", "'48'"});
 }

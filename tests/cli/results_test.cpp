@@ -98,6 +98,36 @@ TEST_F(Results, StepsGiveWhatQuantizeGives) {
   EXPECT_EQ(result["whole"]["equal_bits"], true);
 }
 
+TEST_F(Results, DynamicModeTakesFloat16WeightsToo) {
+  torch::manual_seed(0);
+  torch::jit::Module layer = user_module("Layer");
+  layer.register_module("layer", linear(256, 256));
+  layer.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  layer.save(path("layer.pt"));
+  const at::Tensor x = torch::randn({3, 256});
+  const at::Tensor wanted = torch::jit::load(path("layer.pt")).forward({x}).toTensor();
+  const auto error_of = [&](const std::string& dtype) {
+    succeed({"quantize", path("layer.pt"), "--mode", "dynamic", "--dtype", dtype, "--output",
+             path(dtype + ".pt")});
+    const at::Tensor got = torch::jit::load(path(dtype + ".pt")).forward({x}).toTensor();
+    return (got - wanted).norm().item<double>();
+  };
+  const double of_float16 = error_of("float16");
+  EXPECT_GT(of_float16, 0);
+  EXPECT_LT(of_float16, 0.1 * error_of("qint8"));
+}
+
+TEST_F(Results, DynamicModeOfRecipeBestTakesTablesOfEmbeddingsIn) {
+  torch::manual_seed(0);
+  torch::jit::Module words = user_module("Words");
+  words.register_parameter("table", torch::randn({500, 64}), false);
+  words.define("def forward(self, x):\n  return torch.embedding(self.table, x)\n");
+  words.save(path("words.pt"));
+  succeed({"quantize", path("words.pt"), "--mode", "dynamic", "--output", path("small.pt")});
+  EXPECT_LT(static_cast<double>(std::filesystem::file_size(path("small.pt"))),
+            0.45 * static_cast<double>(std::filesystem::file_size(path("words.pt"))));
+}
+
 TEST_F(Results, WeightOnlyNeedsNoDataAndMakesSmallFiles) {
   torch::manual_seed(0);
   torch::jit::Module layer = user_module("Layer");
