@@ -80,6 +80,7 @@ std::vector<std::vector<std::size_t>> groups_of(const std::vector<Member>& membe
   std::map<std::size_t, std::vector<std::size_t>> groups;
   for (std::size_t i = 0; i < members.size(); ++i) groups[root(i)].push_back(i);
   std::vector<std::vector<std::size_t>> result;
+  result.reserve(groups.size());
   for (auto& [first, group] : groups) result.push_back(std::move(group));
   return result;
 }
