@@ -7,6 +7,7 @@
 #include <tsq/recipe.h>
 #include <tsq/report.h>
 
+#include <map>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -169,6 +170,10 @@ void correct_biases(ir::GraphModule& gm);
 /// Throws Error(BadConfig) when it changes one.
 void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
                            const QConfigMapping& converted);
+
+/// Operators that `reasons` names (Decision::node) stay float after all: they read what other float operators
+/// give without rounding, and their observers go away with K-03. Puts the reasons into the report.
+void keep_float(ir::GraphModule& gm, const std::map<std::string, std::string>& reasons, Report& report);
 
 /// Equalization observers → scales of input channels (Q-05 … Q-08): multiplied in front of the layer, or put
 /// into the weight and bias of the equalized layer before it; the layer's weight is divided by them.

@@ -12,3 +12,4 @@
 #include <tsq/quantize.h>
 #include <tsq/recipe.h>
 #include <tsq/report.h>
+#include <tsq/sensitivity.h>

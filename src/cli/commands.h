@@ -11,6 +11,7 @@ void add_calibrate(CLI::App& app, Session& session);
 void add_convert(CLI::App& app, Session& session);
 void add_lower(CLI::App& app, Session& session);
 void add_explain(CLI::App& app, Session& session);
+void add_sensitivity(CLI::App& app, Session& session);
 void add_inspect(CLI::App& app, Session& session);
 void add_compare(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);

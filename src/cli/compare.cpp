@@ -9,11 +9,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/agreement.h"
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/progress.h"
 #include "cli/text_table.h"
+#include "pipeline/agreement.h"
 
 namespace tsq::cli {
 namespace {
@@ -28,6 +28,7 @@ constexpr const char* kExamples =
     "similar\n"
     "other row is the same one. Use other data than the model was calibrated on.";
 
+using detail::Agreement;
 using nlohmann::json;
 
 struct CompareOptions {
@@ -44,8 +45,8 @@ struct Comparison {
 std::string shape_text(const at::Tensor& tensor) { return fmt::format("{}", fmt::join(tensor.sizes(), "x")); }
 
 void add_sample(Comparison& comparison, const at::IValue& wanted, const at::IValue& got, std::size_t sample) {
-  const auto left = tensors_of(wanted);
-  const auto right = tensors_of(got);
+  const auto left = detail::tensors_of(wanted);
+  const auto right = detail::tensors_of(got);
   if (left.size() != right.size()) {
     throw Error(ErrorCode::BadModel,
                 fmt::format("the models' results differ in kind: {} and {} tensors for sample {}",

@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <mutex>
 #include <thread>
@@ -9,10 +10,11 @@
 namespace tsq::cli {
 namespace {
 
-/// Directories in use. Never destroyed: the thread that waits for signals outlives main.
+/// Directories and processes in use. Never destroyed: the thread that waits for signals outlives main.
 struct Registry {
   std::mutex mutex;
   std::vector<std::filesystem::path> directories;
+  std::vector<pid_t> processes;
 };
 Registry& registry() {
   static auto* instance = new Registry;
@@ -37,6 +39,15 @@ void remove_whole(const std::filesystem::path& directory) {
   }
 }
 
+/// Their groups are asked to end, then made to.
+void end_processes(const std::vector<pid_t>& processes) {
+  if (processes.empty()) return;
+  constexpr std::chrono::milliseconds kGrace{200};
+  for (const pid_t process : processes) kill(-process, SIGTERM);
+  std::this_thread::sleep_for(kGrace);
+  for (const pid_t process : processes) kill(-process, SIGKILL);
+}
+
 /// Signals are blocked in every thread and taken here by sigwait, in ordinary code: a signal handler could
 /// not touch files.
 void wait_for_signal() {
@@ -44,6 +55,7 @@ void wait_for_signal() {
   int number = 0;
   if (sigwait(&signals, &number) != 0) return;
   const std::lock_guard lock(registry().mutex);
+  end_processes(registry().processes);
   for (const auto& directory : registry().directories) remove_whole(directory);
   std::signal(number, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -69,6 +81,18 @@ void remove_on_signal(const std::filesystem::path& directory) {
 void keep_on_signal(const std::filesystem::path& directory) {
   const std::lock_guard lock(registry().mutex);
   std::erase(registry().directories, directory);
+}
+
+pid_t start_process(const std::function<pid_t()>& start) {
+  const std::lock_guard lock(registry().mutex);
+  const pid_t process = start();
+  if (process > 0) registry().processes.push_back(process);
+  return process;
+}
+
+void forget_process(pid_t process) {
+  const std::lock_guard lock(registry().mutex);
+  std::erase(registry().processes, process);
 }
 
 void restore_signals() {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <functional>
 
 namespace tsq::cli {
 
@@ -11,6 +14,12 @@ void end_cleanly_on_signals();
 /// A directory that does not outlive the program's end by a signal.
 void remove_on_signal(const std::filesystem::path& directory);
 void keep_on_signal(const std::filesystem::path& directory);
+
+/// Starts a process, the leader of a group of its own, that does not outlive the program's end by a signal,
+/// nor does its group. `start` gives its id, or -1.
+pid_t start_process(const std::function<pid_t()>& start);
+/// The process has ended, and its id is about to be free for others.
+void forget_process(pid_t process);
 
 /// In a forked child: signals end it at once.
 void restore_signals();

@@ -27,6 +27,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_convert(app, session);
   add_lower(app, session);
   add_explain(app, session);
+  add_sensitivity(app, session);
   add_inspect(app, session);
   add_compare(app, session);
   add_bench(app, session);

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/interrupt.h"
-
 namespace tsq::cli {
 namespace {
 
@@ -28,14 +26,6 @@ fs::path real_place(const std::string& path) {
 }
 
 }  // namespace
-
-OutputFiles::~OutputFiles() {
-  std::error_code code;
-  for (const fs::path& directory : directories_) {
-    fs::remove_all(directory, code);
-    keep_on_signal(directory);
-  }
-}
 
 void OutputFiles::claim(const std::string& path) {
   if (path.empty()) refuse("an output has an empty name");
@@ -69,16 +59,10 @@ void OutputFiles::claim(const std::string& path) {
 }
 
 fs::path OutputFiles::staging_directory(const fs::path& beside) {
-  for (const fs::path& directory : directories_) {
-    if (directory.parent_path() == beside) return directory;
+  for (const ScratchDirectory& directory : directories_) {
+    if (directory.path().parent_path() == beside) return directory.path();
   }
-  std::string name = (beside / ".tsq-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) {
-    refuse(
-        fmt::format("nothing can be written in directory '{}': {}", beside.string(), std::strerror(errno)));
-  }
-  remove_on_signal(name);
-  return directories_.emplace_back(name);
+  return directories_.emplace_back(beside).path();
 }
 
 void OutputFiles::write(const std::string& path, const std::function<void(const std::string&)>& writer) {

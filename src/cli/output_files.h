@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <list>
 #include <string>
 #include <vector>
+
+#include "cli/scratch_directory.h"
 
 namespace tsq::cli {
 
@@ -14,7 +17,6 @@ class OutputFiles {
  public:
   /// `inputs`: files that no output may replace.
   explicit OutputFiles(std::vector<std::string> inputs) : inputs_(std::move(inputs)) {}
-  ~OutputFiles();
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
@@ -38,7 +40,7 @@ class OutputFiles {
   std::vector<std::string> inputs_;
   std::vector<std::filesystem::path> claimed_{};
   std::vector<Staged> staged_{};
-  std::vector<std::filesystem::path> directories_{};
+  std::list<ScratchDirectory> directories_{};
 };
 
 }  // namespace tsq::cli

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/configuration.h"
 #include "cli/failure.h"
+#include "cli/goal.h"
 #include "cli/model_file.h"
 #include "cli/output_files.h"
 #include "cli/progress.h"
@@ -28,7 +29,9 @@ constexpr const char* kExamples =
     "  tsq quantize model.pt --calib data.pt --qconfig q.json --backend-config b.json --output "
     "model.int8.pt\n"
     "  tsq quantize lstm.pt --mode dynamic --output lstm.int8.pt\n"
-    "  tsq quantize bag.pt --mode weight_only --bits 4 --output bag.int4.pt\n\n"
+    "  tsq quantize bag.pt --mode weight_only --bits 4 --output bag.int4.pt\n"
+    "  tsq quantize model.pt --calib data.pt --min-agreement 0.99 --output model.int8.pt\n"
+    "  tsq quantize model.pt --calib data.pt --eval './accuracy.py {} test/' --output model.int8.pt\n\n"
     "Calibration data is a list of samples, each a tensor or a tuple of forward's arguments, from torch.save "
     "or\n"
     "torch::pickle_save; or .npy/.npz whose first axis counts samples, each then a batch of one. Some 100 "
@@ -45,6 +48,7 @@ struct QuantizeOptions {
   std::string report{};
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
+  GoalCommandOptions goal{};
 };
 
 /// What a run of quantize found out, for its summary.
@@ -53,6 +57,7 @@ struct Outcome {
   std::size_t samples{0};
   uint64_t bytes_before{0};
   Report report{};
+  std::optional<GoalOutcome> goal{};
   std::vector<std::pair<std::string, double>> seconds{};
 };
 
@@ -62,6 +67,7 @@ std::vector<std::string> inputs_of(const QuantizeOptions& options) {
   inputs.insert(inputs.end(), of_convert.begin(), of_convert.end());
   inputs.push_back(options.model);
   if (!options.calib.empty()) inputs.push_back(options.calib);
+  if (!options.goal.data.empty()) inputs.push_back(options.goal.data);
   return inputs;
 }
 
@@ -73,6 +79,11 @@ void check_usage(const QuantizeOptions& options) {
     throw UsageError(
         "mode 'static' needs calibration data; give --calib DATA.pt (see 'tsq quantize --help')");
   }
+  check_goal_usage(options.goal, !options.calib.empty());
+  if (!options.goal.given()) return;
+  if (!options.convert.qconfig.empty())
+    throw UsageError("--convert-qconfig and a goal both say what stays float; give one of them");
+  if (options.output.empty()) throw UsageError("a goal is about the quantized model; give --output OUT.pt");
 }
 
 /// The samples of --calib through the prepared model. In dynamic mode they change nothing unless the mapping
@@ -81,6 +92,27 @@ void calibrate_with(Prepared& prepared, const std::vector<Sample>& samples, Step
   if (samples.empty()) return;
   steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
   outcome.samples = samples.size();
+}
+
+/// With a goal, what stays float is searched for.
+Reference converted(const QuantizeOptions& options, const Configuration& chosen, const Prepared& prepared,
+                    const torch::jit::Module& model, const std::vector<Sample>& samples, Steps& steps,
+                    const Session& session, Outcome& outcome) {
+  const ConvertConfiguration at_convert = convert_configuration(options.convert);
+  if (!options.goal.given()) {
+    return steps.run("convert", [&](const Progress&) {
+      return convert_to_reference(prepared, chosen.backend, at_convert.custom, at_convert.mapping);
+    });
+  }
+  const GoalTask task{.options = options.goal,
+                      .model = options.model,
+                      .output = options.output,
+                      .custom = at_convert.custom,
+                      .lowering = lowering_options(options.configuration)};
+  const std::vector<Sample> judged =
+      options.goal.data.empty() ? samples : load_samples(options.goal.data, model);
+  outcome.goal = search_for_goal(task, prepared, chosen.backend, judged, steps, session);
+  return *outcome.goal->search.reference;
 }
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
@@ -103,11 +135,11 @@ void write_quantized(const QuantizeOptions& options, const Reference& reference,
 
 Outcome quantize(const QuantizeOptions& options, const Session& session) {
   OutputFiles files(inputs_of(options));
-  for (const std::string& output : {options.output, options.reference, options.report}) {
+  for (const std::string& output :
+       {options.output, options.reference, options.report, options.goal.mapping}) {
     if (!output.empty()) files.claim(output);
   }
   const Configuration chosen = configuration(options.configuration);
-  const ConvertConfiguration at_convert = convert_configuration(options.convert);
   Steps steps(session);
   Outcome outcome{.backend = chosen.backend.name()};
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
@@ -122,9 +154,8 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
                    chosen.recipe);
   });
   calibrate_with(prepared, samples, steps, outcome);
-  const Reference reference = steps.run("convert", [&](const Progress&) {
-    return convert_to_reference(prepared, chosen.backend, at_convert.custom, at_convert.mapping);
-  });
+  const Reference reference =
+      converted(options, chosen, prepared, model.module, samples, steps, session, outcome);
   write_reference(options, reference, files);
   outcome.report = reference.report();
   write_quantized(options, reference, chosen.backend, steps, files, outcome);
@@ -132,7 +163,13 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
     steps.run("measure",
               [&](const Progress&) { detail::measure(prepared, samples.front(), 0, outcome.report); });
   }
-  if (!options.report.empty()) files.write_text(options.report, outcome.report.to_json().dump(2) + "\n");
+  if (!options.report.empty()) {
+    nlohmann::json report = outcome.report.to_json();
+    if (outcome.goal) report["goal"] = outcome.goal->to_json();
+    files.write_text(options.report, report.dump(2) + "\n");
+  }
+  if (outcome.goal && !options.goal.mapping.empty())
+    files.write_text(options.goal.mapping, outcome.goal->search.mapping.to_dict().dump(2) + "\n");
   files.commit();
   outcome.seconds = steps.seconds();
   return outcome;
@@ -158,28 +195,35 @@ void print_text(const QuantizeOptions& options, const Outcome& outcome) {
   std::cout << fmt::format("  time       {}", seconds_text(outcome.seconds));
   std::cout << (outcome.samples > 0 ? fmt::format(" ({} samples)\n", outcome.samples) : "\n");
   std::cout << unobserved_text(outcome.report) << warnings_text(outcome.report);
-  for (const auto& [what, path] :
-       {std::pair{"output", options.output}, {"reference", options.reference}, {"report", options.report}}) {
+  if (outcome.goal) std::cout << goal_text(*outcome.goal);
+  for (const auto& [what, path] : {std::pair{"output", options.output},
+                                   {"reference", options.reference},
+                                   {"report", options.report},
+                                   {"qconfig", options.goal.mapping}}) {
     if (!path.empty()) std::cout << fmt::format("  {:<9}  {}\n", what, path);
   }
 }
 
 nlohmann::json to_json(const QuantizeOptions& options, const Outcome& outcome) {
   nlohmann::json files = nlohmann::json::object();
-  for (const auto& [what, path] :
-       {std::pair{"output", options.output}, {"reference", options.reference}, {"report", options.report}}) {
+  for (const auto& [what, path] : {std::pair{"output", options.output},
+                                   {"reference", options.reference},
+                                   {"report", options.report},
+                                   {"qconfig", options.goal.mapping}}) {
     if (!path.empty()) files[what] = {{"path", path}, {"bytes", size_of(path)}};
   }
-  return {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
-          {"files", files},
-          {"backend", outcome.backend},
-          {"mode", options.configuration.mode},
-          {"recipe", options.configuration.recipe},
-          {"samples", outcome.samples},
-          {"operators", operator_summary(outcome.report)},
-          {"unobserved_layers", outcome.report.unobserved_layers},
-          {"warnings", warnings_json(outcome.report)},
-          {"steps", seconds_json(outcome.seconds)}};
+  nlohmann::json json = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
+                         {"files", files},
+                         {"backend", outcome.backend},
+                         {"mode", options.configuration.mode},
+                         {"recipe", options.configuration.recipe},
+                         {"samples", outcome.samples},
+                         {"operators", operator_summary(outcome.report)},
+                         {"unobserved_layers", outcome.report.unobserved_layers},
+                         {"warnings", warnings_json(outcome.report)},
+                         {"steps", seconds_json(outcome.seconds)}};
+  if (outcome.goal) json["goal"] = outcome.goal->to_json();
+  return json;
 }
 
 }  // namespace
@@ -200,6 +244,7 @@ void add_quantize(CLI::App& app, Session& session) {
   add_configuration_options(*command, options->configuration);
   add_lowering_options(*command, options->configuration);
   add_convert_options(*command, options->convert);
+  add_goal_options(*command, options->goal);
   command->callback([options, &session] {
     session.action = [options, &session] {
       check_usage(*options);

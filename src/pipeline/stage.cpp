@@ -37,14 +37,18 @@ void run_passes(std::span<const Pass> list, Arguments&&... arguments) {
   for (const Pass& pass : list) in_pass(pass.name, [&] { pass.run(arguments...); });
 }
 
-/// Observers are independent: their searches for a range run side by side.
-std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm,
-                                                 std::span<const Module> observers) {
+/// Observers are independent: their searches for a range run side by side. `known` has the results of the
+/// first `calibrated` ones, as long as convert has not put others in their places.
+std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm, std::span<const Module> observers,
+                                                 std::span<const Module> calibrated = {},
+                                                 std::span<const passes::ObserverResult> known = {}) {
   std::vector<passes::ObserverResult> results(observers.size());
   at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const auto index = static_cast<std::size_t>(i);
-      results[index] = passes::observer_result(gm.observers[index].spec, observers[index]);
+      const bool is_known = index < known.size() && observers[index]._ivalue() == calibrated[index]._ivalue();
+      results[index] =
+          is_known ? known[index] : passes::observer_result(gm.observers[index].spec, observers[index]);
     }
   });
   return results;
@@ -235,6 +239,16 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   return stage;
 }
 
+passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping) {
+  passes::MatchTable table = in_pass("match", [&] { return passes::match(gm, mapping, prepared.backend); });
+  run_passes(passes_of(prepared.options.recipe).on_matches, gm, prepared.custom, table);
+  return table;
+}
+
+std::vector<passes::ObserverResult> observer_results(const Stage& prepared) {
+  return find_qparams(prepared.gm, prepared.observers);
+}
+
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping) {
   auto stage = std::make_shared<Stage>(prepared);
@@ -245,13 +259,16 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers));
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
+    passes::keep_float(stage->gm, prepared.kept_float, stage->report);
     std::vector<Module> observers = prepared.observers;
     if (const auto alpha = smoothing_of(prepared)) {
       passes::convert_smoothing(stage->gm, observers, *alpha);
     } else {
       passes::convert_equalization(stage->gm, observers);
     }
-    const auto results = find_qparams(stage->gm, observers);
+    std::span<const passes::ObserverResult> known;
+    if (prepared.known_results) known = *prepared.known_results;
+    const auto results = find_qparams(stage->gm, observers, prepared.observers, known);
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);

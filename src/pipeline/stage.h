@@ -11,6 +11,11 @@
 
 #include "ir/graph_module.h"
 
+namespace tsq::passes {
+struct MatchTable;
+struct ObserverResult;
+}  // namespace tsq::passes
+
 namespace tsq::detail {
 
 /// A model between two verbs: its graph, the module that runs it, and what it was made with.
@@ -24,7 +29,10 @@ struct Stage {
   PrepareCustomConfig custom{};
   EqualizationMapping equalization{};
   RecipeOptions options{};
-  std::optional<QConfigMapping> convert_mapping{};             ///< convert's own mapping (K-02)
+  std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
+  std::map<std::string, std::string> kept_float{};  ///< nodes that convert leaves float, and why
+  /// What the first observers of `observers` have found, where that is known already; null: nothing.
+  std::shared_ptr<const std::vector<passes::ObserverResult>> known_results{};
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
   Report report{};
@@ -44,6 +52,11 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
                                       const EqualizationMapping& equalization = {},
                                       const RecipeOptions& options = {});
+/// Which patterns `mapping` gives on `gm`, the fused graph of a prepared stage without observers: match, and
+/// what the recipe does to matches.
+passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping);
+/// What the calibrated observers of a stage have found.
+std::vector<passes::ObserverResult> observer_results(const Stage& prepared);
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping);
 torch::jit::Module lowered_module(const Stage& reference, Report& report, const LoweringOptions& options);

@@ -37,14 +37,16 @@ const char* mode_of(const QConfigMapping& mapping) {
 }  // namespace
 
 nlohmann::json metadata_of(const Stage& stage, const char* name) {
-  return {{"tsq", version()},
-          {"torch", TORCH_VERSION},
-          {"stage", name},
-          {"mode", mode_of(stage.mapping)},
-          {"recipe", to_string(stage.options.recipe)},
-          {"backend", stage.backend.name()},
-          {"engine", engine_name_of(stage.backend)},
-          {"qconfig_mapping", stage.mapping.to_dict()}};
+  nlohmann::json metadata = {{"tsq", version()},
+                             {"torch", TORCH_VERSION},
+                             {"stage", name},
+                             {"mode", mode_of(stage.mapping)},
+                             {"recipe", to_string(stage.options.recipe)},
+                             {"backend", stage.backend.name()},
+                             {"engine", engine_name_of(stage.backend)},
+                             {"qconfig_mapping", stage.mapping.to_dict()}};
+  if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
+  return metadata;
 }
 
 }  // namespace detail
@@ -173,6 +175,7 @@ Reference Reference::load(const std::string& path) {
   const Prepared prepared = prepare_again(loaded);
   Stage& stage = *prepared.stage();
   find_observers(stage, loaded.module, kObserverPrefix);
+  stage.kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   return convert_to_reference(
       prepared, stage.backend,

@@ -20,10 +20,15 @@ Words plus(Words words, const Words& more) {
 
 TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
   const Words configuration{"--backend x86|fbgemm|qnnpack|onednn", "--backend-config", "--qconfig",
-                            "--mode static|dynamic|weight_only", "--recipe fx|best", "--target-cpu"};
+                            "--mode static|dynamic|weight_only",   "--recipe fx|best", "--target-cpu"};
   const std::map<std::string, Words> commands{
-      {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save"},
+      {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save",
+                         "--min-sqnr DB", "--min-agreement FRACTION", "--eval CMD", "--max-drop FRACTION",
+                         "--data", "--samples", "--qconfig-output"},
                         configuration)},
+      {"sensitivity", plus({"MODEL.pt", "--calib", "--data", "--samples", "--output", "--min-sqnr",
+                            "--float-layers", "--report"},
+                           configuration)},
       {"prepare", plus({"MODEL.pt", "--output"}, configuration)},
       {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
       {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
@@ -56,8 +61,9 @@ TEST(Help, TableCommandsListShowAndCheck) {
 TEST(Help, ProgramNamesAllCommandsAndTheExitCodes) {
   const Outcome outcome = tsq({"--help"});
   EXPECT_EQ(outcome.exit_code, 0);
-  for (const std::string word : {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "inspect",
-                                 "compare", "bench", "backend-config", "qconfig", "Exit codes"}) {
+  for (const std::string word :
+       {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
+        "compare", "bench", "backend-config", "qconfig", "Exit codes"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
   }
 }

@@ -1,4 +1,4 @@
-#include "cli/agreement.h"
+#include "pipeline/agreement.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-namespace tsq::cli {
+namespace tsq::detail {
 namespace {
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
@@ -124,4 +124,4 @@ std::vector<std::pair<std::string, at::Tensor>> tensors_of(const at::IValue& res
   return tensors;
 }
 
-}  // namespace tsq::cli
+}  // namespace tsq::detail

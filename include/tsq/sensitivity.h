@@ -1,0 +1,131 @@
+#pragma once
+
+#include <tsq/quantize.h>
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tsq {
+
+/// One use of an operator in a module, as set_module_name_object_type_order names it.
+struct OperatorUse {
+  std::string module_name{};
+  Symbol type{};
+  int index{0};
+};
+
+/// What is quantized or stays float as one: the operators of a match, those behind it that only move values,
+/// and all calls of one module.
+struct QuantizedLayer {
+  std::string name{};                ///< module path; for a function or method that of the module round it
+  std::string op{};                  ///< PyTorch's name, "torch.nn.Conv2d"
+  std::vector<std::string> nodes{};  ///< Decision::node of its operators
+  std::vector<std::string> module_names{};  ///< the entries of a mapping that name it
+  std::vector<OperatorUse> uses{};          ///< likewise, where no module path does
+  std::optional<int64_t> macs{};            ///< multiply-accumulates of one run; none: not measured
+  std::optional<double> seconds{};          ///< time in float in one run; none: not measured
+
+  /// "'features.0' (torch.nn.Conv2d)", "'block' (torch.add 1)".
+  [[nodiscard]] std::string to_text() const;
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// The layers that a prepared model quantizes, in graph order. Throws Error(Unsupported) for a model with
+/// standalone modules.
+std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
+
+/// `mapping` with None for `layers`: set_module_name, and set_module_name_object_type_order for functions and
+/// methods.
+QConfigMapping keep_float(QConfigMapping mapping, std::span<const QuantizedLayer> layers);
+
+/// What int8 of one layer costs the model's output. SQNR is 10 log10(power of the float model's outputs /
+/// power of the difference), in dB; infinite without a difference.
+struct LayerSensitivity {
+  QuantizedLayer layer{};
+  double alone_db{0};       ///< SQNR when this layer alone is int8
+  double cumulative_db{0};  ///< SQNR when it and all layers that cost less are int8
+};
+
+struct Sensitivity {
+  std::vector<LayerSensitivity> layers{};  ///< the most costly first
+  double int8_db{0};                       ///< SQNR when all are int8
+  double float_db{0};                      ///< SQNR when none is: what folding batch norms changes
+  std::size_t samples{0};
+
+  /// How many of the most costly layers must stay float for an SQNR of at least `db`; none when even all are
+  /// too few.
+  [[nodiscard]] std::optional<std::size_t> float_layers_for(double db) const;
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+struct SensitivityOptions {
+  std::size_t samples{16};  ///< how many of the given ones are used, evenly spread
+  LoweringOptions lowering{};
+  Progress progress{};  ///< models evaluated, of all
+};
+
+/// Ranks the layers of a calibrated model by what they cost its output. Calibrates nothing again: each of the
+/// 2 n + 1 models for n layers is converted from the same observers and run on the samples. Throws
+/// Error(BadData) for samples that the model refuses, Error(BadModel) for a model without tensors in its
+/// output, Error(Unsupported) as quantized_layers and lower.
+Sensitivity sensitivity(const Prepared& calibrated, const BackendConfig& backend,
+                        std::span<const Sample> samples, const SensitivityOptions& options = {});
+
+/// What a quantized model is to reach.
+struct AccuracyGoal {
+  std::string measure{};  ///< for people: "SQNR in dB"
+  double at_least{0};
+  std::function<double(const torch::jit::Module&)> score{};  ///< of a lowered model; higher is better
+};
+
+/// SQNR of all outputs over the samples. Throws Error(BadData) for samples that the model refuses.
+AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db);
+/// Share of rows with the largest number in the same column as in float; of several outputs the least. Throws
+/// Error(BadModel) when no output is a float matrix.
+AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction);
+
+/// One model that the search has tried.
+struct GoalTrial {
+  std::string what{};           ///< "all int8", "the 4 most costly layers float" …
+  std::size_t float_layers{0};  ///< chosen ones; operators between them stay float as well
+  double score{0};
+  bool reached{false};
+  double seconds{0};  ///< the least time of a run on the first sample
+};
+
+struct GoalSearch {
+  bool reached{false};
+  std::optional<Reference> reference{};  ///< the model found; empty when the goal was not reached
+  std::vector<QuantizedLayer> kept{};    ///< float layers of the model found, the most costly first
+  QConfigMapping mapping{};              ///< prepare's with None for them
+  double score{0};                       ///< of the model found, else the best of all trials
+  std::vector<GoalTrial> trials{};       ///< in order
+  /// Least times of a run on the first sample, the three models in turns.
+  double float_seconds{0};
+  double int8_seconds{0};
+  double seconds{0};
+
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+struct GoalOptions {
+  std::size_t ranking_samples{16};
+  ConvertCustomConfig custom{};
+  LoweringOptions lowering{};
+  std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
+  Progress on_ranking{};
+};
+
+/// Keeps the fewest, cheapest layers of a calibrated model float that reach the goal: all int8; if that is
+/// too little, layers are ranked as in sensitivity, the most costly ones kept float (1, 2, 4 …, then
+/// bisection), and each of them is given back to int8 if the goal still holds without it, the slowest in
+/// float first. Throws as sensitivity, and what the goal's score throws.
+GoalSearch reach_goal(const Prepared& calibrated, const BackendConfig& backend, const AccuracyGoal& goal,
+                      std::span<const Sample> samples, const GoalOptions& options = {});
+
+}  // namespace tsq

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <tsq/sensitivity.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pipeline/agreement.h"
+#include "pipeline/stage.h"
+
+namespace tsq::detail {
+
+/// A calibrated model, from which models with some layers in float are made without calibrating again.
+struct Calibrated {
+  Stage stage{};                 ///< knows what its observers have found
+  ir::GraphModule unobserved{};  ///< its graph without observers, where mappings are tried
+  std::vector<QuantizedLayer> layers{};
+};
+
+/// Throws Error(Unsupported) for a model with standalone modules.
+Calibrated calibrated(const Prepared& prepared);
+
+/// What each layer costs in one float run on a sample: fills `macs` and `seconds`.
+void measure_layers(const Prepared& prepared, const Sample& sample, std::vector<QuantizedLayer>& layers);
+
+/// Nodes to stay float with the reason, when `kept` (indices of layers) have no QConfig: the layers
+/// themselves, and what the recipe leaves float then.
+std::map<std::string, std::string> float_nodes(const Calibrated& model, std::span<const std::size_t> kept);
+/// The same when all layers but one are float.
+std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t layer);
+
+/// The reference model with these nodes in float.
+Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
+                           std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom = {});
+
+/// A share of the samples, evenly spread: all when there are not more than `most`.
+std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most);
+
+/// What the float model gives on some samples, to hold quantized models against it.
+class FloatOutputs {
+ public:
+  /// Throws Error(BadData) for a sample that the model refuses, Error(BadModel) when it gives no tensor.
+  FloatOutputs(const torch::jit::Module& model, std::vector<Sample> samples);
+
+  struct Comparison {
+    std::vector<Agreement> outputs{};
+    Agreement whole{};
+  };
+  [[nodiscard]] Comparison compare(const torch::jit::Module& model) const;
+  [[nodiscard]] std::size_t samples() const noexcept { return samples_.size(); }
+
+ private:
+  std::vector<Sample> samples_;
+  std::vector<std::vector<at::Tensor>> wanted_{};
+};
+
+/// Lower is worse; a difference that is no number is the worst of all.
+double sqnr_of(const Agreement& agreement);
+
+}  // namespace tsq::detail

@@ -1,0 +1,354 @@
+// What int8 of each layer costs, and the fewest float layers that reach a goal.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+#include <tsq/sensitivity.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::ElementsAre;
+using torch::jit::Module;
+
+/// A layer that int8 destroys: its first input channel is always 0, and the weights for it leave no codes for
+/// the others.
+Module terrible(int64_t channels, double outlier) {
+  const at::NoGradGuard no_grad;
+  Module conv = testing::conv2d(channels, channels, 1);
+  conv.attr("weight").toTensor().select(1, 0).fill_(outlier);
+  return conv;
+}
+
+/// Its first output channel is always 0.
+Module with_empty_channel(int64_t in, int64_t out) {
+  const at::NoGradGuard no_grad;
+  Module conv = testing::conv2d(in, out, 3);
+  conv.attr("weight").toTensor().select(0, 0).zero_();
+  conv.attr("bias").toTensor().select(0, 0).zero_();
+  return conv;
+}
+
+/// first → bad → last
+Module model_with_a_terrible_layer() {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Chain");
+  model.register_module("first", with_empty_channel(3, 6));
+  model.register_module("bad", terrible(6, 300));
+  model.register_module("last", testing::conv2d(6, 4, 1));
+  model.define(
+      "def forward(self, x):\n  return self.last.forward(self.bad.forward(self.first.forward(x)))\n");
+  return model;
+}
+
+std::vector<Sample> samples(int64_t channels = 3, std::size_t count = 6) {
+  torch::manual_seed(11);
+  std::vector<Sample> list;
+  for (std::size_t i = 0; i < count; ++i) list.push_back({torch::randn({2, channels, 10, 10})});
+  return list;
+}
+
+struct Setting {
+  Recipe recipe;
+  std::string backend;
+};
+
+QConfigMapping mapping_for(const Setting& setting) {
+  return setting.recipe == Recipe::Best ? best_qconfig_mapping(setting.backend)
+                                        : default_qconfig_mapping(setting.backend);
+}
+
+Prepared calibrated(const Module& model, const QConfigMapping& mapping,
+                    const Setting& setting = {Recipe::Fx, "x86"}) {
+  Prepared prepared =
+      prepare(model, mapping, backend_config(setting.backend), {}, {}, {.recipe = setting.recipe});
+  calibrate(prepared, samples());
+  return prepared;
+}
+
+std::vector<std::string> names(const std::vector<QuantizedLayer>& layers) {
+  std::vector<std::string> result;
+  for (const QuantizedLayer& layer : layers) result.push_back(layer.name);
+  return result;
+}
+
+/// Layers of a mapping's own model that are float.
+std::vector<std::string> float_layers(const Prepared& prepared) {
+  std::vector<std::string> result;
+  for (const Decision& decision : prepared.report().decisions) {
+    if (!decision.quantized) result.push_back(decision.layer);
+  }
+  return result;
+}
+
+/// What an action that must fail says.
+template <typename Action>
+std::string sentence_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+class EachRecipe : public ::testing::TestWithParam<Setting> {};
+
+INSTANTIATE_TEST_SUITE_P(Recipes, EachRecipe,
+                         ::testing::Values(Setting{Recipe::Fx, "x86"}, Setting{Recipe::Best, "x86"},
+                                           Setting{Recipe::Best, "qnnpack"}));
+
+TEST_P(EachRecipe, ALayerThatInt8DestroysRanksFirst) {
+  const Setting setting = GetParam();
+  const Prepared prepared = calibrated(model_with_a_terrible_layer(), mapping_for(setting), setting);
+  const Sensitivity found = sensitivity(prepared, backend_config(setting.backend), samples());
+  ASSERT_EQ(found.layers.size(), 3U);
+  EXPECT_EQ(found.layers[0].layer.name, "bad");
+  EXPECT_LT(found.layers[0].alone_db, 12);
+  EXPECT_GT(found.layers[1].alone_db, 25);
+  EXPECT_LE(found.layers[1].alone_db, found.layers[2].alone_db);
+  EXPECT_EQ(found.float_layers_for(25), 1U);
+}
+
+TEST_P(EachRecipe, TheSearchKeepsThatLayerFloatAndNoOther) {
+  const Setting setting = GetParam();
+  const BackendConfig backend = backend_config(setting.backend);
+  const Prepared prepared = calibrated(model_with_a_terrible_layer(), mapping_for(setting), setting);
+  const AccuracyGoal goal = sqnr_goal(prepared, samples(), 25);
+  const GoalSearch found = reach_goal(prepared, backend, goal, samples());
+  ASSERT_TRUE(found.reached);
+  EXPECT_THAT(names(found.kept), ElementsAre("bad"));
+  EXPECT_GE(found.score, 25);
+  EXPECT_EQ(goal.score(lower(*found.reference, backend)), found.score);
+  EXPECT_EQ(found.mapping, keep_float(mapping_for(setting), found.kept));
+  EXPECT_FALSE(found.trials.front().reached);
+  EXPECT_GT(found.seconds, 0);
+}
+
+TEST(Sensitivity, CumulativeIsWhatTheModelOfTheMappingHas) {
+  const Module model = model_with_a_terrible_layer();
+  const BackendConfig backend = backend_config("x86");
+  const Prepared prepared = calibrated(model, default_qconfig_mapping());
+  const Sensitivity found = sensitivity(prepared, backend, samples());
+  const AccuracyGoal sqnr = sqnr_goal(prepared, samples(), 0);
+  std::vector<QuantizedLayer> kept;
+  for (const LayerSensitivity& each : found.layers) {
+    const Prepared again = calibrated(model, keep_float(default_qconfig_mapping(), kept));
+    EXPECT_NEAR(each.cumulative_db, sqnr.score(convert(again, backend)), 1e-6) << each.layer.name;
+    kept.push_back(each.layer);
+  }
+  EXPECT_EQ(found.int8_db, found.layers.front().cumulative_db);
+  EXPECT_EQ(found.layers.back().cumulative_db, found.layers.back().alone_db);
+  EXPECT_TRUE(std::isinf(found.float_db));
+}
+
+TEST(Sensitivity, SamplesAreBoundedAndProgressCountsToItsTotal) {
+  const Prepared prepared = calibrated(model_with_a_terrible_layer(), default_qconfig_mapping());
+  std::pair<std::size_t, std::size_t> last;
+  const Sensitivity found = sensitivity(prepared, backend_config("x86"), samples(3, 9),
+                                        {.samples = 4, .progress = [&](std::size_t done, std::size_t total) {
+                                           last = {done, total};
+                                         }});
+  EXPECT_EQ(found.samples, 4U);
+  EXPECT_EQ(last, std::pair(std::size_t{7}, std::size_t{7}));
+}
+
+/// Two additions in `block`, the second with what int8 destroys: a sum of numbers of very different size.
+Module model_with_additions() {
+  torch::manual_seed(2);
+  Module block = testing::user_module("Block");
+  block.define("def forward(self, x, y):\n  z = torch.add(x, y)\n  return torch.add(z, x)\n");
+  Module model = testing::user_module("Adding");
+  model.register_module("one", testing::conv2d(3, 4, 3));
+  model.register_module("two", testing::conv2d(3, 4, 3));
+  model.register_module("block", block);
+  model.register_module("three", testing::conv2d(4, 4, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.three.forward(self.block.forward(self.one.forward(x), self.two.forward(x)))\n");
+  return model;
+}
+
+TEST(Sensitivity, FunctionsAreNamedByTheirModuleTypeAndOrder) {
+  const Module model = model_with_additions();
+  const Prepared prepared = calibrated(model, default_qconfig_mapping());
+  const std::vector<QuantizedLayer> layers = quantized_layers(prepared);
+  ASSERT_THAT(names(layers), ElementsAre("one", "two", "block", "block", "three"));
+  const QConfigMapping mapping = keep_float(default_qconfig_mapping(), std::span(layers).subspan(3, 1));
+  EXPECT_TRUE(mapping.module_name_qconfigs().empty());
+  ASSERT_EQ(mapping.module_name_object_type_order_qconfigs().size(), 1U);
+  EXPECT_EQ(mapping.module_name_object_type_order_qconfigs().front().index, 1);
+  const Prepared again = calibrated(model, mapping);
+  ASSERT_THAT(float_layers(again), ElementsAre("block"));
+  EXPECT_THAT(names(quantized_layers(again)), ElementsAre("one", "two", "block", "three"));
+  EXPECT_EQ(QConfigMapping::from_dict(mapping.to_dict()), mapping);
+}
+
+TEST(Sensitivity, CallsOfOneModuleAreOneLayer) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Twice");
+  model.register_module("conv", testing::conv2d(3, 3, 1));
+  model.define("def forward(self, x):\n  return self.conv.forward(self.conv.forward(x))\n");
+  const std::vector<QuantizedLayer> layers = quantized_layers(calibrated(model, default_qconfig_mapping()));
+  ASSERT_THAT(names(layers), ElementsAre("conv"));
+  EXPECT_EQ(layers.front().nodes.size(), 2U);
+}
+
+TEST(Sensitivity, OperatorsOfOneKernelAreOneLayer) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Clamped");
+  model.register_module("conv", testing::conv2d(3, 3, 1));
+  model.define("def forward(self, x):\n  return torch.relu(torch.add(self.conv.forward(x), x))\n");
+  const std::vector<QuantizedLayer> layers = quantized_layers(calibrated(model, default_qconfig_mapping()));
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[1].nodes.size(), 2U);
+}
+
+TEST(Sensitivity, OperatorsThatOnlyMoveValuesGoWithTheLayerBeforeThem) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Flat");
+  model.register_module("conv", testing::conv2d(3, 3, 1));
+  model.register_module("fc", testing::linear(300, 4));
+  model.define("def forward(self, x):\n  return self.fc.forward(torch.flatten(self.conv.forward(x), 1))\n");
+  const std::vector<QuantizedLayer> layers = quantized_layers(calibrated(model, default_qconfig_mapping()));
+  ASSERT_THAT(names(layers), ElementsAre("conv", "fc"));
+  EXPECT_THAT(layers[0].module_names, ElementsAre("conv"));
+  ASSERT_EQ(layers[0].uses.size(), 1U);
+  EXPECT_EQ(layers[0].uses[0].type.name, "torch.flatten");
+}
+
+TEST(Sensitivity, DynamicModelsAreRankedToo) {
+  torch::manual_seed(6);
+  Module model = testing::user_module("Head");
+  Module bad = testing::linear(8, 8);
+  {
+    const at::NoGradGuard no_grad;
+    bad.attr("weight").toTensor().select(1, 0).fill_(1000);
+  }
+  model.register_module("bad", bad);
+  model.register_module("good", testing::linear(8, 4));
+  model.define("def forward(self, x):\n  return self.good.forward(self.bad.forward(x))\n");
+  std::vector<Sample> data;
+  for (int i = 0; i < 4; ++i) {
+    at::Tensor x = torch::randn({3, 8});
+    x.select(1, 0).zero_();
+    data.push_back({x});
+  }
+  const Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend_config("x86"));
+  const Sensitivity found = sensitivity(prepared, backend_config("x86"), data);
+  ASSERT_EQ(found.layers.size(), 2U);
+  EXPECT_EQ(found.layers.front().layer.name, "bad");
+}
+
+TEST(Sensitivity, StandaloneModulesAreRefused) {
+  Module model = testing::user_module("Outer");
+  model.register_module("inner", testing::conv_bn_relu());
+  model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
+  const Prepared prepared = prepare(model, default_qconfig_mapping(), backend_config("x86"),
+                                    PrepareCustomConfig().set_standalone_module_name("inner", {}));
+  EXPECT_EQ(
+      sentence_of([&] { quantized_layers(prepared); }),
+      "layers inside of standalone modules cannot be kept float one by one; take the standalone modules "
+      "off the prepare custom config");
+}
+
+TEST(Goal, IsReachedAtOnceWhereInt8IsGoodEnough) {
+  const Prepared prepared = calibrated(model_with_additions(), default_qconfig_mapping());
+  const GoalSearch found =
+      reach_goal(prepared, backend_config("x86"), sqnr_goal(prepared, samples(), 10), samples());
+  EXPECT_TRUE(found.reached);
+  EXPECT_TRUE(found.kept.empty());
+  EXPECT_EQ(found.trials.size(), 1U);
+  EXPECT_EQ(found.mapping, default_qconfig_mapping());
+}
+
+TEST(Goal, OutOfReachGivesTheBestAndNoModel) {
+  const Prepared prepared = calibrated(model_with_a_terrible_layer(), default_qconfig_mapping());
+  const AccuracyGoal goal{.measure = "a wish", .at_least = 2, .score = [](const Module&) { return 1; }};
+  const GoalSearch found = reach_goal(prepared, backend_config("x86"), goal, samples());
+  EXPECT_FALSE(found.reached);
+  EXPECT_FALSE(found.reference.has_value());
+  EXPECT_EQ(found.score, 1);
+  EXPECT_EQ(found.trials.size(), 2U);
+}
+
+/// Two outputs, each behind a layer that int8 destroys; the first has far more power.
+Module model_with_two_outputs() {
+  torch::manual_seed(8);
+  Module model = testing::user_module("Fork");
+  model.register_module("first", with_empty_channel(3, 6));
+  model.register_module("loud", terrible(6, 3000));
+  model.register_module("quiet", terrible(6, 300));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.first.forward(x)\n"
+      "  return self.loud.forward(y), self.quiet.forward(y)\n");
+  return model;
+}
+
+TEST(Goal, LayersThatItDoesNotNeedAreGivenBack) {
+  const Module model = model_with_two_outputs();
+  const Prepared prepared = calibrated(model, default_qconfig_mapping());
+  const std::vector<Sample> data = samples();
+  const auto quiet_sqnr = [&](const Module& quantized) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor wanted = Module(model).forward(data[0]).toTupleRef().elements()[1].toTensor();
+    const at::Tensor got = Module(quantized).forward(data[0]).toTupleRef().elements()[1].toTensor();
+    return 10 *
+           std::log10(wanted.square().sum().item<double>() / (wanted - got).square().sum().item<double>());
+  };
+  const BackendConfig backend = backend_config("x86");
+  const Sensitivity ranking = sensitivity(prepared, backend, data);
+  ASSERT_EQ(ranking.layers[0].layer.name, "loud");
+  ASSERT_EQ(ranking.layers[1].layer.name, "quiet");
+  const GoalSearch found =
+      reach_goal(prepared, backend, {.measure = "quiet SQNR", .at_least = 20, .score = quiet_sqnr}, data);
+  ASSERT_TRUE(found.reached);
+  EXPECT_THAT(names(found.kept), ElementsAre("quiet"));
+}
+
+TEST(Goal, AgreementNeedsAMatrix) {
+  const Prepared prepared = calibrated(model_with_additions(), default_qconfig_mapping());
+  const AccuracyGoal goal = agreement_goal(prepared, samples(), 0.9);
+  EXPECT_EQ(
+      sentence_of([&] { reach_goal(prepared, backend_config("x86"), goal, samples()); }),
+      "no output of the model is a float matrix of rows to choose the largest number from; give the goal "
+      "as an SQNR or by a program");
+}
+
+TEST(Goal, AReferenceFileRemembersWhatStaysFloat) {
+  const BackendConfig backend = backend_config("x86");
+  const Setting setting{Recipe::Best, "x86"};
+  const Prepared prepared = calibrated(model_with_a_terrible_layer(), mapping_for(setting), setting);
+  const AccuracyGoal goal = sqnr_goal(prepared, samples(), 25);
+  const GoalSearch found = reach_goal(prepared, backend, goal, samples());
+  const std::string file = (std::filesystem::temp_directory_path() / "tsq_sensitivity_test.pt").string();
+  found.reference->save(file);
+  EXPECT_EQ(goal.score(lower(Reference::load(file), backend)), found.score);
+  EXPECT_EQ(read_metadata(file)["kept_float"].size(), 1U);
+  std::filesystem::remove(file);
+}
+
+TEST(Goal, TheReportSaysWhyALayerIsFloat) {
+  const BackendConfig backend = backend_config("x86");
+  const Prepared prepared = calibrated(model_with_a_terrible_layer(), default_qconfig_mapping());
+  const GoalSearch found = reach_goal(prepared, backend, sqnr_goal(prepared, samples(), 25), samples());
+  Report report;
+  lower(*found.reference, backend, &report);
+  for (const Decision& decision : report.decisions) {
+    EXPECT_EQ(decision.quantized, decision.layer != "bad") << decision.layer;
+    if (decision.layer == "bad") {
+      EXPECT_EQ(decision.reason, "kept float for the sake of the model's accuracy");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tsq
