@@ -131,10 +131,12 @@ class EqualizeAcrossLayers {
 at::Tensor room(const ir::ChannelStatistics& input, const Range& range, double margin) {
   const auto one_side = [&](const at::Tensor& extreme, double end) {
     const at::Tensor reach = extreme.to(at::kDouble).clamp_min(0) * margin;
-    return (end / reach).masked_fill(reach == 0, kLargestFactor);
+    return (end / reach).masked_fill(reach == 0, std::numeric_limits<double>::infinity());
   };
-  return at::minimum(one_side(input.max, range.highest), one_side(-input.min, -range.lowest))
-      .clamp(1, kLargestFactor);
+  const at::Tensor factors =
+      at::minimum(one_side(input.max, range.highest), one_side(-input.min, -range.lowest));
+  // Nothing is known of a channel that was always zero.
+  return factors.masked_fill(factors.isinf(), 1.0).clamp(1, kLargestFactor);
 }
 
 /// What rounding adds to the squares of the second layer's outputs, as far as it depends on the factors.

@@ -4,8 +4,8 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/recipe.h>
 #include <tsq/quantize.h>
+#include <tsq/recipe.h>
 
 #include <optional>
 #include <string>
