@@ -16,7 +16,6 @@
 #include "match/equalizable.h"
 #include "modules/channel_scales.h"
 #include "modules/clamp_bounds.h"
-#include "observers/observer_module.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
 
@@ -107,13 +106,17 @@ class EqualizeAcrossLayers {
            gives.weight.dim() == reads.weight.dim();
   }
 
+  /// False for observers that find no range for the whole tensor, those of smoothing among them.
   bool take_observer(Chain& chain, const Node* node) const {
-    const Module& observer = observers_[ir::observer_index(node)];
-    const ResolvedObserver config = resolve(gm_.observers[ir::observer_index(node)].spec);
+    const std::size_t index = ir::observer_index(node);
+    const ObserverSpec& spec = gm_.observers[index].spec;
+    const ResolvedObserver config = resolve(spec);
     const bool is_byte = config.dtype == c10::ScalarType::QUInt8 || config.dtype == c10::ScalarType::QInt8;
-    if (config.is_dynamic || !is_byte || !saw_data(observer)) return false;
-    const QParams qparams = calculate_qparams(observer);
-    if (qparams.scale.numel() != 1 || !config.quant_min || !config.quant_max) return false;
+    if (config.is_dynamic || !is_byte || !config.quant_min || !config.quant_max) return false;
+    const ObserverResult found = observer_result(spec, observers_[index]);
+    if (!found.saw_data || found.saw_other_dtype || !found.qparams) return false;
+    const QParams& qparams = *found.qparams;
+    if (qparams.scale.numel() != 1) return false;
     const double scale = qparams.scale.item<float>();
     const auto zero_point = qparams.zero_point.item<int64_t>();
     chain.range.intersect({.lowest = static_cast<double>(*config.quant_min - zero_point) * scale,

@@ -186,6 +186,20 @@ TEST(EqualizeAcrossLayers, AChannelThatWasAlwaysZeroIsLeftAlone) {
   EXPECT_GT(first.max().item<double>(), 2);
 }
 
+TEST(EqualizeAcrossLayers, ALayerNormThatIsSmoothedIsNoChain) {
+  torch::manual_seed(13);
+  Module model = testing::user_module("Smoothed");
+  model.register_module("ln", testing::layer_norm(9));
+  model.register_module("first", testing::linear(9, 8));
+  model.register_module("second", testing::linear(8, 4));
+  model.define(
+      "def forward(self, x):\n  return "
+      "self.second.forward(torch.relu(self.first.forward(self.ln.forward(x))))\n");
+  const Equalized result = equalized(calibrated(model));
+  EXPECT_EQ(reported(result, "first"), "smoothed");
+  EXPECT_NE(reported(result, "second").find("'first'"), std::string::npos);
+}
+
 TEST(EqualizeAcrossLayers, RowsThatShareAScaleAreLeftAlone) {
   const Module model = separable(kReLU);
   QConfigMapping mapping;
