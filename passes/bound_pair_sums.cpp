@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "backends/kernel_limits.h"
 #include "modules/fault_conditions.h"
 #include "modules/packed.h"
 #include "modules/target_cpu.h"
@@ -19,13 +18,6 @@ namespace {
 /// The largest sum of two codes that 255 times fits into 16 bits: 32767 / 255.
 constexpr double kLargestSum = 128;
 constexpr int kAttempts = 8;
-
-lowering::WeightedShape shape_of(const ir::Weighted& weighted) {
-  const at::Tensor& weight = weighted.weight;
-  return {.depthwise = weighted.groups > 1 && weight.size(1) == 1 && weighted.groups == weight.size(0),
-          .dims = weight.dim() - 2,
-          .channels = weight.size(0)};
-}
 
 /// Of each output channel, the largest sum of two codes of one sign that a kernel may add. Depthwise kernels
 /// add neighbouring taps; of others the order is theirs, and any two weights may meet.
@@ -67,7 +59,7 @@ void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu) {
     if (weighted == nullptr || !weighted->weight_qparams || weighted->weight.numel() == 0 ||
         !is_symmetric_per_channel(*weighted->weight_qparams))
       continue;
-    const lowering::WeightedShape shape = shape_of(*weighted);
+    const lowering::WeightedShape shape = modules::weighted_shape(*weighted);
     if (lowering::sums_pairs_in_16_bits(engine, shape, vnni))
       widen_scales(*weighted, shape.depthwise && vnni);
   }

@@ -306,7 +306,9 @@ void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) 
 }  // namespace
 
 ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
-  if (spec.observer == "_InputEqualizationObserver" || spec.observer == "ChannelMeanObserver") return {};
+  if (spec.observer == "_InputEqualizationObserver" || spec.observer == "ChannelStatisticsObserver" ||
+      spec.observer == "InputProductsObserver")
+    return {};
   ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
   const bool has_qparams = spec.observer != "PlaceholderObserver" && spec.observer != "NoopObserver" &&
                            spec.observer != "RecordingObserver" && spec.observer != "ReuseInputObserver";

@@ -16,11 +16,11 @@ std::optional<at::Tensor> mean_shift(const ir::Weighted& weighted) {
   const at::Tensor exact = weighted.weight.detach();
   const int64_t outputs = exact.size(0);
   const int64_t inputs = exact.size(1);
-  if (weighted.input_mean.numel() != inputs * weighted.groups || outputs % weighted.groups != 0)
+  if (weighted.input.mean.numel() != inputs * weighted.groups || outputs % weighted.groups != 0)
     return std::nullopt;
   const at::Tensor error = (modules::quantized_weight(weighted).dequantize() - exact).to(at::kDouble);
   const at::Tensor by_input = error.reshape({outputs, inputs, -1}).sum(2);
-  const at::Tensor means = weighted.input_mean.reshape({weighted.groups, 1, inputs})
+  const at::Tensor means = weighted.input.mean.reshape({weighted.groups, 1, inputs})
                                .expand({weighted.groups, outputs / weighted.groups, inputs})
                                .reshape({outputs, inputs});
   return (by_input * means).sum(1);
@@ -31,7 +31,7 @@ std::optional<at::Tensor> mean_shift(const ir::Weighted& weighted) {
 void correct_biases(ir::GraphModule& gm) {
   for (ir::ModuleCall& call : gm.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted == nullptr || !weighted->weight_qparams || !weighted->input_mean.defined() ||
+    if (weighted == nullptr || !weighted->weight_qparams || !weighted->input.mean.defined() ||
         weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
       continue;
     const auto shift = mean_shift(*weighted);
@@ -40,7 +40,7 @@ void correct_biases(ir::GraphModule& gm) {
                                 ? weighted->bias.detach()
                                 : at::zeros({shift->size(0)}, weighted->weight.options());
     weighted->bias = (bias.to(at::kDouble) - *shift).to(bias.scalar_type());
-    weighted->input_mean.reset();
+    weighted->input = {};
   }
 }
 

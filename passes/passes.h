@@ -123,14 +123,22 @@ void leave_float_islands(const ir::GraphModule& gm, const PrepareCustomConfig& c
 /// Concatenations of values that others read too do not share one range with all of their inputs.
 void separate_concatenations(const ir::GraphModule& gm, MatchTable& table);
 
+/// Sums and products with a number do not share the range of what they are computed from. Behind
+/// absorb_clamps: their kernels do not saturate, so that no clamp may join them.
+void separate_scalar_arithmetic(MatchTable& table);
+
 /// Puts observers into the graph (D-01 … D-37), marks the nodes of observed patterns for convert, and adds an
 /// entry per operator to the report.
 void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
              const PrepareCustomConfig& custom, Report& report);
 
-/// Puts an observer of channel means before each convolution and linear layer that is observed.
-///   x → observer → conv   →   x → observer → mean observer → conv
-void observe_channel_means(ir::GraphModule& gm);
+/// Puts an observer of channels before each convolution and linear layer that is observed.
+///   x → observer → conv   →   x → observer → channel observer → conv
+void observe_channels(ir::GraphModule& gm);
+
+/// Puts an observer of the products of what a row of the weight meets before convolutions and linear layers.
+///   x → observer → conv   →   x → observer → conv, with im2col(x) → product observer beside it
+void observe_input_products(ir::GraphModule& gm);
 
 /// Puts an equalization observer behind the input observer of each observed layer that `mapping` names
 /// (Q-01 … Q-04). Says in the report which layers cannot be equalized, and why.
@@ -156,12 +164,26 @@ bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
 ///   if c: a = dequantize(p) else: a = dequantize(q)   →   if c: b = p else: b = q; a = dequantize(b)
 void dequantize_behind_branches(ir::GraphModule& gm);
 
-/// Takes what the observers of channel means have found to the layers behind them, and the observers away.
-void take_channel_means(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
+/// Takes what the observers of channels have found to the layers behind them, and the observers away.
+void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
+
+/// Channels between two layers that use only a part of the tensor's range are multiplied in the first layer's
+/// weight and divided in the second's, where that lowers the expected error.
+/// `margin` times the largest value that was seen stays inside of the range.
+///   a → relu → observer → b   →   a (rows · s) → relu → observer → b (columns / s)
+void equalize_across_layers(ir::GraphModule& gm, std::span<const torch::jit::Module> observers, double margin,
+                            Report& report);
 
 /// Makes the scales of weights larger where a kernel of the current engine adds pairs of products in 16 bits
 /// and these could overflow.
 void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu);
+
+/// Takes what the observers of products have found to their layers, and the observers away.
+void take_input_products(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
+
+/// Weights → the codes, up or down, that lower the expected error of the layer's output; the bias takes the
+/// mean of what is left.
+void round_weights(ir::GraphModule& gm, TargetCpu cpu);
 
 /// Adds what rounding the weights takes from the mean output of each channel to its bias.
 void correct_biases(ir::GraphModule& gm);

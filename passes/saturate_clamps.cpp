@@ -6,6 +6,9 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+
+#include "backends/lowering_table.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "modules/clamp_bounds.h"
@@ -58,6 +61,15 @@ bool saturates_within(const Representable& range, const modules::ClampBounds& bo
   return range.lowest >= bounds.lowest - rounding && range.highest <= bounds.highest + rounding;
 }
 
+/// Kernels of a sum or product with a number work their range out themselves, and do not saturate at that of
+/// the quantize node.
+bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
+  const auto targets = ir::targets(gm, node);
+  return std::ranges::any_of(
+      targets, [](const Symbol& target) { return lowering::binary_kernel(target.name) != nullptr; });
+}
+
 void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
   Value* input = ir::operands(clamp).front();
   Value* quantized = modules::insert_before(
@@ -81,7 +93,7 @@ void saturate_clamps(GraphModule& gm) {
       if (!bounds || clamp->output()->uses().size() != 1) break;
       Value* input = ir::operands(clamp).front();
       const auto range = representable(gm, quantize);
-      if (input->node()->kind() == kDequantize || !range) break;
+      if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
       if (!saturates_within(*range, *bounds)) {
         if (torch::jit::toIValue(quantize->input(1))) quantize_before(gm, clamp, quantize);
         break;

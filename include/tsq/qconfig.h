@@ -30,7 +30,8 @@ struct ObserverSpec {
   std::optional<bool> is_dynamic{};
   std::optional<int64_t> group_size{};  ///< PerChannelMinMaxObserver, tsq's own: columns of a linear layer's
                                         ///< weight that share a scale
-  std::optional<int64_t> bins{};        ///< HistogramObserver
+  std::optional<int64_t> bins{};        ///< HistogramObserver and tsq's own that count as it does
+  std::optional<double> percentile{};   ///< PercentileObserver, tsq's own: the share that is kept, in percent
   std::optional<double> scale{};        ///< FixedQParamsObserver
   std::optional<int64_t> zero_point{};  ///< FixedQParamsObserver
 
@@ -60,6 +61,7 @@ struct ResolvedObserver {
   bool is_dynamic{false};
   int64_t group_size{0};  ///< 0: whole channels
   int64_t bins{2048};
+  double percentile{99.99};
   double scale{1.0};
   int64_t zero_point{0};
 };

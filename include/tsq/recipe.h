@@ -27,6 +27,16 @@ std::string_view to_string(TargetCpu cpu);
 /// Throws Error(BadConfig) with the names that there are.
 TargetCpu target_cpu_from_name(std::string_view name);
 
+/// How convert chooses the codes of a weight.
+enum class WeightRounding {
+  Nearest,
+  Learned,  ///< up or down, whichever lowers the error of the layer's output over the calibration data
+};
+/// "nearest", "learned".
+std::string_view to_string(WeightRounding rounding);
+/// Throws Error(BadConfig) with the names that there are.
+WeightRounding weight_rounding_from_name(std::string_view name);
+
 struct RecipeOptions {
   Recipe recipe{Recipe::Fx};
   TargetCpu target_cpu{TargetCpu::Native};  ///< of recipe `best`
@@ -34,10 +44,20 @@ struct RecipeOptions {
   /// weights of linear layers behind a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
   /// Xiao et al., "SmoothQuant" (2023), equation 4.
   std::optional<double> smooth_quant{};
+  /// Of recipe `best`: channels between two layers are scaled to fill the tensor's range, this many times
+  /// their largest calibrated value fitting in, at least 1. None: 4. Source: Nagel et al., "Data-Free
+  /// Quantization Through Weight Equalization and Bias Correction" (2019), section 4.1.
+  std::optional<double> cross_layer_margin{};
+  /// Of recipe `best`. Source of Learned: Nagel et al., "Up or Down?" (2020), section 3; Frantar et al.,
+  /// "GPTQ" (2022).
+  WeightRounding weight_rounding{WeightRounding::Nearest};
 };
 
 /// What smooth_quant means in a recipe. Throws Error(BadConfig) for a number outside of 0 to 1.
 std::optional<double> migration_strength(const RecipeOptions& options);
+
+/// The margin of cross-layer equalization in a recipe. Throws Error(BadConfig) for a number below 1.
+std::optional<double> cross_layer_margin(const RecipeOptions& options);
 
 /// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where
 /// the kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack

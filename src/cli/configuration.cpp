@@ -130,6 +130,20 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
           "the weights (default: 0.5 in recipe best, no smoothing in fx)")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("ALPHA");
+  command
+      .add_option(
+          "--cross-layer-equalization", options.cross_layer_margin,
+          "Channels between two layers fill the range of their tensor, so many times their largest\n"
+          "calibrated value fitting in, for recipe best in mode static; the larger, the less (default: 4)")
+      ->check(CLI::Range(1.0, 1e9))
+      ->type_name("MARGIN");
+  command
+      .add_option(
+          "--weight-rounding", options.weight_rounding,
+          "How weights become codes, for recipe best in mode static: the nearest one, or (slower) up or\n"
+          "down, whichever lowers the error of the layer's output (default: nearest)")
+      ->check(one_of({"nearest", "learned"}))
+      ->type_name("nearest|learned");
 }
 
 void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
@@ -161,7 +175,9 @@ Configuration configuration(const ConfigurationOptions& options) {
                               : read_config<EqualizationMapping>(options.equalization),
           .recipe = {.recipe = recipe_from_name(options.recipe),
                      .target_cpu = target_cpu_from_name(options.target_cpu),
-                     .smooth_quant = options.smooth_quant}};
+                     .smooth_quant = options.smooth_quant,
+                     .cross_layer_margin = options.cross_layer_margin,
+                     .weight_rounding = weight_rounding_from_name(options.weight_rounding)}};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

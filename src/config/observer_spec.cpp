@@ -82,10 +82,16 @@ constexpr std::array kObserverClasses{
                   false, "ch_axis dtype qscheme quant_min quant_max"},
     ObserverClass{"_WeightEqualizationObserver", ScalarType::QInt8, c10::kPerTensorAffine, None, false, false,
                   "ch_axis dtype qscheme quant_min quant_max"},
-    // tsq's own (recipe best): the range of the least squared error, and the mean of each channel.
+    // tsq's own: ranges by their error, by a share of the values, by information; statistics of channels.
     ObserverClass{"MSEObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
                   "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"ChannelMeanObserver", ScalarType::Float, c10::kPerTensorAffine, None, false, false,
+    ObserverClass{"PercentileObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
+                  "percentile bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{"EntropyObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
+                  "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{"InputProductsObserver", ScalarType::Float, c10::kPerTensorAffine, None, false, false,
+                  "ch_axis group_size"},
+    ObserverClass{"ChannelStatisticsObserver", ScalarType::Float, c10::kPerTensorAffine, None, false, false,
                   "ch_axis"},
     ObserverClass{"Identity", ScalarType::Float, c10::kPerTensorAffine, None, false, false, ""},
 };
@@ -99,10 +105,10 @@ constexpr std::array kUniformDTypes{ScalarType::QInt8,         ScalarType::QUInt
                                     ScalarType::Short,         ScalarType::Int,    ScalarType::Float8_e5m2,
                                     ScalarType::Float8_e4m3fn, ScalarType::UInt16, ScalarType::QUInt2x4};
 
-constexpr std::array<std::string_view, 15> kSpecKeys{
-    "observer",  "fake_quantize",      "dtype",   "qscheme",    "reduce_range", "quant_min", "quant_max",
-    "eps",       "averaging_constant", "ch_axis", "is_dynamic", "bins",         "scale",     "zero_point",
-    "group_size"};
+constexpr std::array<std::string_view, 16> kSpecKeys{
+    "observer",   "fake_quantize",      "dtype",   "qscheme",    "reduce_range", "quant_min", "quant_max",
+    "eps",        "averaging_constant", "ch_axis", "is_dynamic", "bins",         "scale",     "zero_point",
+    "group_size", "percentile"};
 
 struct Range {
   int64_t min;
@@ -177,6 +183,7 @@ void check_arguments(const ObserverClass& known, const ObserverSpec& spec) {
   check("is_dynamic", spec.is_dynamic.has_value());
   check("group_size", spec.group_size.has_value());
   check("bins", spec.bins.has_value());
+  check("percentile", spec.percentile.has_value());
   check("scale", spec.scale.has_value());
   check("zero_point", spec.zero_point.has_value());
 }
@@ -318,11 +325,15 @@ ResolvedObserver resolve(const ObserverSpec& given) {
   resolved.is_dynamic = spec.is_dynamic.value_or(false);
   resolved.group_size = spec.group_size.value_or(resolved.group_size);
   resolved.bins = spec.bins.value_or(resolved.bins);
+  resolved.percentile = spec.percentile.value_or(resolved.percentile);
   resolve_range(known, spec, resolved);
   check_dynamic(known, spec, resolved);
   if (spec.group_size && *spec.group_size < 1)
     fail(spec, fmt::format("group_size is {}, it must be at least 1", *spec.group_size));
   if (resolved.bins < 1) fail(spec, fmt::format("bins is {}, it must be at least 1", resolved.bins));
+  constexpr double kWhole = 100;
+  if (!(resolved.percentile > kWhole / 2 && resolved.percentile <= kWhole))
+    fail(spec, fmt::format("percentile is {}, it must be above 50 and at most 100", resolved.percentile));
   if (known.range == Fixed) {
     if (!spec.scale || !spec.zero_point) fail(spec, "needs 'scale' and 'zero_point'");
     resolved.scale = *spec.scale;
@@ -355,6 +366,7 @@ ObserverSpec read_observer_spec(const JsonValue& at) {
   read_optional(at, "is_dynamic", spec.is_dynamic);
   read_optional(at, "group_size", spec.group_size);
   read_optional(at, "bins", spec.bins);
+  read_optional(at, "percentile", spec.percentile);
   read_optional(at, "scale", spec.scale);
   read_optional(at, "zero_point", spec.zero_point);
   with_path(at, [&] { return resolve(spec); });
@@ -380,6 +392,7 @@ nlohmann::json ObserverSpec::to_dict() const {
   write_optional(dict, "is_dynamic", is_dynamic);
   write_optional(dict, "group_size", group_size);
   write_optional(dict, "bins", bins);
+  write_optional(dict, "percentile", percentile);
   write_optional(dict, "scale", scale);
   write_optional(dict, "zero_point", zero_point);
   return dict;

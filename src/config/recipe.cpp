@@ -43,6 +43,17 @@ TargetCpu target_cpu_from_name(std::string_view name) {
               "use 'native', 'vnni' or 'without-vnni'");
 }
 
+std::string_view to_string(WeightRounding rounding) {
+  return rounding == WeightRounding::Learned ? "learned" : "nearest";
+}
+
+WeightRounding weight_rounding_from_name(std::string_view name) {
+  if (name == "nearest") return WeightRounding::Nearest;
+  if (name == "learned") return WeightRounding::Learned;
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no weight rounding '{}'", name),
+              "use 'nearest' or 'learned'");
+}
+
 std::optional<double> migration_strength(const RecipeOptions& options) {
   constexpr double kDefault = 0.5;
   const std::optional<double>& alpha = options.smooth_quant;
@@ -51,6 +62,16 @@ std::optional<double> migration_strength(const RecipeOptions& options) {
                 "use a number from 0 to 1");
   }
   return options.recipe == Recipe::Best ? alpha.value_or(kDefault) : alpha;
+}
+
+std::optional<double> cross_layer_margin(const RecipeOptions& options) {
+  constexpr double kDefault = 4;
+  const std::optional<double>& margin = options.cross_layer_margin;
+  if (margin && !(*margin >= 1)) {
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is no margin for equalization across layers", *margin),
+                "use a number of at least 1");
+  }
+  return options.recipe == Recipe::Best ? std::optional(margin.value_or(kDefault)) : std::nullopt;
 }
 
 QConfigMapping best_qconfig_mapping(std::string_view backend) {

@@ -25,6 +25,14 @@ struct Scope {
   Symbol type{};
 };
 
+/// What each channel of a layer's input was over the calibration data; undefined: not observed.
+struct ChannelStatistics {
+  at::Tensor mean{};
+  at::Tensor mean_square{};
+  at::Tensor min{};
+  at::Tensor max{};
+};
+
 /// The parameters of a convolution, transposed convolution or linear layer, out of the module that held them.
 struct Weighted {
   at::Tensor weight{};
@@ -38,8 +46,10 @@ struct Weighted {
       "zeros"};                ///< "zeros" and "constant" pad inside the kernel, others by F.pad before it
   std::string padding_name{};  ///< "same" or "valid" where padding was given as a word
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
-  at::Tensor input_mean{};  ///< of each input channel over the calibration data; undefined: not observed
-  int64_t group_size{0};    ///< columns with a scale of their own: scale and zero point are [rows, groups]
+  ChannelStatistics input{};
+  at::Tensor input_products{};  ///< mean of [x 1] [x 1]ᵀ over what a row of the weight meets: [groups,
+                                ///< columns + 1, columns + 1]; undefined: not observed
+  int64_t group_size{0};  ///< columns with a scale of their own: scale and zero point are [rows, groups]
   /// Out of a frozen file, which does not say of a weight that it is a parameter. LibTorch chooses the
   /// algorithm of a linear layer by that: during calibration it is one, as in the file before freezing.
   bool was_frozen{false};

@@ -35,6 +35,32 @@ void set_functional_parameters(GraphModule& gm, std::vector<Module>& observers, 
   ir::replace_operand(layer, kind.bias, insert_parameter(gm, kind.bias, bias));
 }
 
+/// One value for each input channel → one for each element of the weight. Groups of a convolution read
+/// channels of their own.
+at::Tensor along_columns(const at::Tensor& values, const at::Tensor& weight) {
+  const int64_t inputs = weight.size(1);
+  const int64_t groups = values.numel() / inputs;
+  std::vector<int64_t> shape(static_cast<std::size_t>(weight.dim()), 1);
+  shape[0] = weight.size(0);
+  shape[1] = inputs;
+  return values.reshape({groups, inputs}).repeat_interleave(weight.size(0) / groups, 0).reshape(shape);
+}
+
+void scale_statistics(ir::Weighted& weighted, const at::Tensor& scale) {
+  ir::ChannelStatistics& input = weighted.input;
+  if (input.mean.defined()) {
+    input = {.mean = input.mean * scale,
+             .mean_square = input.mean_square * scale.square(),
+             .min = input.min * scale,
+             .max = input.max * scale};
+  }
+  if (!weighted.input_products.defined()) return;
+  const int64_t taps = weighted.weight.numel() / (weighted.weight.size(0) * weighted.weight.size(1));
+  const at::Tensor by_column =
+      at::constant_pad_nd(scale.reshape({weighted.groups, -1}).repeat_interleave(taps, 1), {0, 1}, 1.0);
+  weighted.input_products = weighted.input_products * by_column.unsqueeze(1) * by_column.unsqueeze(2);
+}
+
 }  // namespace
 
 at::Tensor along_axis(const at::Tensor& values, int64_t dimensions, int64_t axis) {
@@ -74,15 +100,14 @@ void scale_parameters(GraphModule& gm, std::vector<Module>& observers, Node* lay
                       const match::Equalizable& kind, const ChannelScales& scales) {
   if (!scales.input.defined() && !scales.output.defined()) return;
   at::Tensor weight = weight_of(gm, layer, kind);
-  if (scales.input.defined()) weight = weight * at::reciprocal(along_axis(scales.input, weight.dim(), 1));
+  if (scales.input.defined()) weight = weight * at::reciprocal(along_columns(scales.input, weight));
   if (scales.output.defined()) weight = weight * along_axis(scales.output, weight.dim(), 0);
   if (kind.weight != nullptr) {
     set_functional_parameters(gm, observers, layer, kind, weight, scales.output);
     return;
   }
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm, layer));
-  if (weighted.input_mean.defined() && scales.input.defined())
-    weighted.input_mean = weighted.input_mean * scales.input;
+  if (scales.input.defined()) scale_statistics(weighted, scales.input);
   // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.
   weighted.weight = weight.set_requires_grad(true);
   if (weighted.bias.defined() && scales.output.defined())

@@ -163,6 +163,13 @@ const KernelFault* fault_of(const KernelUse& use, lowering::Precaution precautio
   return found == faults.end() ? nullptr : &*found;
 }
 
+lowering::WeightedShape weighted_shape(const ir::Weighted& weighted) {
+  const at::Tensor& weight = weighted.weight;
+  return {.depthwise = weighted.groups > 1 && weight.size(1) == 1 && weighted.groups == weight.size(0),
+          .dims = weight.dim() - 2,
+          .channels = weight.size(0)};
+}
+
 std::optional<int64_t> known_rank(const ir::Value* quantized) {
   const ir::Node* node = quantized->node();
   if (is_interpolation(node)) return known_rank(node->input(1));

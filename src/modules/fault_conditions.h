@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backends/kernel_faults.h"
+#include "backends/kernel_limits.h"
 #include "ir/graph_module.h"
 
 namespace tsq::modules {
@@ -21,6 +22,9 @@ struct KernelUse {
 
 /// The first fault of the current engine that asks for `precaution` here; null: none.
 const lowering::KernelFault* fault_of(const KernelUse& use, lowering::Precaution precaution);
+
+/// A layer as the tables of kernels' limits know it.
+lowering::WeightedShape weighted_shape(const ir::Weighted& weighted);
 
 /// The number of dimensions of a quantized tensor, where the kernels before it tell.
 std::optional<int64_t> known_rank(const ir::Value* quantized);

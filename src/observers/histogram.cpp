@@ -165,23 +165,25 @@ void require_equal_bins(const HistogramView& into, const HistogramView& from) {
 
 }  // namespace
 
-ObserverClass histogram_class(std::string_view name) {
-  return {name,
-          uniform_attributes({integer("bins"), integer("dst_nbins"), integer("upsample_rate"),
-                              integer("tensors_with_infinity"), buffer("histogram"), buffer("min_val"),
-                              buffer("max_val")}),
-          source()};
+ObserverClass histogram_class(std::string_view name, const std::vector<ObserverAttribute>& more) {
+  std::vector<ObserverAttribute> attributes{
+      integer("bins"),     integer("dst_nbins"), integer("upsample_rate"), integer("tensors_with_infinity"),
+      buffer("histogram"), buffer("min_val"),    buffer("max_val")};
+  attributes.insert(attributes.end(), more.begin(), more.end());
+  return {name, uniform_attributes(std::move(attributes)), source()};
 }
 
-torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config) {
-  const ObserverValues state{{"bins", config.bins},
-                             {"dst_nbins", levels_of(config.dtype)},
-                             {"upsample_rate", kUpsampleRate},
-                             {"tensors_with_infinity", int64_t{0}},
-                             {"histogram", at::zeros({config.bins})},
-                             {"min_val", minimum_of_nothing()},
-                             {"max_val", maximum_of_nothing()}};
-  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config,
+                                  const ObserverValues& more) {
+  ObserverValues state{{"bins", config.bins},
+                       {"dst_nbins", levels_of(config.dtype)},
+                       {"upsample_rate", kUpsampleRate},
+                       {"tensors_with_infinity", int64_t{0}},
+                       {"histogram", at::zeros({config.bins})},
+                       {"min_val", minimum_of_nothing()},
+                       {"max_val", maximum_of_nothing()}};
+  state.insert(state.end(), more.begin(), more.end());
+  return observer_class.instance(uniform_values(uniform_config(config), std::move(state)), config.is_dynamic);
 }
 
 HistogramView view_of(const torch::jit::Module& observer) {

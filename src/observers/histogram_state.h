@@ -12,9 +12,10 @@
 namespace tsq {
 
 /// The class of an observer that counts as PyTorch's HistogramObserver does, under a name of its own. What
-/// range it chooses is the observer's own affair.
-ObserverClass histogram_class(std::string_view name);
-torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config);
+/// range it chooses is the observer's own affair. `more` are attributes of its own.
+ObserverClass histogram_class(std::string_view name, const std::vector<ObserverAttribute>& more = {});
+torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config,
+                                  const ObserverValues& more = {});
 
 /// What such an observer has counted.
 HistogramView view_of(const torch::jit::Module& observer);

@@ -1,10 +1,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <span>
+#include <vector>
 
+#include "observers/histogram_ranges.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
@@ -12,70 +14,140 @@
 namespace tsq {
 namespace {
 
-/// Shares of the whole range that are tried on each side.
+/// Shares of the whole range that are tried on each side: evenly spread, then ever smaller.
 constexpr int kSteps = 40;
-constexpr double kSmallestShare = 0.1;
+constexpr double kSmallestEvenShare = 0.1;
+constexpr int kSmallSteps = 16;
+constexpr double kSmallStep = 0.75;
 /// An error of clipping has one sign and adds up in the next layer, errors of rounding cancel.
 constexpr double kClippingWeight = 4.0;
+/// A bin with this many times the values of its neighbours holds one value more than once, and so many values
+/// that chance cannot have it.
+constexpr double kSpike = 4.0;
+constexpr double kManyValues = 8.0;
+constexpr std::array kPercentiles{99.9, 99.99, 99.999};
 
 struct Candidate {
   double lowest{};
   double highest{};
 };
 
-/// The squared error of the counted values, weighted, when `candidate` becomes `levels` steps. Zero, of which
-/// activations have many, is exact.
-double error_of(std::span<const float> counts, const HistogramView& view, const Candidate& candidate,
-                int64_t levels) {
-  const double bin = (static_cast<double>(view.max_val) - view.min_val) / static_cast<double>(counts.size());
-  const double step = (candidate.highest - candidate.lowest) / static_cast<double>(levels - 1);
+/// Values that were counted: one value often, or a bin of values.
+struct Mass {
+  double value{};
+  double count{};
+  bool is_spread{};
+};
+
+struct Counted {
+  std::vector<Mass> masses{};
+  double bin{};
+};
+
+/// The values of a histogram. Clamps make spikes of one value: at the ends of the range, and at zero, which
+/// is exact whatever the range is and left out.
+Counted counted(const HistogramView& view) {
+  const Bins bins = bins_of(view);
+  Counted result{.bin = bins.width};
+  const std::size_t last = bins.counts.size() - 1;
+  for (std::size_t i = 0; i <= last; ++i) {
+    const double count = bins.counts[i];
+    if (count == 0) continue;
+    const double lower = view.min_val + static_cast<double>(i) * bins.width;
+    const double left = bins.counts[i == 0 ? std::min<std::size_t>(1, last) : i - 1];
+    const double right = bins.counts[i == last ? last - std::min<std::size_t>(1, last) : i + 1];
+    const double around = std::min(count, (left + right) / 2);
+    double spike = 0;
+    if (count >= kManyValues && count > kSpike * around) {
+      spike = count - around;
+      const double center = lower + bins.width / 2;
+      const bool holds_zero = lower <= 0 && lower + bins.width >= 0;
+      const double value = holds_zero ? 0 : i == 0 ? view.min_val : i == last ? view.max_val : center;
+      if (value != 0) result.masses.push_back({.value = value, .count = spike});
+    }
+    if (count > spike)
+      result.masses.push_back({.value = lower + bins.width / 2, .count = count - spike, .is_spread = true});
+  }
+  return result;
+}
+
+/// The squared error of the counted values, weighted, when `candidate` becomes `levels` steps.
+double error_of(const Counted& counted, const Candidate& candidate, int64_t levels) {
+  const double last = static_cast<double>(levels - 1);
+  const double step = (candidate.highest - candidate.lowest) / last;
   if (!(step > 0)) return std::numeric_limits<double>::infinity();
   const double zero_point = std::nearbyint(-candidate.lowest / step);
-  const bool bins_are_coarse = step < 2 * bin;
+  const bool bins_are_coarse = step < 2 * counted.bin;
   double error = 0;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
-    const double value = view.min_val + (static_cast<double>(i) + 0.5) * bin;
-    const double code = std::nearbyint(value / step) + zero_point;
-    const double kept = std::clamp(code, 0.0, static_cast<double>(levels - 1));
-    const double difference = value - (kept - zero_point) * step;
+  for (const Mass& mass : counted.masses) {
+    const double code = std::nearbyint(mass.value / step) + zero_point;
+    const double kept = std::clamp(code, 0.0, last);
+    const double difference = mass.value - (kept - zero_point) * step;
     if (kept != code) {
-      error += counts[i] * kClippingWeight * difference * difference;
+      error += mass.count * kClippingWeight * difference * difference;
     } else {
-      error += counts[i] * (bins_are_coarse ? step * step / 12 : difference * difference);
+      const bool is_unknown = bins_are_coarse && mass.is_spread;
+      error += mass.count * (is_unknown ? step * step / 12 : difference * difference);
     }
   }
   return error;
 }
 
-/// One side after the other, twice: the sides hardly depend on each other.
-Candidate best_range(const HistogramView& view, int64_t levels) {
-  const at::Tensor histogram = view.histogram.contiguous();
-  const std::span<const float> counts(histogram.const_data_ptr<float>(),
-                                      static_cast<std::size_t>(histogram.numel()));
-  const Candidate whole{.lowest = std::min(view.min_val, 0.0F), .highest = std::max(view.max_val, 0.0F)};
-  Candidate best = whole;
-  double least = error_of(counts, view, best, levels);
-  const auto try_shares = [&](double Candidate::*side) {
-    if (whole.*side == 0) return;
-    Candidate candidate = best;
-    for (int step = 0; step < kSteps; ++step) {
-      candidate.*side = whole.*side * (1 - (1 - kSmallestShare) * step / kSteps);
-      const double error = error_of(counts, view, candidate, levels);
-      if (error >= least) continue;
-      least = error;
-      best = candidate;
+class RangeSearch {
+ public:
+  RangeSearch(const HistogramView& view, int64_t levels)
+      : view_(view),
+        levels_(levels),
+        counted_(counted(view)),
+        whole_{.lowest = std::min(view.min_val, 0.0F), .highest = std::max(view.max_val, 0.0F)} {}
+
+  /// What other observers choose, then one side after the other, twice: the sides hardly depend on each
+  /// other.
+  Candidate run() {
+    attempt(whole_);
+    for (const double percentile : kPercentiles) attempt(within(percentile_range(view_, percentile)));
+    attempt(within(entropy_range(view_, levels_)));
+    for (int round = 0; round < 2; ++round) {
+      attempt_shares(&Candidate::highest);
+      attempt_shares(&Candidate::lowest);
     }
-  };
-  for (int round = 0; round < 2; ++round) {
-    try_shares(&Candidate::highest);
-    try_shares(&Candidate::lowest);
+    return best_;
   }
-  return best;
-}
+
+ private:
+  static Candidate within(const ClippedRange& range) {
+    return {.lowest = std::min(range.min_val, 0.0F), .highest = std::max(range.max_val, 0.0F)};
+  }
+
+  void attempt(const Candidate& candidate) {
+    const double error = error_of(counted_, candidate, levels_);
+    if (error >= least_) return;
+    least_ = error;
+    best_ = candidate;
+  }
+
+  void attempt_shares(double Candidate::*side) {
+    if (whole_.*side == 0) return;
+    Candidate candidate = best_;
+    const auto attempt_share = [&](double share) {
+      candidate.*side = whole_.*side * share;
+      attempt(candidate);
+    };
+    for (int step = 0; step < kSteps; ++step) attempt_share(1 - (1 - kSmallestEvenShare) * step / kSteps);
+    double share = kSmallestEvenShare;
+    for (int step = 0; step < kSmallSteps; ++step, share *= kSmallStep) attempt_share(share);
+  }
+
+  const HistogramView& view_;
+  int64_t levels_;
+  Counted counted_;
+  Candidate whole_;
+  Candidate best_{whole_};
+  double least_{std::numeric_limits<double>::infinity()};
+};
 
 QParams qparams_of(const UniformConfig& config, const HistogramView& view) {
-  const Candidate range = best_range(view, config.quant_max - config.quant_min + 1);
+  const Candidate range = RangeSearch(view, config.quant_max - config.quant_min + 1).run();
   return qparams_of_range(config, at::scalar_tensor(range.lowest, at::kFloat),
                           at::scalar_tensor(range.highest, at::kFloat));
 }

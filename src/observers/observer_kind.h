@@ -30,7 +30,10 @@ extern const ObserverKind noop_observer;
 extern const ObserverKind recording_observer;
 extern const ObserverKind reuse_input_observer;
 extern const ObserverKind input_equalization_observer;
-extern const ObserverKind channel_mean_observer;
+extern const ObserverKind channel_statistics_observer;
+extern const ObserverKind input_products_observer;
 extern const ObserverKind mse_observer;
+extern const ObserverKind percentile_observer;
+extern const ObserverKind entropy_observer;
 
 }  // namespace tsq

@@ -13,7 +13,7 @@ namespace tsq {
 namespace {
 
 /// Every observer there is. A new one is a file of its own and a line here.
-const std::array<const ObserverKind*, 13> kKinds{
+const std::array<const ObserverKind*, 16> kKinds{
     &min_max_observer,
     &moving_average_min_max_observer,
     &per_channel_min_max_observer,
@@ -25,8 +25,11 @@ const std::array<const ObserverKind*, 13> kKinds{
     &recording_observer,
     &reuse_input_observer,
     &input_equalization_observer,
-    &channel_mean_observer,
+    &channel_statistics_observer,
+    &input_products_observer,
     &mse_observer,
+    &percentile_observer,
+    &entropy_observer,
 };
 
 const ObserverKind* find_kind(std::string_view name) {

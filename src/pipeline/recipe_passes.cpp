@@ -6,9 +6,11 @@ namespace tsq::detail {
 namespace {
 
 using passes::MatchTable;
-using OnMatches = RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, MatchTable&>;
 using OnGraph = RecipePass<ir::GraphModule&>;
-using OnCalibrated = RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>;
+using OnMatches = RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, MatchTable&>;
+using OnObserved = RecipePass<ir::GraphModule&, const RecipeOptions&>;
+using OnCalibrated =
+    RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>, Report&, const RecipeOptions&>;
 using OnReference = RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>;
 using OnLowering = RecipePass<ir::GraphModule&, Report&>;
 using OnLowered = OnReference;
@@ -25,14 +27,38 @@ constexpr std::array kBestOnMatches{
               [](const ir::GraphModule& gm, const PrepareCustomConfig&, MatchTable& table) {
                 passes::separate_concatenations(gm, table);
               }},
+    OnMatches{"separate_scalar_arithmetic",
+              [](const ir::GraphModule&, const PrepareCustomConfig&, MatchTable& table) {
+                passes::separate_scalar_arithmetic(table);
+              }},
 };
 constexpr std::array kBestOnObserved{
-    OnGraph{"observe_channel_means", passes::observe_channel_means},
+    OnObserved{"observe_channels",
+               [](ir::GraphModule& gm, const RecipeOptions&) { passes::observe_channels(gm); }},
+    OnObserved{"observe_input_products",
+               [](ir::GraphModule& gm, const RecipeOptions& options) {
+                 if (options.weight_rounding == WeightRounding::Learned) passes::observe_input_products(gm);
+               }},
 };
 constexpr std::array kBestOnCalibrated{
-    OnCalibrated{"take_channel_means", passes::take_channel_means},
+    OnCalibrated{"take_channel_statistics",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
+                    const RecipeOptions&) { passes::take_channel_statistics(gm, observers); }},
+    OnCalibrated{"take_input_products",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
+                    const RecipeOptions&) { passes::take_input_products(gm, observers); }},
+    OnCalibrated{"equalize_across_layers",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report,
+                    const RecipeOptions& options) {
+                   if (const auto margin = cross_layer_margin(options))
+                     passes::equalize_across_layers(gm, observers, *margin, report);
+                 }},
 };
 constexpr std::array kBestOnReference{
+    OnReference{"round_weights",
+                [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
+                  passes::round_weights(gm, options.target_cpu);
+                }},
     OnReference{"leave_float_outputs",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
     OnReference{"fold_padding", [](ir::GraphModule& gm, Report& report,

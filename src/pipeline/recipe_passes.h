@@ -18,8 +18,11 @@ struct RecipePasses {
   std::span<const RecipePass<ir::GraphModule&>> on_captured;  ///< before fusion
   std::span<const RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, passes::MatchTable&>>
       on_matches;
-  std::span<const RecipePass<ir::GraphModule&>> on_observed;  ///< the last passes of prepare
-  std::span<const RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>>> on_calibrated;
+  std::span<const RecipePass<ir::GraphModule&, const RecipeOptions&>>
+      on_observed;  ///< the last passes of prepare
+  std::span<
+      const RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>, Report&, const RecipeOptions&>>
+      on_calibrated;
   std::span<const RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>> on_reference;
   std::span<const RecipePass<ir::GraphModule&, Report&>> before_lowering;
   std::span<const RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>> on_lowered;

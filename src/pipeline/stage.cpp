@@ -231,7 +231,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   if (smoothing_of(*stage)) in_pass("smooth", [&] { passes::smooth(stage->gm, table, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
-  run_passes(recipe.on_observed, stage->gm);
+  run_passes(recipe.on_observed, stage->gm, options);
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));
@@ -256,7 +256,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   stage->backend = backend;
   stage->convert_mapping = mapping;
   const RecipePasses& recipe = passes_of(prepared.options.recipe);
-  run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers));
+  run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers), stage->report,
+             prepared.options);
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
     passes::keep_float(stage->gm, prepared.kept_float, stage->report);

@@ -71,6 +71,8 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   json["backend_config"] = stage.backend.to_dict();
   json["prepare_custom_config"] = stage.custom.to_dict();
   json["target_cpu"] = to_string(stage.options.target_cpu);
+  if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
+  json["weight_rounding"] = to_string(stage.options.weight_rounding);
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
   json["preserved_attributes"] = stage.preserved_attributes;
@@ -97,14 +99,17 @@ std::optional<double> number_in(const nlohmann::json& json, const char* key) {
 }
 
 Prepared prepare_again(const Loaded& loaded) {
-  return prepare(loaded.module.attr("float_model").toModule(),
-                 QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
-                 BackendConfig::from_dict(loaded.json.at("backend_config")),
-                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
-                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
-                 {.recipe = recipe_from_name(loaded.json.value("recipe", "fx")),
-                  .target_cpu = target_cpu_from_name(loaded.json.value("target_cpu", "native")),
-                  .smooth_quant = number_in(loaded.json, "smooth_quant")});
+  return prepare(
+      loaded.module.attr("float_model").toModule(),
+      QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
+      BackendConfig::from_dict(loaded.json.at("backend_config")),
+      PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
+      EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
+      {.recipe = recipe_from_name(loaded.json.value("recipe", "fx")),
+       .target_cpu = target_cpu_from_name(loaded.json.value("target_cpu", "native")),
+       .smooth_quant = number_in(loaded.json, "smooth_quant"),
+       .cross_layer_margin = number_in(loaded.json, "cross_layer_margin"),
+       .weight_rounding = weight_rounding_from_name(loaded.json.value("weight_rounding", "nearest"))});
 }
 
 /// The sub-module's place in an emitted module.

@@ -19,8 +19,15 @@ Words plus(Words words, const Words& more) {
 }
 
 TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
-  const Words configuration{"--backend x86|fbgemm|qnnpack|onednn", "--backend-config", "--qconfig",
-                            "--mode static|dynamic|weight_only",   "--recipe fx|best", "--target-cpu"};
+  const Words configuration{"--backend x86|fbgemm|qnnpack|onednn",
+                            "--backend-config",
+                            "--qconfig",
+                            "--mode static|dynamic|weight_only",
+                            "--recipe fx|best",
+                            "--dtype qint8|float16",
+                            "--target-cpu",
+                            "--weight-rounding nearest|learned",
+                            "--cross-layer-equalization MARGIN"};
   const std::map<std::string, Words> commands{
       {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save",
                          "--min-sqnr DB", "--min-agreement FRACTION", "--eval CMD", "--max-drop FRACTION",

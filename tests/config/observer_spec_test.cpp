@@ -54,6 +54,9 @@ TEST(Resolve, EachClassHasItsOwnDefaults) {
   EXPECT_EQ(resolved({{"observer", "PerChannelMinMaxObserver"}}).qscheme, c10::kPerChannelAffine);
   EXPECT_EQ(resolved({{"observer", "HistogramObserver"}}).bins, 2048);
   EXPECT_EQ(resolved({{"observer", "MovingAverageMinMaxObserver"}}).averaging_constant, 0.01);
+  EXPECT_EQ(resolved({{"observer", "PercentileObserver"}}).percentile, 99.99);
+  EXPECT_EQ(resolved({{"observer", "PercentileObserver"}, {"percentile", 99.0}}).percentile, 99.0);
+  EXPECT_EQ(resolved({{"observer", "EntropyObserver"}}).bins, 2048);
   EXPECT_EQ(resolved({{"observer", "NoopObserver"}}).dtype, ScalarType::Half);
   EXPECT_EQ(resolved({{"observer", "RecordingObserver"}}).dtype, ScalarType::QUInt8);
   EXPECT_EQ(resolved({{"observer", "ReuseInputObserver"}}).dtype, ScalarType::QUInt8);
@@ -129,6 +132,11 @@ TEST(ObserverSpecErrors, RefuseArgumentsTheConstructorHasNot) {
       {{"observer", "HistogramObserver"}, {"ch_axis", 0}});
   expect_refused("ReuseInputObserver: takes no argument 'dtype'; it takes none",
                  {{"observer", "ReuseInputObserver"}, {"dtype", "quint8"}});
+}
+
+TEST(ObserverSpecErrors, RefusePercentilesThatKeepLessThanHalf) {
+  expect_refused("PercentileObserver: percentile is 20, it must be above 50 and at most 100",
+                 {{"observer", "PercentileObserver"}, {"percentile", 20.0}});
 }
 
 TEST(ObserverSpecErrors, RefuseRangesThatContradict) {

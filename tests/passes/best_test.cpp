@@ -159,6 +159,33 @@ TEST(SeparateConcatenations, InputsThatOthersReadKeepTheirRanges) {
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
 }
 
+TEST(SeparateScalarArithmetic, ANumberThatIsAddedCostsTheInputNoCodes) {
+  // In recipe fx the range of the convolution's output counts the sums, too.
+  const Module model = two_convolutions("  return self.b.forward((self.a.forward(x) + 30) * 3 - 90)\n");
+  const Module best = quantized(model, images());
+  FileCheck().check("quantized::add")->check("quantized::mul")->run(graph_of(best));
+  EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
+  EXPECT_LT(error_of(model, best, "x86", images()),
+            0.5 * error_of(model, quantized(model, images(), "x86", {}), "x86", images()));
+}
+
+TEST(SeparateScalarArithmetic, AReLUBehindAProductStays) {
+  const Module model = two_convolutions(
+      "  y = torch.relu(self.a.forward(x) * 3)\n  return self.b.forward(torch.relu(y + -0.5))\n");
+  const Module best = quantized(model, images());
+  FileCheck().check("quantized::mul_relu")->check("quantized::add_relu")->run(graph_of(best));
+  EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
+}
+
+TEST(SeparateScalarArithmetic, AClampBehindASumStays) {
+  // The kernel of a sum with a number does not saturate at the range that was observed behind the clamp.
+  const Module model =
+      two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x) + 0.5, 0, 0.6))\n");
+  const Module best = quantized(model, images());
+  FileCheck().check("quantized::add")->check("aten::hardtanh")->run(graph_of(best));
+  EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
+}
+
 /// A depthwise convolution with stride 2 behind an asymmetric padding, as TensorFlow's 'SAME' has it.
 Module same_padding(int64_t size, int64_t kernel) {
   torch::manual_seed(4);
@@ -254,8 +281,8 @@ TEST(CorrectBiases, TheMeanOfEachChannelIsThatOfTheFloatModel) {
   EXPECT_LT(shift(exact), uncorrected / 100);
 }
 
-TEST(ChannelMeanObserver, TwoHalvesMergeIntoTheMeanOfAll) {
-  const ObserverSpec spec{.observer = "ChannelMeanObserver", .ch_axis = -3};
+TEST(ChannelStatisticsObserver, TwoHalvesMergeIntoTheStatisticsOfAll) {
+  const ObserverSpec spec{.observer = "ChannelStatisticsObserver", .ch_axis = -3};
   torch::manual_seed(7);
   const at::Tensor first = torch::randn({2, 5, 4, 4});
   const at::Tensor second = torch::randn({3, 5, 6, 6});
@@ -265,8 +292,14 @@ TEST(ChannelMeanObserver, TwoHalvesMergeIntoTheMeanOfAll) {
   other.forward({second});
   merge_observer(one, other);
   const at::Tensor all =
-      at::cat({first.permute({1, 0, 2, 3}).flatten(1), second.permute({1, 0, 2, 3}).flatten(1)}, 1).mean(1);
-  EXPECT_TRUE(at::allclose(one.attr("mean").toTensor().to(at::kFloat), all, 1e-4, 1e-6));
+      at::cat({first.permute({1, 0, 2, 3}).flatten(1), second.permute({1, 0, 2, 3}).flatten(1)}, 1);
+  const auto is_close = [&](const char* name, const at::Tensor& wanted) {
+    return at::allclose(one.attr(name).toTensor().to(at::kFloat), wanted, 1e-4, 1e-6);
+  };
+  EXPECT_TRUE(is_close("mean", all.mean(1)));
+  EXPECT_TRUE(is_close("mean_square", all.square().mean(1)));
+  EXPECT_TRUE(at::equal(one.attr("min_val").toTensor(), all.amin(1)));
+  EXPECT_TRUE(at::equal(one.attr("max_val").toTensor(), all.amax(1)));
 }
 
 /// The squared error of rounding plus four times that of clipping.

@@ -1,5 +1,5 @@
-// Means of what each weighted layer reads, for passes/correct_biases.
-//   x → observer → conv   becomes   x → observer → mean observer → conv
+// What each channel that a weighted layer reads is like, for equalize_across_layers and correct_biases.
+//   x → observer → conv   becomes   x → observer → channel observer → conv
 
 #include <fmt/format.h>
 
@@ -26,14 +26,14 @@ bool can_be_corrected(const GraphModule& gm, const Node* node) {
          state->observed && state->qconfig && !resolve(state->qconfig->activation).is_dynamic;
 }
 
-bool is_mean_observer(const GraphModule& gm, const Node* node) {
+bool is_channel_observer(const GraphModule& gm, const Node* node) {
   return ir::is_observer(node) &&
-         gm.observers[ir::observer_index(node)].spec.observer == "ChannelMeanObserver";
+         gm.observers[ir::observer_index(node)].spec.observer == "ChannelStatisticsObserver";
 }
 
 }  // namespace
 
-void observe_channel_means(GraphModule& gm) {
+void observe_channels(GraphModule& gm) {
   std::map<std::pair<const Value*, int64_t>, Node*> observers;  // by what they see and the axis of channels
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!can_be_corrected(gm, node)) continue;
@@ -44,7 +44,7 @@ void observe_channel_means(GraphModule& gm) {
     Node*& observer = observers[{input, dims}];
     if (observer == nullptr) {
       gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
-                              {.observer = "ChannelMeanObserver", .ch_axis = -1 - dims},
+                              {.observer = "ChannelStatisticsObserver", .ch_axis = -1 - dims},
                               call.path});
       observer = ir::insert_observer(gm, input, gm.observers.size() - 1);
     }
@@ -52,19 +52,22 @@ void observe_channel_means(GraphModule& gm) {
   }
 }
 
-void take_channel_means(GraphModule& gm, std::span<const torch::jit::Module> observers) {
+void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module> observers) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!ir::is_module_call(node) || node->inputs().empty()) continue;
     const Node* observer = node->input(0)->node();
-    if (!is_mean_observer(gm, observer)) continue;
+    if (!is_channel_observer(gm, observer)) continue;
     const torch::jit::Module& found = observers[ir::observer_index(observer)];
     if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
         weighted != nullptr && saw_data(found))
-      weighted->input_mean = found.attr("mean").toTensor();
+      weighted->input = {.mean = found.attr("mean").toTensor(),
+                         .mean_square = found.attr("mean_square").toTensor(),
+                         .min = found.attr("min_val").toTensor(),
+                         .max = found.attr("max_val").toTensor()};
     node->replaceInput(0, observer->input(0));
   }
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!is_mean_observer(gm, node)) continue;
+    if (!is_channel_observer(gm, node)) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
   }

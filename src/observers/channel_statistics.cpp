@@ -1,0 +1,100 @@
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+
+namespace tsq {
+namespace {
+
+/// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen. The
+/// state starts empty and takes the number of channels from the first tensor.
+constexpr const char* kSource = R"(
+def observe(self, x_orig: Tensor) -> Tensor:
+    if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
+        return x_orig
+    axis = self.ch_axis
+    if axis < 0:
+        axis = axis + x_orig.dim()
+    others: List[int] = []
+    for i in range(x_orig.dim()):
+        if i != axis:
+            others.append(i)
+    x = x_orig.detach()
+    mean = x
+    mean_square = x * x
+    smallest = x
+    largest = x
+    if len(others) != 0:
+        mean = torch.mean(x, others)
+        mean_square = torch.mean(mean_square, others)
+        smallest = torch.amin(x, others)
+        largest = torch.amax(x, others)
+    mean = mean.to(self.mean.dtype)
+    mean_square = mean_square.to(self.mean.dtype)
+    smallest = smallest.to(self.min_val.dtype)
+    largest = largest.to(self.min_val.dtype)
+    values = x_orig.numel() // x_orig.size(axis)
+    if self.mean.numel() != 0:
+        share = float(values) / float(self.values + values)
+        mean = self.mean + (mean - self.mean) * share
+        mean_square = self.mean_square + (mean_square - self.mean_square) * share
+        smallest = torch.min(smallest, self.min_val)
+        largest = torch.max(largest, self.max_val)
+    self.mean = mean
+    self.mean_square = mean_square
+    self.min_val = smallest
+    self.max_val = largest
+    self.values = self.values + values
+    return x_orig
+)";
+
+torch::jit::Module make(const ResolvedObserver& config) {
+  static const ObserverClass observer_class("ChannelStatisticsObserver",
+                                            {integer("ch_axis"), integer("values"), buffer("mean"),
+                                             buffer("mean_square"), buffer("min_val"), buffer("max_val")},
+                                            kSource);
+  return observer_class.instance({{"ch_axis", config.ch_axis},
+                                  {"values", int64_t{0}},
+                                  {"mean", at::empty({0}, at::kDouble)},
+                                  {"mean_square", at::empty({0}, at::kDouble)},
+                                  {"min_val", at::empty({0}, at::kFloat)},
+                                  {"max_val", at::empty({0}, at::kFloat)}},
+                                 config.is_dynamic);
+}
+
+bool saw_channels(const torch::jit::Module& observer) {
+  return observer.attr("mean").toTensor().numel() != 0;
+}
+
+void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+  const c10::NoGradGuard no_grad;
+  if (!saw_channels(from)) return;
+  const int64_t values = into.attr("values").toInt();
+  const int64_t added_values = from.attr("values").toInt();
+  const bool is_first = !saw_channels(into);
+  const auto before = [&](const char* name) { return into.attr(name).toTensor(); };
+  const auto added = [&](const char* name) { return from.attr(name).toTensor(); };
+  if (!is_first && before("mean").sizes() != added("mean").sizes()) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("observers of {} and {} channels cannot be merged", before("mean").numel(),
+                            added("mean").numel()),
+                "merge observers of the same prepared model");
+  }
+  const double share = static_cast<double>(added_values) / static_cast<double>(values + added_values);
+  for (const char* name : {"mean", "mean_square"}) {
+    into.setattr(name, is_first ? added(name).clone() : before(name) + (added(name) - before(name)) * share);
+  }
+  into.setattr("min_val", is_first ? added("min_val").clone() : at::min(before("min_val"), added("min_val")));
+  into.setattr("max_val", is_first ? added("max_val").clone() : at::max(before("max_val"), added("max_val")));
+  into.setattr("values", values + added_values);
+}
+
+}  // namespace
+
+const ObserverKind channel_statistics_observer{
+    "ChannelStatisticsObserver", make, nullptr, nullptr, saw_channels, merge};
+
+}  // namespace tsq

@@ -1,0 +1,83 @@
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include "observers/observer_class.h"
+#include "observers/observer_kind.h"
+
+namespace tsq {
+namespace {
+
+/// The mean of [x 1] [x 1]ᵀ over all x seen. ch_axis counts the elements of x, `group_size` of them to a
+/// group: a matrix for each group. Of a tensor with many x some are taken, evenly spread: neighbours say the
+/// same.
+constexpr const char* kSource = R"(
+def observe(self, x_orig: Tensor) -> Tensor:
+    if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
+        return x_orig
+    x = x_orig.detach().transpose(self.ch_axis, -1)
+    if x.dim() > 1:
+        step = (x.numel() // x.size(-1) + self.most - 1) // self.most
+        x = x[..., ::step + 1 - step % 2, :]
+    x = x.to(self.products.dtype).reshape([-1, x.size(-1)])
+    groups = x.size(1) // self.group_size
+    x = x.reshape([x.size(0), groups, self.group_size]).transpose(0, 1)
+    x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
+    products = torch.matmul(x.transpose(1, 2), x) / x.size(1)
+    if self.products.numel() != 0:
+        share = float(x.size(1)) / float(self.values + x.size(1))
+        products = self.products + (products - self.products) * share
+    self.products = products
+    self.values = self.values + x.size(1)
+    return x_orig
+)";
+
+/// Rows taken of one tensor.
+constexpr int64_t kMost = 1024;
+
+torch::jit::Module make(const ResolvedObserver& config) {
+  static const ObserverClass observer_class(
+      "InputProductsObserver",
+      {integer("ch_axis"), integer("group_size"), integer("most"), integer("values"), buffer("products")},
+      kSource);
+  return observer_class.instance({{"ch_axis", config.ch_axis},
+                                  {"group_size", config.group_size},
+                                  {"most", kMost},
+                                  {"values", int64_t{0}},
+                                  {"products", at::empty({0}, at::kFloat)}},
+                                 config.is_dynamic);
+}
+
+bool saw_products(const torch::jit::Module& observer) {
+  return observer.attr("products").toTensor().numel() != 0;
+}
+
+void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+  const c10::NoGradGuard no_grad;
+  if (!saw_products(from)) return;
+  const at::Tensor added = from.attr("products").toTensor();
+  const int64_t added_values = from.attr("values").toInt();
+  const int64_t values = into.attr("values").toInt();
+  at::Tensor products = added.clone();
+  if (saw_products(into)) {
+    const at::Tensor before = into.attr("products").toTensor();
+    if (before.sizes() != added.sizes()) {
+      throw Error(ErrorCode::BadModel,
+                  fmt::format("observers of the products of {} and {} inputs cannot be merged",
+                              before.size(-1), added.size(-1)),
+                  "merge observers of the same prepared model");
+    }
+    products = before + (added - before) *
+                            (static_cast<double>(added_values) / static_cast<double>(values + added_values));
+  }
+  into.setattr("products", products);
+  into.setattr("values", values + added_values);
+}
+
+}  // namespace
+
+const ObserverKind input_products_observer{
+    "InputProductsObserver", make, nullptr, nullptr, saw_products, merge};
+
+}  // namespace tsq

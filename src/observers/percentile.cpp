@@ -1,0 +1,63 @@
+#include <ATen/ATen.h>
+
+#include "observers/histogram_ranges.h"
+#include "observers/histogram_state.h"
+#include "observers/observer_kind.h"
+#include "observers/uniform_qparams.h"
+
+namespace tsq {
+namespace {
+
+QParams qparams_of(const UniformConfig& config, const HistogramView& view, double percentile) {
+  const ClippedRange range = percentile_range(view, percentile);
+  return qparams_of_range(config, at::scalar_tensor(range.min_val, at::kFloat),
+                          at::scalar_tensor(range.max_val, at::kFloat));
+}
+
+torch::jit::Module make(const ResolvedObserver& config) {
+  static const ObserverClass observer_class = histogram_class("PercentileObserver", {real("percentile")});
+  return make_histogram(observer_class, config, {{"percentile", config.percentile}});
+}
+
+QParams calculate(const torch::jit::Module& observer) {
+  const UniformConfig config = uniform_config(observer);
+  if (!saw_range(observer)) return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
+  return qparams_of(config, view_of(observer), observer.attr("percentile").toDouble());
+}
+
+QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+  const UniformConfig uniform = uniform_config(config);
+  const auto view = histogram_of(tensor, config.bins);
+  if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
+  return qparams_of(uniform, *view, config.percentile);
+}
+
+}  // namespace
+
+Bins bins_of(const HistogramView& view) {
+  const at::Tensor counts = view.histogram.to(at::kDouble).contiguous();
+  const double* first = counts.const_data_ptr<double>();
+  return {.counts = {first, first + counts.numel()},
+          .width = (static_cast<double>(view.max_val) - view.min_val) / static_cast<double>(counts.numel())};
+}
+
+ClippedRange percentile_range(const HistogramView& view, double percentile) {
+  const Bins bins = bins_of(view);
+  double total = 0;
+  for (const double count : bins.counts) total += count;
+  const double tail = total * (1 - percentile / 100);
+  std::size_t first = 0;
+  std::size_t end = bins.counts.size();
+  double below = bins.counts[first];
+  while (below <= tail && first + 1 < end) below += bins.counts[++first];
+  double above = bins.counts[end - 1];
+  while (above <= tail && end > first + 1) above += bins.counts[--end - 1];
+  return {static_cast<float>(view.min_val + bins.width * static_cast<double>(first)),
+          static_cast<float>(view.min_val + bins.width * static_cast<double>(end))};
+}
+
+/// tsq's own: what HistogramObserver counts, without the last 100 - percentile percent of either side.
+const ObserverKind percentile_observer{"PercentileObserver", make, calculate, observe, saw_range,
+                                       merge_histograms};
+
+}  // namespace tsq

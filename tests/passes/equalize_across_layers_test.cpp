@@ -1,0 +1,214 @@
+// Channels of unlike ranges between two layers (Nagel et al., 2019).
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+#include <tsq/quantize.h>
+
+#include "ir/emit.h"
+#include "passes/passes.h"
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr int64_t kChannels = 8;
+constexpr double kMargin = 1.25;
+
+std::vector<Sample> images() {
+  torch::manual_seed(11);
+  std::vector<Sample> result;
+  for (int i = 0; i < 4; ++i) result.push_back({torch::randn({2, 3, 9, 9})});
+  return result;
+}
+
+/// 1x1, depthwise 3x3, 1x1 as `first`, `depthwise`, `last`; `forward` says what lies between. The channels of
+/// the first two reach from 0.05 to 5.
+Module separable(const std::string& forward) {
+  torch::manual_seed(12);
+  const c10::NoGradGuard no_grad;
+  Module model = testing::user_module("Separable");
+  const at::Tensor widths = torch::logspace(-1.3, 0.7, kChannels).reshape({kChannels, 1, 1, 1});
+  Module first = testing::conv2d(3, kChannels, 1);
+  first.attr("weight").toTensor().mul_(widths);
+  first.attr("bias").toTensor().mul_(widths.flatten());
+  model.register_module("first", first);
+  Module depthwise = testing::conv2d(1, kChannels, 3);
+  depthwise.setattr("groups", kChannels);
+  model.register_module("depthwise", depthwise);
+  model.register_module("last", testing::conv2d(kChannels, 4, 1));
+  model.define("def forward(self, x):\n" + forward);
+  return model;
+}
+
+const std::string kReLU =
+    "  y = torch.relu(self.depthwise.forward(torch.relu(self.first.forward(x))))\n"
+    "  return self.last.forward(y)\n";
+const std::string kNothingBetween =
+    "  return self.last.forward(self.depthwise.forward(self.first.forward(x)))\n";
+
+Prepared calibrated(const Module& model, const QConfigMapping& mapping = best_qconfig_mapping("qnnpack")) {
+  Prepared prepared = prepare(model, mapping, backend_config("qnnpack"), {}, {}, {.recipe = Recipe::Best});
+  calibrate(prepared, images());
+  return prepared;
+}
+
+struct Equalized {
+  ir::GraphModule gm{};
+  Report report{};
+};
+
+/// The graph with its observers, after this pass alone.
+Equalized equalized(const Prepared& prepared) {
+  Equalized result{.gm = prepared.stage()->gm.copy(), .report = prepared.stage()->report};
+  passes::take_channel_statistics(result.gm, prepared.stage()->observers);
+  passes::equalize_across_layers(result.gm, prepared.stage()->observers, kMargin, result.report);
+  return result;
+}
+
+at::Tensor weight(const ir::GraphModule& gm, const std::string& path) {
+  for (const ir::ModuleCall& call : gm.calls) {
+    if (call.path == path) return ir::weighted_of(call)->weight.detach();
+  }
+  throw std::runtime_error("no layer " + path);
+}
+
+/// What the rows of a layer's weight were multiplied by.
+at::Tensor factors(const Module& model, const Equalized& result, const std::string& path) {
+  const at::Tensor before = model.attr(path).toModule().attr("weight").toTensor().detach().flatten(1);
+  return (weight(result.gm, path).flatten(1) / before).mean(1);
+}
+
+std::string reported(const Equalized& result, const std::string& path) {
+  for (const Decision& decision : result.report.decisions) {
+    if (decision.layer == path) return decision.equalization;
+  }
+  return "no entry";
+}
+
+TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
+  for (const std::string& forward : {kReLU, kNothingBetween}) {
+    Module model = separable(forward);
+    const Prepared prepared = calibrated(model);
+    const Equalized result = equalized(prepared);
+    EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
+    Module module = ir::emit(result.gm, prepared.stage()->observers);
+    for (const Sample& sample : images()) {
+      EXPECT_TRUE(
+          at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
+          << forward;
+    }
+  }
+}
+
+TEST(EqualizeAcrossLayers, ADepthwiseLayerTakesBackWhatItsProducerIsMultipliedBy) {
+  const Module model = separable(kReLU);
+  const Equalized result = equalized(calibrated(model));
+  const at::Tensor first = factors(model, result, "first");
+  // Each channel is read by one output of the depthwise layer, whose own output is multiplied in turn.
+  const at::Tensor product = first * factors(model, result, "depthwise");
+  EXPECT_TRUE((first >= 1).all().item<bool>());
+  EXPECT_TRUE((product >= 1 - 1e-5).all().item<bool>());
+  EXPECT_GT(first.max().item<double>(), 4) << "a narrow channel";
+  EXPECT_NEAR(first[kChannels - 1].item<double>(), 1, 0.5) << "the widest channel";
+  EXPECT_EQ(reported(result, "depthwise"), "equalized with 'first'");
+  EXPECT_TRUE(at::equal(model.attr("first").toModule().attr("weight").toTensor(),
+                        separable(kReLU).attr("first").toModule().attr("weight").toTensor()))
+      << "the user's model was changed";
+}
+
+TEST(EqualizeAcrossLayers, RoundingTheActivationsCostsLess) {
+  Module model = separable(kReLU);
+  const Prepared prepared = calibrated(model);
+  Equalized result = equalized(prepared);
+  ir::GraphModule plain = prepared.stage()->gm.copy();
+  passes::take_channel_statistics(plain, prepared.stage()->observers);
+  const auto error = [&](ir::GraphModule& gm) {
+    std::vector<passes::ObserverResult> found;
+    for (std::size_t i = 0; i < gm.observers.size(); ++i)
+      found.push_back(passes::observer_result(gm.observers[i].spec, prepared.stage()->observers[i]));
+    passes::convert(gm, found, backend_config("qnnpack"), {});
+    Module module = ir::emit(gm, {});
+    double sum = 0;
+    for (const Sample& sample : images())
+      sum += (module.forward(sample).toTensor() - model.forward(sample).toTensor())
+                 .square()
+                 .sum()
+                 .item<double>();
+    return sum;
+  };
+  EXPECT_LT(error(result.gm), 0.9 * error(plain));
+}
+
+TEST(EqualizeAcrossLayers, WhatOthersReadOrAnotherOperatorChangesIsLeftAlone) {
+  const std::string reads_twice =
+      "  y = torch.relu(self.first.forward(x))\n  return "
+      "self.last.forward(torch.relu(self.depthwise.forward(y))) + "
+      "y.mean()\n";
+  const std::string sigmoid =
+      "  y = torch.sigmoid(self.first.forward(x))\n  return "
+      "self.last.forward(torch.relu(self.depthwise.forward(y)))\n";
+  const std::string upper_end =
+      "  y = torch.hardtanh(self.first.forward(x), 0, 6)\n  return "
+      "self.last.forward(torch.relu(self.depthwise.forward(y)))\n";
+  for (const std::string& forward : {reads_twice, sigmoid, upper_end}) {
+    const Module model = separable(forward);
+    EXPECT_TRUE((factors(model, equalized(calibrated(model)), "first") == 1).all().item<bool>()) << forward;
+  }
+}
+
+TEST(EqualizeAcrossLayers, IsAPassOfRecipeBestWithAMargin) {
+  const Module model = separable(kReLU);
+  const auto total = [&](std::optional<double> margin) {
+    Prepared prepared = prepare(model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {}, {},
+                                {.recipe = Recipe::Best, .cross_layer_margin = margin});
+    calibrate(prepared, images());
+    const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
+    return weight(reference.stage()->gm, "first").abs().sum().item<double>();
+  };
+  const double usual = total(std::nullopt);
+  EXPECT_GT(usual, total(12.0)) << "less room";
+  EXPECT_GT(total(12.0), total(1e9)) << "no room at all";
+  EXPECT_THROW(total(0.5), Error);
+}
+
+TEST(EqualizeAcrossLayers, AChannelThatWasAlwaysZeroIsLeftAlone) {
+  Module model = separable(kReLU);
+  {
+    const c10::NoGradGuard no_grad;
+    model.attr("first").toModule().attr("bias").toTensor()[2] = -100;
+  }
+  const at::Tensor first = factors(model, equalized(calibrated(model)), "first");
+  EXPECT_EQ(first[2].item<double>(), 1);
+  EXPECT_GT(first.max().item<double>(), 2);
+}
+
+TEST(EqualizeAcrossLayers, ALayerNormThatIsSmoothedIsNoChain) {
+  torch::manual_seed(13);
+  Module model = testing::user_module("Smoothed");
+  model.register_module("ln", testing::layer_norm(9));
+  model.register_module("first", testing::linear(9, 8));
+  model.register_module("second", testing::linear(8, 4));
+  model.define(
+      "def forward(self, x):\n  return "
+      "self.second.forward(torch.relu(self.first.forward(self.ln.forward(x))))\n");
+  const Equalized result = equalized(calibrated(model));
+  EXPECT_EQ(reported(result, "first"), "smoothed");
+  EXPECT_NE(reported(result, "second").find("'first'"), std::string::npos);
+}
+
+TEST(EqualizeAcrossLayers, RowsThatShareAScaleAreLeftAlone) {
+  const Module model = separable(kReLU);
+  QConfigMapping mapping;
+  mapping.set_global(QConfig{{.observer = "MSEObserver"},
+                             {.observer = "MinMaxObserver",
+                              .dtype = c10::ScalarType::QInt8,
+                              .qscheme = c10::QScheme::PER_TENSOR_SYMMETRIC}});
+  EXPECT_TRUE((factors(model, equalized(calibrated(model, mapping)), "first") == 1).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace tsq

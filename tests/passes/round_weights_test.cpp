@@ -1,0 +1,149 @@
+// Weight rounding that lowers the error of a layer's output.
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr RecipeOptions kNearest{.recipe = Recipe::Best};
+constexpr RecipeOptions kLearned{.recipe = Recipe::Best, .weight_rounding = WeightRounding::Learned};
+
+/// One layer "a", and data whose neighbouring values are alike, as in images.
+struct Network {
+  std::string name;
+  Module model;
+  std::vector<Sample> samples;
+};
+
+Module of_one_layer(const Module& layer) {
+  Module model = testing::user_module("One");
+  model.register_module("a", layer);
+  model.define("def forward(self, x):\n  return self.a.forward(x)\n");
+  return model;
+}
+
+std::vector<Sample> alike(const std::vector<int64_t>& shape) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < 6; ++i) {
+    const at::Tensor x = torch::randn(shape);
+    samples.push_back({at::cumsum(x, -1) * 0.3 + 0.5 + at::cumsum(x, 1) * 0.1});
+  }
+  return samples;
+}
+
+std::vector<Network> networks() {
+  torch::manual_seed(31);
+  Module padded = testing::conv2d(3, 6, 3);
+  padded.setattr("padding", std::vector<int64_t>{1, 1});
+  padded.setattr("stride", std::vector<int64_t>{2, 2});
+  Module depthwise = testing::conv2d(1, 6, 3);
+  depthwise.setattr("groups", int64_t{6});
+  Module grouped = testing::conv2d(2, 6, 3, /*bias=*/false);
+  grouped.setattr("groups", int64_t{3});
+  return {{"linear", of_one_layer(testing::linear(24, 10)), alike({16, 24})},
+          {"convolution", of_one_layer(padded), alike({2, 3, 9, 9})},
+          {"depthwise", of_one_layer(depthwise), alike({2, 6, 9, 9})},
+          {"grouped", of_one_layer(grouped), alike({2, 6, 9, 9})}};
+}
+
+Prepared prepared(const Network& network, const RecipeOptions& options) {
+  Prepared result =
+      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {}, {}, options);
+  calibrate(result, network.samples);
+  return result;
+}
+
+ir::Weighted layer(const Network& network, const RecipeOptions& options) {
+  const Reference reference = convert_to_reference(prepared(network, options), backend_config("qnnpack"));
+  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+    if (ir::weighted_of(call) != nullptr) return *ir::weighted_of(call);
+  }
+  throw std::runtime_error("no layer");
+}
+
+at::Tensor rounded(const ir::Weighted& weighted) {
+  return at::quantize_per_channel(weighted.weight.detach(), weighted.weight_qparams->scale,
+                                  weighted.weight_qparams->zero_point, 0, c10::ScalarType::QInt8)
+      .dequantize();
+}
+
+/// The squared error of the layer's output over the samples, with exact inputs.
+double output_error(const Network& network, const ir::Weighted& weighted) {
+  const c10::NoGradGuard no_grad;
+  Module exact = network.model;
+  double sum = 0;
+  for (const Sample& sample : network.samples) {
+    const at::Tensor x = sample.front().toTensor();
+    const at::Tensor got = weighted.stride.empty()
+                               ? at::linear(x, rounded(weighted), weighted.bias)
+                               : at::conv2d(x, rounded(weighted), weighted.bias, weighted.stride,
+                                            weighted.padding, weighted.dilation, weighted.groups);
+    sum += (got - exact.forward(sample).toTensor()).square().sum().item<double>();
+  }
+  return sum;
+}
+
+TEST(RoundWeights, TheErrorOfALayersOutputIsLessThanWithTheNearestCodes) {
+  for (const Network& network : networks()) {
+    const double nearest = output_error(network, layer(network, kNearest));
+    const double learned = output_error(network, layer(network, kLearned));
+    EXPECT_LE(learned, nearest) << network.name;
+    EXPECT_LT(learned, 0.8 * nearest) << network.name << ": the inputs are correlated";
+  }
+}
+
+TEST(RoundWeights, EveryWeightIsACodeOfItsRow) {
+  for (const Network& network : networks()) {
+    const ir::Weighted weighted = layer(network, kLearned);
+    EXPECT_TRUE(at::allclose(rounded(weighted), weighted.weight, 1e-5, 1e-7)) << network.name;
+    EXPECT_TRUE(at::equal(weighted.weight_qparams->scale, layer(network, kNearest).weight_qparams->scale));
+  }
+}
+
+TEST(RoundWeights, OfIndependentInputsTheNearestCodesStay) {
+  torch::manual_seed(32);
+  Network network{"independent", of_one_layer(testing::linear(8, 4)), {}};
+  // Each input alone: their products are zero.
+  network.samples.push_back({at::cat({at::eye(8), -at::eye(8)})});
+  const at::Tensor exact = layer(network, kNearest).weight.detach();
+  // Two codes may be equally near.
+  EXPECT_TRUE(at::allclose((rounded(layer(network, kLearned)) - exact).abs(),
+                           (rounded(layer(network, kNearest)) - exact).abs(), 1e-3, 1e-6));
+}
+
+TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
+  const Network network = networks().front();
+  const auto count = [&](const RecipeOptions& options) {
+    const Prepared model = prepared(network, options);
+    return std::ranges::count_if(model.stage()->gm.observers, [](const ir::ObserverEntry& entry) {
+      return entry.spec.observer == "InputProductsObserver";
+    });
+  };
+  EXPECT_EQ(count(kNearest), 0);
+  EXPECT_EQ(count(kLearned), 1);
+}
+
+TEST(RoundWeights, APreparedFileKeepsWhatWasObserved) {
+  const Network network = networks().back();
+  const Prepared model = prepared(network, kLearned);
+  const std::string path = ::testing::TempDir() + "tsq_round_weights_prepared.pt";
+  model.save(path);
+  const BackendConfig backend = backend_config("qnnpack");
+  Module before = convert_to_reference(model, backend).module();
+  Module after = convert_to_reference(Prepared::load(path), backend).module();
+  const Sample& sample = network.samples.front();
+  EXPECT_TRUE(at::equal(before.forward(sample).toTensor(), after.forward(sample).toTensor()));
+}
+
+}  // namespace
+}  // namespace tsq
