@@ -24,12 +24,16 @@ constexpr int kMostRounds = 16;
 /// The share of the mean variance that each input gets besides: as few data as there may be do not say that a
 /// direction never occurs. Source: Frantar et al., "GPTQ" (2022), section 3.
 constexpr double kDamping = 0.01;
+/// The same of the mean square: inputs are rounded themselves, and single precision leaves no more of a
+/// covariance.
+constexpr double kInputNoise = 1e-3;
 constexpr double kLowestCode = -128;
 constexpr double kHighestCode = 127;
 
 /// One row of a weight on its way.
 struct Row {
   std::span<double> codes;
+  std::span<const double> nearest;
   std::span<double> gradient;  ///< covariance times the row's error
   double scale{};
 };
@@ -42,7 +46,8 @@ bool improve(const Row& row, std::span<const double> covariance) {
     const std::span<const double> of_column = covariance.subspan(j * columns, columns);
     if (!(of_column[j] > 0)) continue;
     const double wanted = std::nearbyint(-row.gradient[j] / (row.scale * of_column[j]));
-    const double code = std::clamp(row.codes[j] + wanted, kLowestCode, kHighestCode);
+    const double code = std::clamp(row.codes[j] + wanted, std::max(kLowestCode, row.nearest[j] - 1),
+                                   std::min(kHighestCode, row.nearest[j] + 1));
     const double step = (code - row.codes[j]) * row.scale;
     if (step == 0) continue;
     row.codes[j] = code;
@@ -60,11 +65,13 @@ at::Tensor best_codes(const at::Tensor& weight, const at::Tensor& nearest, const
   const auto columns = static_cast<std::size_t>(weight.size(1));
   const std::span<const double> products(covariance.const_data_ptr<double>(), columns * columns);
   double* first_code = codes.mutable_data_ptr<double>();
+  const double* first_nearest = nearest.const_data_ptr<double>();
   double* first_gradient = gradients.mutable_data_ptr<double>();
   const double* scale = scales.const_data_ptr<double>();
   at::parallel_for(0, weight.size(0), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const Row row{.codes = {first_code + i * columns, columns},
+                    .nearest = {first_nearest + i * columns, columns},
                     .gradient = {first_gradient + i * columns, columns},
                     .scale = scale[i]};
       for (int round = 0; round < kMostRounds && improve(row, products); ++round) {
@@ -107,7 +114,8 @@ void round(ir::Weighted& weighted) {
   for (int64_t group = 0; group < weighted.groups; ++group) {
     const at::Tensor covariance =
         products[group].slice(0, 0, columns).slice(1, 0, columns) - at::outer(mean[group], mean[group]);
-    covariance.diagonal().add_(kDamping * covariance.diagonal().mean());
+    covariance.diagonal().add_(kDamping * covariance.diagonal().mean() +
+                               kInputNoise * products[group].diagonal().slice(0, 0, columns).mean());
     rounded[group] =
         best_codes(exact[group], nearest[group].contiguous(), scales[group], covariance.contiguous()) *
         scales[group].unsqueeze(1);

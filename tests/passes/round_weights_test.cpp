@@ -121,6 +121,20 @@ TEST(RoundWeights, OfIndependentInputsTheNearestCodesStay) {
                            (rounded(layer(network, kNearest)) - exact).abs(), 1e-3, 1e-6));
 }
 
+TEST(RoundWeights, FewInputsFarFromZeroMoveNoWeightFarFromItsValue) {
+  // Their covariance is the small difference of large numbers, and has fewer directions than the weight has
+  // columns.
+  torch::manual_seed(33);
+  Network network{"far from zero", of_one_layer(testing::linear(200, 4)), {}};
+  for (int i = 0; i < 3; ++i) network.samples.push_back({torch::rand({2, 200}) * 1e-3 + 3.0});
+  const ir::Weighted learned = layer(network, kLearned);
+  const at::Tensor difference = rounded(learned) - rounded(layer(network, kNearest));
+  EXPECT_LE((difference.abs() / learned.weight_qparams->scale.unsqueeze(1)).max().item<double>(), 1.01);
+  constexpr double kOfSinglePrecision = 1e-7;
+  EXPECT_LE(output_error(network, learned),
+            output_error(network, layer(network, kNearest)) + kOfSinglePrecision);
+}
+
 TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
   const Network network = networks().front();
   const auto count = [&](const RecipeOptions& options) {
