@@ -70,8 +70,9 @@ Equalized equalized(const Prepared& prepared) {
 }
 
 at::Tensor weight(const ir::GraphModule& gm, const std::string& path) {
-  for (const ir::ModuleCall& call : gm.calls) {
-    if (call.path == path) return ir::weighted_of(call)->weight.detach();
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (ir::is_module_call(node) && ir::call_of(gm, node).path == path)
+      return ir::weighted_of(ir::call_of(gm, node))->weight.detach();
   }
   throw std::runtime_error("no layer " + path);
 }
