@@ -110,6 +110,17 @@ class Islands {
     return !has_weight(match) && qconfig && is_static(*qconfig) && takes_static(*match.row);
   }
 
+  /// The output of a branch or loop is what its blocks give.
+  [[nodiscard]] bool gives_quantized(const Value* value) const {
+    const Node* node = value->node();
+    const bool is_loop = node->kind() == c10::prim::Loop;
+    if (node->kind() != c10::prim::If && !is_loop) return is_quantized(node);
+    const std::size_t output = value->offset() + (is_loop ? 1 : 0);  // a loop's first output is its condition
+    return std::ranges::any_of(node->blocks(), [&](const torch::jit::Block* block) {
+      return gives_quantized(block->outputs()[output]);
+    });
+  }
+
   [[nodiscard]] bool is_quantized(const Node* node) const {
     if (node->kind() == c10::prim::If || node->kind() == c10::prim::Loop) return true;
     const bool is_inner = node->owningBlock()->owningNode() != nullptr;
@@ -121,9 +132,8 @@ class Islands {
 
   [[nodiscard]] bool reads_quantized(const Match& match) const {
     const auto operands = ir::operands(match.root);
-    return std::any_of(operands.begin(), operands.end(), [&](const Value* value) {
-      return ir::holds_tensor(value) && is_quantized(value->node());
-    });
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](const Value* value) { return ir::holds_tensor(value) && gives_quantized(value); });
   }
 
   [[nodiscard]] bool is_read_quantized(const Match& match) const {

@@ -159,6 +159,14 @@ TEST(SeparateConcatenations, InputsThatOthersReadKeepTheirRanges) {
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
 }
 
+TEST(LeaveFloatIslands, WhatFloatBranchesGiveIsFloat) {
+  const Module model = two_convolutions(
+      "  if x.size(0) > 1:\n    h = torch.sigmoid(x)\n  else:\n    h = torch.tanh(x)\n"
+      "  state = torch.stack([h, h])\n  return self.b.forward(self.a.forward(x)).sum() + state.sum()\n");
+  const Module best = quantized(model, images());
+  FileCheck().check_count("aten::quantize_per_tensor", 1, /*exactly=*/true)->run(graph_of(best));
+}
+
 TEST(SeparateScalarArithmetic, ANumberThatIsAddedCostsTheInputNoCodes) {
   // In recipe fx the range of the convolution's output counts the sums, too.
   const Module model = two_convolutions("  return self.b.forward((self.a.forward(x) + 30) * 3 - 90)\n");
