@@ -275,6 +275,9 @@ std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call) {
     const auto argument = static_cast<int64_t>(argument_behind(bag->input(position)));
     result.push_back(std::ranges::find(result, argument) == result.end() ? argument : 0);
   }
+  // Scripted code chooses among its arguments; only a trace reads all of them by the operator itself.
+  const auto found = std::ranges::count_if(result, [](int64_t argument) { return argument != 0; });
+  if (static_cast<std::size_t>(found) + 1 != graph->inputs().size()) return {};
   return result;
 }
 

@@ -5,8 +5,8 @@
 namespace tsq::modules {
 
 /// For a traced EmbeddingBag, whose arguments come in the order in which tracing met them: which input of the
-/// call, counted from 1, is the indices, the offsets and the weights; 0 where there is none. Empty for other
-/// modules.
+/// call, counted from 1, is the indices, the offsets and the weights; 0 where there is none. Empty where
+/// this cannot be told, as in scripted modules, which take them in PyTorch's order.
 std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call);
 
 /// Whether a module class is torch.nn.Embedding or torch.nn.EmbeddingBag.
