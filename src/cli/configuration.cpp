@@ -76,9 +76,9 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
   command.get_option("--backend")
       ->description("The table of patterns and the kernels to quantize for (default: x86)");
   command
-      .add_option(
-          "--qconfig", options.qconfig,
-          "Which observers each layer gets, as 'tsq qconfig show' prints it\n(default: the backend's own)")
+      .add_option("--qconfig", options.qconfig,
+                  "Which observers each layer gets, as 'tsq qconfig show' prints it\n(default: that of the "
+                  "recipe and the backend)")
       ->type_name("Q.json");
   command
       .add_option("--prepare-custom-config", options.prepare_custom,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/recipe.h>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +18,7 @@ namespace {
 constexpr const char* kSummary = "List, print or check which observers layers get (QConfigMapping)";
 constexpr const char* kExamples =
     "  tsq qconfig list\n"
-    "  tsq qconfig show fbgemm > mine.json\n"
+    "  tsq qconfig show best_x86 > mine.json\n"
     "  tsq qconfig check mine.json";
 
 struct NamedMapping {
@@ -25,14 +26,22 @@ struct NamedMapping {
   std::string_view summary;
   QConfigMapping (*mapping)();
 };
-constexpr std::array<NamedMapping, 7> kMappings{{
-    {"x86", "default of backend x86", [] { return default_qconfig_mapping("x86"); }},
-    {"fbgemm", "default of backend fbgemm", [] { return default_qconfig_mapping("fbgemm"); }},
-    {"qnnpack", "default of backend qnnpack", [] { return default_qconfig_mapping("qnnpack"); }},
-    {"onednn", "default of backend onednn", [] { return default_qconfig_mapping("onednn"); }},
+constexpr std::array<NamedMapping, 12> kMappings{{
+    {"x86", "recipe fx, static: default of backend x86", [] { return default_qconfig_mapping("x86"); }},
+    {"fbgemm", "recipe fx, static: default of backend fbgemm",
+     [] { return default_qconfig_mapping("fbgemm"); }},
+    {"qnnpack", "recipe fx, static: default of backend qnnpack",
+     [] { return default_qconfig_mapping("qnnpack"); }},
+    {"onednn", "recipe fx, static: default of backend onednn",
+     [] { return default_qconfig_mapping("onednn"); }},
+    {"best_x86", "recipe best, static, backend x86", [] { return best_qconfig_mapping("x86"); }},
+    {"best_fbgemm", "recipe best, static, backend fbgemm", [] { return best_qconfig_mapping("fbgemm"); }},
+    {"best_qnnpack", "recipe best, static, backend qnnpack", [] { return best_qconfig_mapping("qnnpack"); }},
+    {"best_onednn", "recipe best, static, backend onednn", [] { return best_qconfig_mapping("onednn"); }},
+    {"best_dynamic", "recipe best, dynamic", [] { return best_dynamic_qconfig_mapping(); }},
     {"symmetric_qnnpack", "symmetric activations for qnnpack",
      [] { return symmetric_qnnpack_qconfig_mapping(); }},
-    {"dynamic", "activations quantized at run time", [] { return dynamic_qconfig_mapping(); }},
+    {"dynamic", "recipe fx: activations quantized at run time", [] { return dynamic_qconfig_mapping(); }},
     {"weight_only", "8-bit weights of embeddings and linear layers",
      [] { return weight_only_qconfig_mapping(); }},
 }};
