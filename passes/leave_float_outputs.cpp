@@ -6,7 +6,9 @@
 #include <array>
 #include <unordered_map>
 
+#include "backends/float_output_kernels.h"
 #include "ir/quantize_operators.h"
+#include "modules/fault_conditions.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
 
@@ -26,11 +28,11 @@ constexpr std::array kMoves{
 
 class FloatOutputs {
  public:
-  explicit FloatOutputs(GraphModule& gm) : gm_(gm) {}
+  explicit FloatOutputs(GraphModule& gm) : gm_(gm), engine_(modules::current_engine()) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (!is_quantized_linear(node)) continue;
+      if (!is_quantized_linear(node) || would_round_twice(node)) continue;
       Node* quantize = only_quantize(node->output());
       if (quantize != nullptr && !is_needed(quantize)) drop(quantize);
     }
@@ -54,6 +56,17 @@ class FloatOutputs {
   bool is_observed(const Node* node) const {
     const ir::NodeState* state = ir::state_of(gm_, node);
     return state != nullptr && state->observed && state->qconfig;
+  }
+
+  /// Kernels that find the range of their input at run time round it onto codes of their own: where an int8
+  /// kernel gives it, that costs more than rounding the output.
+  bool would_round_twice(const Node* linear) const {
+    const auto* kernel = lowering::float_output_kernel(engine_, "torch.nn.Linear", lowering::PostOp::None);
+    if (kernel == nullptr || kernel->reads_qparams) return false;
+    const Node* dequantize = linear->input(0)->node();
+    if (dequantize->kind() != kDequantize) return false;
+    const Node* quantize = dequantize->input(0)->node();
+    return quantize->kind() != kQuantize || is_observed(quantize->input(0)->node());
   }
 
   /// The quantize node that is a value's only reader.
@@ -95,6 +108,7 @@ class FloatOutputs {
   }
 
   GraphModule& gm_;
+  std::string engine_;
 };
 
 }  // namespace

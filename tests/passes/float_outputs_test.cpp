@@ -93,6 +93,17 @@ TEST(FloatOutputs, AnEngineWithoutSuchAKernelFindsTheRangeOfTheInputWhenItRuns) 
   }
 }
 
+TEST(FloatOutputs, AnInt8KernelsOutputIsNotRoundedOnceMoreAtRunTime) {
+  torch::manual_seed(4);
+  Module model = two_linears("  y = self.fc2.forward(torch.relu(self.fc1.forward(x)))\n");
+  const at::Tensor x = torch::randn({4, 8});
+  for (const std::string engine : {"onednn", "qnnpack"}) {
+    const Module lowered = lower(reference_of(model, x, engine), backend_config(engine));
+    EXPECT_EQ(kernels(lowered, "quantized::linear_dynamic"), 0u) << engine;
+    EXPECT_EQ(kernels(lowered, "quantized::linear"), 1u) << engine;
+  }
+}
+
 TEST(FloatOutputs, ScaledDotProductAttentionStaysFloatBetweenLayersInInt8) {
   torch::manual_seed(5);
   Module model = two_linears(
