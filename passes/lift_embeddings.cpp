@@ -26,9 +26,26 @@ const c10::Symbol kEmbeddingBag = c10::Symbol::fromQualString("aten::embedding_b
 /// A function's argument: none (null) where its schema has none of that name.
 Value* argument(const Node* node, const char* name) { return modules::argument_named(node, name); }
 
+/// What a branch gives where all of its other ways raise: torch.nn.functional checks its arguments so, and
+/// freezing keeps the checks.
+const Value* behind_checks(const Value* value) {
+  while (value->node()->kind() == c10::prim::If) {
+    const Value* given = nullptr;
+    for (const torch::jit::Block* block : value->node()->blocks()) {
+      const Value* output = block->outputs()[value->offset()];
+      if (ir::is_no_value(output)) continue;
+      if (given != nullptr) return value;
+      given = output;
+    }
+    if (given == nullptr) return value;
+    value = given;
+  }
+  return value;
+}
+
 std::optional<c10::IValue> constant(const Node* node, const char* name) {
   const Value* value = argument(node, name);
-  return value == nullptr ? std::nullopt : modules::constant_value(value);
+  return value == nullptr ? std::nullopt : modules::constant_value(behind_checks(value));
 }
 
 bool is_absent(const Value* value) { return value == nullptr || value->mustBeNone(); }
