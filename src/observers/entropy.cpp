@@ -64,28 +64,15 @@ double divergence(std::span<const double> below, double above, std::size_t level
   return sum;
 }
 
-QParams qparams_of(const UniformConfig& config, const HistogramView& view) {
-  const ClippedRange range = entropy_range(view, config.quant_max - config.quant_min + 1);
-  return qparams_of_range(config, at::scalar_tensor(range.min_val, at::kFloat),
-                          at::scalar_tensor(range.max_val, at::kFloat));
-}
-
 torch::jit::Module make(const ResolvedObserver& config) {
   static const ObserverClass observer_class = histogram_class("EntropyObserver");
   return make_histogram(observer_class, config);
 }
 
-QParams calculate(const torch::jit::Module& observer) {
-  const UniformConfig config = uniform_config(observer);
-  if (!saw_range(observer)) return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(config, view_of(observer));
-}
+QParams calculate(const torch::jit::Module& observer) { return qparams_of_counts(observer, entropy_range); }
 
 QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const UniformConfig uniform = uniform_config(config);
-  const auto view = histogram_of(tensor, config.bins);
-  if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(uniform, *view);
+  return qparams_of_tensor(config, tensor, entropy_range);
 }
 
 }  // namespace

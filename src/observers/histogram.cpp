@@ -227,6 +227,28 @@ void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from) 
   into.attr("max_val").toTensor().fill_(merged.max_val);
 }
 
+namespace {
+
+QParams qparams_of_view(const UniformConfig& config, const std::optional<HistogramView>& view,
+                        const RangeChoice& choose) {
+  if (!view) return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
+  const ClippedRange range = choose(*view, config.quant_max - config.quant_min + 1);
+  return qparams_of_range(config, at::scalar_tensor(range.min_val, at::kFloat),
+                          at::scalar_tensor(range.max_val, at::kFloat));
+}
+
+}  // namespace
+
+QParams qparams_of_counts(const torch::jit::Module& observer, const RangeChoice& choose) {
+  const auto view = saw_range(observer) ? std::optional(view_of(observer)) : std::nullopt;
+  return qparams_of_view(uniform_config(observer), view, choose);
+}
+
+QParams qparams_of_tensor(const ResolvedObserver& config, const at::Tensor& tensor,
+                          const RangeChoice& choose) {
+  return qparams_of_view(uniform_config(config), histogram_of(tensor, config.bins), choose);
+}
+
 const ObserverKind histogram_observer{"HistogramObserver", make, calculate, observe, saw_range,
                                       merge_histograms};
 

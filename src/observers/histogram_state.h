@@ -1,8 +1,10 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
 #include <tsq/qconfig.h>
 
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -22,5 +24,12 @@ HistogramView view_of(const torch::jit::Module& observer);
 /// What forward counts of the first tensor; empty for one without finite values.
 std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins);
 void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from);
+
+/// Which part of what was counted `levels` codes are to cover.
+using RangeChoice = std::function<ClippedRange(const HistogramView& view, int64_t levels)>;
+/// The qparams of the range that `choose` takes of an observer's counts, and of a single tensor's.
+QParams qparams_of_counts(const torch::jit::Module& observer, const RangeChoice& choose);
+QParams qparams_of_tensor(const ResolvedObserver& config, const at::Tensor& tensor,
+                          const RangeChoice& choose);
 
 }  // namespace tsq

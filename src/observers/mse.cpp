@@ -146,10 +146,9 @@ class RangeSearch {
   double least_{std::numeric_limits<double>::infinity()};
 };
 
-QParams qparams_of(const UniformConfig& config, const HistogramView& view) {
-  const Candidate range = RangeSearch(view, config.quant_max - config.quant_min + 1).run();
-  return qparams_of_range(config, at::scalar_tensor(range.lowest, at::kFloat),
-                          at::scalar_tensor(range.highest, at::kFloat));
+ClippedRange least_error_range(const HistogramView& view, int64_t levels) {
+  const Candidate range = RangeSearch(view, levels).run();
+  return {static_cast<float>(range.lowest), static_cast<float>(range.highest)};
 }
 
 torch::jit::Module make(const ResolvedObserver& config) {
@@ -158,16 +157,11 @@ torch::jit::Module make(const ResolvedObserver& config) {
 }
 
 QParams calculate(const torch::jit::Module& observer) {
-  const UniformConfig config = uniform_config(observer);
-  if (!saw_range(observer)) return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(config, view_of(observer));
+  return qparams_of_counts(observer, least_error_range);
 }
 
 QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const UniformConfig uniform = uniform_config(config);
-  const auto view = histogram_of(tensor, config.bins);
-  if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(uniform, *view);
+  return qparams_of_tensor(config, tensor, least_error_range);
 }
 
 }  // namespace

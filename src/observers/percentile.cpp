@@ -8,10 +8,8 @@
 namespace tsq {
 namespace {
 
-QParams qparams_of(const UniformConfig& config, const HistogramView& view, double percentile) {
-  const ClippedRange range = percentile_range(view, percentile);
-  return qparams_of_range(config, at::scalar_tensor(range.min_val, at::kFloat),
-                          at::scalar_tensor(range.max_val, at::kFloat));
+RangeChoice range_of(double percentile) {
+  return [percentile](const HistogramView& view, int64_t) { return percentile_range(view, percentile); };
 }
 
 torch::jit::Module make(const ResolvedObserver& config) {
@@ -20,16 +18,11 @@ torch::jit::Module make(const ResolvedObserver& config) {
 }
 
 QParams calculate(const torch::jit::Module& observer) {
-  const UniformConfig config = uniform_config(observer);
-  if (!saw_range(observer)) return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(config, view_of(observer), observer.attr("percentile").toDouble());
+  return qparams_of_counts(observer, range_of(observer.attr("percentile").toDouble()));
 }
 
 QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const UniformConfig uniform = uniform_config(config);
-  const auto view = histogram_of(tensor, config.bins);
-  if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(uniform, *view, config.percentile);
+  return qparams_of_tensor(config, tensor, range_of(config.percentile));
 }
 
 }  // namespace
