@@ -5,6 +5,8 @@
 // The first layer's rows have a scale each and lose nothing. The tensor's range stays what it was: factors
 // only fill it. What a factor costs in the second layer, whose rounding its larger input multiplies, is
 // weighed against what it saves.
+//   sqrt → observer → b   becomes   sqrt → mul(s) → observer → b (columns / s)
+// where nothing in front is quantized and a multiplication saves much.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -29,8 +31,9 @@ using torch::jit::Module;
 
 /// A channel that hardly showed in the calibration data may be larger elsewhere.
 constexpr double kLargestFactor = 16;
-/// Less is not worth a change.
+/// Shares of the error that is expected without factors; more is not worth the change.
 constexpr double kNoticeable = 0.99;
+constexpr double kWorthAMultiplication = 0.5;
 /// Exponents of the factors that are tried, in tenths.
 constexpr int kExponents = 10;
 
@@ -44,9 +47,11 @@ struct Range {
   }
 };
 
-/// Two layers with nothing between them that scaling a channel would change.
+/// Two layers with nothing between them that scaling a channel would change; or a float operator's output,
+/// its observer and the layer behind it.
 struct Chain {
-  Node* first{};
+  Node* first{};           ///< null behind a float operator
+  Node* float_observer{};  ///< of a float operator's output
   Node* second{};
   Range range{};  ///< what quantizing between them lets through
   double step{};  ///< of the quantized tensor
@@ -75,14 +80,16 @@ class EqualizeAcrossLayers {
     Chain chain{.second = second};
     bool behind_clamp = false;
     Value* value = second->input(0);
-    while (value->uses().size() == 1) {
+    while (value->uses().size() == 1 || is_float(value)) {
       Node* node = value->node();
+      if (is_float(value)) return chain.step > 0 && fits(*reads) ? std::optional(chain) : std::nullopt;
       if (const ir::Weighted* gives = equalizable_layer(gm_, node)) {
         chain.first = node;
         return chain.step > 0 && fits(*gives, *reads) ? std::optional(chain) : std::nullopt;
       }
       if (ir::is_observer(node)) {
         if (behind_clamp || !take_observer(chain, node)) return std::nullopt;
+        chain.float_observer = node;
         value = node->input(0);
         continue;
       }
@@ -100,9 +107,20 @@ class EqualizeAcrossLayers {
     return bounds && (bounds->lowest == 0 || std::isinf(bounds->lowest)) && std::isinf(bounds->highest);
   }
 
+  /// The graph's input, or what an operator computes in float.
+  bool is_float(const Value* value) const {
+    const Node* node = value->node();
+    if (node->kind() == c10::prim::Param) return node->owningBlock()->owningNode() == nullptr;
+    if (ir::is_observer(node) || ir::is_standalone(gm_, node) || commutes_with_scaling(node)) return false;
+    const ir::NodeState* state = ir::state_of(gm_, node);
+    return node->blocks().empty() && (state == nullptr || !state->observed);
+  }
+
+  static bool fits(const ir::Weighted& reads) {
+    return reads.weight.size(1) * reads.groups == reads.input.mean.numel();
+  }
   static bool fits(const ir::Weighted& gives, const ir::Weighted& reads) {
-    const int64_t channels = gives.weight.size(0);
-    return channels == reads.weight.size(1) * reads.groups && channels == reads.input.mean.numel() &&
+    return fits(reads) && gives.weight.size(0) == reads.input.mean.numel() &&
            gives.weight.dim() == reads.weight.dim();
   }
 
@@ -169,10 +187,11 @@ class ExpectedError {
   at::Tensor of_activation_;
 };
 
-/// The factors between 1 and `largest` with the least expected error; undefined when 1 is as good.
-at::Tensor best_factors(const ir::Weighted& layer, const at::Tensor& largest, double step) {
+/// The factors between 1 and `largest` with the least expected error; undefined when none has less than this
+/// share of the error without.
+at::Tensor best_factors(const ir::Weighted& layer, const at::Tensor& largest, double step, double share) {
   const ExpectedError error(layer, step);
-  double least = kNoticeable * error(at::ones_like(largest));
+  double least = share * error(at::ones_like(largest));
   at::Tensor best;
   for (int tenths = 1; tenths <= kExponents; ++tenths) {
     const at::Tensor factors = largest.pow(static_cast<double>(tenths) / kExponents);
@@ -182,6 +201,23 @@ at::Tensor best_factors(const ir::Weighted& layer, const at::Tensor& largest, do
     best = factors;
   }
   return best;
+}
+
+/// mul(x, factors) in front of an observer.
+void multiply_in_front(GraphModule& gm, const Chain& chain, const match::Equalizable& kind,
+                       const at::Tensor& factors) {
+  const torch::jit::WithInsertPoint guard(chain.float_observer);
+  Value* exact = chain.float_observer->input(0);
+  Value* product = modules::multiply_channels(
+      gm, exact, factors, modules::layer_path(gm, chain.second) + "_input_scale", kind, chain.second);
+  chain.float_observer->replaceInput(0, product);
+}
+
+std::string explanation(const GraphModule& gm, const Chain& chain, bool is_equalized) {
+  if (chain.first == nullptr) return is_equalized ? "equalized by a multiplication in front of it" : "";
+  const std::string& path = ir::call_of(gm, chain.first).path;
+  return is_equalized ? fmt::format("equalized with '{}'", path)
+                      : fmt::format("not equalized with '{}': it would not lower the error", path);
 }
 
 }  // namespace
@@ -194,20 +230,21 @@ void equalize_across_layers(GraphModule& gm, std::span<const Module> observers, 
     const auto chain = chains.chain_to(node);
     if (!chain) continue;
     const ir::Weighted& second = *ir::weighted_of(ir::call_of(gm, node));
-    const at::Tensor factors = best_factors(second, room(second.input, chain->range, margin), chain->step);
-    Decision* decision = decisions.of(node);
-    const std::string& path = ir::call_of(gm, chain->first).path;
-    if (decision != nullptr) {
-      decision->equalization =
-          factors.defined() ? fmt::format("equalized with '{}'", path)
-                            : fmt::format("not equalized with '{}': it would not lower the error", path);
-    }
+    const at::Tensor factors = best_factors(second, room(second.input, chain->range, margin), chain->step,
+                                            chain->first == nullptr ? kWorthAMultiplication : kNoticeable);
+    if (Decision* decision = decisions.of(node))
+      decision->equalization = explanation(gm, *chain, factors.defined());
     if (!factors.defined()) continue;
     const at::Tensor scale = factors.to(second.weight.scalar_type());
+    const auto kind = *match::equalizable(gm, node);
     std::vector<Module> none;
-    modules::scale_parameters(gm, none, chain->first, *match::equalizable(gm, chain->first),
-                              {.output = scale});
-    modules::scale_parameters(gm, none, node, *match::equalizable(gm, node), {.input = scale});
+    if (chain->first == nullptr) {
+      multiply_in_front(gm, *chain, kind, scale);
+    } else {
+      modules::scale_parameters(gm, none, chain->first, *match::equalizable(gm, chain->first),
+                                {.output = scale});
+    }
+    modules::scale_parameters(gm, none, node, kind, {.input = scale});
   }
 }
 

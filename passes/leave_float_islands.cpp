@@ -1,4 +1,5 @@
-// Operators without a weight that do not lie between quantized ones stay float.
+// Operators without a weight that do not lie between quantized ones stay float, and so do filter banks that
+// only float operators read.
 //   sqrt(float) → add → sqrt(float): FX quantizes both inputs and the output of the addition. That costs
 //   three
 // roundings and takes longer than the addition in float. Values of a wide range (squares, attention scores
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "modules/filter_bank.h"
 #include "modules/functional_weighted.h"
 #include "passes/passes.h"
 
@@ -104,10 +106,17 @@ class Islands {
     return qconfig && is_static(*qconfig) && takes_static(*match.row) && !is_one_of(match.root, kAttention);
   }
 
+  /// An STFT and its like: the bands of a signal differ so much in size that the small ones would drown in
+  /// the rounding of their common range, and of the signal.
+  [[nodiscard]] bool is_filter_bank(const Match& match) const {
+    return modules::filter_bank(gm_, match.root).has_value();
+  }
+
   /// What this pass may decide about.
   [[nodiscard]] bool is_optional(const Match& match) const {
     const MaybeQConfig& qconfig = qconfig_of(match.last);
-    return !has_weight(match) && qconfig && is_static(*qconfig) && takes_static(*match.row);
+    return (!has_weight(match) || is_filter_bank(match)) && qconfig && is_static(*qconfig) &&
+           takes_static(*match.row);
   }
 
   /// The output of a branch or loop is what its blocks give.
@@ -146,17 +155,23 @@ class Islands {
   /// Operators that move or choose values (views, pools) do so on fewer bytes when what they read is
   /// quantized.
   [[nodiscard]] bool is_worth_it(const Match& match) const {
+    if (is_filter_bank(match)) return is_read_quantized(match);
     if (has_weight(match)) return true;
     if (!reads_quantized(match)) return false;
     return (match.shares_observer && !is_one_of(match.root, kConcatenations)) || is_read_quantized(match);
   }
 
+  [[nodiscard]] const char* reason_of(const Match& match) const {
+    if (is_one_of(match.root, kAttention))
+      return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
+    if (is_filter_bank(match))
+      return "it is a filter bank that float operators read: its quiet bands would drown in the rounding";
+    return "it does not lie between quantized operators: rounding its values would cost accuracy and save no "
+           "time";
+  }
+
   void leave_float(Match& match) {
-    const char* reason =
-        is_one_of(match.root, kAttention)
-            ? "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float"
-            : "it does not lie between quantized operators: rounding its values would cost "
-              "accuracy and save no time";
+    const char* reason = reason_of(match);
     for (const Node* node : match.nodes) {
       table_.qconfig_of[node].qconfig.reset();
       table_.left_float[node] = reason;

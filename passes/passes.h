@@ -116,7 +116,8 @@ MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const
 void absorb_clamps(const ir::GraphModule& gm, MatchTable& table);
 
 /// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
-/// gain no time. Attention's products and softmax stay float, too.
+/// gain no time. Attention's products and softmax stay float, too, and filter banks that float operators
+/// read.
 ///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
 void leave_float_islands(const ir::GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table);
 
@@ -269,6 +270,11 @@ void lower_float_outputs(ir::GraphModule& gm, Report& report);
 /// Kernels that quantize their input at run time use all of its codes, where they are exact with them on
 /// `cpu`.
 void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu);
+
+/// Float convolutions that slide over one channel → linear layers over its windows. Nothing where the model
+/// has no quantized operator.
+///   conv1d(x, filters)   →   transpose(linear(unfold(x), filters))
+void window_filter_banks(ir::GraphModule& gm, const Report& report);
 
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 void fold_packed_weights(ir::GraphModule& gm);

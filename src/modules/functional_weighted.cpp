@@ -30,7 +30,14 @@ std::optional<at::Tensor> attribute_tensor(const GraphModule& gm, const Value* v
   return std::nullopt;
 }
 
-std::optional<ir::Weighted> with_geometry(const Node* op, ir::Weighted result) {
+std::optional<ir::Weighted> with_bias_and_geometry(const GraphModule& gm, const Node* op,
+                                                   ir::Weighted result) {
+  if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
+    const auto bias = attribute_tensor(gm, op->input(2));
+    if (!bias) return std::nullopt;
+    result.bias = *bias;
+  }
+  if (op->inputs().size() <= 3) return result;
   const auto argument = [&](const char* name) -> std::optional<c10::IValue> {
     const Value* value = argument_named(op, name);
     return value == nullptr ? std::nullopt : constant_value(value);
@@ -96,13 +103,13 @@ std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const N
     qparams.axis = constant_value(quantize->input(3))->toInt();
   }
   result.weight_qparams = qparams;
-  if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
-    const auto bias = attribute_tensor(gm, op->input(2));
-    if (!bias) return std::nullopt;
-    result.bias = *bias;
-  }
-  if (op->inputs().size() <= 3) return result;
-  return with_geometry(op, std::move(result));
+  return with_bias_and_geometry(gm, op, std::move(result));
+}
+
+std::optional<ir::Weighted> float_functional_parameters(const GraphModule& gm, const Node* op) {
+  const auto weight = attribute_tensor(gm, op->input(1));
+  if (!weight) return std::nullopt;
+  return with_bias_and_geometry(gm, op, {.weight = *weight});
 }
 
 Value* packed_at_run(GraphModule& gm, const Node* op, std::string_view prepack, Node* before) {

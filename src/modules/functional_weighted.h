@@ -14,6 +14,9 @@ std::optional<c10::ScalarType> functional_weight_dtype(const ir::Node* op);
 /// Weight and arguments of F.linear / F.conv* in a reference graph, when all of them are known now.
 std::optional<ir::Weighted> functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
 
+/// The same where the weight is not rounded.
+std::optional<ir::Weighted> float_functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
+
 /// Packs the weight of F.linear / F.conv* when the model runs, in front of `before` (L-07: what depends on an
 /// input is not folded); null where `prepack` does not take the operator's arguments.
 ir::Value* packed_at_run(ir::GraphModule& gm, const ir::Node* op, std::string_view prepack, ir::Node* before);

@@ -81,6 +81,8 @@ constexpr std::array kBestOnLowered{
               [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                 passes::widen_dynamic_ranges(gm, options.target_cpu);
               }},
+    OnLowered{"window_filter_banks", [](ir::GraphModule& gm, Report& report,
+                                        const RecipeOptions&) { passes::window_filter_banks(gm, report); }},
 };
 
 }  // namespace

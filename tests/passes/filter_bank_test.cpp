@@ -1,0 +1,112 @@
+// Convolutions that slide over one channel and that float operators read: an STFT and its like.
+
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <algorithm>
+
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using torch::jit::testing::FileCheck;
+
+constexpr int64_t kLength = 16;
+
+/// `forward` may use the filters `basis` and a linear layer that reads 8 features.
+Module spectrum(const std::string& forward) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Spectrum");
+  model.register_buffer("basis", torch::randn({8, 1, kLength}));
+  model.register_module("head", testing::linear(8, 4));
+  model.define("def forward(self, x):\n" + forward);
+  return model;
+}
+
+const std::string kMagnitude =
+    "  y = torch.conv1d(x, self.basis, None, [8])\n"
+    "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n";
+
+std::vector<Sample> signals(const std::vector<int64_t>& shape) {
+  torch::manual_seed(4);
+  return {{torch::randn(shape)}, {torch::randn(shape)}};
+}
+
+Module quantized(const Module& model, const std::vector<Sample>& samples, const QConfigMapping& mapping,
+                 Report* report = nullptr) {
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = Recipe::Best});
+  calibrate(prepared, samples);
+  if (report != nullptr) *report = prepared.report();
+  return convert(prepared, backend_config("x86"));
+}
+
+std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
+
+TEST(FilterBank, ThatFloatOperatorsReadStaysFloatAsALinearLayerOverWindows) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 1, 64}, std::vector<int64_t>{1, 64}}) {
+    Module model = spectrum(kMagnitude);
+    const std::vector<Sample> samples = signals(shape);
+    Report report;
+    Module int8 = quantized(model, samples, best_qconfig_mapping("x86"), &report);
+    FileCheck()
+        .check_not("conv1d")
+        ->check("aten::unfold")
+        ->check("aten::linear")
+        ->check_not("aten::linear")
+        ->run(graph_of(int8));
+    const auto entry = std::ranges::find(report.decisions, "aten::conv1d", &Decision::op);
+    ASSERT_NE(entry, report.decisions.end());
+    EXPECT_NE(entry->reason.find("filter bank"), std::string::npos) << entry->reason;
+    const at::Tensor wanted = model.forward(samples.front()).toTensor();
+    const at::Tensor given = int8.forward(samples.front()).toTensor();
+    ASSERT_EQ(given.sizes(), wanted.sizes());
+    EXPECT_LT((given - wanted).norm().item<double>(), 0.03 * wanted.norm().item<double>());
+  }
+}
+
+TEST(FilterBank, ThatAQuantizedOperatorReadsIsQuantized) {
+  const Module model =
+      spectrum("  return self.head.forward(torch.conv1d(x, self.basis, None, [8]).transpose(-1, -2))\n");
+  FileCheck()
+      .check("quantized::conv1d")
+      ->check_not("aten::unfold")
+      ->run(graph_of(quantized(model, signals({2, 1, 64}), best_qconfig_mapping("x86"))));
+}
+
+TEST(FilterBank, WhoseWindowsWouldTakeMuchMemoryStaysAConvolution) {
+  const Module model = spectrum(
+      "  y = torch.conv1d(x, self.basis, None, [1])\n"
+      "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n");
+  FileCheck()
+      .check("aten::conv1d")
+      ->check_not("aten::unfold")
+      ->run(graph_of(quantized(model, signals({2, 1, 64}), best_qconfig_mapping("x86"))));
+}
+
+TEST(FilterBank, IsLeftAloneWhereTheModelChangesIt) {
+  const Module model = spectrum(
+      "  y = torch.conv1d(x, self.basis, None, [8])\n"
+      "  self.basis = self.basis * 0.5\n"
+      "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n");
+  FileCheck()
+      .check("conv1d")
+      ->check_not("aten::unfold")
+      ->run(graph_of(quantized(model, signals({2, 1, 64}), best_qconfig_mapping("x86"))));
+}
+
+TEST(FilterBank, OfAModelInWhichNothingIsQuantizedIsLeftAlone) {
+  QConfigMapping nothing;
+  nothing.set_global(std::nullopt);
+  FileCheck()
+      .check("aten::conv1d")
+      ->check_not("aten::unfold")
+      ->run(graph_of(quantized(spectrum(kMagnitude), signals({2, 1, 64}), nothing)));
+}
+
+}  // namespace
+}  // namespace tsq
