@@ -15,14 +15,15 @@ struct EngineLimits {
   int64_t fbgemm_depthwise_channels;
   bool needs_vnni;  ///< to add more than two products exactly
   int64_t largest_fast_depthwise_kernel;
+  int64_t largest_kernel_that_pads;
 };
 
 constexpr std::array kLimits{
-    // onednn takes convolutions of up to 100 groups.
-    EngineLimits{"x86", 101, true, 7},
-    EngineLimits{"fbgemm", 1, true, 7},
-    EngineLimits{"onednn", kNever, true, 0},
-    EngineLimits{"qnnpack", kNever, false, 5},
+    // onednn takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
+    EngineLimits{"x86", 101, true, 7, 15},
+    EngineLimits{"fbgemm", 1, true, 7, 0},
+    EngineLimits{"onednn", kNever, true, 0, 15},
+    EngineLimits{"qnnpack", kNever, false, 5, 0},
 };
 
 const EngineLimits* limits_of(std::string_view engine) {
@@ -43,6 +44,11 @@ bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, 
 int64_t largest_fast_depthwise_kernel(std::string_view engine) {
   const EngineLimits* limits = limits_of(engine);
   return limits == nullptr ? 0 : limits->largest_fast_depthwise_kernel;
+}
+
+int64_t largest_kernel_that_pads(std::string_view engine) {
+  const EngineLimits* limits = limits_of(engine);
+  return limits == nullptr ? 0 : limits->largest_kernel_that_pads;
 }
 
 }  // namespace tsq::lowering

@@ -22,4 +22,8 @@ bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, 
 /// of it; 0: any.
 int64_t largest_fast_depthwise_kernel(std::string_view engine);
 
+/// The largest kernel, along one dimension, that pads its input itself in less time than an operator in front
+/// of it; 0: any.
+int64_t largest_kernel_that_pads(std::string_view engine);
+
 }  // namespace tsq::lowering

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <map>
+
 #include "match/smoothable.h"
 #include "modules/channel_scales.h"
 #include "observers/observer_module.h"
@@ -31,11 +33,12 @@ struct Layer {
 
 /// Linear layers that read one smoothed tensor.
 struct Group {
-  Node* channel_observer{};
+  Value* observed{};
   std::vector<Layer> layers{};
   at::Tensor min_input{};  ///< of each channel
   at::Tensor max_input{};
-  at::Tensor scale{};  ///< the activations are divided by it
+  at::Tensor largest_input{};  ///< its magnitude, over all calls of the layers
+  at::Tensor scale{};          ///< the activations are divided by it
 };
 
 class ConvertSmoothing {
@@ -44,10 +47,15 @@ class ConvertSmoothing {
       : gm_(gm), observers_(observers), alpha_(alpha) {}
 
   void run() {
+    std::vector<Group> groups;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (ir::is_observer(node) && spec_of(node).observer == "_InputEqualizationObserver")
-        smooth(group_at(node));
+        groups.push_back(take_group(node));
     }
+    std::erase_if(groups,
+                  [](const Group& group) { return group.min_input.numel() == 0 || group.layers.empty(); });
+    find_largest_inputs(groups);
+    for (Group& group : groups) smooth(group);
     ir::eliminate_dead_code(*gm_.graph);
   }
 
@@ -56,23 +64,37 @@ class ConvertSmoothing {
     return gm_.observers[ir::observer_index(observer)].spec;
   }
 
-  Group group_at(Node* channel_observer) const {
+  /// The layers behind an observer of channels, which goes away.
+  Group take_group(Node* channel_observer) const {
     const Module& seen = observers_[ir::observer_index(channel_observer)];
-    Group group{.channel_observer = channel_observer,
+    Group group{.observed = channel_observer->input(0),
                 .min_input = seen.attr("min_val").toTensor(),
                 .max_input = seen.attr("max_val").toTensor()};
     for (const torch::jit::Use& use : channel_observer->output()->uses())
       group.layers.push_back({use.user, *match::equalizable(gm_, use.user)});
+    channel_observer->output()->replaceAllUsesWith(group.observed);
+    channel_observer->destroy();
     return group;
   }
 
-  void smooth(Group group) {
-    Value* observed = group.channel_observer->input(0);
-    group.channel_observer->output()->replaceAllUsesWith(observed);
-    group.channel_observer->destroy();
-    if (group.min_input.numel() == 0 || group.layers.empty()) return;
+  /// Layers that are called several times keep one set of weights: one scale for all of their calls.
+  void find_largest_inputs(std::vector<Group>& groups) const {
+    std::map<const void*, at::Tensor> largest;
+    const auto key = [&](const Group& group) {
+      const Layer& layer = group.layers.front();
+      return modules::weight_of(gm_, layer.op, layer.kind).const_data_ptr();
+    };
+    for (const Group& group : groups) {
+      const at::Tensor input = at::maximum(group.min_input.abs(), group.max_input.abs());
+      at::Tensor& of_layer = largest[key(group)];
+      of_layer = of_layer.defined() ? at::maximum(of_layer, input) : input;
+    }
+    for (Group& group : groups) group.largest_input = largest.at(key(group));
+  }
+
+  void smooth(Group& group) {
     find_scale(group);
-    if (!divide_layer_norm(group, observed->node())) divide_in_front(group, observed);
+    if (!divide_layer_norm(group, group.observed->node())) divide_in_front(group, group.observed);
     for (const Layer& layer : group.layers) {
       modules::scale_parameters(gm_, observers_, layer.op, layer.kind,
                                 {.input = at::reciprocal(group.scale)});
@@ -93,9 +115,8 @@ class ConvertSmoothing {
       }
       largest_weight = largest_weight.defined() ? at::maximum(largest_weight, weight) : weight;
     }
-    const at::Tensor largest_input = at::maximum(group.min_input.abs(), group.max_input.abs());
-    group.scale =
-        largest_input.clamp_min(kSmallest).pow(alpha_) / largest_weight.clamp_min(kSmallest).pow(1 - alpha_);
+    group.scale = group.largest_input.clamp_min(kSmallest).pow(alpha_) /
+                  largest_weight.clamp_min(kSmallest).pow(1 - alpha_);
   }
 
   /// False when others read the LayerNorm's output, or its parameters are not the model's.

@@ -3,6 +3,8 @@
 // Padding that is the same on both sides is added to the convolution's. Otherwise the kernel grows by zeros:
 // 3x3 with [0, 1] is 4x4 with padding 1. Where an engine's depthwise kernels want an odd size with half of it
 // as padding, 3x3 with [0, 1] is 5x5 with padding 2, and an output that this may have too much is cut off.
+// Where an engine is slow with so large a padding, bytes are padded:
+//   conv(dequantize(quantize(pad(dequantize(x)))))   →   conv(dequantize(pad(x)))
 
 #include <ATen/ATen.h>
 
@@ -141,7 +143,17 @@ bool is_depthwise(const ir::Weighted& weighted) {
   return weighted.groups > 1 && weighted.weight.size(1) == 1;
 }
 
+bool pads_fast(const ir::Weighted& weighted, const Sides& sides) {
+  const int64_t largest = lowering::largest_kernel_that_pads(modules::current_engine());
+  if (largest == 0 || is_depthwise(weighted)) return true;
+  for (std::size_t i = 0; i < sides.before.size(); ++i) {
+    if (kernel_size(weighted, i) > largest && sides.before[i] + sides.after[i] > 0) return false;
+  }
+  return true;
+}
+
 std::optional<Folded> folded(const ir::Weighted& weighted, const Sides& sides) {
+  if (!pads_fast(weighted, sides)) return std::nullopt;
   if (sides.before == sides.after) return folded_by_the_difference(weighted, sides);
   if (std::any_of(weighted.dilation.begin(), weighted.dilation.end(), [](int64_t d) { return d != 1; }))
     return std::nullopt;
@@ -183,9 +195,12 @@ class Folding {
     }
     const auto fold = folded(weighted_, sides);
     Node* result = quantize_behind(convolution_);
-    if (!fold || (fold->may_have_too_many_outputs && result == nullptr)) return;
     Value* input = ir::operands(pad).front();
     const bool is_quantized = input->node()->kind() == kDequantize;
+    if (!fold || (fold->may_have_too_many_outputs && result == nullptr)) {
+      if (is_quantized) pad_bytes(pad, input->node()->input(0), *added);
+      return;
+    }
     if (!is_quantized && (quantize->output()->uses().size() != 1 || dequantize->output()->uses().size() != 1))
       return;
     if (is_quantized) {
@@ -193,17 +208,36 @@ class Folding {
     } else {
       quantize->replaceInput(0, input);
     }
-    if (Decision* decision = decisions_.of(pad)) {
-      decision->quantized = true;
-      decision->kernel = "padding of the convolution behind it";
-      decision->reason.clear();
-      decision->remedy.clear();
-    }
+    report(pad, "padding of the convolution behind it");
     if (fold->may_have_too_many_outputs) cut(result, sides);
     apply(*fold);
   }
 
  private:
+  void report(const Node* pad, const char* kernel) {
+    Decision* decision = decisions_.of(pad);
+    if (decision == nullptr) return;
+    decision->quantized = true;
+    decision->kernel = kernel;
+    decision->reason.clear();
+    decision->remedy.clear();
+  }
+
+  /// Zero has a code of its own, whatever the range.
+  void pad_bytes(Node* pad, Value* bytes, const Sides& sides) {
+    std::vector<int64_t> from_the_last;
+    for (std::size_t i = sides.before.size(); i-- > 0;) {
+      from_the_last.push_back(sides.before[i]);
+      from_the_last.push_back(sides.after[i]);
+    }
+    Value* padded = modules::insert_before(
+        gm_, pad, "aten::constant_pad_nd",
+        {bytes, modules::constant_before(gm_, pad, from_the_last), modules::constant_before(gm_, pad, 0)});
+    ir::take_scope(padded->node(), pad);
+    convolution_->replaceInput(0, modules::insert_before(gm_, pad, "aten::dequantize", {padded}));
+    report(pad, "the same operator on the quantized tensor");
+  }
+
   void apply(const Folded& fold) {
     std::vector<int64_t> sizes{weighted_.weight.size(0), weighted_.weight.size(1)};
     sizes.insert(sizes.end(), fold.kernel.begin(), fold.kernel.end());

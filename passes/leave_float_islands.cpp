@@ -6,6 +6,7 @@
 // with a mask of -10000) do not survive it.
 
 #include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
@@ -38,6 +39,12 @@ constexpr std::array<std::string_view, 15> kAttention{"torch.matmul",
                                                       "torch.nn.GELU",
                                                       "torch.nn.functional.gelu",
                                                       "gelu"};
+
+/// Operators that only choose and move values.
+constexpr std::array kMoves{
+    c10::aten::slice,      c10::aten::select,    c10::aten::narrow,  c10::aten::chunk,     c10::aten::split,
+    c10::prim::ListUnpack, c10::aten::transpose, c10::aten::permute, c10::aten::unsqueeze, c10::aten::squeeze,
+    c10::aten::reshape,    c10::aten::view,      c10::aten::flatten, c10::aten::contiguous};
 
 constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.concat", "torch.concatenate"};
 
@@ -107,9 +114,30 @@ class Islands {
   }
 
   /// An STFT and its like: the bands of a signal differ so much in size that the small ones would drown in
-  /// the rounding of their common range, and of the signal.
+  /// the rounding of their common range. What is squared differs twice as much, in decibels.
   [[nodiscard]] bool is_filter_bank(const Match& match) const {
-    return modules::filter_bank(gm_, match.root).has_value();
+    return has_weight(match) &&
+           (modules::reads_one_channel(gm_, match.root) || is_squared(match.last->outputs()));
+  }
+
+  [[nodiscard]] static bool is_squared(at::ArrayRef<Value*> values) {
+    return std::ranges::any_of(values, [](const Value* value) {
+      return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+        return squares(use.user) || (moves(use.user) && is_squared(use.user->outputs()));
+      });
+    });
+  }
+
+  [[nodiscard]] static bool squares(const Node* node) {
+    if (node->kind() == c10::aten::square) return true;
+    if (node->kind() == c10::aten::mul) return node->input(0) == node->input(1);
+    if (node->kind() != c10::aten::pow) return false;
+    const auto exponent = torch::jit::toIValue(node->input(1));
+    return exponent && exponent->isScalar() && exponent->toScalar().toDouble() == 2;
+  }
+
+  [[nodiscard]] static bool moves(const Node* node) {
+    return std::ranges::find(kMoves, node->kind()) != kMoves.end();
   }
 
   /// What this pass may decide about.
@@ -152,10 +180,22 @@ class Islands {
     });
   }
 
+  /// Whether a kernel reads what a match gives, also behind operators that move it.
+  [[nodiscard]] bool is_read_by_kernel(const Match& match) const {
+    return std::ranges::any_of(match.last->outputs(), [&](const Value* value) {
+      return std::ranges::any_of(ir::users(value), [&](const Node* user) {
+        if (!is_quantized(user)) return false;
+        const auto found = table_.match_of.find(user);
+        const bool moves = found != table_.match_of.end() && table_.matches[found->second].shares_observer;
+        return !moves || is_read_by_kernel(table_.matches[found->second]);
+      });
+    });
+  }
+
   /// Operators that move or choose values (views, pools) do so on fewer bytes when what they read is
   /// quantized.
   [[nodiscard]] bool is_worth_it(const Match& match) const {
-    if (is_filter_bank(match)) return is_read_quantized(match);
+    if (is_filter_bank(match)) return is_read_by_kernel(match);
     if (has_weight(match)) return true;
     if (!reads_quantized(match)) return false;
     return (match.shares_observer && !is_one_of(match.root, kConcatenations)) || is_read_quantized(match);

@@ -1,12 +1,16 @@
-// What each channel that a weighted layer reads is like, for equalize_across_layers and correct_biases.
+// What each channel that a weighted layer reads is like, for the equalizing passes and correct_biases; and
+// each that a convolution gives to float operators.
 //   x → observer → conv   becomes   x → observer → channel observer → conv
+//   conv → observer → norm   gets a channel observer beside the norm
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <map>
 
 #include "modules/weighted.h"
 #include "observers/observer_module.h"
+#include "passes/channel_factors.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -26,9 +30,60 @@ bool can_be_corrected(const GraphModule& gm, const Node* node) {
          state->observed && state->qconfig && !resolve(state->qconfig->activation).is_dynamic;
 }
 
+void add_channel_observer(GraphModule& gm, int64_t dims, const std::string& path) {
+  gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
+                          {.observer = "ChannelStatisticsObserver", .ch_axis = -1 - dims},
+                          path});
+}
+
+ir::ChannelStatistics statistics_of(const torch::jit::Module& observer) {
+  return {.mean = observer.attr("mean").toTensor(),
+          .mean_square = observer.attr("mean_square").toTensor(),
+          .min = observer.attr("min_val").toTensor(),
+          .max = observer.attr("max_val").toTensor()};
+}
+
 bool is_channel_observer(const GraphModule& gm, const Node* node) {
   return ir::is_observer(node) &&
          gm.observers[ir::observer_index(node)].spec.observer == "ChannelStatisticsObserver";
+}
+
+/// What the calls of one layer read together: they are one layer with one set of weights.
+class SharedStatistics {
+ public:
+  void add(ir::Weighted& call, const torch::jit::Module& observer) {
+    calls_.push_back(&call);
+    const ir::ChannelStatistics added = statistics_of(observer);
+    const auto values = static_cast<double>(observer.attr("values").toInt());
+    values_ += values;
+    if (!all_.mean.defined() || all_.mean.sizes() != added.mean.sizes()) {
+      all_ = added;
+      return;
+    }
+    const double share = values / values_;
+    all_.mean = all_.mean + (added.mean - all_.mean) * share;
+    all_.mean_square = all_.mean_square + (added.mean_square - all_.mean_square) * share;
+    all_.min = at::minimum(all_.min, added.min);
+    all_.max = at::maximum(all_.max, added.max);
+  }
+
+  void give() const {
+    for (ir::Weighted* call : calls_) call->input = all_;
+  }
+
+ private:
+  std::vector<ir::Weighted*> calls_;
+  ir::ChannelStatistics all_;
+  double values_{};
+};
+
+/// To the layer whose output a channel observer stands behind.
+void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit::Module& found) {
+  const Node* node = channel_observer->input(0)->node();
+  while (ir::is_observer(node) || commutes_with_scaling(gm, node)) node = ir::operands(node).front()->node();
+  if (!ir::is_module_call(node)) return;
+  if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node)))
+    weighted->output = statistics_of(found);
 }
 
 }  // namespace
@@ -43,16 +98,28 @@ void observe_channels(GraphModule& gm) {
     const auto dims = static_cast<int64_t>(ir::weighted_of(call)->stride.size());
     Node*& observer = observers[{input, dims}];
     if (observer == nullptr) {
-      gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
-                              {.observer = "ChannelStatisticsObserver", .ch_axis = -1 - dims},
-                              call.path});
+      add_channel_observer(gm, dims, call.path);
       observer = ir::insert_observer(gm, input, gm.observers.size() - 1);
     }
     node->replaceInput(0, observer->output());
   }
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!can_be_corrected(gm, node) || equalizable_layer(gm, node) == nullptr) continue;
+    const ir::ModuleCall& call = ir::call_of(gm, node);
+    const auto dims = static_cast<int64_t>(ir::weighted_of(call)->stride.size());
+    Node* output = dims == 0 ? nullptr : observer_read_in_float(gm, node);
+    if (output == nullptr) continue;
+    add_channel_observer(gm, dims, call.path);
+    ir::insert_observer(gm, output->output(), gm.observers.size() - 1);
+  }
 }
 
 void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module> observers) {
+  std::map<const void*, SharedStatistics> by_weight;
+  std::vector<Node*> channel_observers;
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (is_channel_observer(gm, node)) channel_observers.push_back(node);
+  }
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!ir::is_module_call(node) || node->inputs().empty()) continue;
     const Node* observer = node->input(0)->node();
@@ -60,14 +127,13 @@ void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module
     const torch::jit::Module& found = observers[ir::observer_index(observer)];
     if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
         weighted != nullptr && saw_data(found))
-      weighted->input = {.mean = found.attr("mean").toTensor(),
-                         .mean_square = found.attr("mean_square").toTensor(),
-                         .min = found.attr("min_val").toTensor(),
-                         .max = found.attr("max_val").toTensor()};
+      by_weight[weighted->weight.const_data_ptr()].add(*weighted, found);
     node->replaceInput(0, observer->input(0));
   }
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!is_channel_observer(gm, node)) continue;
+  for (auto& [memory, shared] : by_weight) shared.give();
+  for (Node* node : channel_observers) {
+    const torch::jit::Module& found = observers[ir::observer_index(node)];
+    if (node->output()->uses().empty() && saw_data(found)) take_output(gm, node, found);
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
   }

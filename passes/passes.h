@@ -133,7 +133,8 @@ void separate_scalar_arithmetic(MatchTable& table);
 void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
              const PrepareCustomConfig& custom, Report& report);
 
-/// Puts an observer of channels before each convolution and linear layer that is observed.
+/// Puts an observer of channels before each convolution and linear layer that is observed, and behind each
+/// convolution that float operators read.
 ///   x → observer → conv   →   x → observer → channel observer → conv
 void observe_channels(ir::GraphModule& gm);
 
@@ -165,7 +166,8 @@ bool uses_observer(const ir::GraphModule& gm, std::size_t observer);
 ///   if c: a = dequantize(p) else: a = dequantize(q)   →   if c: b = p else: b = q; a = dequantize(b)
 void dequantize_behind_branches(ir::GraphModule& gm);
 
-/// Takes what the observers of channels have found to the layers behind them, and the observers away.
+/// Takes what the observers of channels have found to their layers, and the observers away. The calls of one
+/// layer are given what all of them have read.
 void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
 
 /// Channels between two layers that use only a part of the tensor's range are multiplied in the first layer's
@@ -174,6 +176,16 @@ void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Mo
 ///   a → relu → observer → b   →   a (rows · s) → relu → observer → b (columns / s)
 void equalize_across_layers(ir::GraphModule& gm, std::span<const torch::jit::Module> observers, double margin,
                             Report& report);
+
+/// Multiplications where a float value becomes quantized in front of a layer, or float behind a convolution:
+/// as above, where they save much of the error.
+///   sqrt → observer → a   →   sqrt → mul(s) → observer → a (columns / s)
+///   a → observer → norm   →   a (rows · s) → observer → mul(1 / s) → norm
+void equalize_float_values(ir::GraphModule& gm, std::span<const torch::jit::Module> observers, double margin,
+                           Report& report);
+
+/// Parameters that are equal in all calls of a layer become one, as they were in the model's file.
+void share_parameters(ir::GraphModule& gm);
 
 /// Makes the scales of weights larger where a kernel of the current engine adds pairs of products in 16 bits
 /// and these could overflow.

@@ -6,8 +6,12 @@
 
 namespace tsq::modules {
 
-/// The parameters of a float convolution that slides filters over one channel without padding it, as an STFT
-/// is spelt: its weight is [filters, 1, length]. Empty for all else.
+/// Whether an operator is a float convolution that slides filters over one channel of one dimension, as an
+/// STFT is spelt.
+bool reads_one_channel(const ir::GraphModule& gm, const ir::Node* node);
+
+/// The parameters of such a convolution that does not pad its input: the weight is [filters, 1, length].
+/// Empty for all else.
 std::optional<ir::Weighted> filter_bank(const ir::GraphModule& gm, const ir::Node* node);
 
 }  // namespace tsq::modules

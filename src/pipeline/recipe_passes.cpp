@@ -53,6 +53,12 @@ constexpr std::array kBestOnCalibrated{
                    if (const auto margin = cross_layer_margin(options))
                      passes::equalize_across_layers(gm, observers, *margin, report);
                  }},
+    OnCalibrated{"equalize_float_values",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report,
+                    const RecipeOptions& options) {
+                   if (const auto margin = cross_layer_margin(options))
+                     passes::equalize_float_values(gm, observers, *margin, report);
+                 }},
 };
 constexpr std::array kBestOnReference{
     OnReference{"round_weights",
@@ -69,6 +75,8 @@ constexpr std::array kBestOnReference{
                 }},
     OnReference{"correct_biases",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::correct_biases(gm); }},
+    OnReference{"share_parameters",
+                [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::share_parameters(gm); }},
 };
 constexpr std::array kBestBeforeLowering{
     OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <set>
 
 #include "observers/observer_module.h"
 #include "passes/passes.h"
@@ -357,6 +358,60 @@ TEST(FoldPaddingOnOtherSizes, OutputsThatTheLargerKernelHasTooMuchAreCutOff) {
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({1, 3, 11, 7})}};
   for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"})
     EXPECT_LT(error_of(model, quantized(model, samples, engine), engine, samples), 0.06) << engine;
+}
+
+TEST(FoldPaddingOfLargeKernels, BytesArePaddedWhereTheKernelIsSlowWithIt) {
+  torch::manual_seed(6);
+  Module model = testing::user_module("Long");
+  model.register_module("a", testing::conv2d(3, 8, 1));
+  Module longer = testing::conv2d(8, 4, 17);
+  longer.setattr("padding", std::vector<int64_t>{0, 0});
+  model.register_module("b", longer);
+  model.define(
+      "def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [8, 9, 8, 9], "
+      "0))\n");
+  const std::vector<Sample> samples{{torch::randn({1, 3, 20, 20})}};
+  for (const std::string engine : {"x86", "onednn"}) {
+    const Module best = quantized(model, samples, engine);
+    FileCheck()
+        .check("quantized::conv2d")
+        ->check_not("aten::dequantize")
+        ->check("aten::constant_pad_nd")
+        ->check_not("aten::quantize_per_tensor")
+        ->check("quantized::conv2d")
+        ->run(graph_of(best));
+    EXPECT_LT(error_of(model, best, engine, samples), 0.06) << engine;
+  }
+  FileCheck().check_not("aten::constant_pad_nd")->run(graph_of(quantized(model, samples, "fbgemm")));
+}
+
+/// The names of the packed params that a graph reads.
+std::set<std::string> packed_params(const Module& module) {
+  std::set<std::string> names;
+  const auto graph = module.get_method("forward").graph();
+  for (const auto* node : graph->nodes()) {
+    if (node->kind() == c10::prim::GetAttr &&
+        node->output()->type()->str().find("PackedParams") != std::string::npos)
+      names.insert(node->s(c10::attr::name));
+  }
+  return names;
+}
+
+TEST(ShareParameters, ALayerThatIsCalledSeveralTimesIsPackedOnce) {
+  torch::manual_seed(7);
+  Module model = testing::user_module("Albert");
+  model.register_module("ln", testing::layer_norm(16));
+  model.register_module("layer", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  x = x + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n"
+      "  x = x * 3 + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n"
+      "  return x * 5 + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n");
+  const std::vector<Sample> samples{{torch::randn({8, 16})}};
+  EXPECT_EQ(packed_params(quantized(model, samples)).size(), 1);
+  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), {}, {}, kBest);
+  calibrate(dynamic, samples);
+  EXPECT_EQ(packed_params(convert(dynamic, backend_config("x86"))).size(), 1);
 }
 
 }  // namespace

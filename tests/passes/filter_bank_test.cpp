@@ -78,6 +78,23 @@ TEST(FilterBank, ThatAQuantizedOperatorReadsIsQuantized) {
       ->run(graph_of(quantized(model, signals({2, 1, 64}), best_qconfig_mapping("x86"))));
 }
 
+TEST(FilterBank, WhoseOutputIsSquaredStaysFloatWhateverItReads) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Energy");
+  model.register_module("frames", testing::linear(kLength, 8));
+  model.register_module("head", testing::linear(8, 4));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.frames.forward(x).transpose(-1, -2)\n"
+      "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n");
+  FileCheck()
+      .check("aten::linear")
+      ->check("aten::sqrt")
+      ->check("quantized::linear")
+      ->check_not("quantized::linear")
+      ->run(graph_of(quantized(model, signals({6, kLength}), best_qconfig_mapping("x86"))));
+}
+
 TEST(FilterBank, WhoseWindowsWouldTakeMuchMemoryStaysAConvolution) {
   const Module model = spectrum(
       "  y = torch.conv1d(x, self.basis, None, [1])\n"

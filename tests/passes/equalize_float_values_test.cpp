@@ -1,0 +1,159 @@
+// Channels of unlike size where a float value becomes quantized, or the other way round.
+
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/emit.h"
+#include "passes/passes.h"
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using torch::jit::testing::FileCheck;
+
+constexpr double kMargin = 1.25;
+const std::string kInFront = "equalized by a multiplication in front of it";
+const std::string kBehind = "equalized by a multiplication behind it";
+
+Prepared calibrated(const Module& model, const std::vector<Sample>& samples, double margin = kMargin) {
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {}, {},
+                              {.recipe = Recipe::Best, .cross_layer_margin = margin});
+  calibrate(prepared, samples);
+  return prepared;
+}
+
+struct Equalized {
+  ir::GraphModule gm{};
+  Report report{};
+};
+
+/// The graph with its observers, after this pass alone.
+Equalized equalized(const Prepared& prepared) {
+  Equalized result{.gm = prepared.stage()->gm.copy(), .report = prepared.stage()->report};
+  passes::take_channel_statistics(result.gm, prepared.stage()->observers);
+  passes::equalize_float_values(result.gm, prepared.stage()->observers, kMargin, result.report);
+  return result;
+}
+
+std::string reported(const Equalized& result, const std::string& path) {
+  const auto found = std::ranges::find(result.report.decisions, path, &Decision::layer);
+  return found == result.report.decisions.end() ? "no entry" : found->equalization;
+}
+
+void expect_same_in_float(Module model, const Prepared& prepared, const Equalized& result,
+                          const Sample& sample) {
+  Module module = ir::emit(result.gm, prepared.stage()->observers);
+  EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
+}
+
+double error(Module float_model, Module int8, const std::vector<Sample>& samples) {
+  double sum = 0;
+  for (const Sample& sample : samples)
+    sum += (int8.forward(sample).toTensor() - float_model.forward(sample).toTensor()).norm().item<double>();
+  return sum;
+}
+
+/// A layer behind a float operator; the squares of its input's channels reach from `narrowest` to 1.
+Module behind_float(double narrowest) {
+  torch::manual_seed(14);
+  Module model = testing::user_module("BehindFloat");
+  model.register_module("layer", testing::linear(16, 8));
+  model.register_buffer("widths", torch::logspace(std::log10(narrowest), 0, 16));
+  model.define("def forward(self, x):\n  return self.layer.forward(torch.sqrt(x * self.widths))\n");
+  return model;
+}
+
+std::vector<Sample> positive_rows() {
+  torch::manual_seed(15);
+  return {{torch::rand({64, 16}).square()}};
+}
+
+TEST(EqualizeFloatValues, WhatAFloatOperatorGivesIsMultipliedWhereThatSavesMuch) {
+  const Module model = behind_float(1e-6);
+  const Prepared prepared = calibrated(model, positive_rows());
+  const Equalized result = equalized(prepared);
+  EXPECT_EQ(reported(result, "layer"), kInFront);
+  FileCheck()
+      .check("aten::sqrt")
+      ->check("aten::mul")
+      ->check("prim::tsq_observer")
+      ->run(result.gm.graph->toString());
+  expect_same_in_float(model, prepared, result, positive_rows().front());
+}
+
+TEST(EqualizeFloatValues, AMultiplicationThatSavesLittleIsLeftOut) {
+  const Equalized result = equalized(calibrated(behind_float(0.5), positive_rows()));
+  EXPECT_NE(reported(result, "layer"), kInFront);
+  FileCheck()
+      .check("aten::sqrt")
+      ->check_not("aten::mul")
+      ->check("prim::tsq_observer")
+      ->run(result.gm.graph->toString());
+}
+
+/// A convolution of 3 to 8 channels, the first of which is `widest` times as large as the others.
+Module in_front_of_float(double widest, const std::string& result) {
+  torch::manual_seed(16);
+  const c10::NoGradGuard no_grad;
+  Module model = testing::user_module("InFrontOfFloat");
+  Module layer = testing::conv2d(3, 8, 3);
+  layer.attr("weight").toTensor()[0].mul_(widest);
+  model.register_module("layer", layer);
+  model.define("def forward(self, x):\n  return " + result + "\n");
+  return model;
+}
+const std::string kNormalised = "torch.group_norm(self.layer.forward(x), 8)";
+
+std::vector<Sample> images() {
+  torch::manual_seed(17);
+  return {{torch::randn({2, 3, 9, 9})}, {torch::randn({2, 3, 9, 9})}};
+}
+
+TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainBehindTheRounding) {
+  const Module model = in_front_of_float(50, kNormalised);
+  const Prepared prepared = calibrated(model, images());
+  const Equalized result = equalized(prepared);
+  EXPECT_EQ(reported(result, "layer"), kBehind);
+  FileCheck()
+      .check("prim::tsq_observer")
+      ->check("aten::mul")
+      ->check("aten::group_norm")
+      ->run(result.gm.graph->toString());
+  expect_same_in_float(model, prepared, result, images().front());
+  const BackendConfig backend = backend_config("x86");
+  const double without = error(model, convert(calibrated(model, images(), 1e9), backend), images());
+  EXPECT_LT(error(model, convert(prepared, backend), images()), 0.5 * without);
+}
+
+TEST(EqualizeFloatValues, ChannelsOfLikeSizeAreNotDivided) {
+  EXPECT_EQ(reported(equalized(calibrated(in_front_of_float(1, kNormalised), images())), "layer"), "");
+}
+
+TEST(EqualizeFloatValues, ALayerThatIsCalledTwiceKeepsItsWeights) {
+  const Module model =
+      in_front_of_float(50, kNormalised + " + torch.group_norm(self.layer.forward(x * 2), 8)");
+  EXPECT_EQ(reported(equalized(calibrated(model, images())), "layer"), "");
+}
+
+TEST(EqualizeFloatValues, WhatAKernelReadsTooIsNotDivided) {
+  Module model = in_front_of_float(50, "self.layer.forward(x)");
+  model.register_module("next", testing::conv2d(8, 4, 1));
+  Module both = testing::user_module("Both");
+  both.register_module("a", model.attr("layer").toModule());
+  both.register_module("b", model.attr("next").toModule());
+  both.define(
+      "def forward(self, x):\n  y = self.a.forward(x)\n  return self.b.forward(y).mean() + "
+      "torch.group_norm(y, 8)\n");
+  EXPECT_EQ(reported(equalized(calibrated(both, images())), "a"), "");
+}
+
+}  // namespace
+}  // namespace tsq
