@@ -3,11 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <unordered_map>
 
 #include "match/equalizable.h"
 #include "modules/clamp_bounds.h"
+#include "modules/weighted.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -22,6 +23,10 @@ using torch::jit::Module;
 constexpr double kLargestFactor = 16;
 /// Exponents of the factors that are tried, in tenths.
 constexpr int kExponents = 10;
+
+constexpr std::array<std::string_view, 6> kLeaky{"torch.nn.PReLU",     "torch.nn.functional.prelu",
+                                                 "torch.prelu",        "prelu",
+                                                 "torch.nn.LeakyReLU", "torch.nn.functional.leaky_relu"};
 
 /// What rounding adds to the squares of the second layer's outputs, as far as it depends on the factors.
 class ExpectedError {
@@ -121,22 +126,35 @@ bool is_float(const GraphModule& gm, const Value* value) {
   return node->blocks().empty() && (state == nullptr || !state->observed);
 }
 
-Node* observer_read_in_float(const GraphModule& gm, const Node* layer) {
+bool is_leaky(const GraphModule& gm, const Node* node) {
+  const auto targets = ir::targets(gm, node);
+  return std::ranges::any_of(
+      targets, [](const Symbol& target) { return std::ranges::find(kLeaky, target.name) != kLeaky.end(); });
+}
+
+bool is_batch_norm(const GraphModule& gm, const Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return false;
+  const ir::ModuleCall& call = ir::call_of(gm, node);
+  return call.module && call.members.empty() && call.type.name.starts_with("torch.nn.BatchNorm") &&
+         modules::scaled_batch_norm(*call.module, {}, {}).has_value();
+}
+
+Node* observer_behind(const GraphModule& gm, const Node* layer) {
   const Value* value = layer->output();
   while (value->uses().size() == 1) {
     Node* user = value->uses().front().user;
     if (user->owningBlock() != layer->owningBlock()) return nullptr;
-    if (ir::is_observer(user)) {
-      const auto readers = ir::users(user->output());
-      const bool only_float = !readers.empty() && std::ranges::all_of(readers, [&](const Node* reader) {
-        return reads_in_float(gm, reader);
-      });
-      return only_float ? user : nullptr;
-    }
+    if (ir::is_observer(user)) return user;
     if (!commutes_with_scaling(gm, user)) return nullptr;
     value = user->output();
   }
   return nullptr;
+}
+
+bool is_read_in_float(const GraphModule& gm, const Node* observer) {
+  const auto readers = ir::users(observer->output());
+  return !readers.empty() &&
+         std::ranges::all_of(readers, [&](const Node* reader) { return reads_in_float(gm, reader); });
 }
 
 at::Tensor room(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin) {

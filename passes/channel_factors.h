@@ -38,9 +38,18 @@ bool commutes_with_scaling(const ir::GraphModule& gm, const ir::Node* node);
 /// The graph's input, or what an operator computes in float.
 bool is_float(const ir::GraphModule& gm, const ir::Value* value);
 
-/// The observer of a layer's output, behind clamps that commute with scaling, when float operators alone read
-/// what it sees; null otherwise.
-ir::Node* observer_read_in_float(const ir::GraphModule& gm, const ir::Node* layer);
+/// PReLU and LeakyReLU, which commute with scaling as well, but make negative values smaller or larger.
+bool is_leaky(const ir::GraphModule& gm, const ir::Node* node);
+
+/// A batch norm with running statistics.
+bool is_batch_norm(const ir::GraphModule& gm, const ir::Node* node);
+
+/// The observer of a layer's output, behind clamps that commute with scaling; null where others read the
+/// output.
+ir::Node* observer_behind(const ir::GraphModule& gm, const ir::Node* layer);
+
+/// Whether float operators alone read what an observer sees.
+bool is_read_in_float(const ir::GraphModule& gm, const ir::Node* observer);
 
 /// The largest factor of each channel with which `margin` times what was seen of it stays inside of the
 /// range, at least 1.

@@ -59,14 +59,15 @@ class FloatValues {
     if (!factors.defined()) return;
     const torch::jit::WithInsertPoint guard(observer);
     observer->replaceInput(0, product(observer->input(0), factors, "_input_factors", node));
-    scale(node, {.input = factors});
+    modules::scale_module(gm_, node, {.input = factors});
     report(node, "equalized by a multiplication in front of it");
   }
 
   void multiply_behind(Node* node, const ir::Weighted& layer) {
     if (!layer.output.mean.defined() || layer.output.mean.numel() != layer.weight.size(0)) return;
-    Node* observer = observer_read_in_float(gm_, node);
-    const auto range = observer == nullptr ? std::nullopt : observed_range(gm_, observers_, observer);
+    Node* observer = observer_behind(gm_, node);
+    const bool is_float = observer != nullptr && is_read_in_float(gm_, observer);
+    const auto range = is_float ? observed_range(gm_, observers_, observer) : std::nullopt;
     if (!range) return;
     const at::Tensor factors = room(layer.output, *range, margin_);
     const double before = noise(layer.output, range->step, at::ones_like(factors));
@@ -75,7 +76,7 @@ class FloatValues {
     const torch::jit::WithInsertPoint guard(observer->next());
     Value* exact = product(observer->output(), at::reciprocal(factors), "_output_factors", node);
     observer->output()->replaceAllUsesAfterNodeWith(exact->node(), exact);
-    scale(node, {.output = factors});
+    modules::scale_module(gm_, node, {.output = factors});
     report(node, "equalized by a multiplication behind it");
   }
 
@@ -95,15 +96,6 @@ class FloatValues {
     return modules::multiply_channels(gm_, x, factors.to(at::kFloat),
                                       modules::layer_path(gm_, layer) + suffix,
                                       *match::equalizable(gm_, layer), layer);
-  }
-
-  void scale(Node* node, const modules::ChannelScales& factors) {
-    const auto in_dtype = [](const at::Tensor& values) {
-      return values.defined() ? values.to(at::kFloat) : values;
-    };
-    std::vector<Module> none;
-    modules::scale_parameters(gm_, none, node, *match::equalizable(gm_, node),
-                              {.input = in_dtype(factors.input), .output = in_dtype(factors.output)});
   }
 
   void report(const Node* node, const char* text) {

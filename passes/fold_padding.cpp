@@ -9,13 +9,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 
 #include "backends/kernel_limits.h"
 #include "ir/quantize_operators.h"
 #include "modules/fault_conditions.h"
 #include "modules/kernel_arguments.h"
 #include "modules/weighted.h"
+#include "modules/zero_padding.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
 
@@ -27,74 +27,6 @@ using ir::kDequantize;
 using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-constexpr std::array<std::string_view, 8> kPads{
-    "torch.constant_pad_nd", "torch.nn.functional.pad", "torch.nn.ZeroPad1d",     "torch.nn.ZeroPad2d",
-    "torch.nn.ZeroPad3d",    "torch.nn.ConstantPad1d",  "torch.nn.ConstantPad2d", "torch.nn.ConstantPad3d"};
-
-/// How much is added on each side, by dimension from the outermost one.
-struct Sides {
-  std::vector<int64_t> before{};
-  std::vector<int64_t> after{};
-};
-
-bool is_pad(const GraphModule& gm, const Node* node) {
-  const auto targets = ir::targets(gm, node);
-  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
-    return std::ranges::find(kPads, target.name) != kPads.end();
-  });
-}
-
-std::optional<c10::IValue> argument(const GraphModule& gm, const Node* pad, const char* of_function,
-                                    const char* of_module) {
-  if (!ir::is_module_call(pad)) return modules::argument_constant(gm, pad, of_function);
-  const ir::ModuleCall& call = ir::call_of(gm, pad);
-  if (!call.module) return std::nullopt;
-  return modules::module_constant(*call.module, of_module, c10::aten::pad, of_function);
-}
-
-bool adds_zeros(const GraphModule& gm, const Node* pad) {
-  const auto value = argument(gm, pad, "value", "value");
-  if (value) {
-    return value->isNone() || (value->isDouble() && value->toDouble() == 0) ||
-           (value->isInt() && value->toInt() == 0);
-  }
-  if (ir::is_module_call(pad)) return ir::call_of(gm, pad).type.name.starts_with("torch.nn.ZeroPad");
-  return modules::argument_named(pad, "value") == nullptr;
-}
-
-bool is_constant_mode(const GraphModule& gm, const Node* pad) {
-  if (ir::is_module_call(pad) || modules::argument_named(pad, "mode") == nullptr) return true;
-  const auto mode = modules::argument_constant(gm, pad, "mode");
-  return mode && mode->isString() && mode->toStringRef() == "constant";
-}
-
-std::optional<std::vector<int64_t>> int_list(const std::optional<c10::IValue>& value) {
-  if (!value) return std::nullopt;
-  if (value->isIntList()) return value->toIntVector();
-  if (!value->isTuple()) return std::nullopt;
-  std::vector<int64_t> list;
-  for (const c10::IValue& element : value->toTupleRef().elements()) {
-    if (!element.isInt()) return std::nullopt;
-    list.push_back(element.toInt());
-  }
-  return list;
-}
-
-/// What a node adds to the last `dims` dimensions; empty when it does anything else than add zeros there.
-std::optional<Sides> zero_padding(const GraphModule& gm, const Node* pad, std::size_t dims) {
-  if (!is_pad(gm, pad)) return std::nullopt;
-  if (!adds_zeros(gm, pad) || !is_constant_mode(gm, pad)) return std::nullopt;
-  const auto sides = int_list(argument(gm, pad, "pad", "padding"));
-  if (!sides || sides->size() > 2 * dims || sides->size() % 2 != 0) return std::nullopt;
-  if (std::any_of(sides->begin(), sides->end(), [](int64_t side) { return side < 0; })) return std::nullopt;
-  Sides result{.before = std::vector<int64_t>(dims, 0), .after = std::vector<int64_t>(dims, 0)};
-  for (std::size_t i = 0; i < sides->size() / 2; ++i) {
-    result.before[dims - 1 - i] = (*sides)[2 * i];
-    result.after[dims - 1 - i] = (*sides)[2 * i + 1];
-  }
-  return result;
-}
 
 int64_t kernel_size(const ir::Weighted& weighted, std::size_t dim) {
   return weighted.weight.size(static_cast<int64_t>(dim) + 2);
@@ -109,7 +41,7 @@ struct Folded {
   bool may_have_too_many_outputs{false};
 };
 
-Folded folded_by_the_difference(const ir::Weighted& weighted, const Sides& sides) {
+Folded folded_by_the_difference(const ir::Weighted& weighted, const modules::Padding& sides) {
   Folded result;
   for (std::size_t i = 0; i < sides.before.size(); ++i) {
     const int64_t both = std::max(sides.before[i], sides.after[i]);
@@ -121,7 +53,7 @@ Folded folded_by_the_difference(const ir::Weighted& weighted, const Sides& sides
 }
 
 /// An odd kernel no larger than `largest`, in the middle of its padding.
-std::optional<Folded> folded_in_the_middle(const ir::Weighted& weighted, const Sides& sides,
+std::optional<Folded> folded_in_the_middle(const ir::Weighted& weighted, const modules::Padding& sides,
                                            int64_t largest) {
   Folded result{.may_have_too_many_outputs = true};
   int64_t half = 0;
@@ -143,7 +75,7 @@ bool is_depthwise(const ir::Weighted& weighted) {
   return weighted.groups > 1 && weighted.weight.size(1) == 1;
 }
 
-bool pads_fast(const ir::Weighted& weighted, const Sides& sides) {
+bool pads_fast(const ir::Weighted& weighted, const modules::Padding& sides) {
   const int64_t largest = lowering::largest_kernel_that_pads(modules::current_engine());
   if (largest == 0 || is_depthwise(weighted)) return true;
   for (std::size_t i = 0; i < sides.before.size(); ++i) {
@@ -152,7 +84,7 @@ bool pads_fast(const ir::Weighted& weighted, const Sides& sides) {
   return true;
 }
 
-std::optional<Folded> folded(const ir::Weighted& weighted, const Sides& sides) {
+std::optional<Folded> folded(const ir::Weighted& weighted, const modules::Padding& sides) {
   if (!pads_fast(weighted, sides)) return std::nullopt;
   if (sides.before == sides.after) return folded_by_the_difference(weighted, sides);
   if (std::any_of(weighted.dilation.begin(), weighted.dilation.end(), [](int64_t d) { return d != 1; }))
@@ -186,9 +118,9 @@ class Folding {
     if (dequantize->kind() != kDequantize || dequantize->input(0)->node()->kind() != kQuantize) return;
     Node* quantize = dequantize->input(0)->node();
     Node* pad = quantize->input(0)->node();
-    const auto added = zero_padding(gm_, pad, weighted_.stride.size());
+    const auto added = modules::zero_padding(gm_, pad, weighted_.stride.size());
     if (!added || pad->output()->uses().size() != 1) return;
-    Sides sides = *added;
+    modules::Padding sides = *added;
     for (std::size_t i = 0; i < sides.before.size(); ++i) {
       sides.before[i] += weighted_.padding[i];
       sides.after[i] += weighted_.padding[i];
@@ -224,7 +156,7 @@ class Folding {
   }
 
   /// Zero has a code of its own, whatever the range.
-  void pad_bytes(Node* pad, Value* bytes, const Sides& sides) {
+  void pad_bytes(Node* pad, Value* bytes, const modules::Padding& sides) {
     std::vector<int64_t> from_the_last;
     for (std::size_t i = sides.before.size(); i-- > 0;) {
       from_the_last.push_back(sides.before[i]);
@@ -251,7 +183,7 @@ class Folding {
   }
 
   /// The outputs that the padded convolution has, from the size of its input.
-  void cut(Node* quantize, const Sides& sides) {
+  void cut(Node* quantize, const modules::Padding& sides) {
     Node* before = quantize->next();
     const auto integer = [&](int64_t value) { return modules::constant_before(gm_, before, value); };
     const auto number = [&](const char* kind, const std::vector<Value*>& inputs) {

@@ -107,8 +107,12 @@ void observe_channels(GraphModule& gm) {
     if (!can_be_corrected(gm, node) || equalizable_layer(gm, node) == nullptr) continue;
     const ir::ModuleCall& call = ir::call_of(gm, node);
     const auto dims = static_cast<int64_t>(ir::weighted_of(call)->stride.size());
-    Node* output = dims == 0 ? nullptr : observer_read_in_float(gm, node);
+    Node* output = observer_behind(gm, node);
     if (output == nullptr) continue;
+    const auto readers = ir::users(output->output());
+    const bool is_read_in_part =
+        readers.size() == 1 && (is_leaky(gm, readers[0]) || is_batch_norm(gm, readers[0]));
+    if (!is_read_in_part && (dims == 0 || !is_read_in_float(gm, output))) continue;
     add_channel_observer(gm, dims, call.path);
     ir::insert_observer(gm, output->output(), gm.observers.size() - 1);
   }

@@ -45,7 +45,7 @@ struct RecipeOptions {
   /// Xiao et al., "SmoothQuant" (2023), equation 4.
   std::optional<double> smooth_quant{};
   /// Of recipe `best`: channels between two layers are scaled to fill the tensor's range, this many times
-  /// their largest calibrated value fitting in, at least 1. None: 4. Source: Nagel et al., "Data-Free
+  /// their largest calibrated value fitting in, at least 1. None: 2. Source: Nagel et al., "Data-Free
   /// Quantization Through Weight Equalization and Bias Correction" (2019), section 4.1.
   std::optional<double> cross_layer_margin{};
   /// Of recipe `best`. Source of Learned: Nagel et al., "Up or Down?" (2020), section 3; Frantar et al.,

@@ -134,7 +134,7 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       .add_option(
           "--cross-layer-equalization", options.cross_layer_margin,
           "Channels between two layers fill the range of their tensor, so many times their largest\n"
-          "calibrated value fitting in, for recipe best in mode static; the larger, the less (default: 4)")
+          "calibrated value fitting in, for recipe best in mode static; the larger, the less (default: 2)")
       ->check(CLI::Range(1.0, 1e9))
       ->type_name("MARGIN");
   command

@@ -65,7 +65,7 @@ std::optional<double> migration_strength(const RecipeOptions& options) {
 }
 
 std::optional<double> cross_layer_margin(const RecipeOptions& options) {
-  constexpr double kDefault = 4;
+  constexpr double kDefault = 2;
   const std::optional<double>& margin = options.cross_layer_margin;
   if (margin && !(*margin >= 1)) {
     throw Error(ErrorCode::BadConfig, fmt::format("{} is no margin for equalization across layers", *margin),

@@ -46,14 +46,16 @@ at::Tensor along_columns(const at::Tensor& values, const at::Tensor& weight) {
   return values.reshape({groups, inputs}).repeat_interleave(weight.size(0) / groups, 0).reshape(shape);
 }
 
-void scale_statistics(ir::Weighted& weighted, const at::Tensor& scale) {
-  ir::ChannelStatistics& input = weighted.input;
-  if (input.mean.defined()) {
-    input = {.mean = input.mean * scale,
-             .mean_square = input.mean_square * scale.square(),
-             .min = input.min * scale,
-             .max = input.max * scale};
-  }
+ir::ChannelStatistics scaled(const ir::ChannelStatistics& channels, const at::Tensor& scale) {
+  if (!channels.mean.defined()) return channels;
+  return {.mean = channels.mean * scale,
+          .mean_square = channels.mean_square * scale.square(),
+          .min = channels.min * scale,
+          .max = channels.max * scale};
+}
+
+void scale_input_statistics(ir::Weighted& weighted, const at::Tensor& scale) {
+  weighted.input = scaled(weighted.input, scale);
   if (!weighted.input_products.defined()) return;
   const int64_t taps = weighted.weight.numel() / (weighted.weight.size(0) * weighted.weight.size(1));
   const at::Tensor by_column =
@@ -107,11 +109,20 @@ void scale_parameters(GraphModule& gm, std::vector<Module>& observers, Node* lay
     return;
   }
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm, layer));
-  if (scales.input.defined()) scale_statistics(weighted, scales.input);
+  if (scales.input.defined()) scale_input_statistics(weighted, scales.input);
+  if (scales.output.defined()) weighted.output = scaled(weighted.output, scales.output);
   // As PyTorch's new parameters: matmul chooses its algorithm by this flag, and the last bit with it.
   weighted.weight = weight.set_requires_grad(true);
   if (weighted.bias.defined() && scales.output.defined())
     weighted.bias = (weighted.bias * scales.output).set_requires_grad(true);
+}
+
+void scale_module(GraphModule& gm, Node* layer, const ChannelScales& scales) {
+  const auto dtype = ir::weighted_of(ir::call_of(gm, layer))->weight.scalar_type();
+  const auto in_dtype = [&](const at::Tensor& scale) { return scale.defined() ? scale.to(dtype) : scale; };
+  std::vector<Module> none;
+  scale_parameters(gm, none, layer, *match::equalizable(gm, layer),
+                   {.input = in_dtype(scales.input), .output = in_dtype(scales.output)});
 }
 
 }  // namespace tsq::modules

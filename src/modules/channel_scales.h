@@ -38,5 +38,7 @@ struct ChannelScales {
 /// new attributes, since others may read the old ones.
 void scale_parameters(ir::GraphModule& gm, std::vector<torch::jit::Module>& observers, ir::Node* layer,
                       const match::Equalizable& kind, const ChannelScales& scales);
+/// The same for a layer that is a module, with scales of any dtype.
+void scale_module(ir::GraphModule& gm, ir::Node* layer, const ChannelScales& scales);
 
 }  // namespace tsq::modules

@@ -142,6 +142,24 @@ std::optional<BatchNorm> batch_norm_parameters(const Module& module) {
   return result;
 }
 
+std::optional<Module> scaled_batch_norm(const Module& module, const at::Tensor& input,
+                                        const at::Tensor& output) {
+  const auto bn = batch_norm_parameters(module);
+  if (!bn || !bn->weight.defined() || !bn->bias.defined()) return std::nullopt;
+  Module result = module.deepcopy();
+  if (input.defined()) {
+    const at::Tensor scale = input.to(bn->running_mean.scalar_type());
+    result.setattr("running_mean", bn->running_mean * scale);
+    result.setattr("running_var", (bn->running_var + bn->eps) * scale.square() - bn->eps);
+  }
+  if (output.defined()) {
+    const at::Tensor scale = output.to(bn->weight.scalar_type());
+    result.setattr("weight", (bn->weight * scale).detach());
+    result.setattr("bias", (bn->bias * scale).detach());
+  }
+  return result;
+}
+
 ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, Symbol type) {
   const at::Tensor bias = weighted.bias.defined() ? weighted.bias : at::zeros_like(bn.running_mean);
   const at::Tensor gamma = bn.weight.defined() ? bn.weight : at::ones_like(bn.running_mean);

@@ -28,6 +28,11 @@ struct BatchNorm {
 /// Empty when the module has no running statistics.
 std::optional<BatchNorm> batch_norm_parameters(const torch::jit::Module& module);
 
+/// A copy of a batch norm that divides its input's channels by `input` and multiplies its output's by
+/// `output`, each undefined for nothing. Empty for a module without parameters of its own.
+std::optional<torch::jit::Module> scaled_batch_norm(const torch::jit::Module& module, const at::Tensor& input,
+                                                    const at::Tensor& output);
+
 /// torch.nn.utils.fusion.fuse_conv_bn_weights / fuse_linear_bn_weights, the same operations in the same order
 /// (C-21).
 ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, Symbol type);

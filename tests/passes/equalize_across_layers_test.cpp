@@ -105,6 +105,49 @@ TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
   }
 }
 
+/// conv → `between` → conv; `between` may use the batch norm `bn`. The channels of the first reach from 0.05
+/// to 5.
+Module with_between(const std::string& between) {
+  Module model = testing::user_module("Between");
+  const Module widths = separable(kReLU);
+  model.register_module("first", widths.attr("first").toModule());
+  model.register_module("last", widths.attr("last").toModule());
+  Module bn = testing::batch_norm2d(kChannels);
+  model.register_module("bn", bn);
+  model.eval();
+  model.define("def forward(self, x):\n  y = self.first.forward(x)\n" + between +
+               "  return self.last.forward(y)\n");
+  return model;
+}
+
+TEST(EqualizeAcrossLayers, ReachesAcrossLeakyReLUsPoolsAndPadding) {
+  for (const std::string between :
+       {"  y = torch.leaky_relu(y, 0.1)\n", "  y = torch.max_pool2d(torch.relu(y), [2, 2])\n",
+        "  y = torch.constant_pad_nd(torch.relu(y), [1, 2, 1, 2], 0)\n"}) {
+    Module model = with_between(between);
+    const Prepared prepared = calibrated(model);
+    const Equalized result = equalized(prepared);
+    EXPECT_EQ(reported(result, "last"), "equalized with 'first'") << between;
+    EXPECT_GT(factors(model, result, "first").max().item<double>(), 2) << between;
+    Module module = ir::emit(result.gm, prepared.stage()->observers);
+    const Sample sample = images().front();
+    EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
+        << between;
+  }
+}
+
+TEST(EqualizeAcrossLayers, ABatchNormBehindAReLUTakesBackWhatItReads) {
+  Module model =
+      with_between("  y = torch.constant_pad_nd(self.bn.forward(torch.relu(y)), [1, 1, 1, 1], 0)\n");
+  const Prepared prepared = calibrated(model);
+  const Equalized result = equalized(prepared);
+  EXPECT_EQ(reported(result, "bn"), "equalized with 'first'");
+  EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
+  Module module = ir::emit(result.gm, prepared.stage()->observers);
+  const Sample sample = images().front();
+  EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
+}
+
 TEST(EqualizeAcrossLayers, ADepthwiseLayerTakesBackWhatItsProducerIsMultipliedBy) {
   const Module model = separable(kReLU);
   const Equalized result = equalized(calibrated(model));
