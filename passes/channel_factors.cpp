@@ -55,12 +55,15 @@ class ExpectedError {
   at::Tensor of_activation_;
 };
 
-/// Whether an operator, or the code around a block, reads the value as it is.
+/// Whether a reader is a float operator. What puts the value elsewhere hands it on to readers that are not
+/// seen.
 bool reads_in_float(const GraphModule& gm, const Node* reader) {
-  if (ir::is_observer(reader) || ir::is_standalone(gm, reader) || reader->kind() == c10::prim::Return)
-    return false;
   const ir::NodeState* state = ir::state_of(gm, reader);
-  return reader->blocks().empty() && (state == nullptr || !state->observed);
+  if (ir::is_observer(reader) || ir::is_standalone(gm, reader) || (state != nullptr && state->observed))
+    return false;
+  if (ir::is_module_call(reader)) return true;
+  const c10::FunctionSchema* schema = reader->maybeSchema();
+  return schema != nullptr && !schema->is_mutable();
 }
 
 }  // namespace

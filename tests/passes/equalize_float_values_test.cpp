@@ -143,6 +143,17 @@ TEST(EqualizeFloatValues, ALayerThatIsCalledTwiceKeepsItsWeights) {
   EXPECT_EQ(reported(equalized(calibrated(model, images())), "layer"), "");
 }
 
+TEST(EqualizeFloatValues, WhatLeavesTheModelIsNotDivided) {
+  const Module model = in_front_of_float(50, "self.layer.forward(x)");
+  EXPECT_EQ(reported(equalized(calibrated(model, images())), "layer"), "");
+  Module list = testing::user_module("List");
+  list.register_module("layer", model.attr("layer").toModule());
+  list.define(
+      "def forward(self, x):\n  ys = [x]\n  for i in range(2):\n    ys.append(self.layer.forward(x))\n"
+      "  return ys\n");
+  EXPECT_EQ(reported(equalized(calibrated(list, images())), "layer"), "");
+}
+
 TEST(EqualizeFloatValues, WhatAKernelReadsTooIsNotDivided) {
   Module model = in_front_of_float(50, "self.layer.forward(x)");
   model.register_module("next", testing::conv2d(8, 4, 1));
