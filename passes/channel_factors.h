@@ -41,7 +41,7 @@ bool is_float(const ir::GraphModule& gm, const ir::Value* value);
 /// PReLU and LeakyReLU, which commute with scaling as well, but make negative values smaller or larger.
 bool is_leaky(const ir::GraphModule& gm, const ir::Node* node);
 
-/// A batch norm with running statistics.
+/// A batch norm with running statistics and parameters of its own.
 bool is_batch_norm(const ir::GraphModule& gm, const ir::Node* node);
 
 /// The observer of a layer's output, behind clamps that commute with scaling; null where others read the

@@ -149,8 +149,7 @@ class EqualizeAcrossLayers {
   }
 
   void scale(Node* node, const modules::ChannelScales& factors) {
-    const ir::Weighted* weighted = layer(node);
-    if (weighted == nullptr) {
+    if (layer(node) == nullptr) {
       ir::ModuleCall& call = ir::call_of(gm_, node);
       call.module = modules::scaled_batch_norm(*call.module, factors.input, factors.output);
       return;
