@@ -40,14 +40,6 @@ Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& 
   return own != nullptr && clamps != nullptr && *own && is_static(**own) && *own == *clamps ? user : nullptr;
 }
 
-/// Matches without nodes go away.
-void remove_empty_matches(MatchTable& table) {
-  std::erase_if(table.matches, [](const Match& match) { return match.nodes.empty(); });
-  for (std::size_t i = 0; i < table.matches.size(); ++i) {
-    for (const Node* node : table.matches[i].nodes) table.match_of[node] = i;
-  }
-}
-
 }  // namespace
 
 void absorb_clamps(const GraphModule& gm, MatchTable& table) {

@@ -138,7 +138,8 @@ bool is_leaky(const GraphModule& gm, const Node* node) {
 bool is_batch_norm(const GraphModule& gm, const Node* node) {
   if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return false;
   const ir::ModuleCall& call = ir::call_of(gm, node);
-  if (!call.module || !call.members.empty() || !call.type.name.starts_with("torch.nn.BatchNorm")) return false;
+  if (!call.module || !call.members.empty() || !call.type.name.starts_with("torch.nn.BatchNorm"))
+    return false;
   const auto parameters = modules::batch_norm_parameters(*call.module);
   return parameters && parameters->weight.defined() && parameters->bias.defined();
 }

@@ -81,7 +81,7 @@ class Islands {
       Match& match = table_.matches[i];
       if (!quantized_[i] && is_optional(match)) leave_float(match);
     }
-    remove_empty_matches();
+    remove_empty_matches(table_);
   }
 
  private:
@@ -218,13 +218,6 @@ class Islands {
       table_.match_of.erase(node);
     }
     match.nodes.clear();
-  }
-
-  void remove_empty_matches() {
-    std::erase_if(table_.matches, [](const Match& match) { return match.nodes.empty(); });
-    for (std::size_t i = 0; i < table_.matches.size(); ++i) {
-      for (const Node* node : table_.matches[i].nodes) table_.match_of[node] = i;
-    }
   }
 
   const GraphModule& gm_;

@@ -104,4 +104,11 @@ MatchTable match(const GraphModule& gm, const QConfigMapping& mapping, const Bac
   return table;
 }
 
+void remove_empty_matches(MatchTable& table) {
+  std::erase_if(table.matches, [](const Match& match) { return match.nodes.empty(); });
+  for (std::size_t i = 0; i < table.matches.size(); ++i) {
+    for (const Node* node : table.matches[i].nodes) table.match_of[node] = i;
+  }
+}
+
 }  // namespace tsq::passes

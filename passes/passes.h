@@ -106,6 +106,9 @@ struct MatchTable {
       left_float{};  ///< operators that a recipe leaves float: why
 };
 
+/// Matches that have lost their nodes go away.
+void remove_empty_matches(MatchTable& table);
+
 /// Walks the graph in reverse order; the first row that matches wins (C-01 … C-10). Looks every node's
 /// QConfig up (B-04 … B-16).
 MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const BackendConfig& backend);
