@@ -3,7 +3,6 @@
 //   x → observer → conv   becomes   x → observer → channel observer → conv
 //   conv → observer → norm   gets a channel observer beside the norm
 
-#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <map>
@@ -48,33 +47,20 @@ bool is_channel_observer(const GraphModule& gm, const Node* node) {
          gm.observers[ir::observer_index(node)].spec.observer == "ChannelStatisticsObserver";
 }
 
-/// What the calls of one layer read together: they are one layer with one set of weights.
-class SharedStatistics {
- public:
-  void add(ir::Weighted& call, const torch::jit::Module& observer) {
-    calls_.push_back(&call);
-    const ir::ChannelStatistics added = statistics_of(observer);
-    const auto values = static_cast<double>(observer.attr("values").toInt());
-    values_ += values;
-    if (!all_.mean.defined() || all_.mean.sizes() != added.mean.sizes()) {
-      all_ = added;
+/// The calls of one layer, and what all of them have read: they are one layer with one set of weights.
+struct SharedStatistics {
+  std::vector<ir::Weighted*> calls{};
+  std::optional<torch::jit::Module> observer{};
+
+  void add(ir::Weighted& call, const torch::jit::Module& found) {
+    calls.push_back(&call);
+    if (!observer) {
+      observer = found;
       return;
     }
-    const double share = values / values_;
-    all_.mean = all_.mean + (added.mean - all_.mean) * share;
-    all_.mean_square = all_.mean_square + (added.mean_square - all_.mean_square) * share;
-    all_.min = at::minimum(all_.min, added.min);
-    all_.max = at::maximum(all_.max, added.max);
+    if (calls.size() == 2) observer = observer->deepcopy();  // the first call's own stays as it is
+    merge_observer(*observer, found);
   }
-
-  void give() const {
-    for (ir::Weighted* call : calls_) call->input = all_;
-  }
-
- private:
-  std::vector<ir::Weighted*> calls_;
-  ir::ChannelStatistics all_;
-  double values_{};
 };
 
 /// To the layer whose output a channel observer stands behind.
@@ -119,25 +105,25 @@ void observe_channels(GraphModule& gm) {
 }
 
 void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module> observers) {
-  std::map<const void*, SharedStatistics> by_weight;
   std::vector<Node*> channel_observers;
+  std::map<std::pair<const void*, int64_t>, SharedStatistics> shared;  // by weight and number of channels
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (is_channel_observer(gm, node)) channel_observers.push_back(node);
-  }
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node) || node->inputs().empty()) continue;
-    const Node* observer = node->input(0)->node();
-    if (!is_channel_observer(gm, observer)) continue;
-    const torch::jit::Module& found = observers[ir::observer_index(observer)];
-    if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
-        weighted != nullptr && saw_data(found))
-      by_weight[weighted->weight.const_data_ptr()].add(*weighted, found);
-    node->replaceInput(0, observer->input(0));
-  }
-  for (auto& [memory, shared] : by_weight) shared.give();
-  for (Node* node : channel_observers) {
+    if (!is_channel_observer(gm, node)) continue;
+    channel_observers.push_back(node);
     const torch::jit::Module& found = observers[ir::observer_index(node)];
-    if (node->output()->uses().empty() && saw_data(found)) take_output(gm, node, found);
+    if (!saw_data(found)) continue;
+    if (node->output()->uses().empty()) take_output(gm, node, found);
+    for (const torch::jit::Use& use : node->output()->uses()) {
+      if (!ir::is_module_call(use.user)) continue;
+      if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, use.user)))
+        shared[{weighted->weight.const_data_ptr(), found.attr("mean").toTensor().numel()}].add(*weighted,
+                                                                                               found);
+    }
+  }
+  for (const auto& [weight, statistics] : shared) {
+    for (ir::Weighted* call : statistics.calls) call->input = statistics_of(*statistics.observer);
+  }
+  for (Node* node : channel_observers) {
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
   }
