@@ -5,8 +5,15 @@
 #include "backends/lowering_table.h"
 
 /// The kernels of stock LibTorch that multiply in int8 and give float: for layers whose output nobody reads
-/// quantized.
+/// quantized, or that what reads it rounds once more.
 namespace tsq::lowering {
+
+/// How a kernel gets the codes of its input.
+enum class Reads {
+  Float,       ///< a float tensor with scale and zero point: it quantizes
+  FloatRange,  ///< a float tensor alone: it finds the range of each, from 0 to 255 codes
+  Bytes        ///< a tensor of dtype uint8, its scale and its zero point
+};
 
 struct FloatOutputKernel {
   std::string_view engine;
@@ -14,11 +21,19 @@ struct FloatOutputKernel {
   PostOp post_op;
   std::string_view prepack;
   std::string_view kernel;
-  /// Whether it reads the scale and zero point of its input. Others find the range of each input when they
-  /// run, from 0 to 255 codes.
-  bool reads_qparams;
+  Reads reads;
 };
 /// Null when the engine has none.
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op);
+
+/// What the kernels that read bytes do besides, by PyTorch's name of an activation's module or function and
+/// the kernel: "hardswish"; empty where they do not.
+std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel);
+
+/// Whether a layer takes no longer with a kernel that gives float, where `activation` alone reads its output:
+/// quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
+/// `inputs_per_output`: values of the layer's input for each of its output.
+bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
+                            double inputs_per_output);
 
 }  // namespace tsq::lowering

@@ -20,6 +20,7 @@ constexpr std::string_view kSigned = "the engine's convolutions and linear layer
 constexpr std::string_view kSignedWithoutXnnpack =
     "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
 constexpr std::string_view kSavedParams = "qnnpack cannot save packed parameters of three dimensions";
+constexpr std::string_view kOpaque = "oneDNN's reordered weights cannot be saved";
 constexpr std::string_view kClamp = "qnnpack's clamp gives wrong results on channels-last tensors";
 constexpr std::string_view kSoftmax =
     "qnnpack's softmax fails or gives wrong results when its dimension is not the innermost one in memory";
@@ -51,6 +52,8 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "quantized::conv_transpose3d", Always, KeepReference, kTransposed3d},
     KernelFault{"qnnpack", "quantized::conv3d", Always, PackWhenLoaded, kSavedParams},
     KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackWhenLoaded, kSavedParams},
+    KernelFault{"", "onednn::qconv1d_pointwise", Always, PackWhenLoaded, kOpaque},
+    KernelFault{"", "onednn::qconv2d_pointwise", Always, PackWhenLoaded, kOpaque},
     KernelFault{"qnnpack", "quantized::linear", Always, PackForEachCall, kFirstScale},
     KernelFault{"qnnpack", "quantized::linear_relu", Always, PackForEachCall, kFirstScale},
     KernelFault{"qnnpack", "quantized::conv1d", Always, PackForEachCall, kFirstScale},

@@ -40,7 +40,7 @@ void correct_biases(ir::GraphModule& gm) {
                                 ? weighted->bias.detach()
                                 : at::zeros({shift->size(0)}, weighted->weight.options());
     weighted->bias = (bias.to(at::kDouble) - *shift).to(bias.scalar_type());
-    weighted->input = {};
+    weighted->input = {.sizes = weighted->input.sizes};  // the means are of the bias as it was
   }
 }
 

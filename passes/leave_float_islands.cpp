@@ -1,5 +1,6 @@
 // Operators without a weight that do not lie between quantized ones stay float, and so do filter banks that
-// only float operators read.
+// only float operators read, and activations that are as fast in float behind a layer that gives its output
+// in float.
 //   sqrt(float) → add → sqrt(float): FX quantizes both inputs and the output of the addition. That costs
 //   three
 // roundings and takes longer than the addition in float. Values of a wide range (squares, attention scores
@@ -12,6 +13,7 @@
 #include <array>
 
 #include "modules/filter_bank.h"
+#include "modules/float_output.h"
 #include "modules/functional_weighted.h"
 #include "passes/passes.h"
 
@@ -110,7 +112,26 @@ class Islands {
   [[nodiscard]] bool may_be_quantized(const Match& match) const {
     if (ir::is_standalone(gm_, match.root)) return true;
     const MaybeQConfig& qconfig = qconfig_of(match.last);
-    return qconfig && is_static(*qconfig) && takes_static(*match.row) && !is_one_of(match.root, kAttention);
+    return qconfig && is_static(*qconfig) && takes_static(*match.row) && !is_one_of(match.root, kAttention) &&
+           !rounds_for_nothing(match);
+  }
+
+  /// An activation that takes no longer in float than on bytes, the layer in front of it giving float.
+  [[nodiscard]] bool rounds_for_nothing(const Match& match) const {
+    const Node* layer = has_weight(match) || match.root != match.last ? nullptr : quantized_layer(match.root);
+    return layer != nullptr && modules::stays_float_behind(gm_, layer, match.root);
+  }
+
+  /// The quantized layer that gives what an operator reads; null where there is none.
+  [[nodiscard]] const Node* quantized_layer(const Node* reader) const {
+    const auto operands = ir::operands(reader);
+    if (operands.empty()) return nullptr;
+    const auto layer = table_.match_of.find(operands.front()->node());
+    if (layer == table_.match_of.end()) return nullptr;
+    const MaybeQConfig& qconfig = qconfig_of(layer->first);
+    const bool is_quantized =
+        qconfig && is_static(*qconfig) && takes_static(*table_.matches[layer->second].row);
+    return is_quantized ? layer->first : nullptr;
   }
 
   /// An STFT and its like: the bands of a signal differ so much in size that the small ones would drown in
@@ -164,7 +185,12 @@ class Islands {
     if (node->kind() == c10::prim::Param) return is_inner || !custom_.input_quantized_indexes().empty();
     if (node->kind() == c10::prim::Return) return is_inner || !custom_.output_quantized_indexes().empty();
     const auto found = table_.match_of.find(node);
-    return found != table_.match_of.end() && quantized_[found->second];
+    return (found != table_.match_of.end() && quantized_[found->second]) || is_done_by_layer(node);
+  }
+
+  [[nodiscard]] bool is_done_by_layer(const Node* node) const {
+    const Node* layer = quantized_layer(node);
+    return layer != nullptr && modules::is_done_by_kernel(gm_, layer, node);
   }
 
   [[nodiscard]] bool reads_quantized(const Match& match) const {
@@ -204,6 +230,8 @@ class Islands {
   [[nodiscard]] const char* reason_of(const Match& match) const {
     if (is_one_of(match.root, kAttention))
       return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
+    if (rounds_for_nothing(match))
+      return "behind a layer whose kernel gives float it is as fast in float, and rounds nothing";
     if (is_filter_bank(match))
       return "it is a filter bank that float operators read: its quiet bands would drown in the rounding";
     return "it does not lie between quantized operators: rounding its values would cost accuracy and save no "

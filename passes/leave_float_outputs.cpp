@@ -6,9 +6,8 @@
 #include <array>
 #include <unordered_map>
 
-#include "backends/float_output_kernels.h"
 #include "ir/quantize_operators.h"
-#include "modules/fault_conditions.h"
+#include "modules/float_output.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
 
@@ -28,29 +27,22 @@ constexpr std::array kMoves{
 
 class FloatOutputs {
  public:
-  explicit FloatOutputs(GraphModule& gm) : gm_(gm), engine_(modules::current_engine()) {}
+  explicit FloatOutputs(GraphModule& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (!is_quantized_linear(node) || would_round_twice(node)) continue;
+      if (!is_quantized_layer(node)) continue;
       Node* quantize = only_quantize(node->output());
-      if (quantize != nullptr && !is_needed(quantize)) drop(quantize);
+      if (quantize != nullptr && gains_by_float(node) && !is_needed(quantize)) drop(quantize);
     }
     ir::eliminate_dead_code(*gm_.graph);
   }
 
  private:
-  bool is_quantized_linear(const Node* node) const {
-    if (!ir::is_module_call(node)) {
-      const auto targets = ir::targets(gm_, node);
-      return is_observed(node) && std::ranges::any_of(targets, [](const Symbol& target) {
-               return target.name == "torch.nn.functional.linear";
-             });
-    }
-    const ir::ModuleCall& call = ir::call_of(gm_, node);
-    const ir::Weighted* weighted = ir::weighted_of(call);
-    const Symbol& root = call.members.empty() ? call.type : call.members.front().type;
-    return weighted != nullptr && weighted->weight_qparams && root.name == "torch.nn.Linear";
+  bool is_quantized_layer(const Node* node) const {
+    if (!ir::is_module_call(node)) return node->outputs().size() == 1 && is_observed(node);
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm_, node));
+    return weighted != nullptr && weighted->weight_qparams;
   }
 
   bool is_observed(const Node* node) const {
@@ -58,11 +50,23 @@ class FloatOutputs {
     return state != nullptr && state->observed && state->qconfig;
   }
 
+  bool gains_by_float(const Node* layer) const {
+    const auto* kernel = modules::float_output_kernel_of(gm_, layer);
+    if (kernel == nullptr) return false;
+    switch (kernel->reads) {
+      case lowering::Reads::Float:
+        return true;
+      case lowering::Reads::FloatRange:
+        return !would_round_twice(layer);
+      case lowering::Reads::Bytes:
+        return false;  // to get the bytes takes longer than the rounding
+    }
+    return false;
+  }
+
   /// Kernels that find the range of their input at run time round it onto codes of their own: where an int8
   /// kernel gives it, that costs more than rounding the output.
   bool would_round_twice(const Node* linear) const {
-    const auto* kernel = lowering::float_output_kernel(engine_, "torch.nn.Linear", lowering::PostOp::None);
-    if (kernel == nullptr || kernel->reads_qparams) return false;
     const Node* dequantize = linear->input(0)->node();
     if (dequantize->kind() != kDequantize) return false;
     const Node* quantize = dequantize->input(0)->node();
@@ -108,7 +112,6 @@ class FloatOutputs {
   }
 
   GraphModule& gm_;
-  std::string engine_;
 };
 
 }  // namespace

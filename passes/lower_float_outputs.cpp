@@ -1,13 +1,25 @@
-// Linear layers with a quantized input and a float output → kernels that multiply in int8 and give float.
+// Linear layers and convolutions with a quantized input and a float output → kernels that multiply in int8
+// and give float.
 //   linear(dequantize(quantize(x, scale, zero_point)))
 //     →   quantized::linear_with_input_q_dq_qweight_dq_output_fp32(x, scale, zero_point, packed)
+//   conv2d(dequantize(x))
+//     →   onednn::qconv2d_pointwise(int_repr(x), x's scale and zero point, packed, ...)
+//   quantize(hardswish(conv2d(dequantize(x))))
+//     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
 // Behind the pass `lower`, which takes what has a quantized output.
 
-#include "backends/float_output_kernels.h"
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+
 #include "ir/quantize_operators.h"
+#include "modules/convolution_inputs.h"
 #include "modules/fault_conditions.h"
+#include "modules/float_output.h"
 #include "modules/functional_weighted.h"
 #include "modules/kernel_arguments.h"
+#include "modules/packed.h"
 #include "modules/weight_packing.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
@@ -22,11 +34,14 @@ using ir::Node;
 using ir::Value;
 using lowering::FloatOutputKernel;
 using lowering::PostOp;
+using lowering::Reads;
+
+constexpr const char* kMakeQuantized = "aten::_make_per_tensor_quantized_tensor";
 
 class FloatOutputLowering {
  public:
   FloatOutputLowering(GraphModule& gm, Report& report, modules::PackingRefusals& refusals)
-      : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm), engine_(modules::current_engine()) {}
+      : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
 
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
   bool run() {
@@ -34,11 +49,12 @@ class FloatOutputLowering {
       if (node->inputs().empty() || !reads_quantized(node) || is_quantized_behind(node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
-      } else if (node->kind() == c10::aten::linear) {
+      } else {
         lower_functional(node);
       }
     }
     if (!packing_.pack_all(refusals_)) return false;
+    if (gives_channels_last_) read_any_layout();
     ir::eliminate_dead_code(*gm_.graph);
     return true;
   }
@@ -57,59 +73,204 @@ class FloatOutputLowering {
   void lower_module(Node* op) {
     const ir::ModuleCall& call = ir::call_of(gm_, op);
     const ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted == nullptr || !weighted->weight_qparams || op->inputs().size() != 1) return;
-    if (weighted->weight_qparams->dtype != c10::ScalarType::QInt8) return;
-    const PostOp post_op = call.members.empty() ? PostOp::None : lowering::post_op_of(call.type.name);
-    if (!call.members.empty() && post_op == PostOp::None) return;
-    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-    lower_to(lowering::float_output_kernel(engine_, root.name, post_op), op, *weighted, call.path);
+    if (weighted == nullptr || !weighted->weight_qparams) return;
+    lower_layer(op, *weighted, call.path);
   }
 
   void lower_functional(Node* op) {
     const ir::NodeState* state = ir::state_of(gm_, op);
-    if (state == nullptr || !state->qconfig || op->input(1)->node()->kind() != kDequantize) return;
+    if (modules::float_output_kernel_of(gm_, op) == nullptr || state == nullptr || !state->qconfig) return;
+    if (op->input(1)->node()->kind() != kDequantize) return;
     const auto weighted = modules::functional_parameters(gm_, op);
-    if (!weighted || weighted->weight_qparams->dtype != c10::ScalarType::QInt8) return;
-    lower_to(lowering::float_output_kernel(engine_, "torch.nn.Linear", PostOp::None), op, *weighted,
-             ir::scope_of(gm_, op).path);
+    if (weighted) lower_layer(op, *weighted, ir::scope_of(gm_, op).path);
   }
 
-  void lower_to(const FloatOutputKernel* row, Node* op, const ir::Weighted& weighted,
-                const std::string& path) {
+  void lower_layer(Node* op, const ir::Weighted& weighted, const std::string& path) {
+    if (weighted.weight_qparams->dtype != c10::ScalarType::QInt8) return;
+    const FloatOutputKernel* row = modules::float_output_kernel_of(gm_, op);
     if (row == nullptr || modules::refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
-    const modules::KernelUse use{
-        .gm = gm_, .op = op, .kernel = row->kernel, .input = nullptr, .weighted = &weighted};
+    const modules::KernelUse use{.gm = gm_,
+                                 .op = op,
+                                 .kernel = row->kernel,
+                                 .input = op->input(0)->node()->input(0),
+                                 .weighted = &weighted};
     if (modules::fault_of(use, lowering::Precaution::KeepReference) != nullptr) return;
+    if (row->reads == Reads::Bytes) {
+      lower_to_pointwise(*row, op, weighted, path);
+    } else {
+      lower_to_linear(*row, op, weighted, path);
+    }
+  }
+
+  void lower_to_linear(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
+                       const std::string& path) {
+    const bool finds_range = row.reads == Reads::FloatRange;
     std::vector<Value*> inputs = float_input(op);
-    if (!row->reads_qparams) inputs.resize(1);
+    if (finds_range) inputs.resize(1);
     inputs.push_back(packing_.packed(
-        weighted, {.op = op, .kernel = row->kernel, .prepack = row->prepack, .path = path, .before = op}));
-    if (!row->reads_qparams) inputs.push_back(modules::constant_before(gm_, op, /*reduce_range*/ false));
-    Node* made = gm_.graph->create(c10::Symbol::fromQualString(std::string(row->kernel)), inputs, 1);
-    made->insertBefore(op);
-    made->setSourceRange(op->sourceRange());
-    ir::take_scope(made, op);
-    if (Decision* decision = decisions_.of(op)) decision->kernel = row->kernel;
-    op->output()->replaceAllUsesWith(made->output());
+        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
+    if (finds_range) inputs.push_back(modules::constant_before(gm_, op, /*reduce_range*/ false));
+    op->output()->replaceAllUsesWith(made(row.kernel, inputs, op, op));
+    say_kernel(op, row.kernel);
+  }
+
+  Value* made(std::string_view kernel, const std::vector<Value*>& inputs, const Node* op, Node* before) {
+    Node* node = gm_.graph->create(c10::Symbol::fromQualString(std::string(kernel)), inputs, 1);
+    node->insertBefore(before);
+    node->setSourceRange(op->sourceRange());
+    ir::take_scope(node, op);
+    return node->output();
+  }
+
+  void say_kernel(const Node* op, std::string_view kernel) {
+    if (Decision* decision = decisions_.of(op)) decision->kernel = kernel;
+  }
+
+  /// What a pointwise kernel does besides the convolution: `last` is the node whose output it gives.
+  struct PostOps {
+    std::string_view activation;
+    Node* last;
+    const Node* quantize;  ///< null: it gives float
+  };
+
+  PostOps post_ops_of(const FloatOutputKernel& row, Node* op) const {
+    const PostOps none{row.post_op == PostOp::ReLU ? "relu" : "none", op, nullptr};
+    Node* activation = only_user(op);
+    if (row.post_op != PostOp::None || activation == nullptr) return none;
+    for (const Symbol& target : ir::targets(gm_, activation)) {
+      const std::string_view name = lowering::pointwise_post_op(target.name, row.kernel);
+      if (name.empty()) continue;
+      Node* quantize = only_user(activation);
+      const bool rounds = quantize != nullptr && quantize->kind() == kQuantize && is_quint8(quantize);
+      return {name, rounds ? quantize : activation, rounds ? quantize : nullptr};
+    }
+    return none;
+  }
+
+  static Node* only_user(const Node* node) {
+    if (node->outputs().size() != 1 || node->output()->uses().size() != 1) return nullptr;
+    return node->output()->uses().front().user;
+  }
+
+  static bool is_quint8(const Node* quantize) {
+    const auto dtype = torch::jit::toIValue(quantize->input(3));
+    return dtype && dtype->toInt() == static_cast<int64_t>(c10::ScalarType::QUInt8);
+  }
+
+  void lower_to_pointwise(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
+                          const std::string& path) {
+    const PostOps post_ops = post_ops_of(row, op);
+    Node* before = post_ops.last;
+    Value* input = op->input(0)->node()->input(0);
+    const auto [scale, zero_point] = qparams_of(input, before);
+    const auto known_zero_point = torch::jit::toIValue(zero_point);
+    Value* packed = packing_.packed(
+        weighted, {.op = op,
+                   .kernel = row.kernel,
+                   .prepack = row.prepack,
+                   .path = path,
+                   .before = before,
+                   .input_has_zero_point = !known_zero_point || known_zero_point->toInt() != 0});
+    const auto constant = [&](const c10::IValue& value) {
+      return modules::constant_before(gm_, before, value);
+    };
+    const auto attribute = [&](const char* name, const c10::TypePtr& type) {
+      Node* get = gm_.graph->create(c10::prim::GetAttr, {packed->node()->input(0)}, 1);
+      get->s_(c10::attr::name, name);
+      get->output()->setType(type);
+      get->insertBefore(before);
+      return get->output();
+    };
+    const auto tensor = c10::TensorType::get();
+    const bool rounds = post_ops.quantize != nullptr;
+    Value* out_scale = rounds ? post_ops.quantize->input(1) : constant(1.0);
+    Value* out_zero_point = rounds ? post_ops.quantize->input(2) : constant(int64_t{0});
+    Value* result =
+        made(row.kernel,
+             {bytes_of(modules::padded_input(gm_, weighted, input, before), before), scale, zero_point,
+              packed, attribute("scale", tensor), attribute("zero_point", tensor),
+              attribute("bias", c10::OptionalType::create(tensor)), constant(weighted.stride),
+              constant(modules::kernel_padding(weighted)), constant(weighted.dilation),
+              constant(weighted.groups), out_scale, out_zero_point,
+              constant(static_cast<int64_t>(rounds ? c10::ScalarType::Byte : c10::ScalarType::Float)),
+              constant(std::string(post_ops.activation)), no_scalars(before), constant(std::string())},
+             op, before);
+    if (rounds)
+      result = modules::insert_before(gm_, before, kMakeQuantized, {result, out_scale, out_zero_point});
+    gives_channels_last_ = true;
+    say_kernel(op, row.kernel);
+    post_ops.last->output()->replaceAllUsesWith(result);
+  }
+
+  Value* no_scalars(Node* before) {
+    const auto type = c10::OptionalType::create(c10::NumberType::get());
+    Node* list = gm_.graph->createList(type, {});
+    list->insertBefore(before);
+    return list->output();
+  }
+
+  /// Pointwise kernels give channels-last tensors, which view refuses.
+  void read_any_layout() {
+    for (Node* view : ir::nodes_in_order(*gm_.graph)) {
+      if (view->kind() != c10::aten::view) continue;
+      Node* reshape = gm_.graph->create(c10::aten::reshape, view->inputs(), 1);
+      reshape->insertBefore(view);
+      reshape->output()->copyMetadata(view->output());
+      ir::take_scope(reshape, view);
+      view->output()->replaceAllUsesWith(reshape->output());
+      view->destroy();
+    }
+  }
+
+  /// The codes of a quantized tensor.
+  Value* bytes_of(Value* quantized, Node* before) {
+    if (quantized->node()->kind() == c10::Symbol::fromQualString(kMakeQuantized))
+      return quantized->node()->input(0);
+    return modules::insert_before(gm_, before, "aten::int_repr", {quantized});
+  }
+
+  /// Scale and zero point of a quantized tensor.
+  std::pair<Value*, Value*> qparams_of(Value* quantized, Node* before) {
+    const Node* made_by = quantized->node();
+    const bool has_qparams =
+        made_by->kind() == kQuantize || made_by->kind() == c10::Symbol::fromQualString(kMakeQuantized);
+    if (has_qparams) return {made_by->input(1), made_by->input(2)};
+    if (const torch::jit::FunctionSchema* schema = made_by->maybeSchema()) {
+      const auto scale = schema->argumentIndexWithName("output_scale");
+      const auto zero_point = schema->argumentIndexWithName("output_zero_point");
+      if (scale && zero_point) {
+        return {made_by->input(static_cast<std::size_t>(*scale)),
+                made_by->input(static_cast<std::size_t>(*zero_point))};
+      }
+    }
+    if (keeps_qparams(made_by)) return qparams_of(made_by->input(0), before);
+    Value* scale = modules::insert_before(gm_, before, "aten::q_scale", {quantized});
+    Value* zero_point = modules::insert_before(gm_, before, "aten::q_zero_point", {quantized});
+    scale->setType(c10::FloatType::get());
+    zero_point->setType(c10::IntType::get());
+    return {scale, zero_point};
+  }
+
+  /// Operators that choose and move codes.
+  static bool keeps_qparams(const Node* node) {
+    constexpr std::array kKeep{c10::aten::max_pool1d, c10::aten::max_pool2d, c10::aten::relu,
+                               c10::aten::reshape,    c10::aten::flatten,    c10::aten::contiguous};
+    return std::ranges::find(kKeep, node->kind()) != kKeep.end();
   }
 
   /// The float tensor that the kernel quantizes once more, its scale and its zero point.
-  std::vector<Value*> float_input(Node* op) const {
+  std::vector<Value*> float_input(Node* op) {
     Value* quantized = op->input(0)->node()->input(0);
     const Node* made_by = quantized->node();
-    if (made_by->kind() == kQuantize) return {made_by->input(0), made_by->input(1), made_by->input(2)};
-    Value* scale = modules::insert_before(gm_, op, "aten::q_scale", {quantized});
-    Value* zero_point = modules::insert_before(gm_, op, "aten::q_zero_point", {quantized});
-    scale->setType(c10::FloatType::get());
-    zero_point->setType(c10::IntType::get());
-    return {op->input(0), scale, zero_point};
+    const auto [scale, zero_point] = qparams_of(quantized, op);
+    return {made_by->kind() == kQuantize ? made_by->input(0) : op->input(0), scale, zero_point};
   }
 
   GraphModule& gm_;
   DecisionIndex decisions_;
   modules::PackingRefusals& refusals_;
   modules::WeightPacking packing_;
-  std::string engine_;
+  bool gives_channels_last_{false};
 };
 
 }  // namespace

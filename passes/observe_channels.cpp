@@ -39,7 +39,8 @@ ir::ChannelStatistics statistics_of(const torch::jit::Module& observer) {
   return {.mean = observer.attr("mean").toTensor(),
           .mean_square = observer.attr("mean_square").toTensor(),
           .min = observer.attr("min_val").toTensor(),
-          .max = observer.attr("max_val").toTensor()};
+          .max = observer.attr("max_val").toTensor(),
+          .sizes = observer.attr("sizes").toTensor()};
 }
 
 bool is_channel_observer(const GraphModule& gm, const Node* node) {

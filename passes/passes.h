@@ -67,6 +67,10 @@ void keep_writes(ir::GraphModule& gm);
 ///   y = Identity(x); z = conv(y)   →   z = conv(x)
 void drop_identities(ir::GraphModule& gm);
 
+/// SiLU and hardswish that are written out behind a layer become one operator.
+///   x * sigmoid(x)   →   silu(x)
+void gather_activations(ir::GraphModule& gm);
+
 /// A batch norm before a convolution without padding becomes part of it.
 ///   y = BatchNorm2d(x); z = Conv2d(y)   →   z = Conv2d(x)
 void fold_batch_norms(ir::GraphModule& gm);
@@ -119,8 +123,8 @@ MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const
 void absorb_clamps(const ir::GraphModule& gm, MatchTable& table);
 
 /// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
-/// gain no time. Attention's products and softmax stay float, too, and filter banks that float operators
-/// read.
+/// gain no time. Attention's products and softmax stay float, too, filter banks that float operators read, and
+/// activations behind a layer whose kernel gives float, where the two are as fast so.
 ///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
 void leave_float_islands(const ir::GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table);
 
@@ -172,6 +176,11 @@ void dequantize_behind_branches(ir::GraphModule& gm);
 /// Takes what the observers of channels have found to their layers, and the observers away. The calls of one
 /// layer are given what all of them have read.
 void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
+
+/// Takes away the observers between a layer whose kernel gives float and an activation that is as fast in
+/// float, where the recipe left the activation float for that.
+///   conv → observer → prelu   →   conv → prelu
+void drop_output_observers(ir::GraphModule& gm);
 
 /// Channels between two layers that use only a part of the tensor's range are multiplied in the first layer's
 /// weight and divided in the second's, where that lowers the expected error.

@@ -31,6 +31,7 @@ struct ChannelStatistics {
   at::Tensor mean_square{};
   at::Tensor min{};
   at::Tensor max{};
+  at::Tensor sizes{};  ///< of the last tensor that was seen
 };
 
 /// The parameters of a convolution, transposed convolution or linear layer, out of the module that held them.

@@ -87,9 +87,10 @@ std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
 
 std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const Node* op) {
   ir::Weighted result;
-  const Node* quantize = op->input(1)->node()->input(0)->node();
   const auto dtype = functional_weight_dtype(op);
-  const auto weight = dtype ? attribute_tensor(gm, quantize->input(0)) : std::nullopt;
+  if (!dtype) return std::nullopt;
+  const Node* quantize = op->input(1)->node()->input(0)->node();
+  const auto weight = attribute_tensor(gm, quantize->input(0));
   if (!weight) return std::nullopt;
   result.weight = *weight;
   QParams qparams{.dtype = *dtype};
@@ -107,7 +108,8 @@ std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const N
 }
 
 std::optional<ir::Weighted> float_functional_parameters(const GraphModule& gm, const Node* op) {
-  const auto weight = attribute_tensor(gm, op->input(1));
+  const Value* held = op->input(1);
+  const auto weight = attribute_tensor(gm, ir::is_observer(held->node()) ? held->node()->input(0) : held);
   if (!weight) return std::nullopt;
   return with_bias_and_geometry(gm, op, {.weight = *weight});
 }

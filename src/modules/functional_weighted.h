@@ -14,7 +14,7 @@ std::optional<c10::ScalarType> functional_weight_dtype(const ir::Node* op);
 /// Weight and arguments of F.linear / F.conv* in a reference graph, when all of them are known now.
 std::optional<ir::Weighted> functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
 
-/// The same where the weight is not rounded.
+/// The same where the weight is not rounded; it may be observed.
 std::optional<ir::Weighted> float_functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
 
 /// Packs the weight of F.linear / F.conv* when the model runs, in front of `before` (L-07: what depends on an

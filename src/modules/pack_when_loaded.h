@@ -8,10 +8,13 @@
 
 namespace tsq::modules {
 
-/// A TorchScript module whose attribute `packed` holds the packed params of a convolution of three
-/// dimensions, and whose saved state is the quantized weight with the convolution's numbers: it packs when it
-/// is loaded. For engines whose packed params cannot be saved. `prepack` is the packing operator,
-/// "quantized::conv3d_prepack". Throws Error(Unsupported) as modules::pack does.
-torch::jit::Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted);
+/// A TorchScript module whose attribute `packed` holds the packed weight of a convolution, and whose saved
+/// state is the plain weight with the convolution's numbers: it packs when it is loaded. For packed weights
+/// that cannot be saved. `prepack` is the packing operator: "quantized::conv3d_prepack", or
+/// "onednn::qconv_prepack", which packs otherwise for inputs with a zero point that is not 0, and comes with
+/// the attributes `scale`, `zero_point` and `bias`, which its kernels read besides. Throws Error(Unsupported)
+/// as modules::pack does.
+torch::jit::Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted,
+                                    bool input_has_zero_point);
 
 }  // namespace tsq::modules

@@ -52,6 +52,11 @@ bool pads_outside(const ir::Weighted& weighted) {
   return weighted.padding_mode != "zeros" || weighted.padding_name == "same";
 }
 
+std::vector<int64_t> kernel_padding(const ir::Weighted& weighted) {
+  const bool own_padding = !pads_outside(weighted) && weighted.padding_name.empty();
+  return own_padding ? weighted.padding : std::vector<int64_t>(weighted.stride.size(), 0);
+}
+
 std::vector<int64_t> explicit_padding(const ir::Weighted& weighted) {
   std::vector<int64_t> result;
   const std::size_t dims = weighted.stride.size();
@@ -78,6 +83,11 @@ c10::TypePtr packed_type(std::string_view prepack) {
       .type();
 }
 
+Error refusal(std::string_view prepack, const char* reason) {
+  return {ErrorCode::Unsupported, fmt::format("{} refused the weight: {}", prepack, first_line(reason)),
+          "choose a qconfig whose weight observer the engine takes, or none for this layer"};
+}
+
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(std::string(prepack).c_str(), "");
   torch::jit::Stack stack;
@@ -87,9 +97,8 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
                          : quantized_weight(weighted));
   stack.emplace_back(weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue());
   if (!is_linear_prepack(prepack)) {
-    const bool own_padding = !pads_outside(weighted) && weighted.padding_name.empty();
     stack.emplace_back(weighted.stride);
-    stack.emplace_back(own_padding ? weighted.padding : std::vector<int64_t>(weighted.stride.size(), 0));
+    stack.emplace_back(kernel_padding(weighted));
     if (is_transposed_prepack(prepack)) stack.emplace_back(weighted.output_padding);
     stack.emplace_back(weighted.dilation);
     stack.emplace_back(weighted.groups);
@@ -97,9 +106,7 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
   try {
     op.callBoxed(&stack);
   } catch (const c10::Error& error) {
-    throw Error(ErrorCode::Unsupported,
-                fmt::format("{} refused the weight: {}", prepack, first_line(error.what_without_backtrace())),
-                "choose a qconfig whose weight observer the engine takes, or none for this layer");
+    throw refusal(prepack, error.what_without_backtrace());
   }
   return stack.back();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tsq/error.h>
+
 #include <string_view>
 
 #include "ir/graph_module.h"
@@ -15,6 +17,9 @@ at::Tensor quantized_weight(const ir::Weighted& weighted);
 /// threads.
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted);
 
+/// That an engine cannot pack a weight, with LibTorch's reason.
+Error refusal(std::string_view prepack, const char* reason);
+
 /// The type of what `prepack` gives.
 c10::TypePtr packed_type(std::string_view prepack);
 
@@ -23,5 +28,7 @@ c10::TypePtr packed_type(std::string_view prepack);
 std::vector<int64_t> explicit_padding(const ir::Weighted& weighted);
 /// Whether the input has to be padded before the kernel.
 [[nodiscard]] bool pads_outside(const ir::Weighted& weighted);
+/// How much a convolution's kernel pads itself on both sides of each dimension.
+[[nodiscard]] std::vector<int64_t> kernel_padding(const ir::Weighted& weighted);
 
 }  // namespace tsq::modules

@@ -11,7 +11,7 @@ struct SourceResolver : torch::jit::Resolver {
   std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name,
                                                          torch::jit::GraphFunction& function,
                                                          const torch::jit::SourceRange& where) override {
-    if (name == "quantized") return std::make_shared<torch::jit::BuiltinModule>("quantized");
+    if (name == "quantized" || name == "onednn") return std::make_shared<torch::jit::BuiltinModule>(name);
     return torch::jit::nativeResolver()->resolveValue(name, function, where);
   }
 };

@@ -6,8 +6,8 @@
 
 namespace tsq::modules {
 
-/// What names mean in the source of the modules that tsq writes: TorchScript's own, and `quantized` for the
-/// operators of that namespace (`quantized.conv3d_prepack`).
+/// What names mean in the source of the modules that tsq writes: TorchScript's own, and `quantized` and
+/// `onednn` for the operators of those namespaces (`quantized.conv3d_prepack`).
 std::shared_ptr<torch::jit::Resolver> source_resolver();
 
 }  // namespace tsq::modules

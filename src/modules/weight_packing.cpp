@@ -54,8 +54,8 @@ Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& si
       .gm = gm_, .op = site.op, .kernel = site.kernel, .input = nullptr, .weighted = &weighted};
   const bool is_apart = fault_of(use, Precaution::PackForEachCall) != nullptr;
   const bool when_loaded = fault_of(use, Precaution::PackWhenLoaded) != nullptr;
-  const auto key =
-      key_of(weighted, site.prepack, is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string());
+  const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
+  const auto key = fmt::format("{} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point);
   auto found = names_.find(key);
   if (found == names_.end()) {
     const std::string name = unique_name(site.path);
@@ -63,7 +63,8 @@ Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& si
     to_pack_.push_back({.weighted = weighted,
                         .prepack = std::string(site.prepack),
                         .name = name,
-                        .when_loaded = when_loaded});
+                        .when_loaded = when_loaded,
+                        .input_has_zero_point = site.input_has_zero_point});
   }
   Value* held = get_attribute(gm_.graph->inputs().at(0), found->second, site.before);
   if (!when_loaded) {
@@ -115,8 +116,10 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
 
 void WeightPacking::pack(Packing& packing) {
   try {
-    packing.result = packing.when_loaded ? pack_when_loaded(packing.prepack, packing.weighted)._ivalue()
-                                         : modules::pack(packing.prepack, packing.weighted);
+    packing.result =
+        packing.when_loaded
+            ? pack_when_loaded(packing.prepack, packing.weighted, packing.input_has_zero_point)._ivalue()
+            : modules::pack(packing.prepack, packing.weighted);
   } catch (const Error& error) {
     packing.refusal = error.problem();
   }

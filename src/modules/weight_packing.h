@@ -25,8 +25,9 @@ struct PackingSite {
   const ir::Node* op{};       ///< the float operator
   std::string_view kernel{};  ///< that reads the packed weight
   std::string_view prepack{};
-  std::string path{};  ///< of the layer: names the attribute
-  ir::Node* before{};  ///< new nodes are put in front of it
+  std::string path{};           ///< of the layer: names the attribute
+  ir::Node* before{};           ///< new nodes are put in front of it
+  bool input_has_zero_point{};  ///< other than 0: some weights are packed otherwise then
 };
 
 /// The packed weights of one graph: asked for one by one, then packed together.
@@ -34,7 +35,8 @@ class WeightPacking {
  public:
   explicit WeightPacking(ir::GraphModule& gm) : gm_(gm) {}
 
-  /// The packed weight as a value of the graph. Calls of one module share it, where the engine allows that.
+  /// The packed weight as a value of the graph, where it packs when it is loaded an attribute of the module
+  /// that does so. Calls of one module share it, where the engine allows that.
   ir::Value* packed(const ir::Weighted& weighted, const PackingSite& site);
   /// Packs what was asked for; weights are independent of each other and go side by side. False when the
   /// engine refused one, which is then among `refusals`: the graph is half done.
@@ -47,6 +49,7 @@ class WeightPacking {
     std::string prepack;
     std::string name;
     bool when_loaded{false};
+    bool input_has_zero_point{false};
     c10::IValue result{};
     std::string refusal{};
   };

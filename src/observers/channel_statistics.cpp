@@ -9,8 +9,8 @@
 namespace tsq {
 namespace {
 
-/// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen. The
-/// state starts empty and takes the number of channels from the first tensor.
+/// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen, and the
+/// sizes of the last tensor. The state starts empty and takes the number of channels from the first tensor.
 constexpr const char* kSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
@@ -48,20 +48,23 @@ def observe(self, x_orig: Tensor) -> Tensor:
     self.min_val = smallest
     self.max_val = largest
     self.values = self.values + values
+    self.sizes = torch.tensor(x_orig.size())
     return x_orig
 )";
 
 torch::jit::Module make(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("ChannelStatisticsObserver",
-                                            {integer("ch_axis"), integer("values"), buffer("mean"),
-                                             buffer("mean_square"), buffer("min_val"), buffer("max_val")},
-                                            kSource);
+  static const ObserverClass observer_class(
+      "ChannelStatisticsObserver",
+      {integer("ch_axis"), integer("values"), buffer("mean"), buffer("mean_square"), buffer("min_val"),
+       buffer("max_val"), buffer("sizes")},
+      kSource);
   return observer_class.instance({{"ch_axis", config.ch_axis},
                                   {"values", int64_t{0}},
                                   {"mean", at::empty({0}, at::kDouble)},
                                   {"mean_square", at::empty({0}, at::kDouble)},
                                   {"min_val", at::empty({0}, at::kFloat)},
-                                  {"max_val", at::empty({0}, at::kFloat)}},
+                                  {"max_val", at::empty({0}, at::kFloat)},
+                                  {"sizes", at::empty({0}, at::kLong)}},
                                  config.is_dynamic);
 }
 
@@ -90,6 +93,7 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
   into.setattr("min_val", is_first ? added("min_val").clone() : at::min(before("min_val"), added("min_val")));
   into.setattr("max_val", is_first ? added("max_val").clone() : at::max(before("max_val"), added("max_val")));
   into.setattr("values", values + added_values);
+  into.setattr("sizes", added("sizes").clone());
 }
 
 }  // namespace

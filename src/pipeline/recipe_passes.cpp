@@ -17,6 +17,7 @@ using OnLowered = OnReference;
 
 constexpr std::array kBestOnCaptured{
     OnGraph{"drop_identities", passes::drop_identities},
+    OnGraph{"gather_activations", passes::gather_activations},
     OnGraph{"fold_batch_norms", passes::fold_batch_norms},
 };
 constexpr std::array kBestOnMatches{
@@ -47,6 +48,10 @@ constexpr std::array kBestOnCalibrated{
     OnCalibrated{"take_input_products",
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
                     const RecipeOptions&) { passes::take_input_products(gm, observers); }},
+    OnCalibrated{"drop_output_observers",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&, const RecipeOptions&) {
+                   passes::drop_output_observers(gm);
+                 }},
     OnCalibrated{"equalize_across_layers",
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report,
                     const RecipeOptions& options) {

@@ -1,0 +1,97 @@
+#include "modules/float_output.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "modules/fault_conditions.h"
+#include "modules/functional_weighted.h"
+
+namespace tsq::modules {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using lowering::FloatOutputKernel;
+using lowering::PostOp;
+
+std::optional<ir::Weighted> parameters_of(const GraphModule& gm, const Node* layer) {
+  if (ir::is_module_call(layer)) {
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, layer));
+    return weighted == nullptr ? std::nullopt : std::optional(*weighted);
+  }
+  if (auto quantized = functional_parameters(gm, layer)) return quantized;
+  return float_functional_parameters(gm, layer);
+}
+
+/// Values of the layer's input for each of its output, but for its edges.
+double inputs_per_output(const ir::Weighted& weighted) {
+  const int64_t strides =
+      std::accumulate(weighted.stride.begin(), weighted.stride.end(), int64_t{1}, std::multiplies<>());
+  return static_cast<double>(weighted.weight.size(1) * weighted.groups * strides) /
+         static_cast<double>(weighted.weight.size(0));
+}
+
+/// The node that gives a value, observers aside.
+const Node* giver(const ir::Value* value) {
+  const Node* node = value->node();
+  return ir::is_observer(node) ? node->input(0)->node() : node;
+}
+
+bool pays(const GraphModule& gm, const Node* layer, const Node* activation, double inputs) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
+           return lowering::pays_with_float_output(*kernel, target.name, inputs);
+         });
+}
+
+bool has_post_op(const GraphModule& gm, const Node* layer, const Node* activation) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
+           return !lowering::pointwise_post_op(target.name, kernel->kernel).empty();
+         });
+}
+
+/// Whether the layer in front gives bytes already, its activation being done in its kernel.
+bool reads_bytes(const GraphModule& gm, const Node* layer) {
+  const Node* activation = giver(layer->input(0));
+  const auto operands = ir::operands(activation);
+  if (operands.empty()) return false;
+  const Node* before = giver(operands.front());
+  if (!has_post_op(gm, before, activation)) return false;
+  const auto weighted = parameters_of(gm, before);
+  return weighted && pays(gm, before, activation, inputs_per_output(*weighted));
+}
+
+}  // namespace
+
+const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Node* layer) {
+  const std::string engine = current_engine();
+  if (ir::is_module_call(layer)) {
+    const ir::ModuleCall& call = ir::call_of(gm, layer);
+    if (layer->inputs().size() != 1) return nullptr;
+    if (call.members.empty()) return lowering::float_output_kernel(engine, call.type.name, PostOp::None);
+    const PostOp post_op = lowering::post_op_of(call.type.name);
+    if (post_op == PostOp::None) return nullptr;
+    return lowering::float_output_kernel(engine, call.members.front().type.name, post_op);
+  }
+  for (const Symbol& target : ir::targets(gm, layer)) {
+    const std::string_view module = module_of_functional(target.name);
+    if (!module.empty()) return lowering::float_output_kernel(engine, module, PostOp::None);
+  }
+  return nullptr;
+}
+
+bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {
+  if (float_output_kernel_of(gm, layer) == nullptr || layer->outputs().size() != 1 ||
+      layer->output()->uses().size() != 1)
+    return false;
+  const auto weighted = parameters_of(gm, layer);
+  return weighted && pays(gm, layer, activation, reads_bytes(gm, layer) ? 0 : inputs_per_output(*weighted));
+}
+
+bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* activation) {
+  return has_post_op(gm, layer, activation) && stays_float_behind(gm, layer, activation);
+}
+
+}  // namespace tsq::modules

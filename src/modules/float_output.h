@@ -1,0 +1,19 @@
+#pragma once
+
+#include "backends/float_output_kernels.h"
+#include "ir/graph_module.h"
+
+namespace tsq::modules {
+
+/// The current engine's kernel that gives a layer's output in float, for a convolution or linear layer,
+/// module or function, float or reference; null where there is none.
+const lowering::FloatOutputKernel* float_output_kernel_of(const ir::GraphModule& gm, const ir::Node* layer);
+
+/// Whether an operator that alone reads the output of such a layer should stay float: both then take no
+/// longer, and round once.
+bool stays_float_behind(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
+
+/// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.
+bool is_done_by_kernel(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
+
+}  // namespace tsq::modules

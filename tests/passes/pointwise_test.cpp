@@ -1,0 +1,205 @@
+// Convolutions whose kernel gives float or does the activation behind it: rounded once.
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr const char* kPointwise = "onednn::qconv2d_pointwise";
+constexpr const char* kBytes = "aten::int_repr";
+
+/// `body` computes y from self.narrow (4 → 16), self.wide (16 → 32), self.back (32 → 16), self.slopes (16)
+/// and x.
+Module convolutions(const std::string& body) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Convolutions");
+  model.register_module("narrow", testing::conv2d(4, 16, 3));
+  model.register_module("wide", testing::conv2d(16, 32, 1));
+  model.register_module("back", testing::conv2d(32, 16, 1));
+  model.register_parameter("slopes", torch::rand({16}), false);
+  model.define("def forward(self, x):\n" + body + "  return y\n");
+  return model;
+}
+
+at::Tensor image() {
+  torch::manual_seed(2);
+  return torch::randn({2, 4, 12, 12});
+}
+
+Reference reference_of(const Module& model, const std::string& engine) {
+  const BackendConfig backend = backend_config(engine);
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
+  calibrate(prepared, std::vector<Sample>{{image()}});
+  return convert_to_reference(prepared, backend);
+}
+
+Module quantized(const Module& model, const std::string& engine = "x86") {
+  return lower(reference_of(model, engine), backend_config(engine));
+}
+
+std::size_t count(const Module& lowered, const std::string& kind) {
+  std::size_t found = 0;
+  for (const ir::Node* node : ir::nodes_in_order(*lowered.get_method("forward").graph()))
+    found += node->kind().toQualString() == kind;
+  return found;
+}
+
+at::Tensor run(Module model) { return model.forward({image()}).toTensor(); }
+
+double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
+  return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
+}
+
+constexpr const char* kPReLU = "  y = torch.prelu(self.narrow.forward(x), self.slopes)\n";
+constexpr const char* kHardswish =
+    "  y = self.back.forward(torch.hardswish(self.wide.forward(torch.relu(self.narrow.forward(x)))))\n";
+
+TEST(Pointwise, BetweenAConvolutionAndAPReLUNothingIsRounded) {
+  const Module model = convolutions(kPReLU);
+  for (const char* engine : {"x86", "onednn"}) {
+    const Module lowered = quantized(model, engine);
+    EXPECT_EQ(count(lowered, kPointwise), 1U) << engine;
+    EXPECT_EQ(count(lowered, "aten::quantize_per_tensor"), 1U) << engine;
+    EXPECT_EQ(count(lowered, "quantized::prelu"), 0U) << engine;
+    EXPECT_GT(sqnr(run(model), run(lowered)), 38) << engine;
+  }
+}
+
+TEST(Pointwise, TheKernelComputesWhatTheReferenceMeans) {
+  const Reference reference = reference_of(convolutions(kPReLU), "x86");
+  const at::Tensor meant = run(reference.module());
+  EXPECT_TRUE(at::allclose(run(lower(reference, backend_config("x86"))), meant, 1e-5, 1e-5));
+}
+
+TEST(Pointwise, EnginesWithoutTheKernelRoundTheOutput) {
+  const Module model = convolutions(kPReLU);
+  for (const char* engine : {"fbgemm", "qnnpack"}) {
+    const Module lowered = quantized(model, engine);
+    EXPECT_EQ(count(lowered, kPointwise), 0U) << engine;
+    EXPECT_EQ(count(lowered, "quantized::conv2d"), 1U) << engine;
+    EXPECT_GT(sqnr(run(model), run(lowered)), 30) << engine;
+  }
+}
+
+TEST(Pointwise, AnActivationIsDoneByTheKernelAndRoundedOnce) {
+  const Module model = convolutions("  y = self.wide.forward(torch.hardswish(self.narrow.forward(x)))\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, kPointwise), 1U);
+  EXPECT_EQ(count(lowered, "aten::hardswish") + count(lowered, "quantized::hardswish"), 0U);
+  EXPECT_EQ(count(lowered, "quantized::conv2d"), 1U);
+  EXPECT_GT(sqnr(run(model), run(lowered)), 35);
+}
+
+TEST(Pointwise, TheNextKernelReadsTheBytesAsTheyAre) {
+  const Module model = convolutions(
+      "  y = "
+      "torch.silu(self.back.forward(torch.silu(self.wide.forward(torch.silu(self.narrow.forward(x))))))\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, kPointwise), 3U);
+  EXPECT_EQ(count(lowered, kBytes), 1U);
+  EXPECT_EQ(count(lowered, "aten::_make_per_tensor_quantized_tensor"), 0U);
+  EXPECT_GT(sqnr(run(model), run(lowered)), 30);
+}
+
+TEST(Pointwise, WhereTheBytesOfTheInputCostMoreThanTheActivationItIsAsBefore) {
+  // 32 channels in, 16 out.
+  const Module model = convolutions(
+      "  y = "
+      "torch.hardswish(self.back.forward(torch.relu(self.wide.forward(torch.relu(self.narrow.forward(x))))))"
+      "\n"
+      "  y = self.wide.forward(y)\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, kPointwise), 0U);
+  EXPECT_EQ(count(lowered, "quantized::hardswish"), 1U);
+}
+
+TEST(Pointwise, SiLUWrittenOutIsOneOperator) {
+  const Module model =
+      convolutions("  h = self.narrow.forward(x)\n  y = self.wide.forward(h * torch.sigmoid(h))\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, kPointwise), 1U);
+  EXPECT_EQ(count(lowered, "aten::sigmoid") + count(lowered, "aten::mul"), 0U);
+  EXPECT_GT(sqnr(run(model), run(lowered)), 35);
+}
+
+TEST(Pointwise, HardswishWrittenOutIsOneOperatorHoweverItIsSpelt) {
+  for (const char* spelling : {"h * torch.relu6(h + 3) / 6", "torch.hardtanh(h + 3, 0, 6) * h * (1. / 6.)",
+                               "h * (torch.clamp(h + 3.0, 0, 6) / 6.0)"}) {
+    const Module model = convolutions("  h = self.narrow.forward(x)\n  y = self.wide.forward(" +
+                                      std::string(spelling) + ")\n");
+    const Module lowered = quantized(model);
+    EXPECT_EQ(count(lowered, kPointwise), 1U) << spelling;
+    EXPECT_EQ(count(lowered, "aten::mul") + count(lowered, "aten::div") + count(lowered, "aten::add"), 0U)
+        << spelling;
+    EXPECT_GT(sqnr(run(model), run(lowered)), 35) << spelling;
+  }
+}
+
+TEST(Pointwise, WhatOnlyLooksLikeAnActivationStaysAsItIs) {
+  for (const char* other :
+       {"h * torch.relu6(h + 2) / 6", "h * torch.relu6(h + 3) / 5", "torch.relu6(h + 3) * (h + 1) / 6",
+        "h * torch.sigmoid(h + 1)", "h * torch.clamp(h + 3, 0, 5) / 6"}) {
+    const Module model = convolutions("  h = self.narrow.forward(x)\n  y = " + std::string(other) + "\n");
+    EXPECT_GT(sqnr(run(model), run(quantized(model))), 25) << other;
+  }
+}
+
+TEST(Pointwise, AnActivationWhoseGateIsReadElsewhereStaysWrittenOut) {
+  const Module model =
+      convolutions("  h = self.narrow.forward(x)\n  gate = torch.sigmoid(h)\n  y = h * gate + gate\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "aten::silu"), 0U);
+  EXPECT_GT(sqnr(run(model), run(lowered)), 25);
+}
+
+TEST(Pointwise, ALoadedFilePacksAgainAndGivesTheSame) {
+  const Module lowered = quantized(convolutions(kPReLU));
+  std::stringstream file;
+  lowered.save(file);
+  const Module loaded = torch::jit::load(file);
+  EXPECT_TRUE(run(loaded).equal(run(lowered)));
+  EXPECT_TRUE(run(loaded.clone()).equal(run(lowered)));
+}
+
+TEST(Pointwise, AViewReadsItsOutputWhateverTheLayout) {
+  const Module model =
+      convolutions("  y = torch.prelu(self.narrow.forward(x), self.slopes)\n  y = y.view([y.size(0), -1])\n");
+  EXPECT_GT(sqnr(run(model), run(quantized(model))), 38);
+}
+
+TEST(Pointwise, OtherPaddingIsDoneInFrontOfTheKernel) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Reflected");
+  model.register_parameter("weight", torch::randn({16, 4, 3, 3}), false);
+  model.register_parameter("slopes", torch::rand({16}), false);
+  model.define(
+      "def forward(self, x):\n"
+      "  x = torch.pad(x, [1, 1, 1, 1], 'reflect')\n"
+      "  return torch.prelu(torch.conv2d(x, self.weight, None, [2, 2]), self.slopes)\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, kPointwise), 1U);
+  EXPECT_GT(sqnr(run(model), run(lowered)), 38);
+}
+
+TEST(Pointwise, RecipeFxRoundsAsFxDoes) {
+  const Module model = convolutions(kHardswish);
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, std::vector<Sample>{{image()}});
+  const Module lowered = convert(prepared, backend);
+  EXPECT_EQ(count(lowered, kPointwise), 0U);
+  EXPECT_EQ(count(lowered, "quantized::conv2d_relu") + count(lowered, "quantized::conv2d"), 3U);
+}
+
+}  // namespace
+}  // namespace tsq
