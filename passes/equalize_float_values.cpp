@@ -10,6 +10,7 @@
 
 #include "match/equalizable.h"
 #include "modules/channel_scales.h"
+#include "modules/float_output.h"
 #include "passes/channel_factors.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
@@ -50,7 +51,7 @@ class FloatValues {
     if (!layer.input.mean.defined() || layer.weight.size(1) * layer.groups != layer.input.mean.numel())
       return;
     if (!ir::is_observer(observer) || observer->output()->uses().size() != 1 ||
-        !is_float(gm_, behind_clamps(observer->input(0))))
+        !is_float(gm_, behind_clamps(observer->input(0))) || is_bytes_already(observer->input(0)->node()))
       return;
     const auto range = observed_range(gm_, observers_, observer);
     if (!range) return;
@@ -78,6 +79,13 @@ class FloatValues {
     observer->output()->replaceAllUsesAfterNodeWith(exact->node(), exact);
     modules::scale_module(gm_, node, {.output = factors});
     report(node, "equalized by a multiplication behind it");
+  }
+
+  /// An activation that the kernel of the layer in front does, rounding as well: a multiplication in between
+  /// would cost both.
+  bool is_bytes_already(const Node* activation) const {
+    const auto operands = ir::operands(activation);
+    return !operands.empty() && modules::is_done_by_kernel(gm_, operands.front()->node(), activation);
   }
 
   Value* behind_clamps(Value* value) const {

@@ -126,7 +126,7 @@ void round(ir::Weighted& weighted) {
                               : at::zeros({exact.size(0) * exact.size(1)}, weighted.weight.options());
   weighted.weight = rounded.reshape(weighted.weight.sizes()).to(weighted.weight.scalar_type());
   weighted.bias = (bias.to(at::kDouble) - shift).to(bias.scalar_type());
-  weighted.input = {};
+  weighted.input = {.sizes = weighted.input.sizes};
 }
 
 }  // namespace

@@ -100,6 +100,16 @@ TEST(Pointwise, AnActivationIsDoneByTheKernelAndRoundedOnce) {
   EXPECT_GT(sqnr(run(model), run(lowered)), 35);
 }
 
+TEST(Pointwise, ChannelsOfUnlikeSizeAreNotMultipliedBetweenTheActivationAndItsRounding) {
+  const Module model = convolutions("  y = self.wide.forward(torch.silu(self.narrow.forward(x)))\n");
+  const torch::NoGradGuard no_grad;
+  model.attr("narrow").toModule().attr("weight").toTensor().mul_(
+      torch::logspace(-3, 1, 16).reshape({16, 1, 1, 1}));
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, kPointwise), 1U);
+  EXPECT_EQ(count(lowered, "aten::mul"), 0U);
+}
+
 TEST(Pointwise, TheNextKernelReadsTheBytesAsTheyAre) {
   const Module model = convolutions(
       "  y = "
