@@ -7,6 +7,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "match/equalizable.h"
 #include "modules/channel_scales.h"
@@ -23,8 +25,12 @@ using ir::Node;
 using ir::Value;
 using torch::jit::Module;
 
-/// Of the error that is expected without the multiplication; a larger share is not worth it.
-constexpr double kWorthAMultiplication = 0.5;
+/// Of the error that is expected without the multiplication; a larger share is not worth it: beside a layer
+/// that takes much longer than the multiplication, and beside others.
+constexpr double kWorthALittle = 0.5;
+constexpr double kWorthALayer = 0.125;
+/// Multiply-accumulates that a layer does with each value, from which on it takes much longer.
+constexpr double kManyProducts = 64;
 /// Rounding that is so small beside the channels' own variance, on the average, is nothing to save.
 constexpr double kTolerableNoise = 2e-3;
 
@@ -56,7 +62,7 @@ class FloatValues {
     const auto range = observed_range(gm_, observers_, observer);
     if (!range) return;
     const at::Tensor factors =
-        best_factors(layer, room(layer.input, *range, margin_), range->step, kWorthAMultiplication);
+        best_factors(layer, room(layer.input, *range, margin_), range->step, worth(products_of_input(layer)));
     if (!factors.defined()) return;
     const torch::jit::WithInsertPoint guard(observer);
     observer->replaceInput(0, product(observer->input(0), factors, "_input_factors", node));
@@ -73,7 +79,7 @@ class FloatValues {
     const at::Tensor factors = room(layer.output, *range, margin_);
     const double before = noise(layer.output, range->step, at::ones_like(factors));
     const double after = noise(layer.output, range->step, factors);
-    if (before < kTolerableNoise || after > kWorthAMultiplication * before) return;
+    if (before < kTolerableNoise || after > worth(products_of_output(layer)) * before) return;
     const torch::jit::WithInsertPoint guard(observer->next());
     Value* exact = product(observer->output(), at::reciprocal(factors), "_output_factors", node);
     observer->output()->replaceAllUsesAfterNodeWith(exact->node(), exact);
@@ -91,6 +97,19 @@ class FloatValues {
   Value* behind_clamps(Value* value) const {
     while (commutes_with_scaling(gm_, value->node())) value = ir::operands(value->node()).front();
     return value;
+  }
+
+  static double worth(double products) { return products < kManyProducts ? kWorthALayer : kWorthALittle; }
+
+  static double products_of_output(const ir::Weighted& layer) {
+    return static_cast<double>(layer.weight.numel()) / static_cast<double>(layer.weight.size(0));
+  }
+
+  static double products_of_input(const ir::Weighted& layer) {
+    const auto channels = static_cast<double>(layer.weight.size(1) * layer.groups);
+    const double strides =
+        std::accumulate(layer.stride.begin(), layer.stride.end(), 1.0, std::multiplies<>());
+    return static_cast<double>(layer.weight.numel()) / (channels * strides);
   }
 
   /// What rounding adds to the channels, as a share of their variance, on the average.

@@ -61,23 +61,27 @@ double error(Module float_model, Module int8, const std::vector<Sample>& samples
   return sum;
 }
 
-/// A layer behind a float operator; the squares of its input's channels reach from `narrowest` to 1.
-Module behind_float(double narrowest) {
+/// A layer behind a float operator; the squares of its input's 16 channels reach from 0 to `widths`.
+Module behind_float(const at::Tensor& widths, int64_t outputs) {
   torch::manual_seed(14);
   Module model = testing::user_module("BehindFloat");
-  model.register_module("layer", testing::linear(16, 8));
-  model.register_buffer("widths", torch::logspace(std::log10(narrowest), 0, 16));
+  model.register_module("layer", testing::linear(16, outputs));
+  model.register_buffer("widths", widths);
   model.define("def forward(self, x):\n  return self.layer.forward(torch.sqrt(x * self.widths))\n");
   return model;
 }
 
-std::vector<Sample> positive_rows() {
+/// From `narrowest` to 1.
+at::Tensor widths_from(double narrowest) { return torch::logspace(std::log10(narrowest), 0, 16); }
+
+/// The larger the power, the smaller most values beside the largest.
+std::vector<Sample> positive_rows(double power = 2) {
   torch::manual_seed(15);
-  return {{torch::rand({64, 16}).square()}};
+  return {{torch::rand({64, 16}).pow(power)}};
 }
 
 TEST(EqualizeFloatValues, WhatAFloatOperatorGivesIsMultipliedWhereThatSavesMuch) {
-  const Module model = behind_float(1e-6);
+  const Module model = behind_float(widths_from(1e-6), 64);
   const Prepared prepared = calibrated(model, positive_rows());
   const Equalized result = equalized(prepared);
   EXPECT_EQ(reported(result, "layer"), kInFront);
@@ -90,13 +94,24 @@ TEST(EqualizeFloatValues, WhatAFloatOperatorGivesIsMultipliedWhereThatSavesMuch)
 }
 
 TEST(EqualizeFloatValues, AMultiplicationThatSavesLittleIsLeftOut) {
-  const Equalized result = equalized(calibrated(behind_float(0.5), positive_rows()));
+  const Equalized result = equalized(calibrated(behind_float(widths_from(0.5), 64), positive_rows()));
   EXPECT_NE(reported(result, "layer"), kInFront);
   FileCheck()
       .check("aten::sqrt")
       ->check_not("aten::mul")
       ->check("prim::tsq_observer")
       ->run(result.gm.graph->toString());
+}
+
+TEST(EqualizeFloatValues, BesideALayerThatTakesNoLongerTheMultiplicationHasToSaveMore) {
+  const auto reported_of = [](const at::Tensor& widths, int64_t outputs) {
+    return reported(equalized(calibrated(behind_float(widths, outputs), positive_rows(40))), "layer");
+  };
+  EXPECT_EQ(reported_of(widths_from(1e-2), 64), kInFront);
+  EXPECT_NE(reported_of(widths_from(1e-2), 8), kInFront);
+  at::Tensor all_but_one_narrow = torch::full({16}, 1e-3);
+  all_but_one_narrow[15] = 1;
+  EXPECT_EQ(reported_of(all_but_one_narrow, 8), kInFront);
 }
 
 /// A convolution of 3 to 8 channels, the first of which is `widest` times as large as the others.
