@@ -26,7 +26,7 @@ using ir::Value;
 using torch::jit::Module;
 
 /// Of the error that is expected without the multiplication; a larger share is not worth it: beside a layer
-/// that takes much longer than the multiplication, and beside others.
+/// that takes much longer, and beside one that takes as long as the multiplication.
 constexpr double kWorthALittle = 0.5;
 constexpr double kWorthALayer = 0.125;
 /// Multiply-accumulates that a layer does with each value, from which on it takes much longer.

@@ -1,8 +1,8 @@
 // Activations that are written out behind a layer become one operator, which layers can do themselves.
 //   x * sigmoid(x)                  →   silu(x)
 //   x * clamp(x + 3, 0, 6) / 6      →   hardswish(x)
-// Exporters to ONNX and model files of other frameworks write them so. Quantizing each part rounds four times,
-// quantizing the one operator twice: only where an engine's kernel does it together with the layer.
+// Exporters to ONNX and model files of other frameworks write them so. Quantizing each part rounds four
+// times, quantizing the one operator twice: only where an engine's kernel does it together with the layer.
 
 #include <torch/csrc/jit/ir/constants.h>
 

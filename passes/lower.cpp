@@ -326,7 +326,7 @@ class Lowering {
 
   void run_on_quantized(Node* q, Node* op, const std::vector<Value*>& reads, const KernelUse& use) {
     for (Value* value : reads) ir::replace_operand(op, value, value->node()->input(0));
-    if (op->kind() == c10::aten::view) op = as_reshape(op);
+    if (op->kind() == c10::aten::view) op = modules::reshape_for_view(gm_, op);
     Value* result = op->output();
     if (modules::fault_of(use, Precaution::PlainLayout) != nullptr) result = in_plain_layout(q, op);
     finish(q, op, result, "the same operator on the quantized tensor");
@@ -351,17 +351,6 @@ class Lowering {
     using Order = std::vector<int64_t>;
     ir::replace_operand(op, input, permuted(input, is_volume ? Order{0, 2, 3, 4, 1} : Order{0, 2, 3, 1}, op));
     return permuted(op->output(), is_volume ? Order{0, 4, 1, 2, 3} : Order{0, 3, 1, 2}, q);
-  }
-
-  /// Quantized convolutions return channels-last tensors, which view refuses.
-  Node* as_reshape(Node* view) {
-    Node* made = gm_.graph->create(c10::aten::reshape, view->inputs(), 1);
-    made->insertBefore(view);
-    made->output()->copyMetadata(view->output());
-    ir::take_scope(made, view);
-    view->output()->replaceAllUsesWith(made->output());
-    view->destroy();
-    return made;
   }
 
   /// Kernels that write into their addend get a copy of it, unless it is new and nobody reads it later.

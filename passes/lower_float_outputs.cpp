@@ -147,9 +147,11 @@ class FloatOutputLowering {
     return none;
   }
 
+  /// The only reader, of the same block.
   static Node* only_user(const Node* node) {
     if (node->outputs().size() != 1 || node->output()->uses().size() != 1) return nullptr;
-    return node->output()->uses().front().user;
+    Node* user = node->output()->uses().front().user;
+    return user->owningBlock() == node->owningBlock() ? user : nullptr;
   }
 
   static bool is_quint8(const Node* quantize) {
@@ -209,16 +211,10 @@ class FloatOutputLowering {
     return list->output();
   }
 
-  /// Pointwise kernels give channels-last tensors, which view refuses.
+  /// For float readers of pointwise kernels, which give channels-last tensors as all convolutions in int8.
   void read_any_layout() {
     for (Node* view : ir::nodes_in_order(*gm_.graph)) {
-      if (view->kind() != c10::aten::view) continue;
-      Node* reshape = gm_.graph->create(c10::aten::reshape, view->inputs(), 1);
-      reshape->insertBefore(view);
-      reshape->output()->copyMetadata(view->output());
-      ir::take_scope(reshape, view);
-      view->output()->replaceAllUsesWith(reshape->output());
-      view->destroy();
+      if (view->kind() == c10::aten::view) modules::reshape_for_view(gm_, view);
     }
   }
 

@@ -251,6 +251,16 @@ Value* insert_before(ir::GraphModule& gm, Node* before, const char* kind, const 
   return node->output();
 }
 
+Node* reshape_for_view(ir::GraphModule& gm, Node* view) {
+  Node* made = gm.graph->create(c10::aten::reshape, view->inputs(), 1);
+  made->insertBefore(view);
+  made->output()->copyMetadata(view->output());
+  ir::take_scope(made, view);
+  view->output()->replaceAllUsesWith(made->output());
+  view->destroy();
+  return made;
+}
+
 Inputs kernel_inputs(std::string_view kernel, const KernelSite& site) {
   if (kernel == "quantized::hardswish") return with_qparams(site, {site.input});
   if (!ir::is_module_call(site.op)) return function_kernel_inputs(kernel, site);

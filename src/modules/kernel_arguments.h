@@ -39,4 +39,7 @@ ir::Value* constant_before(ir::GraphModule& gm, ir::Node* before, const c10::IVa
 ir::Value* insert_before(ir::GraphModule& gm, ir::Node* before, const char* kind,
                          const std::vector<ir::Value*>& inputs);
 
+/// Puts a reshape in the place of a view, which refuses the channels-last tensors that convolutions give.
+ir::Node* reshape_for_view(ir::GraphModule& gm, ir::Node* view);
+
 }  // namespace tsq::modules
