@@ -130,7 +130,7 @@ class FloatOutputLowering {
   struct PostOps {
     std::string_view activation;
     Node* last;
-    const Node* quantize;  ///< null: it gives float
+    Node* quantize;  ///< null: it gives float
   };
 
   PostOps post_ops_of(const FloatOutputKernel& row, Node* op) const {
@@ -163,6 +163,22 @@ class FloatOutputLowering {
                           const std::string& path) {
     const PostOps post_ops = post_ops_of(row, op);
     Node* before = post_ops.last;
+    Value* result = made(row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), op, before);
+    if (Node* quantize = post_ops.quantize) {
+      result = modules::insert_before(gm_, before, kMakeQuantized,
+                                      {result, quantize->input(1), quantize->input(2)});
+    }
+    gives_channels_last_ = true;
+    say_kernel(op, row.kernel);
+    before->output()->replaceAllUsesWith(result);
+  }
+
+  std::vector<Value*> pointwise_inputs(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
+                                       const std::string& path, const PostOps& post_ops) {
+    Node* before = post_ops.last;
+    const auto constant = [&](const c10::IValue& value) {
+      return modules::constant_before(gm_, before, value);
+    };
     Value* input = op->input(0)->node()->input(0);
     const auto [scale, zero_point] = qparams_of(input, before);
     const auto known_zero_point = torch::jit::toIValue(zero_point);
@@ -173,35 +189,33 @@ class FloatOutputLowering {
                    .path = path,
                    .before = before,
                    .input_has_zero_point = !known_zero_point || known_zero_point->toInt() != 0});
-    const auto constant = [&](const c10::IValue& value) {
-      return modules::constant_before(gm_, before, value);
-    };
-    const auto attribute = [&](const char* name, const c10::TypePtr& type) {
-      Node* get = gm_.graph->create(c10::prim::GetAttr, {packed->node()->input(0)}, 1);
-      get->s_(c10::attr::name, name);
-      get->output()->setType(type);
-      get->insertBefore(before);
-      return get->output();
-    };
-    const auto tensor = c10::TensorType::get();
-    const bool rounds = post_ops.quantize != nullptr;
-    Value* out_scale = rounds ? post_ops.quantize->input(1) : constant(1.0);
-    Value* out_zero_point = rounds ? post_ops.quantize->input(2) : constant(int64_t{0});
-    Value* result =
-        made(row.kernel,
-             {bytes_of(modules::padded_input(gm_, weighted, input, before), before), scale, zero_point,
-              packed, attribute("scale", tensor), attribute("zero_point", tensor),
-              attribute("bias", c10::OptionalType::create(tensor)), constant(weighted.stride),
-              constant(modules::kernel_padding(weighted)), constant(weighted.dilation),
-              constant(weighted.groups), out_scale, out_zero_point,
-              constant(static_cast<int64_t>(rounds ? c10::ScalarType::Byte : c10::ScalarType::Float)),
-              constant(std::string(post_ops.activation)), no_scalars(before), constant(std::string())},
-             op, before);
-    if (rounds)
-      result = modules::insert_before(gm_, before, kMakeQuantized, {result, out_scale, out_zero_point});
-    gives_channels_last_ = true;
-    say_kernel(op, row.kernel);
-    post_ops.last->output()->replaceAllUsesWith(result);
+    std::vector<Value*> inputs{bytes_of(modules::padded_input(gm_, weighted, input, before), before), scale,
+                               zero_point, packed};
+    const auto optional_tensor = c10::OptionalType::create(c10::TensorType::get());
+    inputs.push_back(beside_packed(packed, "scale", c10::TensorType::get(), before));
+    inputs.push_back(beside_packed(packed, "zero_point", c10::TensorType::get(), before));
+    inputs.push_back(beside_packed(packed, "bias", optional_tensor, before));
+    for (const auto& sizes : {weighted.stride, modules::kernel_padding(weighted), weighted.dilation})
+      inputs.push_back(constant(sizes));
+    inputs.push_back(constant(weighted.groups));
+    Node* quantize = post_ops.quantize;
+    inputs.push_back(quantize != nullptr ? quantize->input(1) : constant(1.0));
+    inputs.push_back(quantize != nullptr ? quantize->input(2) : constant(int64_t{0}));
+    const auto dtype = quantize != nullptr ? c10::ScalarType::Byte : c10::ScalarType::Float;
+    inputs.push_back(constant(static_cast<int64_t>(dtype)));
+    inputs.push_back(constant(std::string(post_ops.activation)));
+    inputs.push_back(no_scalars(before));
+    inputs.push_back(constant(std::string()));
+    return inputs;
+  }
+
+  /// An attribute of the module that holds a packed weight.
+  Value* beside_packed(Value* packed, const char* name, const c10::TypePtr& type, Node* before) {
+    Node* get = gm_.graph->create(c10::prim::GetAttr, {packed->node()->input(0)}, 1);
+    get->s_(c10::attr::name, name);
+    get->output()->setType(type);
+    get->insertBefore(before);
+    return get->output();
   }
 
   Value* no_scalars(Node* before) {
