@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "backends/lowering_table.h"
@@ -22,6 +23,8 @@ struct FloatOutputKernel {
   std::string_view prepack;
   std::string_view kernel;
   Reads reads;
+  /// From so many groups on the engine's other kernel takes many times as long; 0: never.
+  int64_t slow_groups{};
 };
 /// Null when the engine has none.
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op);
@@ -34,6 +37,6 @@ std::string_view pointwise_post_op(std::string_view activation, std::string_view
 /// quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
 /// `inputs_per_output`: values of the layer's input for each of its output.
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
-                            double inputs_per_output);
+                            double inputs_per_output, int64_t groups);
 
 }  // namespace tsq::lowering

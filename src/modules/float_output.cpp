@@ -38,10 +38,10 @@ const Node* giver(const ir::Value* value) {
   return ir::is_observer(node) ? node->input(0)->node() : node;
 }
 
-bool pays(const GraphModule& gm, const Node* layer, const Node* activation, double inputs) {
+bool pays(const GraphModule& gm, const Node* layer, const Node* activation, double inputs, int64_t groups) {
   const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
-           return lowering::pays_with_float_output(*kernel, target.name, inputs);
+           return lowering::pays_with_float_output(*kernel, target.name, inputs, groups);
          });
 }
 
@@ -60,7 +60,7 @@ bool reads_bytes(const GraphModule& gm, const Node* layer) {
   const Node* before = giver(operands.front());
   if (!has_post_op(gm, before, activation)) return false;
   const auto weighted = parameters_of(gm, before);
-  return weighted && pays(gm, before, activation, inputs_per_output(*weighted));
+  return weighted && pays(gm, before, activation, inputs_per_output(*weighted), weighted->groups);
 }
 
 }  // namespace
@@ -87,7 +87,8 @@ bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* ac
       layer->output()->uses().size() != 1)
     return false;
   const auto weighted = parameters_of(gm, layer);
-  return weighted && pays(gm, layer, activation, reads_bytes(gm, layer) ? 0 : inputs_per_output(*weighted));
+  const double inputs = weighted && !reads_bytes(gm, layer) ? inputs_per_output(*weighted) : 0;
+  return weighted && pays(gm, layer, activation, inputs, weighted->groups);
 }
 
 bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* activation) {

@@ -133,6 +133,23 @@ TEST(Pointwise, WhereTheBytesOfTheInputCostMoreThanTheActivationItIsAsBefore) {
   EXPECT_EQ(count(lowered, "quantized::hardswish"), 1U);
 }
 
+TEST(Pointwise, WithoutAKernelThatDoesTheActivationASignalIsRoundedUnlessTheOtherKernelIsSlow) {
+  for (const int64_t groups : {16, 128}) {
+    torch::manual_seed(4);
+    Module model = testing::user_module("Signal");
+    model.register_parameter("weight", torch::randn({groups, 1, 5}), false);
+    model.register_attribute("groups", c10::IntType::get(), groups);
+    model.define(
+        "def forward(self, x):\n"
+        "  x = torch.flatten(x, 2).repeat([1, self.groups // 4, 1])\n"
+        "  return torch.silu(torch.conv1d(x, self.weight, None, [1], [2], [1], " +
+        std::to_string(groups) + "))\n");
+    EXPECT_EQ(count(quantized(model, "x86"), "onednn::qconv1d_pointwise"), groups > 100 ? 1U : 0U);
+    EXPECT_EQ(count(quantized(model, "onednn"), "onednn::qconv1d_pointwise"), 0U);
+    EXPECT_GT(sqnr(run(model), run(quantized(model, "x86"))), 30);
+  }
+}
+
 TEST(Pointwise, SiLUWrittenOutIsOneOperator) {
   const Module model =
       convolutions("  h = self.narrow.forward(x)\n  y = self.wide.forward(h * torch.sigmoid(h))\n");
