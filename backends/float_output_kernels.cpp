@@ -41,33 +41,23 @@ constexpr std::array kKernels{
     FloatOutputKernel{"onednn", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Reads::Bytes},
 };
 
-struct PointwisePostOp {
-  std::string_view activation;
+/// An activation behind a layer with float output. `saved` is in nanoseconds a value, measured on one thread
+/// of an AMD Zen 5 between 6,000 and 400,000 values: what the activation takes by itself, between a quantized
+/// input and a quantized output, less what it takes behind such a layer, the rounding included.
+struct FloatActivation {
   std::string_view name;
+  double saved;
+  /// What kPointwise2d calls it, and the saving counts there alone; empty: no kernel does it with the layer.
+  std::string_view post_op{};
 };
-constexpr std::array kPointwisePostOps{
-    PointwisePostOp{"torch.nn.Hardswish", "hardswish"},
-    PointwisePostOp{"torch.nn.functional.hardswish", "hardswish"},
-    PointwisePostOp{"torch.nn.SiLU", "swish"},
-    PointwisePostOp{"torch.nn.functional.silu", "swish"},
-};
-
-/// Nanoseconds a value, measured on one thread of an AMD Zen 5 between 6,000 and 400,000 values: what the
-/// activation takes by itself, between a quantized input and a quantized output, less what it takes behind a
-/// layer with float output, the rounding included.
-struct Saving {
-  std::string_view activation;
-  double nanoseconds;
-  bool with_layer{};  ///< only where the layer's kernel does it
-};
-constexpr std::array kSavings{
-    Saving{"torch.nn.PReLU", 0.6},
-    Saving{"torch.nn.functional.prelu", 0.6},
-    Saving{"torch.prelu", 0.6},
-    Saving{"torch.nn.Hardswish", 0.28, true},
-    Saving{"torch.nn.functional.hardswish", 0.28, true},
-    Saving{"torch.nn.SiLU", 0.5, true},
-    Saving{"torch.nn.functional.silu", 0.5, true},
+constexpr std::array kActivations{
+    FloatActivation{"torch.nn.PReLU", 0.6},
+    FloatActivation{"torch.nn.functional.prelu", 0.6},
+    FloatActivation{"torch.prelu", 0.6},
+    FloatActivation{"torch.nn.Hardswish", 0.28, "hardswish"},
+    FloatActivation{"torch.nn.functional.hardswish", 0.28, "hardswish"},
+    FloatActivation{"torch.nn.SiLU", 0.5, "swish"},
+    FloatActivation{"torch.nn.functional.silu", 0.5, "swish"},
 };
 constexpr double kNanosecondsToGetBytes = 0.31;
 
@@ -82,18 +72,18 @@ const FloatOutputKernel* float_output_kernel(std::string_view engine, std::strin
 
 std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel) {
   if (kernel != kPointwise2d) return {};
-  const auto* const found = std::ranges::find(kPointwisePostOps, activation, &PointwisePostOp::activation);
-  return found == kPointwisePostOps.end() ? std::string_view() : found->name;
+  const auto* const found = std::ranges::find(kActivations, activation, &FloatActivation::name);
+  return found == kActivations.end() ? std::string_view() : found->post_op;
 }
 
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
                             double inputs_per_output, int64_t groups) {
-  const auto* const found = std::ranges::find(kSavings, activation, &Saving::activation);
-  if (found == kSavings.end() || kernel.reads == Reads::FloatRange) return false;
+  const auto* const found = std::ranges::find(kActivations, activation, &FloatActivation::name);
+  if (found == kActivations.end() || kernel.reads == Reads::FloatRange) return false;
   if (kernel.reads == Reads::Float) return true;
   if (kernel.slow_groups != 0 && groups >= kernel.slow_groups) return true;
-  if (found->with_layer && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  return kNanosecondsToGetBytes * inputs_per_output <= found->nanoseconds;
+  if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
+  return kNanosecondsToGetBytes * inputs_per_output <= found->saved;
 }
 
 }  // namespace tsq::lowering
