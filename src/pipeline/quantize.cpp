@@ -75,6 +75,7 @@ Prepared prepare(const Module& model, const QConfigMapping& mapping, const Backe
                  const PrepareCustomConfig& custom, const EqualizationMapping& equalization,
                  const RecipeOptions& options) {
   const at::NoGradGuard no_grad;
+  const EngineGuard engine(backend);
   return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, options));
 }
 

@@ -91,6 +91,19 @@ TEST(Pointwise, EnginesWithoutTheKernelRoundTheOutput) {
   }
 }
 
+TEST(Pointwise, EnginesWithoutTheKernelDoTheActivationOnBytesWhateverEngineIsSet) {
+  // Channels of unlike size would be multiplied in front of an activation in float.
+  const Module model = convolutions(kHardswish);
+  const torch::NoGradGuard no_grad;
+  model.attr("wide").toModule().attr("weight").toTensor().mul_(
+      torch::logspace(-1.5, 0, 32).reshape({32, 1, 1, 1}));
+  for (const char* engine : {"fbgemm", "qnnpack"}) {
+    const Module lowered = quantized(model, engine);
+    EXPECT_EQ(count(lowered, "quantized::hardswish"), 1U) << engine;
+    EXPECT_EQ(count(lowered, "aten::hardswish"), 0U) << engine;
+  }
+}
+
 TEST(Pointwise, AnActivationIsDoneByTheKernelAndRoundedOnce) {
   const Module model = convolutions("  y = self.wide.forward(torch.hardswish(self.narrow.forward(x)))\n");
   const Module lowered = quantized(model);
