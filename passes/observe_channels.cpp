@@ -11,6 +11,7 @@
 #include "observers/observer_module.h"
 #include "passes/channel_factors.h"
 #include "passes/passes.h"
+#include "passes/pooled_observers.h"
 
 namespace tsq::passes {
 namespace {
@@ -47,22 +48,6 @@ bool is_channel_observer(const GraphModule& gm, const Node* node) {
   return ir::is_observer(node) &&
          gm.observers[ir::observer_index(node)].spec.observer == "ChannelStatisticsObserver";
 }
-
-/// The calls of one layer, and what all of them have read: they are one layer with one set of weights.
-struct SharedStatistics {
-  std::vector<ir::Weighted*> calls{};
-  std::optional<torch::jit::Module> observer{};
-
-  void add(ir::Weighted& call, const torch::jit::Module& found) {
-    calls.push_back(&call);
-    if (!observer) {
-      observer = found;
-      return;
-    }
-    if (calls.size() == 2) observer = observer->deepcopy();  // the first call's own stays as it is
-    merge_observer(*observer, found);
-  }
-};
 
 /// To the layer whose output a channel observer stands behind.
 void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit::Module& found) {
@@ -107,7 +92,7 @@ void observe_channels(GraphModule& gm) {
 
 void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module> observers) {
   std::vector<Node*> channel_observers;
-  std::map<std::pair<const void*, int64_t>, SharedStatistics> shared;  // by weight and number of channels
+  PooledObservers inputs;
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!is_channel_observer(gm, node)) continue;
     channel_observers.push_back(node);
@@ -117,13 +102,11 @@ void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module
     for (const torch::jit::Use& use : node->output()->uses()) {
       if (!ir::is_module_call(use.user)) continue;
       if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, use.user)))
-        shared[{weighted->weight.const_data_ptr(), found.attr("mean").toTensor().numel()}].add(*weighted,
-                                                                                               found);
+        inputs.add(*weighted, found, found.attr("mean").toTensor().numel());
     }
   }
-  for (const auto& [weight, statistics] : shared) {
-    for (ir::Weighted* call : statistics.calls) call->input = statistics_of(*statistics.observer);
-  }
+  inputs.to_each_call(
+      [](ir::Weighted& call, const torch::jit::Module& observer) { call.input = statistics_of(observer); });
   for (Node* node : channel_observers) {
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();

@@ -8,6 +8,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -26,59 +27,101 @@ constexpr int kMostRounds = 16;
 constexpr double kDamping = 0.01;
 /// The same of the mean square: inputs are rounded themselves, and single precision leaves no more of a
 /// covariance.
-constexpr double kInputNoise = 1e-3;
-constexpr double kLowestCode = -128;
-constexpr double kHighestCode = 127;
+constexpr double kInputNoise = 1e-2;
+constexpr float kLowestCode = -128;
+constexpr float kHighestCode = 127;
+/// Rows that share each piece of a covariance, which may be larger than the cache.
+constexpr int64_t kRowsAtATime = 16;
 
 /// One row of a weight on its way.
 struct Row {
-  std::span<double> codes;
-  std::span<const double> nearest;
-  std::span<double> gradient;  ///< covariance times the row's error
-  double scale{};
+  std::span<float> codes;
+  std::span<const float> nearest;
+  std::span<float> gradient;  ///< covariance times the row's error
+  float scale{};
+  bool changes{true};  ///< the last round changed a code, or there was none
 };
 
-/// One round over a row's codes; false when none changed.
-bool improve(const Row& row, std::span<const double> covariance) {
-  const std::size_t columns = row.codes.size();
-  bool changed = false;
-  for (std::size_t j = 0; j < columns; ++j) {
-    const std::span<const double> of_column = covariance.subspan(j * columns, columns);
-    if (!(of_column[j] > 0)) continue;
-    const double wanted = std::nearbyint(-row.gradient[j] / (row.scale * of_column[j]));
-    const double code = std::clamp(row.codes[j] + wanted, std::max(kLowestCode, row.nearest[j] - 1),
-                                   std::min(kHighestCode, row.nearest[j] + 1));
-    const double step = (code - row.codes[j]) * row.scale;
-    if (step == 0) continue;
-    row.codes[j] = code;
-    for (std::size_t k = 0; k < columns; ++k) row.gradient[k] += step * of_column[k];
-    changed = true;
-  }
-  return changed;
+/// The best value of one code given the others; what it changes in the weight.
+float improve(const Row& row, std::size_t j, float variance) {
+  const float wanted = std::nearbyint(-row.gradient[j] / (row.scale * variance));
+  const float code = std::clamp(row.codes[j] + wanted, std::max(kLowestCode, row.nearest[j] - 1),
+                                std::min(kHighestCode, row.nearest[j] + 1));
+  const float step = (code - row.codes[j]) * row.scale;
+  row.codes[j] = code;
+  return step;
 }
 
-/// The codes of a group's rows; `weight` is [rows, columns].
-at::Tensor best_codes(const at::Tensor& weight, const at::Tensor& nearest, const at::Tensor& scales,
-                      const at::Tensor& covariance) {
-  at::Tensor codes = nearest.clone();
-  at::Tensor gradients = at::matmul(codes * scales.unsqueeze(1) - weight, covariance);
-  const auto columns = static_cast<std::size_t>(weight.size(1));
-  const std::span<const double> products(covariance.const_data_ptr<double>(), columns * columns);
-  double* first_code = codes.mutable_data_ptr<double>();
-  const double* first_nearest = nearest.const_data_ptr<double>();
-  double* first_gradient = gradients.mutable_data_ptr<double>();
-  const double* scale = scales.const_data_ptr<double>();
-  at::parallel_for(0, weight.size(0), 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const Row row{.codes = {first_code + i * columns, columns},
-                    .nearest = {first_nearest + i * columns, columns},
-                    .gradient = {first_gradient + i * columns, columns},
-                    .scale = scale[i]};
-      for (int round = 0; round < kMostRounds && improve(row, products); ++round) {
-      }
+/// One round over the codes of some rows, which share what is read of the covariance.
+void improve(std::span<Row> rows, std::span<const float> covariance) {
+  const std::size_t columns = rows.front().codes.size();
+  std::array<bool, kRowsAtATime> changed{};
+  for (std::size_t j = 0; j < columns; ++j) {
+    const std::span<const float> of_column = covariance.subspan(j * columns, columns);
+    if (!(of_column[j] > 0)) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const float step = rows[i].changes ? improve(rows[i], j, of_column[j]) : 0;
+      if (step == 0) continue;
+      for (std::size_t k = 0; k < columns; ++k) rows[i].gradient[k] += step * of_column[k];
+      changed[i] = true;
     }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].changes = changed[i];
+}
+
+/// All tensors are of single precision and contiguous.
+struct Layer {
+  at::Tensor weight;      ///< [groups, rows, columns]
+  at::Tensor nearest;     ///< codes, as the weight
+  at::Tensor scales;      ///< [groups, rows, 1]
+  at::Tensor covariance;  ///< [groups, columns, columns]
+};
+
+/// As the weight.
+at::Tensor best_codes(const Layer& layer) {
+  at::Tensor codes = layer.nearest.clone();
+  at::Tensor gradients = at::bmm(codes * layer.scales - layer.weight, layer.covariance);
+  const auto columns = static_cast<std::size_t>(layer.weight.size(2));
+  const std::span<const float> products(layer.covariance.const_data_ptr<float>(),
+                                        static_cast<std::size_t>(layer.covariance.numel()));
+  float* first_code = codes.mutable_data_ptr<float>();
+  const float* first_nearest = layer.nearest.const_data_ptr<float>();
+  float* first_gradient = gradients.mutable_data_ptr<float>();
+  const float* scale = layer.scales.const_data_ptr<float>();
+  const int64_t rows_of_group = layer.weight.size(1);
+  const int64_t blocks_of_group = (rows_of_group + kRowsAtATime - 1) / kRowsAtATime;
+  const auto improve_block = [&](int64_t block) {
+    const int64_t group = block / blocks_of_group;
+    const int64_t begin = block % blocks_of_group * kRowsAtATime;
+    std::array<Row, kRowsAtATime> rows;
+    std::size_t count = 0;
+    for (int64_t row = begin; row < std::min(begin + kRowsAtATime, rows_of_group); ++row) {
+      const auto i = static_cast<std::size_t>(group * rows_of_group + row);
+      rows[count++] = {.codes = {first_code + i * columns, columns},
+                       .nearest = {first_nearest + i * columns, columns},
+                       .gradient = {first_gradient + i * columns, columns},
+                       .scale = scale[i]};
+    }
+    const std::span<Row> block_rows(rows.data(), count);
+    const auto covariance =
+        products.subspan(static_cast<std::size_t>(group) * columns * columns, columns * columns);
+    for (int round = 0; round < kMostRounds && std::ranges::any_of(block_rows, &Row::changes); ++round)
+      improve(block_rows, covariance);
+  };
+  at::parallel_for(0, layer.weight.size(0) * blocks_of_group, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) improve_block(block);
   });
   return codes;
+}
+
+/// Of what the rows meet, damped. `products` is [groups, columns + 1, columns + 1], `mean` [groups, columns].
+at::Tensor damped_covariance(const at::Tensor& products, const at::Tensor& mean) {
+  const int64_t columns = mean.size(1);
+  const at::Tensor squares = products.slice(1, 0, columns).slice(2, 0, columns);
+  at::Tensor covariance = squares - mean.unsqueeze(1) * mean.unsqueeze(2);
+  at::Tensor variance = covariance.diagonal(0, 1, 2);
+  variance.add_(kDamping * variance.mean(1, true) + kInputNoise * squares.diagonal(0, 1, 2).mean(1, true));
+  return covariance;
 }
 
 bool can_be_rounded(const ir::Weighted& weighted) {
@@ -99,27 +142,21 @@ bool codes_are_bound(const ir::Weighted& weighted, TargetCpu cpu) {
 }
 
 void round(ir::Weighted& weighted) {
-  const at::Tensor exact =
-      weighted.weight.detach()
-          .to(at::kDouble)
-          .reshape({weighted.groups, -1, weighted.weight.numel() / weighted.weight.size(0)});
-  const at::Tensor nearest =
-      modules::quantized_weight(weighted).int_repr().to(at::kDouble).reshape(exact.sizes());
-  const at::Tensor scales =
-      weighted.weight_qparams->scale.to(at::kDouble).reshape({weighted.groups, exact.size(1)}).contiguous();
   const at::Tensor products = weighted.input_products.to(at::kDouble);
-  const int64_t columns = exact.size(2);
+  const int64_t columns = products.size(1) - 1;
   const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
-  at::Tensor rounded = at::empty_like(exact);
-  for (int64_t group = 0; group < weighted.groups; ++group) {
-    const at::Tensor covariance =
-        products[group].slice(0, 0, columns).slice(1, 0, columns) - at::outer(mean[group], mean[group]);
-    covariance.diagonal().add_(kDamping * covariance.diagonal().mean() +
-                               kInputNoise * products[group].diagonal().slice(0, 0, columns).mean());
-    rounded[group] =
-        best_codes(exact[group], nearest[group].contiguous(), scales[group], covariance.contiguous()) *
-        scales[group].unsqueeze(1);
-  }
+  const std::vector<int64_t> sizes{weighted.groups, -1, columns};
+  const auto in_single = [&](const at::Tensor& tensor) {
+    return tensor.detach().reshape(sizes).to(at::kFloat).contiguous();
+  };
+  const at::Tensor exact = in_single(weighted.weight);
+  const at::Tensor scales =
+      weighted.weight_qparams->scale.to(at::kFloat).reshape({weighted.groups, -1, 1}).contiguous();
+  const at::Tensor rounded =
+      scales * best_codes({.weight = exact,
+                           .nearest = in_single(modules::quantized_weight(weighted).int_repr()),
+                           .scales = scales,
+                           .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
   const at::Tensor shift = ((rounded - exact) * mean.unsqueeze(1)).sum(2).flatten();
   const at::Tensor bias = weighted.bias.defined()
                               ? weighted.bias.detach()

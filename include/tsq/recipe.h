@@ -50,7 +50,7 @@ struct RecipeOptions {
   std::optional<double> cross_layer_margin{};
   /// Of recipe `best`. Source of Learned: Nagel et al., "Up or Down?" (2020), section 3; Frantar et al.,
   /// "GPTQ" (2022).
-  WeightRounding weight_rounding{WeightRounding::Nearest};
+  WeightRounding weight_rounding{WeightRounding::Learned};
 };
 
 /// What smooth_quant means in a recipe. Throws Error(BadConfig) for a number outside of 0 to 1.

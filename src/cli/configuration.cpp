@@ -140,8 +140,8 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
   command
       .add_option(
           "--weight-rounding", options.weight_rounding,
-          "How weights become codes, for recipe best in mode static: the nearest one, or (slower) up or\n"
-          "down, whichever lowers the error of the layer's output (default: nearest)")
+          "How weights become codes, for recipe best in mode static: up or down, whichever lowers the error\n"
+          "of the layer's output, or (calibrates faster) the nearest one (default: learned)")
       ->check(one_of({"nearest", "learned"}))
       ->type_name("nearest|learned");
 }

@@ -27,7 +27,7 @@ struct ConfigurationOptions {
   std::string target_cpu{"native"};
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
-  std::string weight_rounding{"nearest"};
+  std::string weight_rounding{"learned"};
   std::string dtype{"qint8"};  ///< of weights, in mode dynamic
   int bits{8};                 ///< of weights, in mode weight_only
   int64_t group_size{64};      ///< of linear layers with 4 bits

@@ -9,9 +9,9 @@
 namespace tsq {
 namespace {
 
-/// The mean of [x 1] [x 1]ᵀ over all x seen. ch_axis counts the elements of x, `group_size` of them to a
-/// group: a matrix for each group. Of a tensor with many x some are taken, evenly spread: neighbours say the
-/// same.
+/// The sum of [x 1] [x 1]ᵀ over all x seen, and their number. ch_axis counts the elements of x, `group_size` of
+/// them to a group: a matrix for each group. Of a tensor with many x some are taken, evenly spread: neighbours
+/// say the same.
 constexpr const char* kSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
@@ -24,17 +24,16 @@ def observe(self, x_orig: Tensor) -> Tensor:
     groups = x.size(1) // self.group_size
     x = x.reshape([x.size(0), groups, self.group_size]).transpose(0, 1)
     x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)
-    products = torch.matmul(x.transpose(1, 2), x) / x.size(1)
-    if self.products.numel() != 0:
-        share = float(x.size(1)) / float(self.values + x.size(1))
-        products = self.products + (products - self.products) * share
-    self.products = products
+    if self.products.numel() == 0:
+        self.products = torch.bmm(x.transpose(1, 2), x)
+    else:
+        self.products.baddbmm_(x.transpose(1, 2), x)
     self.values = self.values + x.size(1)
     return x_orig
 )";
 
 /// Rows taken of one tensor.
-constexpr int64_t kMost = 1024;
+constexpr int64_t kMost = 512;
 
 torch::jit::Module make(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
@@ -57,8 +56,6 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   if (!saw_products(from)) return;
   const at::Tensor added = from.attr("products").toTensor();
-  const int64_t added_values = from.attr("values").toInt();
-  const int64_t values = into.attr("values").toInt();
   at::Tensor products = added.clone();
   if (saw_products(into)) {
     const at::Tensor before = into.attr("products").toTensor();
@@ -68,11 +65,10 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
                               before.size(-1), added.size(-1)),
                   "merge observers of the same prepared model");
     }
-    products = before + (added - before) *
-                            (static_cast<double>(added_values) / static_cast<double>(values + added_values));
+    products += before;
   }
   into.setattr("products", products);
-  into.setattr("values", values + added_values);
+  into.setattr("values", into.attr("values").toInt() + from.attr("values").toInt());
 }
 
 }  // namespace

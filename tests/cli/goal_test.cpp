@@ -80,7 +80,8 @@ class Goals : public ModelFolder {
 };
 
 TEST_F(Goals, SensitivityRanksLayersAndWritesTheMappingThatActs) {
-  const json found = answer(command("sensitivity", {"--report", path("layers.json"), "--min-sqnr", "25"}));
+  const json found = answer(command(
+      "sensitivity", {"--report", path("layers.json"), "--min-sqnr", "25", "--weight-rounding", "nearest"}));
   ASSERT_EQ(found["layers"].size(), 3U);
   EXPECT_EQ(found["layers"][0]["layer"], "bad");
   EXPECT_EQ(found["layers"][0]["op"], "torch.nn.Linear");
@@ -88,7 +89,7 @@ TEST_F(Goals, SensitivityRanksLayersAndWritesTheMappingThatActs) {
   EXPECT_EQ(found["output"]["float_layers"], 1);
   EXPECT_EQ(json::parse(read_file(path("layers.json")))["layers"], found["layers"]);
   const json after = answer({"quantize", path("chain.pt"), "--calib", path("rows.pt"), "--qconfig",
-                             path("out"), "--output", path("out.pt")});
+                             path("out"), "--weight-rounding", "nearest", "--output", path("out.pt")});
   EXPECT_EQ(after["operators"]["quantized"], 2);
   EXPECT_THAT(after["operators"]["float_reasons"][0]["operators"], ElementsAre("bad"));
   const json compared = answer({"compare", path("chain.pt"), path("out.pt"), "--data", path("rows.pt")});

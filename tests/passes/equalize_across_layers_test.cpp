@@ -51,7 +51,8 @@ const std::string kNothingBetween =
     "  return self.last.forward(self.depthwise.forward(self.first.forward(x)))\n";
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping = best_qconfig_mapping("qnnpack")) {
-  Prepared prepared = prepare(model, mapping, backend_config("qnnpack"), {}, {}, {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, mapping, backend_config("qnnpack"), {}, {},
+                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
   calibrate(prepared, images());
   return prepared;
 }

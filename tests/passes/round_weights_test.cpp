@@ -15,8 +15,8 @@ namespace {
 
 using torch::jit::Module;
 
-constexpr RecipeOptions kNearest{.recipe = Recipe::Best};
-constexpr RecipeOptions kLearned{.recipe = Recipe::Best, .weight_rounding = WeightRounding::Learned};
+constexpr RecipeOptions kNearest{.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest};
+constexpr RecipeOptions kLearned{.recipe = Recipe::Best};
 
 /// One layer "a", and data whose neighbouring values are alike, as in images.
 struct Network {

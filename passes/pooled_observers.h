@@ -1,0 +1,45 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ir/graph_module.h"
+#include "observers/observer_module.h"
+
+namespace tsq::passes {
+
+/// What the calls of one layer have seen, as one observer: they are one layer with one set of weights.
+class PooledObservers {
+ public:
+  /// `channels`: what a call's observer counts; calls of one weight that differ in it are not pooled.
+  void add(ir::Weighted& call, const torch::jit::Module& found, int64_t channels) {
+    Layer& layer = layers_[{call.weight.const_data_ptr(), channels}];
+    layer.calls.push_back(&call);
+    if (layer.calls.size() == 1) {
+      layer.observer = found;
+      return;
+    }
+    if (layer.calls.size() == 2)
+      layer.observer = layer.observer->deepcopy();  // the first call's own stays as it is
+    merge_observer(*layer.observer, found);
+  }
+
+  /// `give(call, observer)` for each call.
+  template <typename Give>
+  void to_each_call(const Give& give) const {
+    for (const auto& [weight, layer] : layers_) {
+      for (ir::Weighted* call : layer.calls) give(*call, *layer.observer);
+    }
+  }
+
+ private:
+  struct Layer {
+    std::vector<ir::Weighted*> calls{};
+    std::optional<torch::jit::Module> observer{};
+  };
+  std::map<std::pair<const void*, int64_t>, Layer> layers_;
+};
+
+}  // namespace tsq::passes
