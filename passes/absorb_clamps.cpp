@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "match/dtype_check.h"
 #include "modules/clamp_bounds.h"
 #include "passes/passes.h"
 
@@ -19,12 +20,6 @@ const MaybeQConfig* qconfig_of(const MatchTable& table, const Node* node) {
   return found == table.qconfig_of.end() ? nullptr : &found->second.qconfig;
 }
 
-bool is_static(const QConfig& qconfig) {
-  const ResolvedObserver activation = resolve(qconfig.activation);
-  return !activation.is_dynamic &&
-         (activation.dtype == c10::ScalarType::QUInt8 || activation.dtype == c10::ScalarType::QInt8);
-}
-
 /// The clamp that alone reads what `match` computes, under the same QConfig; null where there is none.
 Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& match) {
   if (match.shares_observer || match.last->outputs().size() != 1) return nullptr;
@@ -37,7 +32,8 @@ Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& 
   if (found != table.match_of.end() && table.matches[found->second].nodes.size() != 1) return nullptr;
   const MaybeQConfig* own = qconfig_of(table, match.last);
   const MaybeQConfig* clamps = qconfig_of(table, user);
-  return own != nullptr && clamps != nullptr && *own && is_static(**own) && *own == *clamps ? user : nullptr;
+  return own != nullptr && clamps != nullptr && *own && match::is_static(**own) && *own == *clamps ? user
+                                                                                                   : nullptr;
 }
 
 }  // namespace

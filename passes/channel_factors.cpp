@@ -108,9 +108,9 @@ std::unordered_set<const void*> weights_of_several_calls(const GraphModule& gm) 
 const ir::Weighted* equalizable_layer(const GraphModule& gm, const Node* node) {
   if (!ir::is_module_call(node) || node->inputs().size() != 1 || !match::equalizable(gm, node))
     return nullptr;
-  const ir::NodeState* state = ir::state_of(gm, node);
-  if (state == nullptr || !state->observed || !state->qconfig) return nullptr;
-  const ResolvedObserver weight = resolve(state->qconfig->weight);
+  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+  if (qconfig == nullptr) return nullptr;
+  const ResolvedObserver weight = resolve(qconfig->weight);
   const bool has_row_scales = weight.qscheme == c10::QScheme::PER_CHANNEL_SYMMETRIC && weight.ch_axis == 0 &&
                               weight.group_size == 0 && weight.dtype == c10::ScalarType::QInt8;
   return has_row_scales ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;

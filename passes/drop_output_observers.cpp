@@ -5,32 +5,18 @@
 #include "passes/passes.h"
 
 namespace tsq::passes {
-namespace {
 
 using ir::GraphModule;
 using ir::Node;
 
-bool is_observed(const GraphModule& gm, const Node* node) {
-  const ir::NodeState* state = ir::state_of(gm, node);
-  return state != nullptr && state->observed && state->qconfig;
-}
-
-/// The only reader of the only output.
-Node* only_reader(const Node* node) {
-  const auto& uses = node->output()->uses();
-  return uses.size() == 1 ? uses.front().user : nullptr;
-}
-
-}  // namespace
-
 void drop_output_observers(GraphModule& gm) {
   std::vector<Node*> idle;
   for (Node* layer : ir::nodes_in_order(*gm.graph)) {
-    if (!is_observed(gm, layer) || layer->outputs().size() != 1) continue;
-    Node* observer = only_reader(layer);
+    if (ir::observed_qconfig(gm, layer) == nullptr) continue;
+    Node* observer = ir::only_reader(layer);
     if (observer == nullptr || !ir::is_observer(observer)) continue;
-    const Node* activation = only_reader(observer);
-    if (activation == nullptr || is_observed(gm, activation) ||
+    const Node* activation = ir::only_reader(observer);
+    if (activation == nullptr || ir::observed_qconfig(gm, activation) != nullptr ||
         !modules::stays_float_behind(gm, layer, activation))
       continue;
     idle.push_back(observer);

@@ -97,9 +97,9 @@ std::optional<Folded> folded(const ir::Weighted& weighted, const modules::Paddin
 /// The quantize node behind an operator and its clamps; null when the operator has other readers.
 Node* quantize_behind(Node* node) {
   while (node->kind() != kQuantize) {
-    if (node->outputs().size() != 1 || node->output()->uses().size() != 1) return nullptr;
-    Node* user = node->output()->uses().front().user;
-    if (user->kind() == c10::prim::Return || user->owningBlock() != node->owningBlock()) return nullptr;
+    Node* user = ir::only_reader(node);
+    if (user == nullptr || user->kind() == c10::prim::Return || user->owningBlock() != node->owningBlock())
+      return nullptr;
     node = user;
   }
   return node;

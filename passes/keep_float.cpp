@@ -19,8 +19,7 @@ std::string name_of(const Node* node) {
 }
 
 bool is_quantized(const GraphModule& gm, const Node* node) {
-  const ir::NodeState* state = ir::state_of(gm, node);
-  return state != nullptr && state->observed && state->qconfig && node->kind() != c10::prim::GetAttr;
+  return ir::observed_qconfig(gm, node) != nullptr && node->kind() != c10::prim::GetAttr;
 }
 
 /// What observers see, the value itself.

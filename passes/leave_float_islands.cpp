@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 
+#include "match/dtype_check.h"
 #include "modules/filter_bank.h"
 #include "modules/float_output.h"
 #include "modules/functional_weighted.h"
@@ -52,11 +53,6 @@ constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.co
 
 bool is_integer(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8;
-}
-
-bool is_static(const QConfig& qconfig) {
-  const ResolvedObserver activation = resolve(qconfig.activation);
-  return is_integer(activation.dtype) && !activation.is_dynamic;
 }
 
 bool takes_static(const BackendPatternConfig& row) {
@@ -112,8 +108,8 @@ class Islands {
   [[nodiscard]] bool may_be_quantized(const Match& match) const {
     if (ir::is_standalone(gm_, match.root)) return true;
     const MaybeQConfig& qconfig = qconfig_of(match.last);
-    return qconfig && is_static(*qconfig) && takes_static(*match.row) && !is_one_of(match.root, kAttention) &&
-           !rounds_for_nothing(match);
+    return qconfig && match::is_static(*qconfig) && takes_static(*match.row) &&
+           !is_one_of(match.root, kAttention) && !rounds_for_nothing(match);
   }
 
   /// An activation that takes no longer in float than on bytes, the layer in front of it giving float.
@@ -130,7 +126,7 @@ class Islands {
     if (layer == table_.match_of.end()) return nullptr;
     const MaybeQConfig& qconfig = qconfig_of(layer->first);
     const bool is_quantized =
-        qconfig && is_static(*qconfig) && takes_static(*table_.matches[layer->second].row);
+        qconfig && match::is_static(*qconfig) && takes_static(*table_.matches[layer->second].row);
     return is_quantized ? layer->first : nullptr;
   }
 
@@ -164,7 +160,7 @@ class Islands {
   /// What this pass may decide about.
   [[nodiscard]] bool is_optional(const Match& match) const {
     const MaybeQConfig& qconfig = qconfig_of(match.last);
-    return (!has_weight(match) || is_filter_bank(match)) && qconfig && is_static(*qconfig) &&
+    return (!has_weight(match) || is_filter_bank(match)) && qconfig && match::is_static(*qconfig) &&
            takes_static(*match.row);
   }
 

@@ -45,10 +45,7 @@ class FloatOutputs {
     return weighted != nullptr && weighted->weight_qparams;
   }
 
-  bool is_observed(const Node* node) const {
-    const ir::NodeState* state = ir::state_of(gm_, node);
-    return state != nullptr && state->observed && state->qconfig;
-  }
+  bool is_observed(const Node* node) const { return ir::observed_qconfig(gm_, node) != nullptr; }
 
   bool gains_by_float(const Node* layer) const {
     const auto* kernel = modules::float_output_kernel_of(gm_, layer);

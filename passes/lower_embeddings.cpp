@@ -68,10 +68,10 @@ void lower_embeddings(GraphModule& gm, Report& report) {
       if (decision != nullptr) decision->kernel = modules::embedding_kernel(*call.embedding);
       continue;
     }
-    const ir::NodeState* state = ir::state_of(gm, node);
-    if (decision == nullptr || state == nullptr || !state->observed || !state->qconfig) continue;
+    const QConfig* qconfig = ir::observed_qconfig(gm, node);
+    if (decision == nullptr || qconfig == nullptr) continue;
     decision->quantized = false;
-    decision->reason = reason_of(call, *state->qconfig);
+    decision->reason = reason_of(call, *qconfig);
     decision->remedy =
         "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none";
   }

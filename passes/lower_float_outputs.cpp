@@ -149,9 +149,8 @@ class FloatOutputLowering {
 
   /// The only reader, of the same block.
   static Node* only_user(const Node* node) {
-    if (node->outputs().size() != 1 || node->output()->uses().size() != 1) return nullptr;
-    Node* user = node->output()->uses().front().user;
-    return user->owningBlock() == node->owningBlock() ? user : nullptr;
+    Node* user = ir::only_reader(node);
+    return user != nullptr && user->owningBlock() == node->owningBlock() ? user : nullptr;
   }
 
   static bool is_quint8(const Node* quantize) {

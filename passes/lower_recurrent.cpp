@@ -53,9 +53,8 @@ class RecurrentLowering {
   }
 
   bool is_dynamic(const Node* op) const {
-    const ir::NodeState* state = ir::state_of(gm_, op);
-    return state != nullptr && state->observed && state->qconfig &&
-           resolve(state->qconfig->activation).is_dynamic;
+    const QConfig* qconfig = ir::observed_qconfig(gm_, op);
+    return qconfig != nullptr && resolve(qconfig->activation).is_dynamic;
   }
 
   /// Empty, or why the engine has none.

@@ -21,8 +21,8 @@ using ir::Node;
 
 /// Whether the QConfig leaves activations in float.
 bool is_weight_only(const GraphModule& gm, const Node* node) {
-  const ir::NodeState* state = ir::state_of(gm, node);
-  return state != nullptr && state->observed && state->qconfig && match::is_weight_only(*state->qconfig);
+  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+  return qconfig != nullptr && match::is_weight_only(*qconfig);
 }
 
 bool is_linear(const ModuleCall& call) { return call.type.name == "torch.nn.Linear"; }

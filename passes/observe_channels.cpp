@@ -7,11 +7,9 @@
 
 #include <map>
 
-#include "modules/weighted.h"
-#include "observers/observer_module.h"
 #include "passes/channel_factors.h"
+#include "passes/layer_observers.h"
 #include "passes/passes.h"
-#include "passes/pooled_observers.h"
 
 namespace tsq::passes {
 namespace {
@@ -19,16 +17,6 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 using ir::Value;
-
-/// Which layers a correction is known for. A transposed convolution's taps do not all meet every output.
-bool can_be_corrected(const GraphModule& gm, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return false;
-  const ir::ModuleCall& call = ir::call_of(gm, node);
-  const ir::NodeState* state = ir::state_of(gm, node);
-  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-  return ir::weighted_of(call) != nullptr && !modules::is_transposed(root) && state != nullptr &&
-         state->observed && state->qconfig && !resolve(state->qconfig->activation).is_dynamic;
-}
 
 void add_channel_observer(GraphModule& gm, int64_t dims, const std::string& path) {
   gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
@@ -63,7 +51,7 @@ void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit
 void observe_channels(GraphModule& gm) {
   std::map<std::pair<const Value*, int64_t>, Node*> observers;  // by what they see and the axis of channels
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!can_be_corrected(gm, node)) continue;
+    if (observed_layer(gm, node) == nullptr) continue;
     const ir::ModuleCall& call = ir::call_of(gm, node);
     Value* input = node->input(0);
     // A convolution's input has its channels in front of as many dimensions as there are strides.
@@ -76,7 +64,7 @@ void observe_channels(GraphModule& gm) {
     node->replaceInput(0, observer->output());
   }
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!can_be_corrected(gm, node) || equalizable_layer(gm, node) == nullptr) continue;
+    if (observed_layer(gm, node) == nullptr || equalizable_layer(gm, node) == nullptr) continue;
     const ir::ModuleCall& call = ir::call_of(gm, node);
     const auto dims = static_cast<int64_t>(ir::weighted_of(call)->stride.size());
     Node* output = observer_behind(gm, node);

@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include "modules/kernel_arguments.h"
-#include "modules/weighted.h"
-#include "observers/observer_module.h"
+#include "passes/layer_observers.h"
 #include "passes/passes.h"
-#include "passes/pooled_observers.h"
 
 namespace tsq::passes {
 namespace {
@@ -49,16 +47,11 @@ std::optional<Window> window_of(const ir::Weighted& weighted) {
   return window;
 }
 
-const ir::Weighted* observed_layer(const GraphModule& gm, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return nullptr;
-  const ir::ModuleCall& call = ir::call_of(gm, node);
-  const ir::NodeState* state = ir::state_of(gm, node);
-  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-  const ir::Weighted* weighted = ir::weighted_of(call);
-  if (weighted == nullptr || modules::is_transposed(root) || state == nullptr || !state->observed ||
-      !state->qconfig || resolve(state->qconfig->activation).is_dynamic)
-    return nullptr;
-  return weighted->weight.numel() / weighted->weight.size(0) <= kMostColumns ? weighted : nullptr;
+const ir::Weighted* layer_to_round(const GraphModule& gm, const Node* node) {
+  const ir::Weighted* weighted = observed_layer(gm, node);
+  const bool fits =
+      weighted != nullptr && weighted->weight.numel() / weighted->weight.size(0) <= kMostColumns;
+  return fits ? weighted : nullptr;
 }
 
 Value* number(GraphModule& gm, Node* before, const char* kind, const std::vector<Value*>& inputs,
@@ -128,7 +121,7 @@ Node* layer_of(const GraphModule& gm, Node* observer) {
 
 void observe_input_products(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    const ir::Weighted* weighted = observed_layer(gm, node);
+    const ir::Weighted* weighted = layer_to_round(gm, node);
     if (weighted == nullptr) continue;
     // Behind the layer: of a tensor that it cannot read, it says so itself.
     Node* before = node->next();

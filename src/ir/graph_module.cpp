@@ -135,6 +135,17 @@ const NodeState* state_of(const GraphModule& gm, const Node* node) {
   return &gm.states.at(static_cast<std::size_t>(node->i(kStateAttribute)));
 }
 
+const QConfig* observed_qconfig(const GraphModule& gm, const Node* node) {
+  const NodeState* state = state_of(gm, node);
+  return state != nullptr && state->observed && state->qconfig ? &*state->qconfig : nullptr;
+}
+
+Node* only_reader(const Node* node) {
+  if (node->outputs().size() != 1) return nullptr;
+  const auto& uses = node->output()->uses();
+  return uses.size() == 1 ? uses.front().user : nullptr;
+}
+
 bool is_container_construct(const Node* node) {
   if (node->kind() == c10::prim::TupleConstruct) return true;
   if (node->kind() != c10::prim::ListConstruct) return false;

@@ -165,6 +165,10 @@ void set_scope(Node* node, std::size_t index);
 void set_state(GraphModule& gm, Node* node, NodeState state);
 /// A node that prepare never saw (made later) has no state.
 [[nodiscard]] const NodeState* state_of(const GraphModule& gm, const Node* node);
+/// The QConfig by which prepare observed a node; null where it did not.
+[[nodiscard]] const QConfig* observed_qconfig(const GraphModule& gm, const Node* node);
+/// The node that alone reads the only output of another; null where there is none.
+[[nodiscard]] Node* only_reader(const Node* node);
 /// Copies the scope from one node to another.
 void take_scope(Node* to, const Node* from);
 

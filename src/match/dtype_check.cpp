@@ -84,6 +84,12 @@ bool is_weight_only(const QConfig& qconfig) {
   return activation.dtype == ScalarType::Float && !activation.is_dynamic;
 }
 
+bool is_static(const QConfig& qconfig) {
+  const ResolvedObserver activation = resolve(qconfig.activation);
+  return !activation.is_dynamic &&
+         (activation.dtype == ScalarType::QUInt8 || activation.dtype == ScalarType::QInt8);
+}
+
 bool weight_is_quantized(const QConfig& qconfig) {
   switch (resolve(qconfig.weight).dtype) {
     case ScalarType::QUInt8:

@@ -22,5 +22,7 @@ bool weight_is_quantized(const QConfig& qconfig);
 
 /// Whether a QConfig leaves activations in float, so that it quantizes a weight or nothing.
 bool is_weight_only(const QConfig& qconfig);
+/// Whether activations become bytes by a scale that calibration finds.
+bool is_static(const QConfig& qconfig);
 
 }  // namespace tsq::match

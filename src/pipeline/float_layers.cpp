@@ -130,9 +130,9 @@ std::vector<QuantizedLayer> layers_of(const Stage& stage, const GraphModule& gm)
   for (const auto& [node, query] : queries) {
     const auto match = table.match_of.find(node);
     const auto decision = decisions.find(name_of(node));
-    const ir::NodeState* state = ir::state_of(gm, node);
-    const bool is_observed = state != nullptr && state->observed && state->qconfig;
-    if (match == table.match_of.end() || decision == decisions.end() || !is_observed) continue;
+    if (match == table.match_of.end() || decision == decisions.end() ||
+        ir::observed_qconfig(gm, node) == nullptr)
+      continue;
     const auto qconfig = table.qconfig_of.find(node);
     const bool by_use = qconfig != table.qconfig_of.end() &&
                         qconfig->second.source == QConfigSource::ModuleNameObjectTypeOrder;

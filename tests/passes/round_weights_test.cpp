@@ -147,6 +147,37 @@ TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
   EXPECT_EQ(count(kLearned), 1);
 }
 
+TEST(RoundWeights, OfALargeImageSomeWindowsAreSeenWhichSayTheSame) {
+  torch::manual_seed(34);
+  Network network{"large", of_one_layer(testing::conv2d(3, 6, 3)), alike({2, 3, 80, 80})};
+  const Prepared model = prepared(network, kLearned);
+  const Module& observer = model.stage()->observers.back();
+  ASSERT_TRUE(observer.hasattr("products"));
+  const int64_t values = observer.attr("values").toInt();
+  const auto samples = static_cast<int64_t>(network.samples.size());
+  EXPECT_GT(values, 256 * samples);
+  EXPECT_LE(values, 512 * samples);
+  EXPECT_LT(output_error(network, layer(network, kLearned)),
+            0.8 * output_error(network, layer(network, kNearest)));
+}
+
+TEST(RoundWeights, TheCallsOfOneLayerKeepOneWeight) {
+  torch::manual_seed(35);
+  Module model = testing::user_module("Twice");
+  model.register_module("a", testing::linear(16, 16));
+  model.define("def forward(self, x):\n  return self.a.forward(torch.relu(self.a.forward(x)))\n");
+  const Network network{"twice", model, alike({16, 16})};
+  const Reference reference = convert_to_reference(prepared(network, kLearned), backend_config("qnnpack"));
+  std::vector<at::Tensor> weights;
+  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+    const ir::Weighted* weighted = ir::weighted_of(call);
+    if (weighted != nullptr && weighted->weight_qparams) weights.push_back(weighted->weight);
+  }
+  ASSERT_EQ(weights.size(), 2U);
+  EXPECT_TRUE(weights[0].is_same(weights[1]));
+  EXPECT_FALSE(at::equal(weights[0], model.attr("a").toModule().attr("weight").toTensor()));
+}
+
 TEST(RoundWeights, APreparedFileKeepsWhatWasObserved) {
   const Network network = networks().back();
   const Prepared model = prepared(network, kLearned);

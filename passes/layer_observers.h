@@ -6,9 +6,23 @@
 #include <vector>
 
 #include "ir/graph_module.h"
+#include "modules/weighted.h"
 #include "observers/observer_module.h"
 
+/// What the passes share that watch the inputs of layers.
 namespace tsq::passes {
+
+/// The weight of a layer that calibration finds the range of the input for; null for others, and for
+/// transposed convolutions, whose taps do not all meet every output.
+inline const ir::Weighted* observed_layer(const ir::GraphModule& gm, const ir::Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return nullptr;
+  const ir::ModuleCall& call = ir::call_of(gm, node);
+  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+  const bool is_watched =
+      !modules::is_transposed(root) && qconfig != nullptr && !resolve(qconfig->activation).is_dynamic;
+  return is_watched ? ir::weighted_of(call) : nullptr;
+}
 
 /// What the calls of one layer have seen, as one observer: they are one layer with one set of weights.
 class PooledObservers {
