@@ -114,14 +114,15 @@ at::Tensor best_codes(const Layer& layer) {
   return codes;
 }
 
-/// Of what the rows meet, damped. `products` is [groups, columns + 1, columns + 1], `mean` [groups, columns].
+/// Of what the rows meet, damped, in units of about its mean variance: in single precision, small inputs are
+/// no smaller than others. `products` is [groups, columns + 1, columns + 1], `mean` [groups, columns].
 at::Tensor damped_covariance(const at::Tensor& products, const at::Tensor& mean) {
   const int64_t columns = mean.size(1);
   const at::Tensor squares = products.slice(1, 0, columns).slice(2, 0, columns);
   at::Tensor covariance = squares - mean.unsqueeze(1) * mean.unsqueeze(2);
   at::Tensor variance = covariance.diagonal(0, 1, 2);
   variance.add_(kDamping * variance.mean(1, true) + kInputNoise * squares.diagonal(0, 1, 2).mean(1, true));
-  return covariance;
+  return covariance / at::exp2(at::log2(variance.mean(1, true)).floor()).unsqueeze(2);
 }
 
 bool can_be_rounded(const ir::Weighted& weighted) {

@@ -147,6 +147,18 @@ TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
   EXPECT_EQ(count(kLearned), 1);
 }
 
+TEST(RoundWeights, OfTinyInputsOrNoneTheCodesAreSoundAndOfNoneTheNearest) {
+  Network network = networks().front();
+  const at::Tensor alone = network.samples.front().front().toTensor();
+  for (const double size : {1e-15, 0.0}) {
+    network.samples = {{alone * size}};
+    const ir::Weighted learned = layer(network, kLearned);
+    EXPECT_TRUE(at::isfinite(learned.weight).all().item<bool>()) << size;
+    const bool is_nearest = at::equal(rounded(learned), rounded(layer(network, kNearest)));
+    EXPECT_EQ(is_nearest, size == 0) << size;
+  }
+}
+
 TEST(RoundWeights, OfALargeImageSomeWindowsAreSeenWhichSayTheSame) {
   torch::manual_seed(34);
   Network network{"large", of_one_layer(testing::conv2d(3, 6, 3)), alike({2, 3, 80, 80})};
