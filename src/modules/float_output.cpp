@@ -83,9 +83,7 @@ const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Nod
 }
 
 bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {
-  if (float_output_kernel_of(gm, layer) == nullptr || layer->outputs().size() != 1 ||
-      layer->output()->uses().size() != 1)
-    return false;
+  if (float_output_kernel_of(gm, layer) == nullptr || ir::only_reader(layer) == nullptr) return false;
   const auto weighted = parameters_of(gm, layer);
   const double inputs = weighted && !reads_bytes(gm, layer) ? inputs_per_output(*weighted) : 0;
   return weighted && pays(gm, layer, activation, inputs, weighted->groups);

@@ -150,7 +150,7 @@ TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
 TEST(RoundWeights, OfTinyInputsOrNoneTheCodesAreSoundAndOfNoneTheNearest) {
   Network network = networks().front();
   const at::Tensor alone = network.samples.front().front().toTensor();
-  for (const double size : {1e-15, 0.0}) {
+  for (const double size : {1e-15, 1e-22, 0.0}) {
     network.samples = {{alone * size}};
     const ir::Weighted learned = layer(network, kLearned);
     EXPECT_TRUE(at::isfinite(learned.weight).all().item<bool>()) << size;
