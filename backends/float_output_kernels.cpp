@@ -60,6 +60,7 @@ constexpr std::array kActivations{
     FloatActivation{"torch.nn.functional.silu", 0.5, "swish"},
 };
 constexpr double kNanosecondsToGetBytes = 0.31;
+constexpr double kNanosecondsToDequantize = 0.13;
 
 }  // namespace
 
@@ -84,6 +85,11 @@ bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view ac
   if (kernel.slow_groups != 0 && groups >= kernel.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
   return kNanosecondsToGetBytes * inputs_per_output <= found->saved;
+}
+
+bool pays_without_rounding(const FloatOutputKernel& kernel, double inputs_per_output) {
+  return kernel.reads == Reads::Bytes &&
+         kNanosecondsToGetBytes * inputs_per_output <= kNanosecondsToDequantize;
 }
 
 }  // namespace tsq::lowering

@@ -39,4 +39,7 @@ std::string_view pointwise_post_op(std::string_view activation, std::string_view
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
                             double inputs_per_output, int64_t groups);
 
+/// The same where float operators of any kind read the output: what is saved is the dequantize.
+bool pays_without_rounding(const FloatOutputKernel& kernel, double inputs_per_output);
+
 }  // namespace tsq::lowering

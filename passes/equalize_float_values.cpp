@@ -73,7 +73,8 @@ class FloatValues {
   void multiply_behind(Node* node, const ir::Weighted& layer) {
     if (!layer.output.mean.defined() || layer.output.mean.numel() != layer.weight.size(0)) return;
     Node* observer = observer_behind(gm_, node);
-    const bool is_float = observer != nullptr && is_read_in_float(gm_, observer);
+    const bool is_float = observer != nullptr && is_read_in_float(gm_, observer) &&
+                          !modules::gives_float_for_free(gm_, node);  // nothing will be rounded there
     const auto range = is_float ? observed_range(gm_, observers_, observer) : std::nullopt;
     if (!range) return;
     const at::Tensor factors = room(layer.output, *range, margin_);

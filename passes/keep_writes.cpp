@@ -141,12 +141,12 @@ class KeepWrites {
 
  private:
   void keep(Node* writer, const Value* memory) {
-    ir::set_bound_to_memory(writer);
+    ir::set_stays_float(writer);
     for (Node* node : nodes_) {
       const bool is_view =
           shares_memory(gm_, node) && std::any_of(node->outputs().begin(), node->outputs().end(),
                                                   [&](const Value* output) { return is_of(memory, output); });
-      if (is_view) ir::set_bound_to_memory(node);
+      if (is_view) ir::set_stays_float(node);
     }
     for (Node* level = writer; level != nullptr; level = level->owningBlock()->owningNode()) {
       if (level->kind() == c10::prim::Loop) read_again_in_each_turn(level, memory);

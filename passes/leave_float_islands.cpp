@@ -16,6 +16,7 @@
 #include "modules/filter_bank.h"
 #include "modules/float_output.h"
 #include "modules/functional_weighted.h"
+#include "modules/whole_average.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -109,7 +110,8 @@ class Islands {
     if (ir::is_standalone(gm_, match.root)) return true;
     const MaybeQConfig& qconfig = qconfig_of(match.last);
     return qconfig && match::is_static(*qconfig) && takes_static(*match.row) &&
-           !is_one_of(match.root, kAttention) && !rounds_for_nothing(match);
+           !is_one_of(match.root, kAttention) && !modules::is_whole_average(gm_, match.root) &&
+           !rounds_for_nothing(match);
   }
 
   /// An activation that takes no longer in float than on bytes, the layer in front of it giving float.
@@ -226,6 +228,9 @@ class Islands {
   [[nodiscard]] const char* reason_of(const Match& match) const {
     if (is_one_of(match.root, kAttention))
       return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
+    if (modules::is_whole_average(gm_, match.root))
+      return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
+             "rounds";
     if (rounds_for_nothing(match))
       return "behind a layer whose kernel gives float it is as fast in float, and rounds nothing";
     if (is_filter_bank(match))

@@ -1,4 +1,5 @@
-// The output of a linear layer that only float operators read is not rounded.
+// The output of a linear layer that only float operators read is not rounded, nor that of a convolution whose
+// kernel gives float as fast.
 //   matmul(view(dequantize(quantize(view(dequantize(quantize(linear(x))))))))   becomes
 //   matmul(view(view(linear(x))))
 
@@ -9,6 +10,7 @@
 #include "ir/quantize_operators.h"
 #include "modules/float_output.h"
 #include "modules/weighted.h"
+#include "modules/zero_padding.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -21,9 +23,10 @@ using ir::Node;
 using ir::Value;
 
 /// Operators that move values and do not compute: what they read decides whether they run on bytes.
-constexpr std::array kMoves{
-    c10::aten::view,      c10::aten::reshape, c10::aten::transpose,  c10::aten::permute, c10::aten::flatten,
-    c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::contiguous, c10::aten::slice,   c10::aten::select};
+constexpr std::array kMoves{c10::aten::view,    c10::aten::reshape,    c10::aten::transpose,
+                            c10::aten::permute, c10::aten::flatten,    c10::aten::unsqueeze,
+                            c10::aten::squeeze, c10::aten::contiguous, c10::aten::slice,
+                            c10::aten::select,  c10::aten::stack};
 
 class FloatOutputs {
  public:
@@ -56,7 +59,7 @@ class FloatOutputs {
       case lowering::Reads::FloatRange:
         return !would_round_twice(layer);
       case lowering::Reads::Bytes:
-        return false;  // to get the bytes takes longer than the rounding
+        return modules::gives_float_for_free(gm_, layer);
     }
     return false;
   }
@@ -83,29 +86,57 @@ class FloatOutputs {
   bool is_needed(const Node* quantize) const {
     return std::ranges::any_of(quantize->output()->uses(), [&](const torch::jit::Use& use) {
       if (use.user->kind() != kDequantize) return true;
-      return std::ranges::any_of(use.user->output()->uses(),
-                                 [&](const torch::jit::Use& read) { return reads_quantized(read.user); });
+      return is_read_quantized(use.user->output());
     });
   }
 
   bool reads_quantized(const Node* reader) const {
     if (reader->kind() == kQuantize || !reader->blocks().empty()) return true;
+    if (reader->kind() == c10::prim::ListConstruct || is_padding(reader))
+      return is_read_quantized(reader->output());
     if (!is_observed(reader))
       return reader->kind() == c10::prim::Return && reader->owningBlock()->owningNode() != nullptr;
     if (!moves(reader)) return true;
     const Node* quantize = only_quantize(reader->output());
-    return quantize == nullptr || is_needed(quantize);
+    return quantize == nullptr ? is_read_quantized(reader->output()) : is_needed(quantize);
+  }
+
+  /// What fold_padding may put into the layer behind it.
+  bool is_padding(const Node* reader) const {
+    constexpr std::array<std::size_t, 3> kDimensions{1, 2, 3};
+    return reader->outputs().size() == 1 && std::ranges::any_of(kDimensions, [&](std::size_t dims) {
+             return modules::zero_padding(gm_, reader, dims).has_value();
+           });
+  }
+
+  bool is_read_quantized(const Value* value) const {
+    return std::ranges::any_of(value->uses(),
+                               [&](const torch::jit::Use& use) { return reads_quantized(use.user); });
   }
 
   void drop(Node* quantize) {
     std::vector<Node*> behind;
     for (const torch::jit::Use& use : quantize->output()->uses()) {
-      for (const torch::jit::Use& read : use.user->output()->uses()) {
-        if (is_observed(read.user)) behind.push_back(only_quantize(read.user->output()));
-      }
+      for (const Node* mover : movers(use.user->output())) behind.push_back(only_quantize(mover->output()));
       use.user->output()->replaceAllUsesWith(quantize->input(0));
     }
-    for (Node* next : behind) drop(next);
+    for (Node* next : behind) {
+      if (next != nullptr) drop(next);  // null: another input of the same operator came first
+    }
+  }
+
+  /// The observed operators that read a value, or a list with it.
+  std::vector<const Node*> movers(const Value* value) const {
+    std::vector<const Node*> found;
+    for (const torch::jit::Use& use : value->uses()) {
+      if (use.user->kind() == c10::prim::ListConstruct) {
+        for (const torch::jit::Use& of_list : use.user->output()->uses()) found.push_back(of_list.user);
+      } else {
+        found.push_back(use.user);
+      }
+    }
+    std::erase_if(found, [&](const Node* reader) { return !is_observed(reader); });
+    return found;
   }
 
   GraphModule& gm_;

@@ -61,11 +61,11 @@ class Lowering {
     for (Node* q : ir::nodes_in_order(*gm_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
-      if (ir::is_bound_to_memory(producer)) continue;
+      if (ir::stays_float(producer)) continue;
       if (producer->outputs().size() != 1 || producer->output()->uses().size() != 1) continue;
       if (rule(q, nullptr, producer) || post_op_of(producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
-      if (ir::is_bound_to_memory(op)) continue;
+      if (ir::stays_float(op)) continue;
       if (op->outputs().size() == 1 && op->output()->uses().size() == 1) rule(q, producer, op);
     }
   }

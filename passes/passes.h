@@ -71,6 +71,10 @@ void drop_identities(ir::GraphModule& gm);
 ///   x * sigmoid(x)   →   silu(x)
 void gather_activations(ir::GraphModule& gm);
 
+/// A sum or product with a constant behind a layer becomes part of its weight and bias.
+///   conv(x) + b   →   conv(x) of another bias
+void fold_arithmetic(ir::GraphModule& gm);
+
 /// A batch norm before a convolution without padding becomes part of it.
 ///   y = BatchNorm2d(x); z = Conv2d(y)   →   z = Conv2d(x)
 void fold_batch_norms(ir::GraphModule& gm);
@@ -243,6 +247,14 @@ void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, con
 ///   quantize(clamp(conv))   →   quantize(conv)
 void saturate_clamps(ir::GraphModule& gm);
 
+/// Averages of whole maps that recipe best left in float stay there, between quantized operators as well.
+///   quantize(mean(dequantize(x)))   does not become   mean(x)
+void average_in_float(ir::GraphModule& gm);
+
+/// Averages of images in float by the kernel that is fastest with them.
+///   adaptive_avg_pool2d(dequantize(x), 1)   →   avg_pool2d(dequantize(x), x.size()[2:])
+void pool_averages(ir::GraphModule& gm);
+
 /// Zero padding before a convolution becomes the convolution's own; asymmetric padding by a larger kernel.
 ///   conv3x3(pad(x, [0, 1, 0, 1]))   →   conv4x4(x), padding 1
 void fold_padding(ir::GraphModule& gm, Report& report);
@@ -287,6 +299,10 @@ void float_in_bfloat16(ir::GraphModule& gm);
 /// move it.
 ///   gelu(dequantize(quantize(linear(x))))   →   gelu(linear(x))
 void leave_float_outputs(ir::GraphModule& gm);
+
+/// Linear layers that read and give float values, and have next to nothing of the network's work, stay float.
+///   linear(dequantize(quantize(x)))   →   linear(x)
+void leave_small_layers(ir::GraphModule& gm, Report& report);
 
 /// Linear layers whose output is not quantized → kernels that multiply in int8 and give float.
 void lower_float_outputs(ir::GraphModule& gm, Report& report);

@@ -15,7 +15,7 @@ const c10::Symbol kCallAttribute = c10::Symbol::attr("tsq_call");
 const c10::Symbol kObserverAttribute = c10::Symbol::attr("tsq_observer");
 const c10::Symbol kStateAttribute = c10::Symbol::attr("tsq_state");
 const c10::Symbol kScopeAttribute = c10::Symbol::attr("tsq_scope");
-const c10::Symbol kMemoryAttribute = c10::Symbol::attr("tsq_memory");
+const c10::Symbol kStaysFloatAttribute = c10::Symbol::attr("tsq_stays_float");
 
 void collect(Block* block, std::vector<Node*>& nodes) {
   for (Node* node : block->nodes()) {
@@ -158,8 +158,8 @@ bool is_container_construct(const Node* node) {
 
 bool is_no_value(const Value* value) { return value->node()->kind() == c10::prim::Uninitialized; }
 
-void set_bound_to_memory(Node* node) { node->i_(kMemoryAttribute, 1); }
-bool is_bound_to_memory(const Node* node) { return node->hasAttribute(kMemoryAttribute); }
+void set_stays_float(Node* node) { node->i_(kStaysFloatAttribute, 1); }
+bool stays_float(const Node* node) { return node->hasAttribute(kStaysFloatAttribute); }
 
 Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope) {
   Node* node = gm.graph->create(kModuleKind, inputs, 1);

@@ -172,10 +172,10 @@ void set_state(GraphModule& gm, Node* node, NodeState state);
 /// Copies the scope from one node to another.
 void take_scope(Node* to, const Node* from);
 
-/// An operator that writes into memory that others see, or a view of such memory: it stays in float where it
-/// is.
-void set_bound_to_memory(Node* node);
-[[nodiscard]] bool is_bound_to_memory(const Node* node);
+/// An operator that stays in float where it is: it writes into memory that others see, or is a view of such
+/// memory (keep_writes), or its values have a range of their own (average_in_float).
+void set_stays_float(Node* node);
+[[nodiscard]] bool stays_float(const Node* node);
 
 /// A new `prim::tsq_module` node, not yet inserted.
 Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope);

@@ -178,6 +178,11 @@ std::optional<int64_t> known_rank(const ir::Value* quantized) {
     return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
                                                                                  : std::nullopt;
   const std::string_view kind = quantized->node()->kind().toQualString();
+  if (kind.starts_with("quantized::add") || kind.starts_with("quantized::mul")) {
+    const auto left = known_rank(node->input(0));
+    const auto right = ir::holds_tensor(node->input(1)) ? known_rank(node->input(1)) : left;
+    return left && right ? std::max(left, right) : std::nullopt;
+  }
   if (kind.find("1d") != std::string_view::npos) return 3;
   if (kind.find("2d") != std::string_view::npos) return 4;
   if (kind.find("3d") != std::string_view::npos) return 5;

@@ -93,4 +93,10 @@ bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* act
   return has_post_op(gm, layer, activation) && stays_float_behind(gm, layer, activation);
 }
 
+bool gives_float_for_free(const GraphModule& gm, const Node* layer) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+  const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(gm, layer);
+  return weighted && lowering::pays_without_rounding(*kernel, inputs_per_output(*weighted));
+}
+
 }  // namespace tsq::modules

@@ -16,4 +16,8 @@ bool stays_float_behind(const ir::GraphModule& gm, const ir::Node* layer, const 
 /// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.
 bool is_done_by_kernel(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
 
+/// Whether a layer that reads quantized values takes no longer when float operators read what it gives, not
+/// rounded.
+bool gives_float_for_free(const ir::GraphModule& gm, const ir::Node* layer);
+
 }  // namespace tsq::modules

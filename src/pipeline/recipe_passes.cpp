@@ -18,6 +18,7 @@ using OnLowered = OnReference;
 constexpr std::array kBestOnCaptured{
     OnGraph{"drop_identities", passes::drop_identities},
     OnGraph{"gather_activations", passes::gather_activations},
+    OnGraph{"fold_arithmetic", passes::fold_arithmetic},
     OnGraph{"fold_batch_norms", passes::fold_batch_norms},
 };
 constexpr std::array kBestOnMatches{
@@ -65,13 +66,18 @@ constexpr std::array kBestOnCalibrated{
                      passes::equalize_float_values(gm, observers, *margin, report);
                  }},
 };
+constexpr OnReference kLeaveFloatOutputs{
+    "leave_float_outputs",
+    [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }};
 constexpr std::array kBestOnReference{
+    kLeaveFloatOutputs,
+    OnReference{"leave_small_layers", [](ir::GraphModule& gm, Report& report,
+                                         const RecipeOptions&) { passes::leave_small_layers(gm, report); }},
+    kLeaveFloatOutputs,  // of what small layers read
     OnReference{"round_weights",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::round_weights(gm, options.target_cpu);
                 }},
-    OnReference{"leave_float_outputs",
-                [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
     OnReference{"fold_padding", [](ir::GraphModule& gm, Report& report,
                                    const RecipeOptions&) { passes::fold_padding(gm, report); }},
     OnReference{"bound_pair_sums",
@@ -84,12 +90,15 @@ constexpr std::array kBestOnReference{
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::share_parameters(gm); }},
 };
 constexpr std::array kBestBeforeLowering{
+    OnLowering{"average_in_float", [](ir::GraphModule& gm, Report&) { passes::average_in_float(gm); }},
     OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},
     OnLowering{"requantize_concatenations", passes::requantize_concatenations},
 };
 constexpr std::array kBestOnLowered{
     OnLowered{"lower_float_outputs", [](ir::GraphModule& gm, Report& report,
                                         const RecipeOptions&) { passes::lower_float_outputs(gm, report); }},
+    OnLowered{"pool_averages",
+              [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::pool_averages(gm); }},
     OnLowered{"widen_dynamic_ranges",
               [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                 passes::widen_dynamic_ranges(gm, options.target_cpu);

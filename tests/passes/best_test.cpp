@@ -170,7 +170,8 @@ TEST(LeaveFloatIslands, WhatFloatBranchesGiveIsFloat) {
 
 TEST(SeparateScalarArithmetic, ANumberThatIsAddedCostsTheInputNoCodes) {
   // In recipe fx the range of the convolution's output counts the sums, too.
-  const Module model = two_convolutions("  return self.b.forward((self.a.forward(x) + 30) * 3 - 90)\n");
+  const Module model = two_convolutions(
+      "  return self.b.forward((torch.max_pool2d(self.a.forward(x), [1, 1]) + 30) * 3 - 90)\n");
   const Module best = quantized(model, images());
   FileCheck().check("quantized::add")->check("quantized::mul")->run(graph_of(best));
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
@@ -180,7 +181,8 @@ TEST(SeparateScalarArithmetic, ANumberThatIsAddedCostsTheInputNoCodes) {
 
 TEST(SeparateScalarArithmetic, AReLUBehindAProductStays) {
   const Module model = two_convolutions(
-      "  y = torch.relu(self.a.forward(x) * 3)\n  return self.b.forward(torch.relu(y + -0.5))\n");
+      "  y = torch.relu(torch.max_pool2d(self.a.forward(x), [1, 1]) * 3)\n  return "
+      "self.b.forward(torch.relu(y + -0.5))\n");
   const Module best = quantized(model, images());
   FileCheck().check("quantized::mul_relu")->check("quantized::add_relu")->run(graph_of(best));
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
@@ -188,8 +190,9 @@ TEST(SeparateScalarArithmetic, AReLUBehindAProductStays) {
 
 TEST(SeparateScalarArithmetic, AClampBehindASumStays) {
   // The kernel of a sum with a number does not saturate at the range that was observed behind the clamp.
-  const Module model =
-      two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x) + 0.5, 0, 0.6))\n");
+  const Module model = two_convolutions(
+      "  y = torch.max_pool2d(self.a.forward(x), [1, 1])\n"
+      "  return self.b.forward(torch.hardtanh(y + 0.5, 0, 0.6))\n");
   const Module best = quantized(model, images());
   FileCheck().check("quantized::add")->check("aten::hardtanh")->run(graph_of(best));
   // The clamp works on the codes of the sum, and its ends are rounded to them.

@@ -115,13 +115,15 @@ TEST(EqualizeFloatValues, BesideALayerThatTakesNoLongerTheMultiplicationHasToSav
   EXPECT_EQ(reported_of(all_but_one_narrow, 8), kInFront);
 }
 
-/// A convolution of 3 to 8 channels, the first of which is `widest` times as large as the others.
-Module in_front_of_float(double widest, const std::string& result) {
+/// A convolution of 3 to 8 channels, the first of which is `widest` times as large as the others. With a
+/// stride of 2, no kernel gives float as fast.
+Module in_front_of_float(double widest, const std::string& result, int64_t stride = 2) {
   torch::manual_seed(16);
   const c10::NoGradGuard no_grad;
   Module model = testing::user_module("InFrontOfFloat");
   Module layer = testing::conv2d(3, 8, 3);
   layer.attr("weight").toTensor()[0].mul_(widest);
+  layer.setattr("stride", std::vector<int64_t>{stride, stride});
   model.register_module("layer", layer);
   model.define("def forward(self, x):\n  return " + result + "\n");
   return model;
@@ -147,6 +149,10 @@ TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainBehindTheRounding)
   const BackendConfig backend = backend_config("x86");
   const double without = error(model, convert(calibrated(model, images(), 1e9), backend), images());
   EXPECT_LT(error(model, convert(prepared, backend), images()), 0.5 * without);
+}
+
+TEST(EqualizeFloatValues, WhatAKernelGivesInFloatIsNotDivided) {
+  EXPECT_EQ(reported(equalized(calibrated(in_front_of_float(50, kNormalised, 1), images())), "layer"), "");
 }
 
 TEST(EqualizeFloatValues, ChannelsOfLikeSizeAreNotDivided) {

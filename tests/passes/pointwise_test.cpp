@@ -123,6 +123,29 @@ TEST(Pointwise, ChannelsOfUnlikeSizeAreNotMultipliedBetweenTheActivationAndItsRo
   EXPECT_EQ(count(lowered, "aten::mul"), 0U);
 }
 
+TEST(Pointwise, WhatFloatOperatorsAloneReadIsNotRounded) {
+  const Module model = convolutions(
+      "  a = self.narrow.forward(x).permute([0, 2, 3, 1])\n"
+      "  y = torch.softmax(torch.stack([a, "
+      "self.back.forward(self.wide.forward(torch.relu(self.narrow.forward(x))))"
+      ".permute([0, 2, 3, 1])], 4), 4)\n");
+  for (const char* engine : {"x86", "onednn"}) {
+    const Reference reference = reference_of(model, engine);
+    const Module lowered = lower(reference, backend_config(engine));
+    EXPECT_EQ(count(lowered, kPointwise), 1U) << engine;  // 32 → 16: reading the bytes would take longer
+    EXPECT_EQ(count(lowered, "quantized::conv2d"), 2U) << engine;
+    EXPECT_EQ(count(lowered, "quantized::conv2d_relu"), 1U) << engine;
+    EXPECT_GT(sqnr(run(reference.module()), run(lowered)), 40) << engine;
+  }
+}
+
+TEST(Pointwise, PaddingInFrontOfAConvolutionStaysOnBytes) {
+  const Module model = convolutions(
+      "  y = self.wide.forward(torch.constant_pad_nd(self.narrow.forward(x), [1, 1, 1, 1], 0))\n");
+  EXPECT_EQ(count(quantized(model), kPointwise), 0U);
+  EXPECT_EQ(count(quantized(model), "aten::constant_pad_nd"), 0U);
+}
+
 TEST(Pointwise, TheNextKernelReadsTheBytesAsTheyAre) {
   const Module model = convolutions(
       "  y = "

@@ -1,0 +1,164 @@
+// A sum or product with a constant behind a layer becomes part of the layer's weight and bias.
+//   conv(x) + b             →   conv(x) of another bias
+//   conv(x) * 0.2 + 0.5     →   conv(x) of another weight and bias
+// Exporters write biases and gates so. As operators of their own, each rounds once more.
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+
+#include "modules/constant_expressions.h"
+#include "modules/kernel_arguments.h"
+#include "modules/weighted.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+/// Operators that have as many dimensions as their input.
+constexpr std::array<std::string_view, 4> kKeepsRank{"torch.nn.ReLU", "torch.nn.functional.relu",
+                                                     "torch.relu", "relu"};
+
+class Folding {
+ public:
+  explicit Folding(GraphModule& gm) : gm_(gm), constants_(gm) {
+    std::unordered_set<const void*> seen;
+    for (const ir::ModuleCall& call : gm.calls) {
+      if (!call.weighted) continue;
+      const void* weight = call.weighted->weight.const_data_ptr();
+      if (!seen.insert(weight).second) shared_.insert(weight);
+    }
+  }
+
+  void run() {
+    std::vector<Node*> layers = ir::nodes_in_order(*gm_.graph);
+    std::erase_if(layers, [&](const Node* node) { return !is_layer(node); });
+    for (Node* layer : layers) {
+      while (Node* reader = folded_reader(layer)) {
+        reader->output()->replaceAllUsesWith(layer->output());
+        reader->destroy();
+      }
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  /// A layer with nothing fused into it, whose parameters no other call reads.
+  [[nodiscard]] bool is_layer(const Node* node) const {
+    if (!ir::is_module_call(node) || ir::is_standalone(gm_, node)) return false;
+    const ir::ModuleCall& call = ir::call_of(gm_, node);
+    return call.weighted && call.members.empty() && modules::is_weighted(call.type) &&
+           !modules::is_transposed(call.type) && call.weighted->weight.is_floating_point() &&
+           !shared_.contains(call.weighted->weight.const_data_ptr());
+  }
+
+  /// The only reader of a layer, when the layer has taken it in; null otherwise.
+  Node* folded_reader(Node* layer) {
+    Node* reader = ir::only_reader(layer);
+    if (reader == nullptr || reader->owningBlock() != layer->owningBlock()) return nullptr;
+    const auto kind = reader->kind();
+    const bool is_sum = kind == c10::aten::add || kind == c10::aten::sub;
+    const bool is_product = kind == c10::aten::mul || kind == c10::aten::div;
+    if ((!is_sum && !is_product) || (is_sum && !has_unit_alpha(reader))) return nullptr;
+    const bool layer_is_first = reader->input(0) == layer->output();
+    if (!layer_is_first && (kind == c10::aten::sub || kind == c10::aten::div)) return nullptr;
+    if (kind == c10::aten::div && reader->inputs().size() > 2) return nullptr;  // rounds
+    const auto operand = by_channel(layer, reader->input(layer_is_first ? 1 : 0));
+    if (!operand) return nullptr;
+    ir::ModuleCall& call = ir::call_of(gm_, layer);
+    if (is_sum) {
+      add(*call.weighted, kind == c10::aten::sub ? -*operand : *operand);
+    } else {
+      multiply(*call.weighted, kind == c10::aten::div ? operand->reciprocal() : *operand);
+    }
+    call.module.reset();
+    return reader;
+  }
+
+  static bool has_unit_alpha(const Node* sum) {
+    const auto alpha = torch::jit::toIValue(sum->input(2));
+    return alpha && alpha->isScalar() && alpha->toScalar().toDouble() == 1;
+  }
+
+  /// A constant as one number for each channel of a layer's output, in double precision.
+  [[nodiscard]] std::optional<at::Tensor> by_channel(const Node* layer, const Value* value) const {
+    const auto constant = constants_.value_of(value);
+    if (!constant || (!constant->isScalar() && !constant->isTensor())) return std::nullopt;
+    const ir::Weighted& weighted = *ir::call_of(gm_, layer).weighted;
+    const int64_t channels = weighted.weight.size(0);
+    if (constant->isScalar() && constant->toScalar().isComplex()) return std::nullopt;
+    at::Tensor tensor = constant->isTensor() ? constant->toTensor().detach()
+                                             : at::scalar_tensor(constant->toScalar(), at::kDouble);
+    if (!tensor.defined() || tensor.is_complex() || !broadcasts(layer, weighted, tensor)) return std::nullopt;
+    tensor = tensor.to(at::kDouble).flatten();
+    if (!at::isfinite(tensor).all().item<bool>()) return std::nullopt;
+    return tensor.expand({channels});
+  }
+
+  /// Whether a tensor has one value, or one for each channel, and changes neither dimensions nor dtype of the
+  /// layer's output.
+  [[nodiscard]] bool broadcasts(const Node* layer, const ir::Weighted& weighted,
+                                const at::Tensor& tensor) const {
+    if (tensor.dim() == 0) return true;
+    const auto dtype = weighted.weight.scalar_type();
+    if (c10::promoteTypes(dtype, tensor.scalar_type()) != dtype) return false;
+    const auto spatial = static_cast<int64_t>(weighted.stride.size());
+    if (tensor.dim() > spatial + 1 && !(tensor.dim() == spatial + 2 && spatial == 2 && has_batch(layer)))
+      return false;
+    const int64_t channels = weighted.weight.size(0);
+    if (tensor.numel() == 1) return true;
+    const int64_t axis = tensor.dim() - spatial - 1;
+    return axis >= 0 && tensor.numel() == channels && tensor.size(axis) == channels;
+  }
+
+  /// Whether an image layer's input must have four dimensions; convolutions take three as well.
+  [[nodiscard]] bool has_batch(const Node* layer) const {
+    const auto operands = ir::operands(layer);
+    const Node* before = operands.empty() ? nullptr : operands.front()->node();
+    if (before == nullptr) return false;
+    if (before->kind() == c10::aten::mean) {
+      const auto dims = modules::argument_constant(gm_, before, "dim");
+      return dims && dims->isIntList() && std::ranges::count(dims->toIntVector(), 3) == 1;
+    }
+    if (ir::is_module_call(before) && ir::call_of(gm_, before).type.name == "torch.nn.BatchNorm2d")
+      return !ir::call_of(gm_, before).has_unknown_rank;
+    const bool keeps_rank =
+        is_layer(before) || std::ranges::any_of(ir::targets(gm_, before), [](const Symbol& target) {
+          return std::ranges::find(kKeepsRank, target.name) != kKeepsRank.end();
+        });
+    return keeps_rank && has_batch(before);
+  }
+
+  static void add(ir::Weighted& weighted, const at::Tensor& operand) {
+    const at::Tensor bias =
+        weighted.bias.defined() ? weighted.bias.detach().to(at::kDouble) : at::zeros_like(operand);
+    weighted.bias = (bias + operand).to(weighted.weight.scalar_type());
+  }
+
+  static void multiply(ir::Weighted& weighted, const at::Tensor& operand) {
+    const auto dtype = weighted.weight.scalar_type();
+    std::vector<int64_t> sizes(static_cast<std::size_t>(weighted.weight.dim()), 1);
+    sizes.front() = operand.numel();
+    weighted.weight = (weighted.weight.detach().to(at::kDouble) * operand.reshape(sizes)).to(dtype);
+    if (weighted.bias.defined()) weighted.bias = (weighted.bias.detach().to(at::kDouble) * operand).to(dtype);
+  }
+
+  GraphModule& gm_;
+  modules::ConstantExpressions constants_;
+  std::unordered_set<const void*> shared_{};  ///< weights of several calls
+};
+
+}  // namespace
+
+void fold_arithmetic(GraphModule& gm) {
+  const c10::NoGradGuard no_grad;
+  Folding(gm).run();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,169 @@
+// What recipe best folds away or leaves in float, because rounding it costs more than it saves.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <cmath>
+
+#include "pipeline/stage.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+at::Tensor image() {
+  torch::manual_seed(2);
+  return torch::randn({2, 4, 24, 24}) + 1;
+}
+
+/// `body` computes y from self.conv (4 → 16), self.point (16 → 16), self.head (16 → 4), buffers and x.
+Module network(const std::string& body) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Network");
+  model.register_module("conv", testing::conv2d(4, 16, 3));
+  model.register_module("point", testing::conv2d(16, 16, 1));
+  model.register_module("head", testing::linear(16, 4));
+  model.register_buffer("added", torch::rand({16}) - 0.5);
+  model.register_buffer("shape", torch::tensor({16, 1, 1}));
+  model.define("def forward(self, x):\n" + body + "  return y\n");
+  return model;
+}
+
+Reference reference_of(const Module& model, const std::string& engine) {
+  const BackendConfig backend = backend_config(engine);
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
+  calibrate(prepared, std::vector<Sample>{{image()}});
+  return convert_to_reference(prepared, backend);
+}
+
+Module quantized(const Module& model, const std::string& engine = "x86") {
+  return lower(reference_of(model, engine), backend_config(engine));
+}
+
+std::size_t count(const Module& lowered, const std::string& kind) {
+  std::size_t found = 0;
+  for (const ir::Node* node : ir::nodes_in_order(*lowered.get_method("forward").graph()))
+    found += node->kind().toQualString() == kind;
+  return found;
+}
+
+at::Tensor run(Module model) { return model.forward({image()}).toTensor(); }
+
+double sqnr(const Module& model, const Module& lowered) {
+  const at::Tensor wanted = run(model);
+  return 10 * std::log10((wanted.square().sum() / (wanted - run(lowered)).square().sum()).item<double>());
+}
+
+class AverageInFloat : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(AverageInFloat, AnAverageOfAMapIsNotRoundedAsTheMapIs) {
+  // Its spread over the channels is a small part of the map's range.
+  const Module model = network(
+      "  z = torch.relu(self.conv.forward(x)) * 1.\n"
+      "  y = self.point.forward(torch.adaptive_avg_pool2d(z, [1, 1]))\n");
+  const Module lowered = quantized(model, GetParam());
+  EXPECT_EQ(count(lowered, "aten::adaptive_avg_pool2d"), 0U);
+  EXPECT_EQ(count(lowered, "aten::avg_pool2d"), 1U);
+  EXPECT_EQ(count(lowered, "aten::quantize_per_tensor"), 2U);
+  EXPECT_GT(sqnr(model, lowered), 33);
+}
+
+TEST_P(AverageInFloat, AMeanOverHeightAndWidthIsTheSame) {
+  const Module model =
+      network("  y = self.point.forward(torch.mean(torch.relu(self.conv.forward(x)), [2, 3], True))\n");
+  const Module lowered = quantized(model, GetParam());
+  EXPECT_EQ(count(lowered, "aten::mean"), 0U);
+  EXPECT_EQ(count(lowered, "aten::avg_pool2d"), 1U);
+  EXPECT_GT(sqnr(model, lowered), 33);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, AverageInFloat, ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"));
+
+TEST(AverageInFloat, OtherPoolsStayOnBytes) {
+  const Module model = network(
+      "  y = self.point.forward(torch.adaptive_avg_pool2d(torch.relu(self.conv.forward(x)), [2, 2]))\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "aten::adaptive_avg_pool2d"), 1U);
+  EXPECT_EQ(count(lowered, "aten::quantize_per_tensor"), 1U);
+}
+
+TEST(FoldArithmetic, ABiasThatIsAddedByItselfBecomesTheLayersOwn) {
+  const Module model = network(
+      "  n = self.shape.unbind(0)\n"
+      "  b = self.added.reshape([int(n[0]), int(n[1]), int(n[2])])\n"
+      "  y = self.point.forward(torch.relu(self.conv.forward(x) + b))\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "quantized::add") + count(lowered, "aten::add"), 0U);
+  EXPECT_EQ(count(lowered, "aten::unbind"), 0U);
+  EXPECT_GT(sqnr(model, lowered), 33);
+}
+
+TEST(FoldArithmetic, SumsAndProductsWithNumbersBecomeWeightAndBias) {
+  const Module model = network(
+      "  z = 0.5 - 0.1 + self.conv.forward(x) * 0.2 / 0.5 - 0.25\n"
+      "  y = self.point.forward(torch.clamp(z, 0., 1.))\n");
+  const Module lowered = quantized(model);
+  for (const char* kind :
+       {"quantized::add", "quantized::mul", "aten::add", "aten::mul", "aten::div", "aten::sub"})
+    EXPECT_EQ(count(lowered, kind), 0U) << kind;
+  EXPECT_GT(sqnr(model, lowered), 30);
+}
+
+TEST(FoldArithmetic, ABufferThatChangesIsNoConstant) {
+  const Module model = network(
+      "  self.added.add_(1.)\n"
+      "  y = self.point.forward(self.conv.forward(x) + self.added.reshape([16, 1, 1]))\n");
+  EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add"), 1U);
+}
+
+TEST(FoldArithmetic, AConstantAlongTheWidthIsNoBias) {
+  const Module model = network(
+      "  y = self.point.forward(self.point.forward(self.conv.forward(x)[:, :, :, :16]) "
+      "+ self.added)\n");
+  EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add"), 1U);
+}
+
+TEST(FoldArithmetic, OneOfSeveralCallsKeepsItsSum) {
+  const Module model = network(
+      "  z = self.conv.forward(x)\n"
+      "  y = self.point.forward(self.point.forward(z) + 0.5)\n");
+  EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add"), 1U);
+}
+
+TEST(FoldArithmetic, ABatchDimensionThatTheConstantAddsStays) {
+  const Module model =
+      network("  y = torch.relu(self.conv.forward(x) + self.added.reshape([1, 16, 1, 1]))\n");
+  EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add_relu"), 1U);
+}
+
+const std::string kSmallHead = "  y = self.head.forward(torch.gelu(self.conv.forward(x)).mean([2, 3]))\n";
+
+TEST(LeaveSmallLayers, AHeadBehindFloatOperatorsIsFloat) {
+  const Module model = network(kSmallHead);
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    const Module lowered = quantized(model, engine);
+    EXPECT_EQ(count(lowered, "quantized::linear_with_input_q_dq_qweight_dq_output_fp32") +
+                  count(lowered, "quantized::linear_dynamic"),
+              0U)
+        << engine;
+    EXPECT_EQ(count(lowered, "aten::quantize_per_tensor"), 1U) << engine;
+  }
+}
+
+TEST(LeaveSmallLayers, TheReportSaysWhy) {
+  const Reference reference = reference_of(network(kSmallHead), "x86");
+  EXPECT_THAT(reference.report().to_text(),
+              ::testing::HasSubstr("less than a hundredth of the network's work"));
+}
+
+TEST(LeaveSmallLayers, AGoodPartOfTheNetworkStaysInInt8) {
+  const Module model = network("  y = self.head.forward(torch.gelu(x.flatten()[:16]))\n");
+  EXPECT_EQ(count(quantized(model), "quantized::linear_with_input_q_dq_qweight_dq_output_fp32"), 1U);
+}
+
+}  // namespace
+}  // namespace tsq
