@@ -29,10 +29,14 @@ Value* image_size(GraphModule& gm, Value* x, Node* before) {
                                constant(int64_t{1})});
 }
 
-/// In channels-last layout.
-bool is_given_by_kernel(const Node* node) {
-  return node->kind() == ir::kDequantize ||
-         node->kind().ns() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise").ns();
+/// Whether a kernel gives a value, in channels-last layout, and with four dimensions.
+bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
+  const Node* node = value->node();
+  const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
+  if (node->kind() != ir::kDequantize && !is_float) return false;
+  const Node* kernel = is_float ? node : node->input(0)->node();
+  if (!ir::is_module_call(kernel)) return modules::known_rank(value) == 4;
+  return ir::call_of(gm, kernel).type.name.ends_with("2d");  // MaxPool2d
 }
 
 void use_average_pool(GraphModule& gm, Node* average) {
@@ -56,8 +60,7 @@ void use_average_pool(GraphModule& gm, Node* average) {
 void pool_averages(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!modules::is_whole_image_average(gm, node)) continue;
-    const Value* x = ir::operands(node).front();
-    if (is_given_by_kernel(x->node()) && modules::known_rank(x) == 4) use_average_pool(gm, node);
+    if (is_image_of_kernel(gm, ir::operands(node).front())) use_average_pool(gm, node);
   }
   ir::eliminate_dead_code(*gm.graph);
 }
