@@ -73,11 +73,23 @@ class FloatOutputs {
     return quantize->kind() != kQuantize || is_observed(quantize->input(0)->node());
   }
 
+  /// Dropped: nothing reads any more what it gives.
+  static bool is_dropped(const Node* reader) {
+    return reader->kind() == kQuantize &&
+           std::ranges::all_of(reader->output()->uses(), [](const torch::jit::Use& use) {
+             return use.user->kind() == kDequantize && use.user->output()->uses().empty();
+           });
+  }
+
   /// The quantize node that is a value's only reader.
   static Node* only_quantize(const Value* value) {
-    if (value->uses().size() != 1) return nullptr;
-    Node* user = value->uses().front().user;
-    return user->kind() == kQuantize ? user : nullptr;
+    Node* only = nullptr;
+    for (const torch::jit::Use& use : value->uses()) {
+      if (is_dropped(use.user)) continue;
+      if (only != nullptr) return nullptr;
+      only = use.user;
+    }
+    return only != nullptr && only->kind() == kQuantize ? only : nullptr;
   }
 
   static bool moves(const Node* node) { return std::ranges::find(kMoves, node->kind()) != kMoves.end(); }
@@ -91,6 +103,7 @@ class FloatOutputs {
   }
 
   bool reads_quantized(const Node* reader) const {
+    if (is_dropped(reader)) return false;
     if (reader->kind() == kQuantize || !reader->blocks().empty()) return true;
     if (reader->kind() == c10::prim::ListConstruct || is_padding(reader))
       return is_read_quantized(reader->output());

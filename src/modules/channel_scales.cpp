@@ -51,7 +51,8 @@ ir::ChannelStatistics scaled(const ir::ChannelStatistics& channels, const at::Te
   return {.mean = channels.mean * scale,
           .mean_square = channels.mean_square * scale.square(),
           .min = channels.min * scale,
-          .max = channels.max * scale};
+          .max = channels.max * scale,
+          .sizes = channels.sizes};
 }
 
 void scale_input_statistics(ir::Weighted& weighted, const at::Tensor& scale) {

@@ -106,6 +106,19 @@ TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
   }
 }
 
+TEST(EqualizeAcrossLayers, TheSizesOfInputsStayKnown) {
+  Module model = separable(kReLU);
+  const Equalized result = equalized(calibrated(model));
+  ASSERT_GT(factors(model, result, "first").max().item<double>(), 2);
+  for (const ir::Node* node : ir::nodes_in_order(*result.gm.graph)) {
+    const bool is_layer =
+        ir::is_module_call(node) && ir::weighted_of(ir::call_of(result.gm, node)) != nullptr;
+    if (!is_layer) continue;
+    const ir::ModuleCall& layer = ir::call_of(result.gm, node);
+    EXPECT_TRUE(ir::weighted_of(layer)->input.sizes.defined()) << layer.path;
+  }
+}
+
 /// conv → `between` → conv; `between` may use the batch norm `bn`. The channels of the first reach from 0.05
 /// to 5.
 Module with_between(const std::string& between) {

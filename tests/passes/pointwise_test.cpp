@@ -139,6 +139,13 @@ TEST(Pointwise, WhatFloatOperatorsAloneReadIsNotRounded) {
   }
 }
 
+TEST(Pointwise, SeveralConvolutionsGiveFloatToOneOperator) {
+  const Module lowered = quantized(convolutions(
+      "  y = torch.softmax(torch.stack([self.narrow.forward(x), self.narrow.forward(-x)], 4), 4)\n"));
+  EXPECT_EQ(count(lowered, kPointwise), 2U);
+  EXPECT_EQ(count(lowered, "aten::dequantize"), 0U);
+}
+
 TEST(Pointwise, PaddingInFrontOfAConvolutionStaysOnBytes) {
   const Module model = convolutions(
       "  y = self.wide.forward(torch.constant_pad_nd(self.narrow.forward(x), [1, 1, 1, 1], 0))\n");
