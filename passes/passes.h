@@ -300,8 +300,8 @@ void float_in_bfloat16(ir::GraphModule& gm);
 ///   gelu(dequantize(quantize(linear(x))))   →   gelu(linear(x))
 void leave_float_outputs(ir::GraphModule& gm);
 
-/// Linear layers that read and give float values, and have next to nothing of the network's work, stay float.
-///   linear(dequantize(quantize(x)))   →   linear(x)
+/// Linear layers that give float values, and have next to nothing of the network's work, stay float.
+///   linear(dequantize(quantize(x)))   →   linear(x), or linear(dequantize(x)) of bytes that a kernel gives
 void leave_small_layers(ir::GraphModule& gm, Report& report);
 
 /// Linear layers whose output is not quantized → kernels that multiply in int8 and give float.
