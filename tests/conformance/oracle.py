@@ -32,6 +32,19 @@ BACKEND_CONFIGS = {
 }
 
 
+def _forget_freed_operators() -> None:
+    """Keeps torch.jit from taking a list for an operator ("builtin cannot be used as a value").
+
+    It knows operators by their id(). Importing FX defines overloads of quantized_decomposed, each of which frees the operator known
+    until then and leaves its id in the table, where any later object may be found under it.
+    """
+    table = torch.jit._builtins._get_builtin_table()
+    for freed in [key for key, name in table.items() if name.startswith("quantized_decomposed::")]:
+        del table[freed]
+
+
+_forget_freed_operators()
+
 STAGES = ("reference", "lowered")
 CRASH = "run: the process ended in a crash"
 
