@@ -1,11 +1,13 @@
-// Modules that return their input in evaluation go away: tracing and freezing drop them too, and an observer
-// behind one would round a value twice.
+// Modules that return their input in evaluation, and slices of all that there is, go away: tracing and
+// freezing drop the former too, and an observer behind one would round a value twice.
 //   y = Identity(x); z = conv(y)   →   z = conv(x)
+//   x[:, :4]                       →   slice(x, 1, 0, 4), not slice(slice(x, 0), 1, 0, 4)
 
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "passes/passes.h"
 
@@ -25,12 +27,25 @@ bool is_training(const torch::jit::Module& module) {
   return module.hasattr("training") && module.attr("training").toBool();
 }
 
+/// `x[:]`, also along any dimension.
+bool takes_all(const Node* node) {
+  if (node->kind() != c10::aten::slice || !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get())) return false;
+  const auto start = torch::jit::toIValue(node->input(2));
+  const auto end = torch::jit::toIValue(node->input(3));
+  const auto step = torch::jit::toIValue(node->input(4));
+  const bool from_first = start && (start->isNone() || (start->isInt() && start->toInt() == 0));
+  const bool to_last =
+      end && (end->isNone() || (end->isInt() && end->toInt() == std::numeric_limits<int64_t>::max()));
+  return from_first && to_last && step && step->isInt() && step->toInt() == 1;
+}
+
 bool returns_its_input(const GraphModule& gm, const Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(gm, node);
     return std::ranges::find(kIdentities, call.type.name) != kIdentities.end() && call.module &&
            !is_training(*call.module);
   }
+  if (takes_all(node)) return true;
   if (std::ranges::find(kDropouts, node->kind()) == kDropouts.end()) return false;
   const auto training = torch::jit::toIValue(node->input(2));
   return training && training->isBool() && !training->toBool();

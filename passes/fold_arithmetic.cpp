@@ -71,6 +71,7 @@ class Folding {
     if (kind == c10::aten::div && reader->inputs().size() > 2) return nullptr;  // rounds
     const auto operand = by_channel(layer, reader->input(layer_is_first ? 1 : 0));
     if (!operand) return nullptr;
+    if (kind == c10::aten::div && at::any(*operand == 0).item<bool>()) return nullptr;
     ir::ModuleCall& call = ir::call_of(gm_, layer);
     if (is_sum) {
       add(*call.weighted, kind == c10::aten::sub ? -*operand : *operand);

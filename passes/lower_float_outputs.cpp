@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 
 #include "ir/quantize_operators.h"
 #include "modules/convolution_inputs.h"
@@ -235,7 +236,10 @@ class FloatOutputLowering {
   Value* bytes_of(Value* quantized, Node* before) {
     if (quantized->node()->kind() == c10::Symbol::fromQualString(kMakeQuantized))
       return quantized->node()->input(0);
-    return modules::insert_before(gm_, before, "aten::int_repr", {quantized});
+    Value*& bytes = bytes_[quantized];
+    if (bytes == nullptr || bytes->node()->owningBlock() != before->owningBlock())
+      bytes = modules::insert_before(gm_, before, "aten::int_repr", {quantized});
+    return bytes;
   }
 
   /// Scale and zero point of a quantized tensor.
@@ -279,6 +283,7 @@ class FloatOutputLowering {
   DecisionIndex decisions_;
   modules::PackingRefusals& refusals_;
   modules::WeightPacking packing_;
+  std::unordered_map<const Value*, Value*> bytes_;  ///< of a quantized tensor, where last read
   bool gives_channels_last_{false};
 };
 

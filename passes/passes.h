@@ -71,6 +71,10 @@ void drop_identities(ir::GraphModule& gm);
 ///   x * sigmoid(x)   →   silu(x)
 void gather_activations(ir::GraphModule& gm);
 
+/// The largest or smallest of several tensors without stacking them.
+///   max(stack([a, b], dim), dim)[0]   →   maximum(a, b)
+void maximum_of_stack(ir::GraphModule& gm);
+
 /// A sum or product with a constant behind a layer becomes part of its weight and bias.
 ///   conv(x) + b   →   conv(x) of another bias
 void fold_arithmetic(ir::GraphModule& gm);
@@ -315,6 +319,15 @@ void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu);
 /// has no quantized operator.
 ///   conv1d(x, filters)   →   transpose(linear(unfold(x), filters))
 void window_filter_banks(ir::GraphModule& gm, const Report& report);
+
+/// Float convolutions with windowed cosines and sines → torch.stft. Nothing where the model has no quantized
+/// operator.
+///   conv1d(x, basis)   →   cat([real(stft(x)), imag(stft(x))])
+void transform_filter_banks(ir::GraphModule& gm, const Report& report);
+
+/// Quantized convolutions over signals → the same over images of height one, which keep their layout.
+///   quantized::conv1d(x)   →   squeeze(quantized::conv2d(unsqueeze(x, 2)), 2)
+void signals_as_images(ir::GraphModule& gm, Report& report);
 
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).
 void fold_packed_weights(ir::GraphModule& gm);

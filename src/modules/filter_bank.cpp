@@ -20,6 +20,18 @@ bool has_one_channel(const ir::Weighted& weighted) {
          weighted.groups == 1;
 }
 
+bool is_plain(const ir::Weighted& weighted) {
+  return has_one_channel(weighted) && weighted.dilation == std::vector<int64_t>{1} &&
+         weighted.padding == std::vector<int64_t>{0} && weighted.padding_name != "same";
+}
+
+/// A function's filters may be what the model changes while it runs.
+bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& attributes) {
+  return std::ranges::any_of(node->inputs(), [&](const ir::Value* value) {
+    return value->node()->kind() == c10::prim::GetAttr && attributes.contains(value->node()->s(c10::attr::name));
+  });
+}
+
 }  // namespace
 
 bool reads_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
@@ -27,11 +39,16 @@ bool reads_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
   return found && has_one_channel(*found);
 }
 
-std::optional<ir::Weighted> filter_bank(const ir::GraphModule& gm, const ir::Node* node) {
-  auto found = convolution(gm, node);
-  const bool is_plain = found && has_one_channel(*found) && found->dilation == std::vector<int64_t>{1} &&
-                        found->padding == std::vector<int64_t>{0} && found->padding_name != "same";
-  return is_plain ? std::move(found) : std::nullopt;
+std::vector<FilterBank> filter_banks(ir::GraphModule& gm) {
+  std::vector<FilterBank> found;
+  const auto written = ir::written_attributes(gm);
+  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    auto filters = reads_one_of(node, written) ? std::nullopt : convolution(gm, node);
+    if (!filters || !is_plain(*filters)) continue;
+    const std::string& path = ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+    found.push_back({node, *std::move(filters), path});
+  }
+  return found;
 }
 
 }  // namespace tsq::modules

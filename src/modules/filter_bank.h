@@ -1,6 +1,7 @@
 #pragma once
 
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "ir/graph_module.h"
 
@@ -10,8 +11,13 @@ namespace tsq::modules {
 /// STFT is spelt.
 bool reads_one_channel(const ir::GraphModule& gm, const ir::Node* node);
 
-/// The parameters of such a convolution that does not pad its input: the weight is [filters, 1, length].
-/// Empty for all else.
-std::optional<ir::Weighted> filter_bank(const ir::GraphModule& gm, const ir::Node* node);
+/// Such a convolution that does not pad its input, with filters that the model does not change.
+struct FilterBank {
+  ir::Node* node{};
+  ir::Weighted filters{};  ///< the weight is [filters, 1, length]
+  std::string path{};      ///< of the module that it is, or is called in
+};
+
+std::vector<FilterBank> filter_banks(ir::GraphModule& gm);
 
 }  // namespace tsq::modules

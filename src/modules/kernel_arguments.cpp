@@ -24,8 +24,7 @@ Value* constant(const KernelSite& site, const c10::IValue& value) {
 }
 
 Value* attribute(const KernelSite& site, const at::Tensor& tensor, const std::string& name) {
-  const torch::jit::WithInsertPoint guard(site.quantize);
-  return ir::insert_attribute(site.gm, name, tensor, c10::TensorType::get());
+  return attribute_before(site.gm, site.quantize, name, tensor);
 }
 
 std::vector<Value*> with_qparams(const KernelSite& site, std::vector<Value*> inputs) {
@@ -243,6 +242,11 @@ double negative_slope(const ModuleCall& leaky_relu) {
 Value* constant_before(ir::GraphModule& gm, Node* before, const c10::IValue& value) {
   const torch::jit::WithInsertPoint guard(before);
   return gm.graph->insertConstant(value);
+}
+
+Value* attribute_before(ir::GraphModule& gm, Node* before, const std::string& name, const at::Tensor& value) {
+  const torch::jit::WithInsertPoint guard(before);
+  return ir::insert_attribute(gm, name, value, c10::TensorType::get());
 }
 
 Value* insert_before(ir::GraphModule& gm, Node* before, const char* kind, const std::vector<Value*>& inputs) {

@@ -18,6 +18,7 @@ using OnLowered = OnReference;
 constexpr std::array kBestOnCaptured{
     OnGraph{"drop_identities", passes::drop_identities},
     OnGraph{"gather_activations", passes::gather_activations},
+    OnGraph{"maximum_of_stack", passes::maximum_of_stack},
     OnGraph{"fold_arithmetic", passes::fold_arithmetic},
     OnGraph{"fold_batch_norms", passes::fold_batch_norms},
 };
@@ -103,8 +104,12 @@ constexpr std::array kBestOnLowered{
               [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                 passes::widen_dynamic_ranges(gm, options.target_cpu);
               }},
+    OnLowered{"transform_filter_banks", [](ir::GraphModule& gm, Report& report,
+                                           const RecipeOptions&) { passes::transform_filter_banks(gm, report); }},
     OnLowered{"window_filter_banks", [](ir::GraphModule& gm, Report& report,
                                         const RecipeOptions&) { passes::window_filter_banks(gm, report); }},
+    OnLowered{"signals_as_images", [](ir::GraphModule& gm, Report& report,
+                                      const RecipeOptions&) { passes::signals_as_images(gm, report); }},
 };
 
 }  // namespace

@@ -1,0 +1,160 @@
+// An STFT that is spelt as a convolution with windowed cosines and sines → torch.stft, a fast Fourier
+// transform. It takes half the time for four windows, and a sixth for hundreds.
+//   conv1d(x, basis, stride)                      →   z = stft(x); cat([real(z), imag(z)])
+//   conv1d(x, basis, stride)[:, :frequencies]     →   real(z)
+//   sqrt(real(z)**2 + imag(z)**2)                 →   abs(z)
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+
+#include "modules/filter_bank.h"
+#include "modules/fourier_basis.h"
+#include "modules/kernel_arguments.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+using modules::constant_before;
+using modules::insert_before;
+
+bool is_number(const Value* value, int64_t number) {
+  const auto constant = torch::jit::toIValue(value);
+  return constant && constant->isScalar() && constant->toScalar().equal(number);
+}
+
+bool is_none(const Value* value) {
+  const auto constant = torch::jit::toIValue(value);
+  return constant && constant->isNone();
+}
+
+/// What is squared; null for other nodes.
+Value* root_of(const Node* node) {
+  const bool squares = node->kind() == c10::aten::square ||
+                       (node->kind() == c10::aten::pow && is_number(node->input(1), 2)) ||
+                       (node->kind() == c10::aten::mul && node->input(0) == node->input(1));
+  return squares ? const_cast<Value*>(node->input(0)) : nullptr;
+}
+
+/// Where a value comes from, slices and squares undone.
+const Value* origin(const Value* value) {
+  const Node* node = value->node();
+  if (const Value* root = root_of(node)) return origin(root);
+  return node->kind() == c10::aten::slice ? origin(node->input(0)) : value;
+}
+
+/// Whether a node gives as many dimensions as `value` has, which is its first input.
+bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
+  constexpr std::array kOfOneTensor{c10::aten::slice, c10::aten::sqrt,  c10::aten::log,
+                                    c10::aten::clamp, c10::aten::clamp_min, c10::aten::quantize_per_tensor,
+                                    c10::aten::int_repr};
+  if (root_of(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end()) return true;
+  if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
+  const Value* other = node->input(1);
+  if (!ir::holds_tensor(other) || origin(other) == origin(value)) return true;
+  if (other->node()->kind() != c10::prim::GetAttr) return false;
+  const std::string& name = other->node()->s(c10::attr::name);
+  constexpr int64_t kSpectrumRank = 3;
+  return gm.attributes.hasattr(name) && gm.attributes.attr(name).isTensor() &&
+         gm.attributes.attr(name).toTensor().dim() < kSpectrumRank;
+}
+
+/// Whether a kernel reads a tensor that takes three dimensions only: then what filters give has a batch.
+bool has_batch(const GraphModule& gm, const Value* value) {
+  return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+    const Node* reader = use.user;
+    if (use.offset != 0 || reader->owningBlock() != value->node()->owningBlock()) return false;
+    const std::string_view kind = reader->kind().toQualString();
+    return kind.starts_with("quantized::conv1d") || kind == "onednn::qconv1d_pointwise" || (keeps_rank(gm, reader, value) && has_batch(gm, reader->output()));
+  });
+}
+
+/// The halves of a spectrum.
+struct Parts {
+  Value* real{};
+  Value* imaginary{};
+  int64_t frequencies{};
+};
+
+/// The part that a slice of [batch, 2·frequencies, windows] takes; null where it takes something else.
+Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
+  const bool takes_filters = is_number(slice->input(1), -2) || (has_batch && is_number(slice->input(1), 1));
+  if (!takes_filters || !is_number(slice->input(4), 1)) return nullptr;
+  const Value* start = slice->input(2);
+  const Value* end = slice->input(3);
+  if ((is_none(start) || is_number(start, 0)) && is_number(end, parts.frequencies)) return parts.real;
+  const auto last = torch::jit::toIValue(end);
+  const bool takes_rest = is_none(end) || (last && last->isInt() && last->toInt() >= 2 * parts.frequencies);
+  return is_number(start, parts.frequencies) && takes_rest ? parts.imaginary : nullptr;
+}
+
+/// Slices read the parts, all others both of them.
+void replace_by_parts(GraphModule& gm, Node* op, const Parts& parts) {
+  const bool batched = has_batch(gm, op->output());
+  for (Node* reader : ir::users(op->output())) {
+    if (reader->kind() != c10::aten::slice) continue;
+    if (Value* part = sliced_part(reader, parts, batched)) reader->output()->replaceAllUsesWith(part);
+  }
+  Node* both = gm.graph->createList(c10::TensorType::get(), {parts.real, parts.imaginary});
+  both->insertBefore(op);
+  op->output()->replaceAllUsesWith(
+      insert_before(gm, op, "aten::cat", {both->output(), constant_before(gm, op, int64_t{-2})}));
+}
+
+void transform(GraphModule& gm, const modules::FilterBank& bank, const modules::FourierBasis& basis) {
+  Node* op = bank.node;
+  const auto constant = [&](const c10::IValue& value) { return constant_before(gm, op, value); };
+  Value* signal = insert_before(gm, op, "aten::squeeze", {op->input(0), constant(int64_t{-2})});
+  Value* length = constant(basis.window.size(0));
+  Value* window = modules::attribute_before(gm, op, bank.path + "_window", basis.window);
+  Value* spectrum = insert_before(gm, op, "aten::stft",
+                                  {signal, length, constant(bank.filters.stride.front()), length, window,
+                                   /*normalized*/ constant(false), /*onesided*/ constant(true),
+                                   /*return_complex*/ constant(true), /*align_to_window*/ constant({})});
+  const auto part = [&](const char* name) { return insert_before(gm, op, name, {spectrum}); };
+  if (!basis.has_sines) {
+    op->output()->replaceAllUsesWith(part("aten::real"));
+  } else if (!basis.has_cosines) {
+    op->output()->replaceAllUsesWith(part("aten::imag"));
+  } else {
+    replace_by_parts(gm, op, {part("aten::real"), part("aten::imag"), basis.window.size(0) / 2 + 1});
+  }
+  op->destroy();
+}
+
+/// The spectrum whose magnitude a node computes; null for other nodes.
+Value* spectrum_of_magnitude(const Node* sqrt) {
+  if (sqrt->kind() != c10::aten::sqrt) return nullptr;
+  const Node* sum = sqrt->input(0)->node();
+  if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_number(sum->input(2), 1)) return nullptr;
+  Value* left = root_of(sum->input(0)->node());
+  Value* right = root_of(sum->input(1)->node());
+  if (left == nullptr || right == nullptr) return nullptr;
+  if (left->node()->kind() == c10::aten::imag) std::swap(left, right);
+  const bool are_parts = left->node()->kind() == c10::aten::real && right->node()->kind() == c10::aten::imag &&
+                         left->node()->input(0) == right->node()->input(0);
+  return are_parts ? left->node()->input(0) : nullptr;
+}
+
+}  // namespace
+
+void transform_filter_banks(GraphModule& gm, const Report& report) {
+  if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
+  for (const modules::FilterBank& bank : modules::filter_banks(gm)) {
+    if (bank.filters.bias.defined()) continue;
+    if (const auto basis = modules::fourier_basis(bank.filters.weight)) transform(gm, bank, *basis);
+  }
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (Value* spectrum = spectrum_of_magnitude(node))
+      node->output()->replaceAllUsesWith(insert_before(gm, node, "aten::abs", {spectrum}));
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes
