@@ -1,5 +1,5 @@
 // Quantizing cuts off what its range does not hold: a clamp that cuts off no more than that is not needed.
-//   quantize(clamp(conv))   →   quantize(conv)
+//   quantize(clamp(conv))   →   quantize(conv), also where the clamped values are moved before
 //   otherwise               →   quantize(clamp(dequantize(quantize(conv))))
 // The second form lets the operator become a kernel of its own; clamping codes and clamping values are the
 // same.
@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <array>
 
 #include "backends/lowering_table.h"
 #include "ir/constants.h"
@@ -70,6 +71,20 @@ bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
       targets, [](const Symbol& target) { return lowering::binary_kernel(target.name) != nullptr; });
 }
 
+/// The operator behind a clamp whose values a quantize node rounds: the quantize node itself, or the first of
+/// the operators that move them to it, and to nobody else.
+Node* first_behind_clamp(Node* quantize) {
+  constexpr std::array kMoves{c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::reshape,   c10::aten::flatten,
+                              c10::aten::transpose, c10::aten::permute, c10::aten::contiguous};
+  Node* behind = quantize;
+  while (true) {
+    Node* before = behind->input(0)->node();
+    if (std::ranges::find(kMoves, before->kind()) == kMoves.end() || before->output()->uses().size() != 1)
+      return behind;
+    behind = before;
+  }
+}
+
 void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
   Value* input = ir::operands(clamp).front();
   Value* quantized = modules::insert_before(
@@ -88,17 +103,18 @@ void saturate_clamps(GraphModule& gm) {
   for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
     if (quantize->kind() != kQuantize) continue;
     while (true) {
-      Node* clamp = quantize->input(0)->node();
+      Node* behind = first_behind_clamp(quantize);
+      Node* clamp = behind->input(0)->node();
       const auto bounds = modules::clamp_bounds(gm, clamp);
       if (!bounds || clamp->output()->uses().size() != 1) break;
       Value* input = ir::operands(clamp).front();
       const auto range = representable(gm, quantize);
       if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
       if (!saturates_within(*range, *bounds)) {
-        if (torch::jit::toIValue(quantize->input(1))) quantize_before(gm, clamp, quantize);
+        if (behind == quantize && torch::jit::toIValue(quantize->input(1))) quantize_before(gm, clamp, quantize);
         break;
       }
-      quantize->replaceInput(0, input);
+      behind->replaceInput(0, input);
       clamp->destroy();
     }
   }

@@ -30,7 +30,7 @@ constexpr std::array kKernels{
     Kernel{"onednn::qconv1d_pointwise", "onednn::qconv2d_pointwise", 7},
 };
 /// Operators that compute value by value: their first inputs are tensors of one shape.
-constexpr std::array<std::pair<std::string_view, std::size_t>, 14> kElementwise{{
+constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kElementwise{{
     {"aten::quantize_per_tensor", 1},
     {"aten::_make_per_tensor_quantized_tensor", 1},
     {"aten::int_repr", 1},
@@ -41,6 +41,8 @@ constexpr std::array<std::pair<std::string_view, std::size_t>, 14> kElementwise{
     {"quantized::hardswish", 1},
     {"quantized::leaky_relu", 1},
     {"quantized::elu", 1},
+    {"aten::add", 2},
+    {"aten::mul", 2},
     {"quantized::add", 2},
     {"quantized::add_relu", 2},
     {"quantized::mul", 2},
@@ -125,6 +127,7 @@ class SignalsAsImages {
     Value* signal = modules::insert_before(gm_, node, "aten::squeeze",
                                            {image, modules::constant_before(gm_, node, kHeight)});
     node->output()->replaceAllUsesWith(signal);
+    node->destroy();
     images_.emplace(signal, image);
     return image;
   }

@@ -8,7 +8,8 @@
 namespace tsq::modules {
 namespace {
 
-constexpr double kSinglePrecision = 1e-6;
+/// Of the largest filter: 100 dB below, where cosines of angles in single precision are.
+constexpr double kTolerance = 1e-5;
 
 /// [frequencies, length]: 2π·frequency·sample/length.
 at::Tensor phases(int64_t length) {
@@ -22,9 +23,9 @@ at::Tensor phases(int64_t length) {
 std::optional<at::Tensor> window_between(const at::Tensor& waves, const at::Tensor& filters) {
   const at::Tensor energy = waves.square().sum(0);
   const at::Tensor window =
-      at::where(energy > kSinglePrecision, (waves * filters).sum(0) / energy, at::zeros_like(energy));
+      at::where(energy > kTolerance, (waves * filters).sum(0) / energy, at::zeros_like(energy));
   const auto error = (waves * window - filters).abs().max().item<double>();
-  if (error > kSinglePrecision * filters.abs().max().item<double>()) return std::nullopt;
+  if (error > kTolerance * filters.abs().max().item<double>()) return std::nullopt;
   return window.to(at::kFloat);
 }
 

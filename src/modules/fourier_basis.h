@@ -14,7 +14,8 @@ struct FourierBasis {
   bool has_sines{};
 };
 
-/// The basis that filters [rows, 1, length] are, exact to single precision; empty where they are none.
+/// The basis that filters [rows, 1, length] are but for rounding in single precision; empty where they are
+/// none.
 std::optional<FourierBasis> fourier_basis(const at::Tensor& filters);
 
 }  // namespace tsq::modules

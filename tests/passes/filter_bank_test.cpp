@@ -73,7 +73,7 @@ TEST(FilterBank, ThatAQuantizedOperatorReadsIsQuantized) {
   const Module model =
       spectrum("  return self.head.forward(torch.conv1d(x, self.basis, None, [8]).transpose(-1, -2))\n");
   FileCheck()
-      .check("quantized::conv1d")
+      .check("quantized::conv2d")
       ->check_not("aten::unfold")
       ->run(graph_of(quantized(model, signals({2, 1, 64}), best_qconfig_mapping("x86"))));
 }

@@ -4,15 +4,16 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
-#include <cmath>
 #include <sstream>
 
-#include "pipeline/stage.h"
+#include "support/best_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
 namespace {
 
+using testing::count;
+using testing::sqnr;
 using torch::jit::Module;
 
 constexpr const char* kPointwise = "onednn::qconv2d_pointwise";
@@ -37,28 +38,14 @@ at::Tensor image() {
 }
 
 Reference reference_of(const Module& model, const std::string& engine) {
-  const BackendConfig backend = backend_config(engine);
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
-  calibrate(prepared, std::vector<Sample>{{image()}});
-  return convert_to_reference(prepared, backend);
+  return testing::best_reference(model, image(), engine);
 }
 
 Module quantized(const Module& model, const std::string& engine = "x86") {
-  return lower(reference_of(model, engine), backend_config(engine));
+  return testing::best_model(model, image(), engine);
 }
 
-std::size_t count(const Module& lowered, const std::string& kind) {
-  std::size_t found = 0;
-  for (const ir::Node* node : ir::nodes_in_order(*lowered.get_method("forward").graph()))
-    found += node->kind().toQualString() == kind;
-  return found;
-}
-
-at::Tensor run(Module model) { return model.forward({image()}).toTensor(); }
-
-double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
-  return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
-}
+at::Tensor run(const Module& model) { return testing::run(model, image()); }
 
 constexpr const char* kPReLU = "  y = torch.prelu(self.narrow.forward(x), self.slopes)\n";
 constexpr const char* kHardswish =
@@ -187,7 +174,7 @@ TEST(Pointwise, WithoutAKernelThatDoesTheActivationASignalIsRoundedUnlessTheOthe
         "  x = torch.flatten(x, 2).repeat([1, self.groups // 4, 1])\n"
         "  return torch.silu(torch.conv1d(x, self.weight, None, [1], [2], [1], " +
         std::to_string(groups) + "))\n");
-    EXPECT_EQ(count(quantized(model, "x86"), "onednn::qconv1d_pointwise"), groups > 100 ? 1U : 0U);
+    EXPECT_EQ(count(quantized(model, "x86"), kPointwise), groups > 100 ? 1U : 0U);
     EXPECT_EQ(count(quantized(model, "onednn"), "onednn::qconv1d_pointwise"), 0U);
     EXPECT_GT(sqnr(run(model), run(quantized(model, "x86"))), 30);
   }

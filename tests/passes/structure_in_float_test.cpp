@@ -5,14 +5,13 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
-#include <cmath>
-
-#include "pipeline/stage.h"
+#include "support/best_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
 namespace {
 
+using testing::count;
 using torch::jit::Module;
 
 at::Tensor image() {
@@ -34,29 +33,16 @@ Module network(const std::string& body) {
 }
 
 Reference reference_of(const Module& model, const std::string& engine) {
-  const BackendConfig backend = backend_config(engine);
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
-  calibrate(prepared, std::vector<Sample>{{image()}});
-  return convert_to_reference(prepared, backend);
+  return testing::best_reference(model, image(), engine);
 }
 
 Module quantized(const Module& model, const std::string& engine = "x86") {
-  return lower(reference_of(model, engine), backend_config(engine));
+  return testing::best_model(model, image(), engine);
 }
 
-std::size_t count(const Module& lowered, const std::string& kind) {
-  std::size_t found = 0;
-  for (const ir::Node* node : ir::nodes_in_order(*lowered.get_method("forward").graph()))
-    found += node->kind().toQualString() == kind;
-  return found;
-}
+at::Tensor run(const Module& model) { return testing::run(model, image()); }
 
-at::Tensor run(Module model) { return model.forward({image()}).toTensor(); }
-
-double sqnr(const Module& model, const Module& lowered) {
-  const at::Tensor wanted = run(model);
-  return 10 * std::log10((wanted.square().sum() / (wanted - run(lowered)).square().sum()).item<double>());
-}
+double sqnr(const Module& model, const Module& lowered) { return testing::sqnr(run(model), run(lowered)); }
 
 class AverageInFloat : public ::testing::TestWithParam<const char*> {};
 
