@@ -16,14 +16,15 @@ struct EngineLimits {
   bool needs_vnni;  ///< to add more than two products exactly
   int64_t largest_fast_depthwise_kernel;
   int64_t largest_kernel_that_pads;
+  int64_t slow_groups;  ///< from so many groups on, those that fbgemm has no fast kernel for are slow
 };
 
 constexpr std::array kLimits{
     // onednn takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
-    EngineLimits{"x86", 101, true, 7, 15},
-    EngineLimits{"fbgemm", 1, true, 7, 0},
-    EngineLimits{"onednn", kNever, true, 0, 15},
-    EngineLimits{"qnnpack", kNever, false, 5, 0},
+    EngineLimits{"x86", 101, true, 7, 15, 101},
+    EngineLimits{"fbgemm", 1, true, 7, 0, 8},
+    EngineLimits{"onednn", kNever, true, 0, 15, kNever},
+    EngineLimits{"qnnpack", kNever, false, 5, 0, kNever},
 };
 
 const EngineLimits* limits_of(std::string_view engine) {
@@ -31,7 +32,33 @@ const EngineLimits* limits_of(std::string_view engine) {
   return found == kLimits.end() ? nullptr : found;
 }
 
+bool all_are(std::span<const int64_t> sizes, int64_t size) {
+  return std::ranges::all_of(sizes, [&](int64_t each) { return each == size; });
+}
+
+/// https://github.com/pytorch/FBGEMM, src/FbgemmConv.cc: takeDepthWiseFastPath and fbgemmOptimizedGConv.
+bool has_fast_kernel(const GroupedConvolution& convolution) {
+  const int64_t size = convolution.kernel.front();
+  const bool is_plain = convolution.dims == 2 && all_are(convolution.kernel, size) &&
+                        all_are(convolution.padding, size / 2) && all_are(convolution.dilation, 1) &&
+                        (all_are(convolution.stride, 1) || all_are(convolution.stride, 2));
+  if (!is_plain || convolution.channels_in != convolution.channels_out) return false;
+  constexpr std::array kDepthwiseSizes{3, 5, 7};
+  constexpr std::array kChannels{2, 4, 8, 16};
+  constexpr int64_t kVector = 8;
+  if (convolution.channels_in == 1)
+    return convolution.groups % kVector == 0 && std::ranges::find(kDepthwiseSizes, size) != kDepthwiseSizes.end();
+  return size == 3 && std::ranges::find(kChannels, convolution.channels_in) != kChannels.end();
+}
+
 }  // namespace
+
+bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution) {
+  constexpr int64_t kManyChannels = 8;
+  const EngineLimits* limits = limits_of(engine);
+  return limits != nullptr && convolution.dims <= 2 && convolution.groups >= limits->slow_groups &&
+         convolution.channels_in <= kManyChannels && !has_fast_kernel(convolution);
+}
 
 bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, bool has_vnni) {
   const EngineLimits* limits = limits_of(engine);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 /// What the kernels of LibTorch 2.13 are exact and fast for, by engine. Found by running them.
@@ -17,6 +18,22 @@ struct WeightedShape {
 /// Whether a kernel adds pairs of products of bytes in 16 bits, where 255 * (127 + 127) does not fit.
 /// fbgemm's depthwise kernels do on every CPU, the others only without VNNI; qnnpack's never do.
 bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, bool has_vnni);
+
+/// A convolution, as the engines choose a kernel for it.
+struct GroupedConvolution {
+  int64_t dims{};
+  int64_t groups{};
+  int64_t channels_in{};   ///< of a group
+  int64_t channels_out{};  ///< of a group
+  std::span<const int64_t> kernel{};
+  std::span<const int64_t> stride{};
+  std::span<const int64_t> padding{};
+  std::span<const int64_t> dilation{};
+};
+
+/// Whether the engine's kernel takes two to two hundred times as long as the float one: fbgemm has fast
+/// kernels for images alone, for some sizes, and goes through all others group by group.
+bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution);
 
 /// The largest kernel that a depthwise convolution is fast with, whose size is odd and whose padding is half
 /// of it; 0: any.

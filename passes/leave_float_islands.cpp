@@ -136,7 +136,7 @@ class Islands {
   /// the rounding of their common range. What is squared differs twice as much, in decibels.
   [[nodiscard]] bool is_filter_bank(const Match& match) const {
     return has_weight(match) &&
-           (modules::reads_one_channel(gm_, match.root) || is_squared(match.last->outputs()));
+           (modules::slides_over_one_channel(gm_, match.root) || is_squared(match.last->outputs()));
   }
 
   [[nodiscard]] static bool is_squared(at::ArrayRef<Value*> values) {

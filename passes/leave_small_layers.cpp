@@ -7,6 +7,7 @@
 #include "ir/quantize_operators.h"
 #include "modules/weighted.h"
 #include "passes/decision_index.h"
+#include "passes/layer_in_float.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -14,7 +15,6 @@ namespace {
 
 using ir::GraphModule;
 using ir::Node;
-using ir::Value;
 
 /// Up to so many multiply-accumulates of one call the float kernel is faster, at 64 rows and more as well.
 constexpr int64_t kFewProducts = 1 << 18;
@@ -43,16 +43,6 @@ int64_t products_of_network(const GraphModule& gm) {
   return sum;
 }
 
-/// What a layer reads, not rounded where nothing but the layer asks for it.
-Value* exact_input(const GraphModule& gm, const Node* layer) {
-  const Node* dequantize = layer->input(0)->node();
-  if (dequantize->kind() != ir::kDequantize) return layer->input(0);
-  const Node* quantize = dequantize->input(0)->node();
-  if (quantize->kind() != ir::kQuantize) return layer->input(0);
-  Value* exact = quantize->input(0);
-  return ir::observed_qconfig(gm, exact->node()) == nullptr ? exact : layer->input(0);
-}
-
 bool gives_float(const Node* layer) {
   return std::ranges::none_of(layer->output()->uses(),
                               [](const torch::jit::Use& use) { return use.user->kind() == ir::kQuantize; });
@@ -64,7 +54,10 @@ class SmallLayers {
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (is_small(node)) leave_float(node);
+      if (is_small(node)) {
+        compute_in_float(gm_, node, decisions_.of(node),
+                         "it is faster in float, and has less than a hundredth of the network's work");
+      }
     }
     ir::eliminate_dead_code(*gm_.graph);
   }
@@ -79,19 +72,6 @@ class SmallLayers {
       return false;
     const int64_t products = products_of(*weighted);
     return products > 0 && products <= kFewProducts && products * kSmallShare <= all_;
-  }
-
-  void leave_float(Node* layer) {
-    layer->replaceInput(0, exact_input(gm_, layer));
-    ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm_, layer));
-    weighted.weight_qparams.reset();
-    weighted.input_products.reset();
-    weighted.input = {};
-    Decision* decision = decisions_.of(layer);
-    if (decision == nullptr) return;
-    decision->quantized = false;
-    decision->reason = "it is faster in float, and has less than a hundredth of the network's work";
-    decision->remedy.clear();
   }
 
   GraphModule& gm_;

@@ -4,6 +4,8 @@
 //     →   quantized::linear_with_input_q_dq_qweight_dq_output_fp32(x, scale, zero_point, packed)
 //   conv2d(dequantize(x))
 //     →   onednn::qconv2d_pointwise(int_repr(x), x's scale and zero point, packed, ...)
+//   quantize(conv2d(dequantize(x))), where its other kernel is slow
+//     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ...))
 //   quantize(hardswish(conv2d(dequantize(x))))
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
 // Behind the pass `lower`, which takes what has a quantized output.
@@ -47,7 +49,8 @@ class FloatOutputLowering {
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
   bool run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty() || !reads_quantized(node) || is_quantized_behind(node)) continue;
+      if (node->inputs().empty() || !reads_quantized(node)) continue;
+      if (is_quantized_behind(node) && !ir::stays_float(node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else {
@@ -137,6 +140,8 @@ class FloatOutputLowering {
   PostOps post_ops_of(const FloatOutputKernel& row, Node* op) const {
     const PostOps none{row.post_op == PostOp::ReLU ? "relu" : "none", op, nullptr};
     Node* activation = only_user(op);
+    if (activation != nullptr && activation->kind() == kQuantize && is_quint8(activation))
+      return {none.activation, activation, activation};
     if (row.post_op != PostOp::None || activation == nullptr) return none;
     for (const Symbol& target : ir::targets(gm_, activation)) {
       const std::string_view name = lowering::pointwise_post_op(target.name, row.kernel);

@@ -251,6 +251,14 @@ void convert(ir::GraphModule& gm, std::span<const ObserverResult> observers, con
 ///   quantize(clamp(conv))   →   quantize(conv)
 void saturate_clamps(ir::GraphModule& gm);
 
+/// Layers whose int8 kernel is slower than the float one stay float, where the engine has no other.
+///   conv(dequantize(quantize(x)))   →   conv(x)
+void leave_slow_layers(ir::GraphModule& gm, Report& report);
+
+/// Layers whose int8 kernel is slower than the float one are left to the engine's other int8 kernel.
+///   quantize(conv(dequantize(x)))   does not become   quantized::conv2d(x)
+void take_other_kernels(ir::GraphModule& gm);
+
 /// Averages of whole maps that recipe best left in float stay there, between quantized operators as well.
 ///   quantize(mean(dequantize(x)))   does not become   mean(x)
 void average_in_float(ir::GraphModule& gm);

@@ -21,8 +21,6 @@ using modules::constant_before;
 using modules::FilterBank;
 using modules::insert_before;
 
-/// So many windows hold each value of the signal at most: the linear layer reads copies of them.
-constexpr int64_t kMostCopies = 4;
 constexpr auto kContiguous = static_cast<int64_t>(c10::MemoryFormat::Contiguous);
 
 /// [..., 1, samples] → [..., filters, windows]. Axes count from the last: a signal may come without a batch.
@@ -47,7 +45,7 @@ Value* linear_over_windows(GraphModule& gm, const FilterBank& bank) {
 void window_filter_banks(GraphModule& gm, const Report& report) {
   if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
   for (const FilterBank& bank : modules::filter_banks(gm)) {
-    if (bank.filters.weight.size(2) > kMostCopies * bank.filters.stride.front()) continue;
+    if (!modules::has_few_copies(bank.filters)) continue;
     bank.node->output()->replaceAllUsesWith(linear_over_windows(gm, bank));
     bank.node->destroy();
   }

@@ -9,6 +9,8 @@
 
 #include "ir/quantize_operators.h"
 #include "modules/kernel_arguments.h"
+#include "modules/packed.h"
+#include "modules/weighted.h"
 
 namespace tsq::modules {
 
@@ -168,6 +170,22 @@ lowering::WeightedShape weighted_shape(const ir::Weighted& weighted) {
   return {.depthwise = weighted.groups > 1 && weight.size(1) == 1 && weighted.groups == weight.size(0),
           .dims = weight.dim() - 2,
           .channels = weight.size(0)};
+}
+
+bool is_slower_than_float(const ir::ModuleCall& layer) {
+  const ir::Weighted* weighted = ir::weighted_of(layer);
+  const Symbol& type = layer.members.empty() ? layer.type : layer.members.front().type;
+  if (weighted == nullptr || weighted->stride.empty() || is_transposed(type)) return false;
+  const std::vector<int64_t> padding = kernel_padding(*weighted);
+  return lowering::is_slower_than_float(current_engine(),
+                                        {.dims = weighted->weight.dim() - 2,
+                                         .groups = weighted->groups,
+                                         .channels_in = weighted->weight.size(1),
+                                         .channels_out = weighted->weight.size(0) / weighted->groups,
+                                         .kernel = weighted->weight.sizes().slice(2),
+                                         .stride = weighted->stride,
+                                         .padding = padding,
+                                         .dilation = weighted->dilation});
 }
 
 std::optional<int64_t> known_rank(const ir::Value* quantized) {

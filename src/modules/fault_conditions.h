@@ -26,6 +26,9 @@ const lowering::KernelFault* fault_of(const KernelUse& use, lowering::Precaution
 /// A layer as the tables of kernels' limits know it.
 lowering::WeightedShape weighted_shape(const ir::Weighted& weighted);
 
+/// Whether the current engine's kernel for a layer takes many times as long as the float one.
+bool is_slower_than_float(const ir::ModuleCall& layer);
+
 /// The number of dimensions of a quantized tensor, where the kernels before it tell.
 std::optional<int64_t> known_rank(const ir::Value* quantized);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "modules/float_output.h"
 #include "modules/functional_weighted.h"
 
 namespace tsq::modules {
@@ -34,9 +35,15 @@ bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& a
 
 }  // namespace
 
-bool reads_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
+bool has_few_copies(const ir::Weighted& filters) {
+  constexpr int64_t kMostCopies = 4;
+  return filters.weight.size(2) <= kMostCopies * filters.stride.front();
+}
+
+bool slides_over_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
   const auto found = convolution(gm, node);
-  return found && has_one_channel(*found);
+  return found && has_one_channel(*found) &&
+         (has_few_copies(*found) || float_output_kernel_of(gm, node) == nullptr);
 }
 
 std::vector<FilterBank> filter_banks(ir::GraphModule& gm) {

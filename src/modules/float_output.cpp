@@ -96,7 +96,10 @@ bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* act
 bool gives_float_for_free(const GraphModule& gm, const Node* layer) {
   const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
   const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(gm, layer);
-  return weighted && lowering::pays_without_rounding(*kernel, inputs_per_output(*weighted));
+  if (!weighted) return false;
+  // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
+  const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
+  return lowering::pays_without_rounding(*kernel, has_one_channel ? 0 : inputs_per_output(*weighted));
 }
 
 }  // namespace tsq::modules

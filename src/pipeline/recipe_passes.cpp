@@ -74,7 +74,9 @@ constexpr std::array kBestOnReference{
     kLeaveFloatOutputs,
     OnReference{"leave_small_layers", [](ir::GraphModule& gm, Report& report,
                                          const RecipeOptions&) { passes::leave_small_layers(gm, report); }},
-    kLeaveFloatOutputs,  // of what small layers read
+    OnReference{"leave_slow_layers", [](ir::GraphModule& gm, Report& report,
+                                        const RecipeOptions&) { passes::leave_slow_layers(gm, report); }},
+    kLeaveFloatOutputs,  // of what layers in float read
     OnReference{"round_weights",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::round_weights(gm, options.target_cpu);
@@ -92,6 +94,7 @@ constexpr std::array kBestOnReference{
 };
 constexpr std::array kBestBeforeLowering{
     OnLowering{"average_in_float", [](ir::GraphModule& gm, Report&) { passes::average_in_float(gm); }},
+    OnLowering{"take_other_kernels", [](ir::GraphModule& gm, Report&) { passes::take_other_kernels(gm); }},
     OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},
     OnLowering{"requantize_concatenations", passes::requantize_concatenations},
 };

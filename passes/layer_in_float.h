@@ -1,0 +1,13 @@
+#pragma once
+
+#include <tsq/report.h>
+
+#include "ir/graph_module.h"
+
+namespace tsq::passes {
+
+/// A reference layer is computed in float after all, with its float weight. It reads what was rounded for it
+/// alone not rounded; what it gives is rounded as before. `decision` is its entry of the report, or null.
+void compute_in_float(ir::GraphModule& gm, ir::Node* layer, Decision* decision, const char* reason);
+
+}  // namespace tsq::passes
