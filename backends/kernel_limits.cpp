@@ -47,7 +47,8 @@ bool has_fast_kernel(const GroupedConvolution& convolution) {
   constexpr std::array kChannels{2, 4, 8, 16};
   constexpr int64_t kVector = 8;
   if (convolution.channels_in == 1)
-    return convolution.groups % kVector == 0 && std::ranges::find(kDepthwiseSizes, size) != kDepthwiseSizes.end();
+    return convolution.groups % kVector == 0 &&
+           std::ranges::find(kDepthwiseSizes, size) != kDepthwiseSizes.end();
   return size == 3 && std::ranges::find(kChannels, convolution.channels_in) != kChannels.end();
 }
 

@@ -36,6 +36,11 @@ function(tsq_object_library name)
   tsq_compile_settings(${name})
 endfunction()
 
+# For programs whose own code is not what takes their time: compiling takes a third less.
+function(tsq_compile_quickly target)
+  target_compile_options(${target} PRIVATE $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-O1>)
+endfunction()
+
 function(tsq_use_precompiled_torch target)
   target_precompile_headers(${target} REUSE_FROM tsq_precompiled_torch)
 endfunction()

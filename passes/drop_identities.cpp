@@ -27,9 +27,11 @@ bool is_training(const torch::jit::Module& module) {
   return module.hasattr("training") && module.attr("training").toBool();
 }
 
-/// `x[:]`, also along any dimension.
+/// `x[:]`, also along any dimension, of memory that nobody writes into.
 bool takes_all(const Node* node) {
-  if (node->kind() != c10::aten::slice || !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get())) return false;
+  if (node->kind() != c10::aten::slice || ir::stays_float(node) ||
+      !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
+    return false;
   const auto start = torch::jit::toIValue(node->input(2));
   const auto end = torch::jit::toIValue(node->input(3));
   const auto step = torch::jit::toIValue(node->input(4));

@@ -16,8 +16,10 @@ using ir::Value;
 std::optional<c10::Symbol> chooser(const Node* node) {
   const bool has_indices = node->outputs().size() == 2;
   if (has_indices && node->output(1)->hasUses()) return std::nullopt;
-  if (has_indices ? node->kind() == c10::aten::max : node->kind() == c10::aten::amax) return c10::aten::maximum;
-  if (has_indices ? node->kind() == c10::aten::min : node->kind() == c10::aten::amin) return c10::aten::minimum;
+  if (has_indices ? node->kind() == c10::aten::max : node->kind() == c10::aten::amax)
+    return c10::aten::maximum;
+  if (has_indices ? node->kind() == c10::aten::min : node->kind() == c10::aten::amin)
+    return c10::aten::minimum;
   return std::nullopt;
 }
 
@@ -45,7 +47,7 @@ const Node* choices(const Node* node) {
   const auto dim = number(stack->input(1));
   const Node* list = stack->input(0)->node();
   const bool chooses = dim && dim == number(node->input(1)) && list->kind() == c10::prim::ListConstruct &&
-                       list->output()->uses().size() == 1 && !list->inputs().empty();
+                       list->output()->uses().size() == 1 && list->inputs().size() > 1;
   return chooses ? list : nullptr;
 }
 

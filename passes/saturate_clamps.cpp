@@ -74,8 +74,9 @@ bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
 /// The operator behind a clamp whose values a quantize node rounds: the quantize node itself, or the first of
 /// the operators that move them to it, and to nobody else.
 Node* first_behind_clamp(Node* quantize) {
-  constexpr std::array kMoves{c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::reshape,   c10::aten::flatten,
-                              c10::aten::transpose, c10::aten::permute, c10::aten::contiguous};
+  constexpr std::array kMoves{c10::aten::unsqueeze, c10::aten::squeeze,   c10::aten::reshape,
+                              c10::aten::flatten,   c10::aten::transpose, c10::aten::permute,
+                              c10::aten::contiguous};
   Node* behind = quantize;
   while (true) {
     Node* before = behind->input(0)->node();
@@ -111,7 +112,8 @@ void saturate_clamps(GraphModule& gm) {
       const auto range = representable(gm, quantize);
       if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
       if (!saturates_within(*range, *bounds)) {
-        if (behind == quantize && torch::jit::toIValue(quantize->input(1))) quantize_before(gm, clamp, quantize);
+        if (behind == quantize && torch::jit::toIValue(quantize->input(1)))
+          quantize_before(gm, clamp, quantize);
         break;
       }
       behind->replaceInput(0, input);

@@ -49,12 +49,13 @@ constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kElementwise{
     {"quantized::mul_relu", 2},
 }};
 /// What stands between a float tensor and the kernel that reads it.
-constexpr std::array<std::string_view, 3> kInFront{"aten::quantize_per_tensor",
-                                                   "aten::_make_per_tensor_quantized_tensor", "aten::int_repr"};
+constexpr std::array<std::string_view, 3> kInFront{
+    "aten::quantize_per_tensor", "aten::_make_per_tensor_quantized_tensor", "aten::int_repr"};
 constexpr int64_t kHeight = 2;
 
 const Kernel* kernel_of(const Node* node) {
-  const auto found = std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &Kernel::for_signals);
+  const auto found =
+      std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &Kernel::for_signals);
   return found == kKernels.end() ? nullptr : &*found;
 }
 
@@ -109,8 +110,9 @@ class SignalsAsImages {
     if (const auto made = images_.find(signal); made != images_.end()) return made->second;
     Node* node = signal->node();
     // In another block it may be one of another rank.
-    const bool may_be_made = node->owningBlock() == reader->owningBlock() &&
-                             std::ranges::find(kInFront, std::string_view(node->kind().toQualString())) != kInFront.end();
+    const bool may_be_made =
+        node->owningBlock() == reader->owningBlock() &&
+        std::ranges::find(kInFront, std::string_view(node->kind().toQualString())) != kInFront.end();
     if (!may_be_made)
       return modules::insert_before(gm_, reader, "aten::unsqueeze",
                                     {signal, modules::constant_before(gm_, reader, kHeight)});

@@ -51,10 +51,11 @@ const Value* origin(const Value* value) {
 
 /// Whether a node gives as many dimensions as `value` has, which is its first input.
 bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
-  constexpr std::array kOfOneTensor{c10::aten::slice, c10::aten::sqrt,  c10::aten::log,
-                                    c10::aten::clamp, c10::aten::clamp_min, c10::aten::quantize_per_tensor,
+  constexpr std::array kOfOneTensor{c10::aten::slice,   c10::aten::sqrt,      c10::aten::log,
+                                    c10::aten::clamp,   c10::aten::clamp_min, c10::aten::quantize_per_tensor,
                                     c10::aten::int_repr};
-  if (root_of(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end()) return true;
+  if (root_of(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end())
+    return true;
   if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
   const Value* other = node->input(1);
   if (!ir::holds_tensor(other) || origin(other) == origin(value)) return true;
@@ -71,7 +72,8 @@ bool has_batch(const GraphModule& gm, const Value* value) {
     const Node* reader = use.user;
     if (use.offset != 0 || reader->owningBlock() != value->node()->owningBlock()) return false;
     const std::string_view kind = reader->kind().toQualString();
-    return kind.starts_with("quantized::conv1d") || kind == "onednn::qconv1d_pointwise" || (keeps_rank(gm, reader, value) && has_batch(gm, reader->output()));
+    return kind.starts_with("quantized::conv1d") || kind == "onednn::qconv1d_pointwise" ||
+           (keeps_rank(gm, reader, value) && has_batch(gm, reader->output()));
   });
 }
 
@@ -132,12 +134,14 @@ void transform(GraphModule& gm, const modules::FilterBank& bank, const modules::
 Value* spectrum_of_magnitude(const Node* sqrt) {
   if (sqrt->kind() != c10::aten::sqrt) return nullptr;
   const Node* sum = sqrt->input(0)->node();
-  if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_number(sum->input(2), 1)) return nullptr;
+  if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_number(sum->input(2), 1))
+    return nullptr;
   Value* left = root_of(sum->input(0)->node());
   Value* right = root_of(sum->input(1)->node());
   if (left == nullptr || right == nullptr) return nullptr;
   if (left->node()->kind() == c10::aten::imag) std::swap(left, right);
-  const bool are_parts = left->node()->kind() == c10::aten::real && right->node()->kind() == c10::aten::imag &&
+  const bool are_parts = left->node()->kind() == c10::aten::real &&
+                         right->node()->kind() == c10::aten::imag &&
                          left->node()->input(0) == right->node()->input(0);
   return are_parts ? left->node()->input(0) : nullptr;
 }

@@ -29,7 +29,8 @@ bool is_plain(const ir::Weighted& weighted) {
 /// A function's filters may be what the model changes while it runs.
 bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& attributes) {
   return std::ranges::any_of(node->inputs(), [&](const ir::Value* value) {
-    return value->node()->kind() == c10::prim::GetAttr && attributes.contains(value->node()->s(c10::attr::name));
+    return value->node()->kind() == c10::prim::GetAttr &&
+           attributes.contains(value->node()->s(c10::attr::name));
   });
 }
 
@@ -52,7 +53,8 @@ std::vector<FilterBank> filter_banks(ir::GraphModule& gm) {
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     auto filters = reads_one_of(node, written) ? std::nullopt : convolution(gm, node);
     if (!filters || !is_plain(*filters)) continue;
-    const std::string& path = ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+    const std::string& path =
+        ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
     found.push_back({node, *std::move(filters), path});
   }
   return found;

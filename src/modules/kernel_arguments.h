@@ -36,7 +36,8 @@ std::optional<c10::IValue> constant_value(const ir::Value* value);
 /// A constant in front of `before`.
 ir::Value* constant_before(ir::GraphModule& gm, ir::Node* before, const c10::IValue& value);
 /// A tensor as a new attribute of the graph module, read in front of `before`.
-ir::Value* attribute_before(ir::GraphModule& gm, ir::Node* before, const std::string& name, const at::Tensor& value);
+ir::Value* attribute_before(ir::GraphModule& gm, ir::Node* before, const std::string& name,
+                            const at::Tensor& value);
 /// A node of one output in front of `before`.
 ir::Value* insert_before(ir::GraphModule& gm, ir::Node* before, const char* kind,
                          const std::vector<ir::Value*>& inputs);

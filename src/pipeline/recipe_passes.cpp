@@ -74,15 +74,15 @@ constexpr std::array kBestOnReference{
     kLeaveFloatOutputs,
     OnReference{"leave_small_layers", [](ir::GraphModule& gm, Report& report,
                                          const RecipeOptions&) { passes::leave_small_layers(gm, report); }},
-    OnReference{"leave_slow_layers", [](ir::GraphModule& gm, Report& report,
-                                        const RecipeOptions&) { passes::leave_slow_layers(gm, report); }},
-    kLeaveFloatOutputs,  // of what layers in float read
+    kLeaveFloatOutputs,  // of what small layers read
     OnReference{"round_weights",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::round_weights(gm, options.target_cpu);
                 }},
     OnReference{"fold_padding", [](ir::GraphModule& gm, Report& report,
                                    const RecipeOptions&) { passes::fold_padding(gm, report); }},
+    OnReference{"leave_slow_layers", [](ir::GraphModule& gm, Report& report,
+                                        const RecipeOptions&) { passes::leave_slow_layers(gm, report); }},
     OnReference{"bound_pair_sums",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::bound_pair_sums(gm, options.target_cpu);
@@ -107,8 +107,10 @@ constexpr std::array kBestOnLowered{
               [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                 passes::widen_dynamic_ranges(gm, options.target_cpu);
               }},
-    OnLowered{"transform_filter_banks", [](ir::GraphModule& gm, Report& report,
-                                           const RecipeOptions&) { passes::transform_filter_banks(gm, report); }},
+    OnLowered{"transform_filter_banks",
+              [](ir::GraphModule& gm, Report& report, const RecipeOptions&) {
+                passes::transform_filter_banks(gm, report);
+              }},
     OnLowered{"window_filter_banks", [](ir::GraphModule& gm, Report& report,
                                         const RecipeOptions&) { passes::window_filter_banks(gm, report); }},
     OnLowered{"signals_as_images", [](ir::GraphModule& gm, Report& report,

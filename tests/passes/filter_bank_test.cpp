@@ -105,6 +105,25 @@ TEST(FilterBank, WhoseWindowsWouldTakeMuchMemoryStaysAConvolution) {
       ->run(graph_of(quantized(model, signals({2, 1, 64}), best_qconfig_mapping("x86"))));
 }
 
+TEST(FilterBank, OfManyCopiesIsReadByAnInt8KernelThatGivesFloatOrStaysFloat) {
+  torch::manual_seed(6);
+  Module model = testing::user_module("Correlation");
+  model.register_buffer("filter", torch::randn({1, 1, 65}));
+  model.register_module("head", testing::linear(64, 64));
+  model.define(
+      "def forward(self, x):\n"
+      "  return torch.softmax(torch.conv1d(self.head.forward(x), self.filter, None, [1], [32]), -1)\n");
+  const std::vector<Sample> samples = signals({6, 1, 64});
+  const auto lowered = [&](const char* engine) {
+    Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine), {}, {},
+                                {.recipe = Recipe::Best});
+    calibrate(prepared, samples);
+    return graph_of(convert(prepared, backend_config(engine)));
+  };
+  FileCheck().check("onednn::qconv2d_pointwise")->check_not("aten::quantize")->run(lowered("x86"));
+  FileCheck().check_not("quantized::conv")->check("aten::conv1d")->run(lowered("fbgemm"));
+}
+
 TEST(FilterBank, IsLeftAloneWhereTheModelChangesIt) {
   const Module model = spectrum(
       "  y = torch.conv1d(x, self.basis, None, [8])\n"

@@ -22,8 +22,8 @@ constexpr int64_t kFrequencies = kLength / 2 + 1;
 
 /// Windowed cosines, and negative sines, as an STFT has them: [2 · frequencies, 1, length].
 at::Tensor fourier_basis() {
-  const at::Tensor phase = torch::arange(kFrequencies).unsqueeze(1) * torch::arange(kLength) *
-                           (2 * std::numbers::pi / kLength);
+  const at::Tensor phase =
+      torch::arange(kFrequencies).unsqueeze(1) * torch::arange(kLength) * (2 * std::numbers::pi / kLength);
   const at::Tensor window = torch::hann_window(kLength) + 0.01;
   return (torch::cat({phase.cos(), -phase.sin()}) * window).unsqueeze(1).to(torch::kFloat);
 }

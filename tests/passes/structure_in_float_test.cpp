@@ -5,6 +5,8 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
+#include <map>
+
 #include "support/best_model.h"
 #include "support/small_models.h"
 
@@ -19,10 +21,12 @@ at::Tensor image() {
   return torch::randn({2, 4, 24, 24}) + 1;
 }
 
-/// `body` computes y from self.conv (4 → 16), self.point (16 → 16), self.head (16 → 4), buffers and x.
-Module network(const std::string& body) {
+/// `body` computes y from self.conv (4 → 16), self.point (16 → 16), self.head (16 → 4), others, buffers and
+/// x.
+Module network(const std::string& body, const std::map<std::string, Module>& others = {}) {
   torch::manual_seed(1);
   Module model = testing::user_module("Network");
+  for (const auto& [name, module] : others) model.register_module(name, module);
   model.register_module("conv", testing::conv2d(4, 16, 3));
   model.register_module("point", testing::conv2d(16, 16, 1));
   model.register_module("head", testing::linear(16, 4));
@@ -144,6 +148,50 @@ TEST(LeaveSmallLayers, TheReportSaysWhy) {
   const Reference reference = reference_of(network(kSmallHead), "x86");
   EXPECT_THAT(reference.report().to_text(),
               ::testing::HasSubstr("less than a hundredth of the network's work"));
+}
+
+/// 4 → 104 channels, each of which a kernel slides over; fbgemm has one for 3 x 3 without holes.
+Module depthwise(int64_t dilation) {
+  constexpr int64_t kGroups = 104;
+  Module model = network(
+      "  y = torch.relu(self.sliding.forward(torch.relu(self.wide.forward(x))))\n"
+      "  y = self.last.forward(y)\n",
+      {{"wide", testing::conv2d(4, kGroups, 1)},
+       {"sliding", testing::conv2d(1, kGroups, 3)},
+       {"last", testing::conv2d(kGroups, 4, 1)}});
+  Module sliding = model.attr("sliding").toModule();
+  sliding.setattr("groups", kGroups);
+  sliding.setattr("padding", std::vector<int64_t>{dilation, dilation});
+  sliding.setattr("dilation", std::vector<int64_t>{dilation, dilation});
+  return model;
+}
+
+std::size_t int8_convolutions(const Module& lowered) {
+  return count(lowered, "quantized::conv2d") + count(lowered, "quantized::conv2d_relu");
+}
+
+TEST(SlowKernels, OfX86AreLeftForThoseThatGiveFloat) {
+  const Module lowered = quantized(depthwise(2), "x86");
+  EXPECT_EQ(int8_convolutions(lowered), 2U);
+  EXPECT_EQ(count(lowered, "onednn::qconv2d_pointwise"), 1U);
+  EXPECT_EQ(count(lowered, "aten::_make_per_tensor_quantized_tensor"), 1U);
+  EXPECT_GT(sqnr(depthwise(2), lowered), 33);
+}
+
+TEST(SlowKernels, OfFbgemmAreLeftForFloat) {
+  const Reference reference = reference_of(depthwise(2), "fbgemm");
+  EXPECT_THAT(reference.report().to_text(), ::testing::HasSubstr("slower than the float one"));
+  const Module lowered = lower(reference, backend_config("fbgemm"));
+  EXPECT_EQ(int8_convolutions(lowered), 2U);
+  EXPECT_EQ(count(lowered, "aten::conv2d"), 1U);
+  EXPECT_GT(sqnr(depthwise(2), lowered), 33);
+}
+
+TEST(SlowKernels, AreNotThoseOfOtherEnginesAndSizes) {
+  for (const char* engine : {"onednn", "qnnpack"})
+    EXPECT_EQ(int8_convolutions(quantized(depthwise(2), engine)), 3U);
+  for (const char* engine : {"x86", "fbgemm"})
+    EXPECT_EQ(int8_convolutions(quantized(depthwise(1), engine)), 3U);
 }
 
 TEST(LeaveSmallLayers, AGoodPartOfTheNetworkStaysInInt8) {

@@ -9,7 +9,8 @@ namespace tsq::testing {
 
 /// What recipe best makes of a model of one input, calibrated with that input.
 Reference best_reference(const torch::jit::Module& model, const at::Tensor& input, const std::string& engine);
-torch::jit::Module best_model(const torch::jit::Module& model, const at::Tensor& input, const std::string& engine);
+torch::jit::Module best_model(const torch::jit::Module& model, const at::Tensor& input,
+                              const std::string& engine);
 
 /// The number of operators of a kind ("aten::relu") in a model's forward.
 std::size_t count(const torch::jit::Module& model, const std::string& kind);
