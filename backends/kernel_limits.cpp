@@ -39,17 +39,19 @@ bool all_are(std::span<const int64_t> sizes, int64_t size) {
 /// https://github.com/pytorch/FBGEMM, src/FbgemmConv.cc: takeDepthWiseFastPath and fbgemmOptimizedGConv.
 bool has_fast_kernel(const GroupedConvolution& convolution) {
   const int64_t size = convolution.kernel.front();
+  if (all_are(convolution.kernel, 1)) return true;
   const bool is_plain = convolution.dims == 2 && all_are(convolution.kernel, size) &&
                         all_are(convolution.padding, size / 2) && all_are(convolution.dilation, 1) &&
                         (all_are(convolution.stride, 1) || all_are(convolution.stride, 2));
-  if (!is_plain || convolution.channels_in != convolution.channels_out) return false;
+  if (!is_plain) return false;
   constexpr std::array kDepthwiseSizes{3, 5, 7};
   constexpr std::array kChannels{2, 4, 8, 16};
   constexpr int64_t kVector = 8;
   if (convolution.channels_in == 1)
-    return convolution.groups % kVector == 0 &&
+    return convolution.groups % kVector == 0 && convolution.channels_out <= 2 &&
            std::ranges::find(kDepthwiseSizes, size) != kDepthwiseSizes.end();
-  return size == 3 && std::ranges::find(kChannels, convolution.channels_in) != kChannels.end();
+  return size == 3 && convolution.channels_in == convolution.channels_out &&
+         std::ranges::find(kChannels, convolution.channels_in) != kChannels.end();
 }
 
 }  // namespace

@@ -331,7 +331,7 @@ void window_filter_banks(ir::GraphModule& gm, const Report& report);
 /// Float convolutions with windowed cosines and sines → torch.stft. Nothing where the model has no quantized
 /// operator.
 ///   conv1d(x, basis)   →   cat([real(stft(x)), imag(stft(x))])
-void transform_filter_banks(ir::GraphModule& gm, const Report& report);
+void transform_filter_banks(ir::GraphModule& gm, Report& report);
 
 /// Quantized convolutions over signals → the same over images of height one, which keep their layout.
 ///   quantized::conv1d(x)   →   squeeze(quantized::conv2d(unsqueeze(x, 2)), 2)

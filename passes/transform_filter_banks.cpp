@@ -13,6 +13,7 @@
 #include "modules/filter_bank.h"
 #include "modules/fourier_basis.h"
 #include "modules/kernel_arguments.h"
+#include "passes/decision_index.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -99,8 +100,10 @@ Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
 /// Slices read the parts, all others both of them.
 void replace_by_parts(GraphModule& gm, Node* op, const Parts& parts) {
   const bool batched = has_batch(gm, op->output());
-  for (Node* reader : ir::users(op->output())) {
-    if (reader->kind() != c10::aten::slice) continue;
+  const std::vector<Node*> readers = ir::users(op->output());
+  const bool is_written = std::ranges::any_of(readers, ir::stays_float);
+  for (Node* reader : readers) {
+    if (reader->kind() != c10::aten::slice || is_written) continue;
     if (Value* part = sliced_part(reader, parts, batched)) reader->output()->replaceAllUsesWith(part);
   }
   Node* both = gm.graph->createList(c10::TensorType::get(), {parts.real, parts.imaginary});
@@ -148,11 +151,16 @@ Value* spectrum_of_magnitude(const Node* sqrt) {
 
 }  // namespace
 
-void transform_filter_banks(GraphModule& gm, const Report& report) {
+void transform_filter_banks(GraphModule& gm, Report& report) {
   if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
+  const DecisionIndex decisions(report);
   for (const modules::FilterBank& bank : modules::filter_banks(gm)) {
-    if (bank.filters.bias.defined()) continue;
-    if (const auto basis = modules::fourier_basis(bank.filters.weight)) transform(gm, bank, *basis);
+    const auto basis =
+        bank.filters.bias.defined() ? std::nullopt : modules::fourier_basis(bank.filters.weight);
+    if (!basis) continue;
+    if (Decision* decision = decisions.of(bank.node))
+      decision->notes.push_back("computed by torch.stft: its filters are windowed cosines and sines");
+    transform(gm, bank, *basis);
   }
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (Value* spectrum = spectrum_of_magnitude(node))

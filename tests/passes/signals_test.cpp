@@ -75,6 +75,23 @@ TEST_P(Spectrum, OfAnStftSpeltAsAConvolutionIsAFourierTransform) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, Spectrum, ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"));
 
+TEST(Spectrum, IsReportedAsWhatComputesIt) {
+  Report report;
+  lower(testing::best_reference(network(kMagnitude + kLayers), signal({2, 1, 64}), "x86"),
+        backend_config("x86"), &report);
+  EXPECT_THAT(report.to_text(), ::testing::HasSubstr("computed by torch.stft"));
+}
+
+TEST(Spectrum, ThatIsWrittenIntoIsReadWhole) {
+  const Module model = network(
+      "  z = torch.conv1d(x, self.basis, None, [8])\n"
+      "  z[:, 9:] *= 0.5\n"
+      "  z = torch.sqrt(z[:, :9] ** 2 + z[:, 9:] ** 2)\n" +
+      kLayers);
+  const at::Tensor input = signal({2, 1, 256});
+  EXPECT_GT(sqnr(model, best_model(model, input, "x86"), input), 33);
+}
+
 TEST(Spectrum, WithoutABatchHasItsFiltersInFront) {
   const Module model = network(
       "  z = torch.conv1d(x, self.basis, None, [8])\n"
