@@ -197,13 +197,6 @@ class Islands {
                        [&](const Value* value) { return ir::holds_tensor(value) && gives_quantized(value); });
   }
 
-  [[nodiscard]] bool is_read_quantized(const Match& match) const {
-    return std::any_of(match.last->outputs().begin(), match.last->outputs().end(), [&](const Value* value) {
-      const auto users = ir::users(value);
-      return std::any_of(users.begin(), users.end(), [&](const Node* user) { return is_quantized(user); });
-    });
-  }
-
   /// Whether a kernel reads what a match gives, also behind operators that move it.
   [[nodiscard]] bool is_read_by_kernel(const Match& match) const {
     return std::ranges::any_of(match.last->outputs(), [&](const Value* value) {
@@ -222,7 +215,7 @@ class Islands {
     if (is_filter_bank(match)) return is_read_by_kernel(match);
     if (has_weight(match)) return true;
     if (!reads_quantized(match)) return false;
-    return (match.shares_observer && !is_one_of(match.root, kConcatenations)) || is_read_quantized(match);
+    return (match.shares_observer && !is_one_of(match.root, kConcatenations)) || is_read_by_kernel(match);
   }
 
   [[nodiscard]] const char* reason_of(const Match& match) const {

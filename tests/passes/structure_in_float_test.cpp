@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
@@ -128,6 +129,18 @@ TEST(FoldArithmetic, ABatchDimensionThatTheConstantAddsStays) {
   const Module model =
       network("  y = torch.relu(self.conv.forward(x) + self.added.reshape([1, 16, 1, 1]))\n");
   EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add_relu"), 1U);
+}
+
+TEST(LeaveFloatIslands, WhatIsOnlyMovedOnItsWayOutIsNotRounded) {
+  const Module model = network("  y = torch.sigmoid(self.conv.forward(x)).flatten(1).unsqueeze(0)\n");
+  const Module lowered = quantized(model, "fbgemm");
+  torch::jit::testing::FileCheck()
+      .check("quantized::conv2d")
+      ->check("aten::dequantize")
+      ->check("aten::sigmoid")
+      ->check("aten::flatten")
+      ->check_not("aten::dequantize")
+      ->run(lowered.get_method("forward").graph()->toString());
 }
 
 const std::string kSmallHead = "  y = self.head.forward(torch.gelu(self.conv.forward(x)).mean([2, 3]))\n";
