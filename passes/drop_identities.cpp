@@ -9,6 +9,7 @@
 #include <array>
 #include <limits>
 
+#include "ir/constants.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -32,13 +33,12 @@ bool takes_all(const Node* node) {
   if (node->kind() != c10::aten::slice || ir::stays_float(node) ||
       !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
     return false;
-  const auto start = torch::jit::toIValue(node->input(2));
-  const auto end = torch::jit::toIValue(node->input(3));
-  const auto step = torch::jit::toIValue(node->input(4));
-  const bool from_first = start && (start->isNone() || (start->isInt() && start->toInt() == 0));
-  const bool to_last =
-      end && (end->isNone() || (end->isInt() && end->toInt() == std::numeric_limits<int64_t>::max()));
-  return from_first && to_last && step && step->isInt() && step->toInt() == 1;
+  const auto is_none_or = [](const torch::jit::Value* value, int64_t number) {
+    const auto constant = torch::jit::toIValue(value);
+    return constant && (constant->isNone() || (constant->isInt() && constant->toInt() == number));
+  };
+  return is_none_or(node->input(2), 0) && is_none_or(node->input(3), std::numeric_limits<int64_t>::max()) &&
+         ir::whole_number_constant(node->input(4)) == 1;
 }
 
 bool returns_its_input(const GraphModule& gm, const Node* node) {

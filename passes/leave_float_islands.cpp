@@ -142,17 +142,10 @@ class Islands {
   [[nodiscard]] static bool is_squared(at::ArrayRef<Value*> values) {
     return std::ranges::any_of(values, [](const Value* value) {
       return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
-        return squares(use.user) || (moves(use.user) && is_squared(use.user->outputs()));
+        return modules::squared_value(use.user) != nullptr ||
+               (moves(use.user) && is_squared(use.user->outputs()));
       });
     });
-  }
-
-  [[nodiscard]] static bool squares(const Node* node) {
-    if (node->kind() == c10::aten::square) return true;
-    if (node->kind() == c10::aten::mul) return node->input(0) == node->input(1);
-    if (node->kind() != c10::aten::pow) return false;
-    const auto exponent = torch::jit::toIValue(node->input(1));
-    return exponent && exponent->isScalar() && exponent->toScalar().toDouble() == 2;
   }
 
   [[nodiscard]] static bool moves(const Node* node) {

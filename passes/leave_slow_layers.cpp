@@ -13,10 +13,9 @@ namespace tsq::passes {
 void leave_slow_layers(ir::GraphModule& gm, Report& report) {
   const DecisionIndex decisions(report);
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) continue;
+    if (!ir::is_module_call(node)) continue;
     const ir::ModuleCall& call = ir::call_of(gm, node);
-    const ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted == nullptr || !weighted->weight_qparams || !modules::is_slower_than_float(call)) continue;
+    if (!modules::is_slower_than_float(call) || !ir::weighted_of(call)->weight_qparams) continue;
     if (modules::float_output_kernel_of(gm, node) != nullptr) continue;
     compute_in_float(gm, node, decisions.of(node), "the engine's kernel for it is slower than the float one");
   }

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include "modules/kernel_arguments.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -23,11 +24,9 @@ std::optional<c10::Symbol> chooser(const Node* node) {
   return std::nullopt;
 }
 
-std::optional<int64_t> number(const Value* value) {
-  const Node* list = value->node();
-  if (list->kind() == c10::prim::ListConstruct)
-    return list->inputs().size() == 1 ? number(list->input(0)) : std::nullopt;
-  const auto constant = torch::jit::toIValue(value);
+/// The one dimension that an argument names.
+std::optional<int64_t> dimension(const Value* value) {
+  const auto constant = modules::constant_value(value);
   if (!constant) return std::nullopt;
   if (constant->isInt()) return constant->toInt();
   const bool is_one = constant->isIntList() && constant->toIntList().size() == 1;
@@ -44,9 +43,9 @@ const Node* choices(const Node* node) {
   if (!chooser(node) || node->inputs().size() != 3 || !is_false(node->input(2))) return nullptr;
   const Node* stack = node->input(0)->node();
   if (stack->kind() != c10::aten::stack || stack->output()->uses().size() != 1) return nullptr;
-  const auto dim = number(stack->input(1));
+  const auto dim = dimension(stack->input(1));
   const Node* list = stack->input(0)->node();
-  const bool chooses = dim && dim == number(node->input(1)) && list->kind() == c10::prim::ListConstruct &&
+  const bool chooses = dim && dim == dimension(node->input(1)) && list->kind() == c10::prim::ListConstruct &&
                        list->output()->uses().size() == 1 && list->inputs().size() > 1;
   return chooses ? list : nullptr;
 }

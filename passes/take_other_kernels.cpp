@@ -10,8 +10,7 @@ namespace tsq::passes {
 
 void take_other_kernels(ir::GraphModule& gm) {
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    const bool is_slow = ir::is_module_call(node) && !ir::is_standalone(gm, node) &&
-                         modules::is_slower_than_float(ir::call_of(gm, node));
+    const bool is_slow = ir::is_module_call(node) && modules::is_slower_than_float(ir::call_of(gm, node));
     if (is_slow && modules::float_output_kernel_of(gm, node) != nullptr) ir::set_stays_float(node);
   }
 }

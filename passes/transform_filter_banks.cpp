@@ -5,11 +5,11 @@
 //   sqrt(real(z)**2 + imag(z)**2)                 →   abs(z)
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
 
+#include "ir/constants.h"
 #include "modules/filter_bank.h"
 #include "modules/fourier_basis.h"
 #include "modules/kernel_arguments.h"
@@ -24,6 +24,7 @@ using ir::Node;
 using ir::Value;
 using modules::constant_before;
 using modules::insert_before;
+using modules::squared_value;
 
 bool is_number(const Value* value, int64_t number) {
   const auto constant = torch::jit::toIValue(value);
@@ -35,18 +36,10 @@ bool is_none(const Value* value) {
   return constant && constant->isNone();
 }
 
-/// What is squared; null for other nodes.
-Value* root_of(const Node* node) {
-  const bool squares = node->kind() == c10::aten::square ||
-                       (node->kind() == c10::aten::pow && is_number(node->input(1), 2)) ||
-                       (node->kind() == c10::aten::mul && node->input(0) == node->input(1));
-  return squares ? const_cast<Value*>(node->input(0)) : nullptr;
-}
-
 /// Where a value comes from, slices and squares undone.
 const Value* origin(const Value* value) {
   const Node* node = value->node();
-  if (const Value* root = root_of(node)) return origin(root);
+  if (const Value* root = squared_value(node)) return origin(root);
   return node->kind() == c10::aten::slice ? origin(node->input(0)) : value;
 }
 
@@ -55,7 +48,7 @@ bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
   constexpr std::array kOfOneTensor{c10::aten::slice,   c10::aten::sqrt,      c10::aten::log,
                                     c10::aten::clamp,   c10::aten::clamp_min, c10::aten::quantize_per_tensor,
                                     c10::aten::int_repr};
-  if (root_of(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end())
+  if (squared_value(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end())
     return true;
   if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
   const Value* other = node->input(1);
@@ -92,8 +85,8 @@ Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
   const Value* start = slice->input(2);
   const Value* end = slice->input(3);
   if ((is_none(start) || is_number(start, 0)) && is_number(end, parts.frequencies)) return parts.real;
-  const auto last = torch::jit::toIValue(end);
-  const bool takes_rest = is_none(end) || (last && last->isInt() && last->toInt() >= 2 * parts.frequencies);
+  const auto last = ir::whole_number_constant(end);
+  const bool takes_rest = is_none(end) || (last && *last >= 2 * parts.frequencies);
   return is_number(start, parts.frequencies) && takes_rest ? parts.imaginary : nullptr;
 }
 
@@ -139,8 +132,8 @@ Value* spectrum_of_magnitude(const Node* sqrt) {
   const Node* sum = sqrt->input(0)->node();
   if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_number(sum->input(2), 1))
     return nullptr;
-  Value* left = root_of(sum->input(0)->node());
-  Value* right = root_of(sum->input(1)->node());
+  Value* left = squared_value(sum->input(0)->node());
+  Value* right = squared_value(sum->input(1)->node());
   if (left == nullptr || right == nullptr) return nullptr;
   if (left->node()->kind() == c10::aten::imag) std::swap(left, right);
   const bool are_parts = left->node()->kind() == c10::aten::real &&

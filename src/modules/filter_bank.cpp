@@ -1,5 +1,7 @@
 #include "modules/filter_bank.h"
 
+#include <torch/csrc/jit/ir/constants.h>
+
 #include <algorithm>
 
 #include "modules/float_output.h"
@@ -45,6 +47,17 @@ bool slides_over_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
   const auto found = convolution(gm, node);
   return found && has_one_channel(*found) &&
          (has_few_copies(*found) || float_output_kernel_of(gm, node) == nullptr);
+}
+
+ir::Value* squared_value(const ir::Node* node) {
+  const auto has_exponent_two = [&] {
+    const auto exponent = torch::jit::toIValue(node->input(1));
+    return exponent && exponent->isScalar() && exponent->toScalar().toDouble() == 2;
+  };
+  const bool squares = node->kind() == c10::aten::square ||
+                       (node->kind() == c10::aten::mul && node->input(0) == node->input(1)) ||
+                       (node->kind() == c10::aten::pow && has_exponent_two());
+  return squares ? const_cast<ir::Value*>(node->input(0)) : nullptr;
 }
 
 std::vector<FilterBank> filter_banks(ir::GraphModule& gm) {

@@ -24,4 +24,7 @@ struct FilterBank {
 
 std::vector<FilterBank> filter_banks(ir::GraphModule& gm);
 
+/// What a node squares, however spelt; null for other nodes.
+ir::Value* squared_value(const ir::Node* node);
+
 }  // namespace tsq::modules
