@@ -1,6 +1,7 @@
 // A sum or product with a constant behind a layer becomes part of the layer's weight and bias.
 //   conv(x) + b             →   conv(x) of another bias
 //   conv(x) * 0.2 + 0.5     →   conv(x) of another weight and bias
+//   matmul(view(q(x)), k) / 8   →   matmul(view(q(x)), k), q of another weight and bias
 // Exporters write biases and gates so. As operators of their own, each rounds once more.
 
 #include <ATen/ATen.h>
@@ -25,6 +26,14 @@ using ir::Value;
 constexpr std::array<std::string_view, 4> kKeepsRank{"torch.nn.ReLU", "torch.nn.functional.relu",
                                                      "torch.relu", "relu"};
 
+/// Operators through which a factor passes: they move values, or multiply matrices.
+constexpr std::array kPassFactors{
+    c10::aten::view,      c10::aten::reshape, c10::aten::transpose,  c10::aten::permute, c10::aten::flatten,
+    c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::contiguous, c10::aten::matmul,  c10::aten::bmm};
+
+bool is_sum(const Node* node) { return node->kind() == c10::aten::add || node->kind() == c10::aten::sub; }
+bool is_product(const Node* node) { return node->kind() == c10::aten::mul || node->kind() == c10::aten::div; }
+
 class Folding {
  public:
   explicit Folding(GraphModule& gm) : gm_(gm), constants_(gm) {
@@ -44,6 +53,7 @@ class Folding {
         reader->output()->replaceAllUsesWith(layer->output());
         reader->destroy();
       }
+      fold_factor(layer);
     }
     ir::eliminate_dead_code(*gm_.graph);
   }
@@ -62,24 +72,66 @@ class Folding {
   Node* folded_reader(Node* layer) {
     Node* reader = ir::only_reader(layer);
     if (reader == nullptr || reader->owningBlock() != layer->owningBlock()) return nullptr;
-    const auto kind = reader->kind();
-    const bool is_sum = kind == c10::aten::add || kind == c10::aten::sub;
-    const bool is_product = kind == c10::aten::mul || kind == c10::aten::div;
-    if ((!is_sum && !is_product) || (is_sum && !has_unit_alpha(reader))) return nullptr;
-    const bool layer_is_first = reader->input(0) == layer->output();
-    if (!layer_is_first && (kind == c10::aten::sub || kind == c10::aten::div)) return nullptr;
-    if (kind == c10::aten::div && reader->inputs().size() > 2) return nullptr;  // rounds
-    const auto operand = by_channel(layer, reader->input(layer_is_first ? 1 : 0));
-    if (!operand) return nullptr;
-    if (kind == c10::aten::div && at::any(*operand == 0).item<bool>()) return nullptr;
     ir::ModuleCall& call = ir::call_of(gm_, layer);
-    if (is_sum) {
-      add(*call.weighted, kind == c10::aten::sub ? -*operand : *operand);
+    if (const auto addend = summand(layer, reader)) {
+      add(*call.weighted, *addend);
+    } else if (const auto number = factor(layer, reader, layer->output())) {
+      multiply(*call.weighted, *number);
     } else {
-      multiply(*call.weighted, kind == c10::aten::div ? operand->reciprocal() : *operand);
+      return nullptr;
     }
     call.module.reset();
     return reader;
+  }
+
+  /// Takes in the number by which alone values are multiplied that are made of the layer's.
+  void fold_factor(Node* layer) {
+    Value* value = layer->output();
+    Node* reader = ir::only_reader(layer);
+    while (reader != nullptr && passes_factors(reader)) {
+      value = reader->output();
+      reader = ir::only_reader(reader);
+    }
+    if (reader == nullptr || reader->owningBlock() != layer->owningBlock() || ir::stays_float(reader)) return;
+    const auto number = factor(layer, reader, value);
+    if (!number || !is_number(reader->input(reader->input(0) == value ? 1 : 0))) return;
+    ir::ModuleCall& call = ir::call_of(gm_, layer);
+    multiply(*call.weighted, *number);
+    call.module.reset();
+    reader->output()->replaceAllUsesWith(value);
+    reader->destroy();
+  }
+
+  static bool passes_factors(const Node* node) {
+    return std::ranges::find(kPassFactors, node->kind()) != kPassFactors.end() && !ir::stays_float(node);
+  }
+
+  bool is_number(const Value* value) const {
+    const auto constant = constants_.value_of(value);
+    return constant && (constant->isScalar() || (constant->isTensor() && constant->toTensor().dim() == 0));
+  }
+
+  /// What a sum with a constant adds to each channel of a layer; empty for other nodes.
+  std::optional<at::Tensor> summand(const Node* layer, const Node* sum) const {
+    if (!is_sum(sum) || !has_unit_alpha(sum)) return std::nullopt;
+    const bool is_first = sum->input(0) == layer->output();
+    const bool subtracts = sum->kind() == c10::aten::sub;
+    if (!is_first && subtracts) return std::nullopt;
+    const auto operand = by_channel(layer, sum->input(is_first ? 1 : 0));
+    return operand && subtracts ? std::optional(-*operand) : operand;
+  }
+
+  /// What a product of `value` with a constant multiplies each channel of a layer by; empty for other nodes.
+  std::optional<at::Tensor> factor(const Node* layer, const Node* product, const Value* value) const {
+    if (!is_product(product)) return std::nullopt;
+    const bool is_first = product->input(0) == value;
+    const bool divides = product->kind() == c10::aten::div;
+    const bool rounds = product->inputs().size() > 2;
+    if (divides && (!is_first || rounds)) return std::nullopt;
+    const auto operand = by_channel(layer, product->input(is_first ? 1 : 0));
+    if (!operand || !divides) return operand;
+    if (at::any(*operand == 0).item<bool>()) return std::nullopt;
+    return operand->reciprocal();
   }
 
   static bool has_unit_alpha(const Node* sum) {

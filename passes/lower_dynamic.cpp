@@ -166,6 +166,7 @@ class DynamicLowering {
     ir::take_scope(made, op);
     if (Decision* decision = decisions_.of(op)) decision->kernel = row.kernel;
     last->output()->replaceAllUsesWith(made->output());
+    made->output()->setDebugName(op->output()->debugName());  // the report's for passes to come
   }
 
   Value* full_range_where_ignored(Node* op, const DynamicKernel& row, Value* reduce_range) {

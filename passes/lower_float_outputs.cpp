@@ -114,8 +114,10 @@ class FloatOutputLowering {
     inputs.push_back(packing_.packed(
         weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
     if (finds_range) inputs.push_back(modules::constant_before(gm_, op, /*reduce_range*/ false));
-    op->output()->replaceAllUsesWith(made(row.kernel, inputs, op, op));
     say_kernel(op, row.kernel);
+    Value* result = made(row.kernel, inputs, op, op);
+    op->output()->replaceAllUsesWith(result);
+    result->setDebugName(op->output()->debugName());  // the report's for passes to come
   }
 
   Value* made(std::string_view kernel, const std::vector<Value*>& inputs, const Node* op, Node* before) {

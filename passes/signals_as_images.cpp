@@ -7,6 +7,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "modules/kernel_arguments.h"
 #include "passes/passes.h"
@@ -76,6 +77,8 @@ class SignalsAsImages {
         convolve(node, *kernel);
       } else if (const std::size_t tensors = tensors_of(node); tensors > 0 && reads_images(node, tensors)) {
         compute(node, tensors);
+      } else if (node->kind() == c10::aten::squeeze && images_.contains(node->input(0))) {
+        squeeze_at_once(node);
       }
     }
     ir::eliminate_dead_code(*gm_.graph);
@@ -132,6 +135,16 @@ class SignalsAsImages {
     node->destroy();
     images_.emplace(signal, image);
     return image;
+  }
+
+  /// squeeze(squeeze(image, height), dim) takes both dimensions out.
+  void squeeze_at_once(Node* squeeze) {
+    const auto dim = ir::whole_number_constant(squeeze->inputs().back());
+    if (!dim) return;
+    const bool is_counted_alike = *dim >= 0 ? *dim < kHeight : *dim == -1;
+    const int64_t of_image = is_counted_alike ? *dim : *dim + (*dim < 0 ? -1 : 1);
+    squeeze->replaceInput(0, images_.at(squeeze->input(0)));
+    squeeze->replaceInput(1, modules::constant_before(gm_, squeeze, std::vector<int64_t>{kHeight, of_image}));
   }
 
   GraphModule& gm_;

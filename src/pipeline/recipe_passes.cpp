@@ -107,12 +107,16 @@ constexpr std::array kBestOnLowered{
               [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                 passes::widen_dynamic_ranges(gm, options.target_cpu);
               }},
+    OnLowered{"join_linear_layers", [](ir::GraphModule& gm, Report& report,
+                                       const RecipeOptions&) { passes::join_linear_layers(gm, report); }},
     OnLowered{"transform_filter_banks",
               [](ir::GraphModule& gm, Report& report, const RecipeOptions&) {
                 passes::transform_filter_banks(gm, report);
               }},
     OnLowered{"window_filter_banks", [](ir::GraphModule& gm, Report& report,
                                         const RecipeOptions&) { passes::window_filter_banks(gm, report); }},
+    OnLowered{"call_cells_directly",
+              [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::call_cells_directly(gm); }},
     OnLowered{"signals_as_images", [](ir::GraphModule& gm, Report& report,
                                       const RecipeOptions&) { passes::signals_as_images(gm, report); }},
 };

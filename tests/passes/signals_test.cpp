@@ -105,6 +105,27 @@ TEST(Spectrum, WithoutABatchHasItsFiltersInFront) {
   }
 }
 
+TEST(Spectrum, ReadsSignalsBeforeAChannelIsPutIn) {
+  for (const char* padded : {"x.unsqueeze(1)", "torch.pad(x.unsqueeze(1), [0, 6], 'reflect')"}) {
+    const Module model = network("  x = " + std::string(padded) + "\n" + kMagnitude + kLayers);
+    const at::Tensor input = signal({2, 256});
+    const Module lowered = best_model(model, input, "fbgemm");
+    EXPECT_EQ(count(lowered, "aten::stft"), 1U) << padded;
+    EXPECT_EQ(count(lowered, "aten::unsqueeze"), 1U) << padded;  // the image
+    EXPECT_EQ(count(lowered, "aten::squeeze"), 1U) << padded;
+    EXPECT_GT(sqnr(model, lowered, input), 33) << padded;
+  }
+}
+
+TEST(Spectrum, OfSignalsThatArePaddedInAnotherWayIsTheSame) {
+  const Module model =
+      network("  x = torch.pad(x.unsqueeze(1), [6, 6], 'circular')\n" + kMagnitude + kLayers);
+  const at::Tensor input = signal({2, 256});
+  const Module lowered = best_model(model, input, "fbgemm");
+  EXPECT_EQ(count(lowered, "aten::stft"), 1U);
+  EXPECT_GT(sqnr(model, lowered, input), 33);
+}
+
 TEST(Spectrum, WhoseHalvesAreNotToldApartIsReadWhole) {
   // Without a batch the slices would take windows.
   const Module model = network(
@@ -167,6 +188,19 @@ TEST(Signals, KeepTheirDimensionsWhereAConvolutionIsOneOfTwoWays) {
   const Module lowered = best_model(model, signal({2, kFrequencies, 30}), "x86");
   EXPECT_EQ(count(lowered, "quantized::conv2d"), 1U);
   EXPECT_EQ(testing::run(lowered, signal({kFrequencies})).sizes(), at::IntArrayRef({1, 4}));
+}
+
+TEST(Signals, LoseTheirHeightTogetherWithAnotherDimension) {
+  for (const char* dim : {"2", "-1"}) {
+    const Module model = network("  z = x\n" + kLayers + "  y = y.squeeze(" + dim + ")\n");
+    const at::Tensor input = signal({2, kFrequencies, 1});
+    const Module lowered = best_model(model, input, "fbgemm");
+    EXPECT_EQ(count(lowered, "aten::squeeze"), 1U) << dim;
+    EXPECT_EQ(testing::run(lowered, input).sizes(), at::IntArrayRef({2, 16})) << dim;
+  }
+  const Module kept = best_model(network("  z = x\n" + kLayers + "  y = y.squeeze(-2).squeeze(1)\n"),
+                                 signal({2, kFrequencies, 5}), "fbgemm");
+  EXPECT_EQ(testing::run(kept, signal({2, kFrequencies, 5})).sizes(), at::IntArrayRef({2, 16, 5}));
 }
 
 TEST(Signals, AreReportedWithTheKernelThatRuns) {

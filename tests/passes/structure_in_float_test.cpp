@@ -131,6 +131,30 @@ TEST(FoldArithmetic, ABatchDimensionThatTheConstantAddsStays) {
   EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add_relu"), 1U);
 }
 
+TEST(FoldArithmetic, ANumberThatScoresAreDividedByGoesIntoTheLayer) {
+  const Module model = network(
+      "  z = torch.flatten(self.conv.forward(x), 2).transpose(1, 2)\n"
+      "  q = self.head.forward(z).view([2, -1, 2, 2]).transpose(1, 2)\n"
+      "  y = torch.softmax(torch.matmul(q, z.reshape([2, 2, 2, -1])) / 40., -1)\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "aten::div"), 0U);
+  EXPECT_GT(sqnr(model, lowered), 20);
+}
+
+TEST(FoldArithmetic, ANumberBehindWhatOthersReadStays) {
+  for (const char* body : {
+           "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = q.transpose(0, 1) / 4. + q.sum()\n",
+           "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = torch.matmul(q, q.transpose(0, 1)) / 4.\n",
+           "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = torch.tanh(q.transpose(0, 1)) / 4.\n",
+           "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = q.transpose(0, 1) * self.added[:2]\n",
+       }) {
+    const Module lowered = quantized(network(body));
+    EXPECT_EQ(count(lowered, "aten::div") + count(lowered, "aten::mul") + count(lowered, "aten::reciprocal"),
+              1U)
+        << body;
+  }
+}
+
 TEST(LeaveFloatIslands, WhatIsOnlyMovedOnItsWayOutIsNotRounded) {
   const Module model = network("  y = torch.sigmoid(self.conv.forward(x)).flatten(1).unsqueeze(0)\n");
   const Module lowered = quantized(model, "fbgemm");
