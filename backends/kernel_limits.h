@@ -43,4 +43,14 @@ int64_t largest_fast_depthwise_kernel(std::string_view engine);
 /// of it; 0: any.
 int64_t largest_kernel_that_pads(std::string_view engine);
 
+/// A convolution of images, with all channels in one group, that would grow to pad itself.
+struct GrowingKernel {
+  bool reads_bytes{};  ///< the output of a kernel, which would be dequantized to be padded
+  int64_t channels{};  ///< of its input
+  double
+      products_for_an_input{};  ///< multiply-accumulates that it would do more, for each value of its input
+};
+/// Whether that takes less time than padding its input by an operator.
+bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& kernel);
+
 }  // namespace tsq::lowering

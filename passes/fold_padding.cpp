@@ -3,12 +3,14 @@
 // Padding that is the same on both sides is added to the convolution's. Otherwise the kernel grows by zeros:
 // 3x3 with [0, 1] is 4x4 with padding 1. Where an engine's depthwise kernels want an odd size with half of it
 // as padding, 3x3 with [0, 1] is 5x5 with padding 2, and an output that this may have too much is cut off.
-// Where an engine is slow with so large a padding, bytes are padded:
-//   conv(dequantize(quantize(pad(dequantize(x)))))   →   conv(dequantize(pad(x)))
+// Where an engine is slow with so large a padding or kernel, the operator stays, in float: LibTorch takes two
+// to three times as long to pad quantized tensors as to dequantize, pad and quantize them.
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "backends/kernel_limits.h"
 #include "ir/quantize_operators.h"
@@ -84,14 +86,32 @@ bool pads_fast(const ir::Weighted& weighted, const modules::Padding& sides) {
   return true;
 }
 
-std::optional<Folded> folded(const ir::Weighted& weighted, const modules::Padding& sides) {
+int64_t product(at::IntArrayRef sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
+
+/// Whether a larger kernel takes less time than an operator that pads. For signals, which are small, it does.
+bool grows_fast(const ir::Weighted& weighted, const Folded& fold, bool reads_bytes) {
+  if (weighted.stride.size() == 1) return true;
+  const int64_t taps = product(fold.kernel) - product(weighted.weight.sizes().slice(2));
+  const lowering::GrowingKernel kernel{
+      .reads_bytes = reads_bytes,
+      .channels = weighted.weight.size(1),
+      .products_for_an_input = static_cast<double>(weighted.weight.size(0) / weighted.groups * taps) /
+                               static_cast<double>(product(weighted.stride))};
+  return lowering::grows_faster_than_padding(modules::current_engine(), kernel);
+}
+
+std::optional<Folded> folded(const ir::Weighted& weighted, const modules::Padding& sides, bool reads_bytes) {
   if (!pads_fast(weighted, sides)) return std::nullopt;
-  if (sides.before == sides.after) return folded_by_the_difference(weighted, sides);
+  const Folded grown = folded_by_the_difference(weighted, sides);
+  if (sides.before == sides.after) return grown;
   if (std::any_of(weighted.dilation.begin(), weighted.dilation.end(), [](int64_t d) { return d != 1; }))
     return std::nullopt;
+  if (!is_depthwise(weighted))
+    return grows_fast(weighted, grown, reads_bytes) ? std::optional(grown) : std::nullopt;
   const int64_t largest = lowering::largest_fast_depthwise_kernel(modules::current_engine());
-  if (largest == 0 || !is_depthwise(weighted)) return folded_by_the_difference(weighted, sides);
-  return folded_in_the_middle(weighted, sides, largest);
+  return largest == 0 ? grown : folded_in_the_middle(weighted, sides, largest);
 }
 
 /// The quantize node behind an operator and its clamps; null when the operator has other readers.
@@ -125,14 +145,11 @@ class Folding {
       sides.before[i] += weighted_.padding[i];
       sides.after[i] += weighted_.padding[i];
     }
-    const auto fold = folded(weighted_, sides);
-    Node* result = quantize_behind(convolution_);
     Value* input = ir::operands(pad).front();
     const bool is_quantized = input->node()->kind() == kDequantize;
-    if (!fold || (fold->may_have_too_many_outputs && result == nullptr)) {
-      if (is_quantized) pad_bytes(pad, input->node()->input(0), *added);
-      return;
-    }
+    const auto fold = folded(weighted_, sides, is_quantized);
+    Node* result = quantize_behind(convolution_);
+    if (!fold || (fold->may_have_too_many_outputs && result == nullptr)) return;
     if (!is_quantized && (quantize->output()->uses().size() != 1 || dequantize->output()->uses().size() != 1))
       return;
     if (is_quantized) {
@@ -140,34 +157,19 @@ class Folding {
     } else {
       quantize->replaceInput(0, input);
     }
-    report(pad, "padding of the convolution behind it");
+    report(pad);
     if (fold->may_have_too_many_outputs) cut(result, sides);
     apply(*fold);
   }
 
  private:
-  void report(const Node* pad, const char* kernel) {
+  void report(const Node* pad) {
     Decision* decision = decisions_.of(pad);
     if (decision == nullptr) return;
     decision->quantized = true;
-    decision->kernel = kernel;
+    decision->kernel = "padding of the convolution behind it";
     decision->reason.clear();
     decision->remedy.clear();
-  }
-
-  /// Zero has a code of its own, whatever the range.
-  void pad_bytes(Node* pad, Value* bytes, const modules::Padding& sides) {
-    std::vector<int64_t> from_the_last;
-    for (std::size_t i = sides.before.size(); i-- > 0;) {
-      from_the_last.push_back(sides.before[i]);
-      from_the_last.push_back(sides.after[i]);
-    }
-    Value* padded = modules::insert_before(
-        gm_, pad, "aten::constant_pad_nd",
-        {bytes, modules::constant_before(gm_, pad, from_the_last), modules::constant_before(gm_, pad, 0)});
-    ir::take_scope(padded->node(), pad);
-    convolution_->replaceInput(0, modules::insert_before(gm_, pad, "aten::dequantize", {padded}));
-    report(pad, "the same operator on the quantized tensor");
   }
 
   void apply(const Folded& fold) {

@@ -363,7 +363,30 @@ TEST(FoldPaddingOnOtherSizes, OutputsThatTheLargerKernelHasTooMuchAreCutOff) {
     EXPECT_LT(error_of(model, quantized(model, samples, engine), engine, samples), 0.06) << engine;
 }
 
-TEST(FoldPaddingOfLargeKernels, BytesArePaddedWhereTheKernelIsSlowWithIt) {
+TEST(FoldPaddingOfWholeKernels, GrowsThemWhereThatTakesLessTimeThanPadding) {
+  torch::manual_seed(6);
+  const std::vector<Sample> samples{{torch::randn({1, 3, 20, 20})}};
+  const auto is_padded_by_an_operator = [&](int64_t outputs, const char* engine) {
+    Module model = testing::user_module("First");
+    Module first = testing::conv2d(3, outputs, 3);
+    first.setattr("stride", std::vector<int64_t>{2, 2});
+    first.setattr("padding", std::vector<int64_t>{0, 0});
+    model.register_module("a", first);
+    model.define(
+        "def forward(self, x):\n  return self.a.forward(torch.constant_pad_nd(x, [0, 1, 0, 1], 0))\n");
+    const Module best = quantized(model, samples, engine);
+    EXPECT_LT(error_of(model, best, engine, samples), 0.06) << engine;
+    return graph_of(best).find("aten::constant_pad_nd") != std::string::npos;
+  };
+  EXPECT_FALSE(is_padded_by_an_operator(32, "fbgemm"));
+  EXPECT_FALSE(is_padded_by_an_operator(16, "x86"));
+  EXPECT_FALSE(is_padded_by_an_operator(16, "onednn"));
+  EXPECT_TRUE(is_padded_by_an_operator(64, "x86"));
+  EXPECT_TRUE(is_padded_by_an_operator(64, "onednn"));
+  EXPECT_TRUE(is_padded_by_an_operator(16, "qnnpack"));
+}
+
+TEST(FoldPaddingOfLargeKernels, FloatsArePaddedWhereTheKernelIsSlowWithIt) {
   torch::manual_seed(6);
   Module model = testing::user_module("Long");
   model.register_module("a", testing::conv2d(3, 8, 1));
@@ -371,16 +394,16 @@ TEST(FoldPaddingOfLargeKernels, BytesArePaddedWhereTheKernelIsSlowWithIt) {
   longer.setattr("padding", std::vector<int64_t>{0, 0});
   model.register_module("b", longer);
   model.define(
-      "def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [8, 9, 8, 9], "
+      "def forward(self, x):\n  return self.b.forward(torch.constant_pad_nd(self.a.forward(x), [8, 8, 8, 8], "
       "0))\n");
   const std::vector<Sample> samples{{torch::randn({1, 3, 20, 20})}};
   for (const std::string engine : {"x86", "onednn"}) {
     const Module best = quantized(model, samples, engine);
     FileCheck()
         .check("quantized::conv2d")
-        ->check_not("aten::dequantize")
+        ->check("aten::dequantize")
         ->check("aten::constant_pad_nd")
-        ->check_not("aten::quantize_per_tensor")
+        ->check("aten::quantize_per_tensor")
         ->check("quantized::conv2d")
         ->run(graph_of(best));
     EXPECT_LT(error_of(model, best, engine, samples), 0.06) << engine;
