@@ -213,6 +213,41 @@ TEST(Signals, AreReportedWithTheKernelThatRuns) {
   EXPECT_THAT(report.to_text(), ::testing::Not(::testing::HasSubstr("quantized::conv1d")));
 }
 
+std::size_t averages(const std::string& rest) {
+  const Module model = network("  z = x\n" + kLayers + rest);
+  const at::Tensor input = signal({2, kFrequencies, 30});
+  const Module lowered = best_model(model, input, "fbgemm");
+  EXPECT_GT(sqnr(model, lowered, input), 25) << rest;
+  EXPECT_EQ(count(lowered, "aten::avg_pool1d") + count(lowered, "aten::mean"), 1U) << rest;
+  return count(lowered, "aten::avg_pool1d");
+}
+
+TEST(PoolAverages, OfASignalsLengthIsAPool) {
+  EXPECT_EQ(averages("  y = torch.mean(torch.sigmoid(y), [2], True)\n"), 1U);
+  EXPECT_EQ(averages("  y = torch.mean(torch.sigmoid(y), [-1], True)\n"), 1U);
+}
+
+TEST(PoolAverages, OfOtherDimensionsIsNone) {
+  EXPECT_EQ(averages("  y = torch.mean(torch.sigmoid(y), [1], True)\n"), 0U);
+  EXPECT_EQ(averages("  y = torch.mean(torch.sigmoid(y), [2])\n"), 0U);
+  EXPECT_EQ(averages("  y = torch.mean(torch.sigmoid(y), [1, 2], True)\n"), 0U);
+  // Of sixteen channels none is taken out.
+  EXPECT_EQ(averages("  y = torch.mean(torch.sigmoid(y).squeeze(1), [1], True)\n"), 0U);
+}
+
+TEST(PoolAverages, OfAnOnlyChannelIsOneWithoutItAsWell) {
+  Module model = testing::user_module("Detector");
+  model.register_parameter("weight", torch::randn({1, kFrequencies, 3}) / 5, false);
+  model.define(
+      "def forward(self, x):\n"
+      "  return torch.mean(torch.sigmoid(torch.conv1d(x, self.weight)).squeeze(1), [1], True)\n");
+  const at::Tensor input = signal({2, kFrequencies, 30});
+  const Module lowered = best_model(model, input, "fbgemm");
+  EXPECT_EQ(count(lowered, "aten::avg_pool1d"), 1U);
+  EXPECT_EQ(testing::run(lowered, input).sizes(), at::IntArrayRef({2, 1}));
+  EXPECT_GT(sqnr(model, lowered, input), 25);
+}
+
 TEST(MaximumOfStack, IsTakenWithoutStacking) {
   for (const auto& [choose, operator_name] :
        {std::pair{"torch.max(s, 2)[0]", "aten::maximum"}, std::pair{"torch.min(s, 2)[0]", "aten::minimum"},
