@@ -91,7 +91,7 @@ bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& ker
   if (limits == nullptr) return true;
   // Padding floats costs half as much where they are floats already.
   const double most = kernel.reads_bytes ? limits->products_to_grow : limits->products_to_grow / 2;
-  return kernel.channels <= limits->channels_to_grow && kernel.products_for_an_input <= most;
+  return kernel.channels <= limits->channels_to_grow && kernel.products_to_add <= most;
 }
 
 }  // namespace tsq::lowering

@@ -45,8 +45,9 @@ int64_t largest_kernel_that_pads(std::string_view engine);
 
 /// A convolution of images, with all channels in one group, that would grow to pad itself.
 struct GrowingKernel {
-  bool reads_bytes{};  ///< the output of a kernel, which would be dequantized to be padded
-  int64_t channels{};  ///< of its input
+  bool reads_bytes{};        ///< the output of a kernel, which would be dequantized to be padded
+  int64_t channels{};        ///< of its input
+  double products_to_add{};  ///< multiply-accumulates, for each value of its input
   double
       products_for_an_input{};  ///< multiply-accumulates that it would do more, for each value of its input
 };

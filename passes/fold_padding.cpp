@@ -97,8 +97,8 @@ bool grows_fast(const ir::Weighted& weighted, const Folded& fold, bool reads_byt
   const lowering::GrowingKernel kernel{
       .reads_bytes = reads_bytes,
       .channels = weighted.weight.size(1),
-      .products_for_an_input = static_cast<double>(weighted.weight.size(0) / weighted.groups * taps) /
-                               static_cast<double>(product(weighted.stride))};
+      .products_to_add = static_cast<double>(weighted.weight.size(0) / weighted.groups * taps) /
+                         static_cast<double>(product(weighted.stride))};
   return lowering::grows_faster_than_padding(modules::current_engine(), kernel);
 }
 

@@ -1,7 +1,7 @@
-// Averages in float by the kernel that is fastest with them: avg_pool2d takes a third of the time of
-// adaptive_avg_pool2d and mean for images, avg_pool1d half of mean's for a signal, of which mean divides the
-// sum by an operator of its own. It is ten times slower for very many values, but the convolution that gives
-// them is much slower than either.
+// Averages in float by the kernel that is fastest with them. For images avg_pool2d takes a third of the time
+// of adaptive_avg_pool2d and mean; for signals avg_pool1d takes half of that of mean, which divides the sum
+// by an operator of its own. For very many values it takes ten times as long, but the convolution that gives
+// them much longer than either.
 //   adaptive_avg_pool2d(dequantize(x), 1)           →   avg_pool2d(dequantize(x), x.size()[2:])
 //   mean(sigmoid(dequantize(conv1d(x))), [2], True)   →   avg_pool1d(…, the signal's length)
 
