@@ -117,7 +117,7 @@ class Folding {
     const bool is_first = sum->input(0) == layer->output();
     const bool subtracts = sum->kind() == c10::aten::sub;
     if (!is_first && subtracts) return std::nullopt;
-    const auto operand = by_channel(layer, sum->input(is_first ? 1 : 0));
+    auto operand = by_channel(layer, sum->input(is_first ? 1 : 0));
     return operand && subtracts ? std::optional(-*operand) : operand;
   }
 
@@ -128,7 +128,7 @@ class Folding {
     const bool divides = product->kind() == c10::aten::div;
     const bool rounds = product->inputs().size() > 2;
     if (divides && (!is_first || rounds)) return std::nullopt;
-    const auto operand = by_channel(layer, product->input(is_first ? 1 : 0));
+    auto operand = by_channel(layer, product->input(is_first ? 1 : 0));
     if (!operand || !divides) return operand;
     if (at::any(*operand == 0).item<bool>()) return std::nullopt;
     return operand->reciprocal();

@@ -94,11 +94,11 @@ int64_t product(at::IntArrayRef sizes) {
 bool grows_fast(const ir::Weighted& weighted, const Folded& fold, bool reads_bytes) {
   if (weighted.stride.size() == 1) return true;
   const int64_t taps = product(fold.kernel) - product(weighted.weight.sizes().slice(2));
+  const int64_t products = weighted.weight.size(0) / weighted.groups * taps;  // for a place of the output
   const lowering::GrowingKernel kernel{
       .reads_bytes = reads_bytes,
       .channels = weighted.weight.size(1),
-      .products_to_add = static_cast<double>(weighted.weight.size(0) / weighted.groups * taps) /
-                         static_cast<double>(product(weighted.stride))};
+      .products_to_add = static_cast<double>(products) / static_cast<double>(product(weighted.stride))};
   return lowering::grows_faster_than_padding(modules::current_engine(), kernel);
 }
 
