@@ -48,8 +48,6 @@ struct GrowingKernel {
   bool reads_bytes{};        ///< the output of a kernel, which would be dequantized to be padded
   int64_t channels{};        ///< of its input
   double products_to_add{};  ///< multiply-accumulates, for each value of its input
-  double
-      products_for_an_input{};  ///< multiply-accumulates that it would do more, for each value of its input
 };
 /// Whether that takes less time than padding its input by an operator.
 bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& kernel);

@@ -94,7 +94,7 @@ class Folding {
     }
     if (reader == nullptr || reader->owningBlock() != layer->owningBlock() || ir::stays_float(reader)) return;
     const auto number = factor(layer, reader, value);
-    if (!number || !is_number(reader->input(reader->input(0) == value ? 1 : 0))) return;
+    if (!number || !is_number(other_operand(reader, value))) return;
     ir::ModuleCall& call = ir::call_of(gm_, layer);
     multiply(*call.weighted, *number);
     call.module.reset();
@@ -104,6 +104,10 @@ class Folding {
 
   static bool passes_factors(const Node* node) {
     return std::ranges::find(kPassFactors, node->kind()) != kPassFactors.end() && !ir::stays_float(node);
+  }
+
+  static const Value* other_operand(const Node* node, const Value* value) {
+    return node->input(node->input(0) == value ? 1 : 0);
   }
 
   bool is_number(const Value* value) const {
@@ -117,7 +121,7 @@ class Folding {
     const bool is_first = sum->input(0) == layer->output();
     const bool subtracts = sum->kind() == c10::aten::sub;
     if (!is_first && subtracts) return std::nullopt;
-    auto operand = by_channel(layer, sum->input(is_first ? 1 : 0));
+    auto operand = by_channel(layer, other_operand(sum, layer->output()));
     return operand && subtracts ? std::optional(-*operand) : operand;
   }
 
@@ -128,7 +132,7 @@ class Folding {
     const bool divides = product->kind() == c10::aten::div;
     const bool rounds = product->inputs().size() > 2;
     if (divides && (!is_first || rounds)) return std::nullopt;
-    auto operand = by_channel(layer, product->input(is_first ? 1 : 0));
+    auto operand = by_channel(layer, other_operand(product, value));
     if (!operand || !divides) return operand;
     if (at::any(*operand == 0).item<bool>()) return std::nullopt;
     return operand->reciprocal();

@@ -7,10 +7,9 @@
 // to three times as long to pad quantized tensors as to dequantize, pad and quantize them.
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "backends/kernel_limits.h"
 #include "ir/quantize_operators.h"
@@ -86,19 +85,17 @@ bool pads_fast(const ir::Weighted& weighted, const modules::Padding& sides) {
   return true;
 }
 
-int64_t product(at::IntArrayRef sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
-}
-
 /// Whether a larger kernel takes less time than an operator that pads. For signals, which are small, it does.
 bool grows_fast(const ir::Weighted& weighted, const Folded& fold, bool reads_bytes) {
   if (weighted.stride.size() == 1) return true;
-  const int64_t taps = product(fold.kernel) - product(weighted.weight.sizes().slice(2));
+  const int64_t taps =
+      c10::multiply_integers(fold.kernel) - c10::multiply_integers(weighted.weight.sizes().slice(2));
   const int64_t products = weighted.weight.size(0) / weighted.groups * taps;  // for a place of the output
   const lowering::GrowingKernel kernel{
       .reads_bytes = reads_bytes,
       .channels = weighted.weight.size(1),
-      .products_to_add = static_cast<double>(products) / static_cast<double>(product(weighted.stride))};
+      .products_to_add =
+          static_cast<double>(products) / static_cast<double>(c10::multiply_integers(weighted.stride))};
   return lowering::grows_faster_than_padding(modules::current_engine(), kernel);
 }
 

@@ -2,7 +2,6 @@
 //   linear_dynamic(x, q), linear_dynamic(x, k)   →   split(linear_dynamic(x, [q; k]), [rows of q, rows of k])
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <unordered_set>
 
 #include "modules/kernel_arguments.h"
+#include "modules/packed.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
 
@@ -32,9 +32,8 @@ constexpr const char* kNote =
 
 struct Layer {
   Node* node{};
-  at::Tensor weight{};         ///< [rows, columns], quantized per channel
-  at::Tensor bias{};           ///< undefined: none
-  std::vector<Node*> views{};  ///< of its output, that would refuse a part of a tensor
+  modules::UnpackedParams params{};  ///< the weight is [rows, columns], quantized per channel
+  std::vector<Node*> views{};        ///< of its output, that would refuse a part of a tensor
 };
 
 bool is_linear(const Node* node) {
@@ -64,22 +63,20 @@ bool may_be_strided(const Value* value, std::vector<Node*>& views) {
 
 class Joining {
  public:
-  explicit Joining(GraphModule& gm) : gm_(gm) {
+  Joining(GraphModule& gm, Report& report) : gm_(gm), decisions_(report) {
     for (Node* node : ir::nodes_in_order(*gm.graph)) {
       if (node->kind() == c10::prim::GetAttr) ++readers_[node->s(c10::attr::name)];
       if (is_linear(node)) linear_.push_back(node);
     }
   }
 
-  /// Calls `tell` with each layer before it joins others.
-  template <class Tell>
-  void run(const Tell& tell) {
+  void run() {
     for (Node* node : linear_) {
       if (done_.contains(node)) continue;
       const std::vector<Layer> layers = layers_like(node);
       if (layers.size() < 2) continue;
       for (const Layer& layer : layers) {
-        tell(layer.node);
+        if (Decision* decision = decisions_.of(layer.node)) decision->notes.emplace_back(kNote);
         for (Node* view : layer.views) modules::reshape_for_view(gm_, view);
       }
       join(layers);
@@ -105,17 +102,11 @@ class Joining {
 
   /// What a node computes, when its packed params are its own; empty for others.
   std::optional<Layer> layer_of(Node* node) const {
-    const Node* attribute = node->input(1)->node();
-    if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm_.graph->inputs().at(0))
-      return std::nullopt;
-    const std::string& name = attribute->s(c10::attr::name);
-    if (readers_.at(name) != 1 || node->input(1)->uses().size() != 1) return std::nullopt;
-    torch::jit::Stack stack{gm_.attributes.attr(name)};
-    c10::Dispatcher::singleton().findSchemaOrThrow("quantized::linear_unpack", "").callBoxed(&stack);
-    Layer layer{.node = node, .weight = stack[0].toTensor()};
-    if (layer.weight.qscheme() != c10::kPerChannelAffine) return std::nullopt;
-    if (!stack[1].isNone()) layer.bias = stack[1].toTensor();
-    return layer;
+    if (node->input(1)->uses().size() != 1) return std::nullopt;
+    auto params = modules::unpacked(gm_, node->input(1), "quantized::linear_unpack");
+    if (!params || params->weight.qscheme() != c10::kPerChannelAffine) return std::nullopt;
+    const bool is_own = readers_.at(node->input(1)->node()->s(c10::attr::name)) == 1;
+    return is_own ? std::optional(Layer{.node = node, .params = std::move(*params)}) : std::nullopt;
   }
 
   static c10::IValue packed(std::span<const Layer> layers) {
@@ -123,17 +114,16 @@ class Joining {
     std::vector<at::Tensor> scales;
     std::vector<at::Tensor> zero_points;
     std::vector<at::Tensor> biases;
-    for (const auto& [node, weight, bias, views] : layers) {
+    for (const Layer& layer : layers) {
+      const auto& [weight, bias] = layer.params;
       codes.push_back(weight.int_repr());
       scales.push_back(weight.q_per_channel_scales());
       zero_points.push_back(weight.q_per_channel_zero_points());
       biases.push_back(bias.defined() ? bias : at::zeros({weight.size(0)}));
     }
-    torch::jit::Stack stack{at::_make_per_channel_quantized_tensor(at::cat(codes), at::cat(scales),
-                                                                   at::cat(zero_points), /*axis*/ 0),
-                            at::cat(biases)};
-    c10::Dispatcher::singleton().findSchemaOrThrow("quantized::linear_prepack", "").callBoxed(&stack);
-    return stack.back();
+    const at::Tensor weight = at::_make_per_channel_quantized_tensor(at::cat(codes), at::cat(scales),
+                                                                     at::cat(zero_points), /*axis*/ 0);
+    return modules::call_operator("quantized::linear_prepack", {weight, at::cat(biases)}).back();
   }
 
   /// Puts one node in front of the layers, and its parts in their place.
@@ -151,7 +141,7 @@ class Joining {
     all->node()->setSourceRange(first->sourceRange());
     ir::take_scope(all->node(), first);
     std::vector<int64_t> rows;
-    for (const Layer& layer : layers) rows.push_back(layer.weight.size(0));
+    for (const Layer& layer : layers) rows.push_back(layer.params.weight.size(0));
     Value* parts = modules::insert_before(
         gm_, first, "aten::split_with_sizes",
         {all, modules::constant_before(gm_, first, rows), modules::constant_before(gm_, first, int64_t{-1})});
@@ -164,6 +154,7 @@ class Joining {
   }
 
   GraphModule& gm_;
+  DecisionIndex decisions_;
   std::vector<Node*> linear_;
   std::unordered_map<std::string, int> readers_;  ///< of an attribute
   std::unordered_set<const Node*> done_;
@@ -171,11 +162,6 @@ class Joining {
 
 }  // namespace
 
-void join_linear_layers(GraphModule& gm, Report& report) {
-  const DecisionIndex decisions(report);
-  Joining(gm).run([&](const Node* layer) {
-    if (Decision* decision = decisions.of(layer)) decision->notes.emplace_back(kNote);
-  });
-}
+void join_linear_layers(GraphModule& gm, Report& report) { Joining(gm, report).run(); }
 
 }  // namespace tsq::passes

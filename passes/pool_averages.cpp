@@ -5,7 +5,6 @@
 //   adaptive_avg_pool2d(dequantize(x), 1)           →   avg_pool2d(dequantize(x), x.size()[2:])
 //   mean(sigmoid(dequantize(conv1d(x))), [2], True)   →   avg_pool1d(…, the signal's length)
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "ir/quantize_operators.h"
 #include "modules/fault_conditions.h"
 #include "modules/kernel_arguments.h"
+#include "modules/packed.h"
 #include "modules/whole_average.h"
 #include "passes/passes.h"
 
@@ -69,51 +69,43 @@ void use_average_pool(GraphModule& gm, Node* average) {
 
 constexpr std::array kValueByValue{c10::aten::sigmoid, c10::aten::tanh, c10::aten::relu};
 
-/// The kernel whose signals a value is made of, value by value; null for others.
-const Node* signal_kernel(const Value* value) {
-  const Node* node = value->node();
-  if (node->kind() == c10::aten::squeeze ||
-      std::ranges::find(kValueByValue, node->kind()) != kValueByValue.end())
-    return signal_kernel(node->input(0));
-  if (node->kind() != ir::kDequantize) return nullptr;
-  const Node* kernel = node->input(0)->node();
-  return std::string_view(kernel->kind().toQualString()).starts_with("quantized::conv1d") ? kernel : nullptr;
-}
+struct Signals {
+  const Node* kernel{};
+  int64_t dims{};  ///< the kernel's three, or two where its one channel is taken out
+};
 
 bool has_one_channel(const GraphModule& gm, const Node* kernel) {
-  const Node* attribute = kernel->input(1)->node();
-  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().at(0))
-    return false;
-  torch::jit::Stack stack{gm.attributes.attr(attribute->s(c10::attr::name))};
-  c10::Dispatcher::singleton().findSchemaOrThrow("quantized::conv1d_unpack", "").callBoxed(&stack);
-  return stack.front().toTensor().size(0) == 1;
+  const auto params = modules::unpacked(gm, kernel->input(1), "quantized::conv1d_unpack");
+  return params && params->weight.size(0) == 1;
 }
 
-/// The dimensions of such a value: the kernel's three, or two where its one channel is taken out; empty where
-/// they cannot be told.
-std::optional<int64_t> signal_dims(const GraphModule& gm, const Value* value, const Node* kernel) {
+/// The signals of a kernel that a value is made of, value by value; empty for others.
+std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
   constexpr int64_t kOfKernel = 3;
   const Node* node = value->node();
-  if (node->kind() == ir::kDequantize) return kOfKernel;
-  const auto dims = signal_dims(gm, node->input(0), kernel);
-  if (node->kind() != c10::aten::squeeze) return dims;
+  if (node->kind() == ir::kDequantize) {
+    const Node* kernel = node->input(0)->node();
+    const bool gives_signals =
+        std::string_view(kernel->kind().toQualString()).starts_with("quantized::conv1d");
+    return gives_signals ? std::optional(Signals{kernel, kOfKernel}) : std::nullopt;
+  }
+  const bool squeezes = node->kind() == c10::aten::squeeze;
+  if (!squeezes && std::ranges::find(kValueByValue, node->kind()) == kValueByValue.end()) return std::nullopt;
+  const auto signals = signals_of(gm, node->input(0));
+  if (!signals || !squeezes) return signals;
   const auto dim = ir::whole_number_constant(node->inputs().back());
-  const bool is_channel = dims == kOfKernel && (dim == 1 || dim == -2) && has_one_channel(gm, kernel);
-  return is_channel ? std::optional(kOfKernel - 1) : std::nullopt;
+  const bool takes_channel_out =
+      signals->dims == kOfKernel && (dim == 1 || dim == -2) && has_one_channel(gm, signals->kernel);
+  return takes_channel_out ? std::optional(Signals{signals->kernel, kOfKernel - 1}) : std::nullopt;
 }
 
 /// Whether a node is the mean of each signal, in whose place it leaves one value.
 bool is_mean_of_signals(const GraphModule& gm, const Node* node) {
-  if (node->kind() != c10::aten::mean) return false;
-  const auto over = modules::argument_constant(gm, node, "dim");
-  const auto keeps_dim = modules::argument_constant(gm, node, "keepdim");
+  const auto over = modules::averaged_and_kept(gm, node);
+  if (!over || over->size() != 1) return false;
   const auto dtype = modules::argument_constant(gm, node, "dtype");
-  if (!over || !over->isIntList() || over->toIntList().size() != 1 || !keeps_dim || !keeps_dim->toBool())
-    return false;
-  const Node* kernel = signal_kernel(node->input(0));
-  const auto dims = kernel == nullptr ? std::nullopt : signal_dims(gm, node->input(0), kernel);
-  const int64_t dim = over->toIntVector().front();
-  return dims && dtype && dtype->isNone() && (dim == -1 || dim == *dims - 1);
+  const auto signals = signals_of(gm, node->input(0));
+  return signals && dtype && dtype->isNone() && (over->front() == -1 || over->front() == signals->dims - 1);
 }
 
 void use_average_pool_of_signals(GraphModule& gm, Node* mean) {

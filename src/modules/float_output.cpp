@@ -1,8 +1,8 @@
 #include "modules/float_output.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "modules/fault_conditions.h"
 #include "modules/functional_weighted.h"
@@ -26,8 +26,7 @@ std::optional<ir::Weighted> parameters_of(const GraphModule& gm, const Node* lay
 
 /// Values of the layer's input for each of its output, but for its edges.
 double inputs_per_output(const ir::Weighted& weighted) {
-  const int64_t strides =
-      std::accumulate(weighted.stride.begin(), weighted.stride.end(), int64_t{1}, std::multiplies<>());
+  const int64_t strides = c10::multiply_integers(weighted.stride);
   return static_cast<double>(weighted.weight.size(1) * weighted.groups * strides) /
          static_cast<double>(weighted.weight.size(0));
 }

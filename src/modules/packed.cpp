@@ -83,13 +83,27 @@ c10::TypePtr packed_type(std::string_view prepack) {
       .type();
 }
 
+torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow(std::string(name).c_str(), "").callBoxed(&stack);
+  return stack;
+}
+
+std::optional<UnpackedParams> unpacked(const ir::GraphModule& gm, const ir::Value* packed,
+                                       std::string_view unpack) {
+  const ir::Node* attribute = packed->node();
+  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().at(0))
+    return std::nullopt;
+  const torch::jit::Stack parts = call_operator(unpack, {gm.attributes.attr(attribute->s(c10::attr::name))});
+  return UnpackedParams{.weight = parts.at(0).toTensor(),
+                        .bias = parts.at(1).isNone() ? at::Tensor() : parts.at(1).toTensor()};
+}
+
 Error refusal(std::string_view prepack, const char* reason) {
   return {ErrorCode::Unsupported, fmt::format("{} refused the weight: {}", prepack, first_line(reason)),
           "choose a qconfig whose weight observer the engine takes, or none for this layer"};
 }
 
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
-  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(std::string(prepack).c_str(), "");
   torch::jit::Stack stack;
   // Packing rounds what becomes float16.
   stack.emplace_back(weighted.weight_qparams->dtype == c10::ScalarType::Half
@@ -104,11 +118,10 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
     stack.emplace_back(weighted.groups);
   }
   try {
-    op.callBoxed(&stack);
+    return call_operator(prepack, std::move(stack)).back();
   } catch (const c10::Error& error) {
     throw refusal(prepack, error.what_without_backtrace());
   }
-  return stack.back();
 }
 
 }  // namespace tsq::modules

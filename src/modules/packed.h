@@ -17,6 +17,19 @@ at::Tensor quantized_weight(const ir::Weighted& weighted);
 /// threads.
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted);
 
+/// What an operator of LibTorch gives for `stack`: the dispatcher's boxed call.
+torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack);
+
+/// The weight and bias in packed params.
+struct UnpackedParams {
+  at::Tensor weight{};  ///< quantized
+  at::Tensor bias{};    ///< undefined: none
+};
+/// Those that an attribute of the graph module holds, by `unpack` ("quantized::linear_unpack"); empty where
+/// `packed` is anything else.
+std::optional<UnpackedParams> unpacked(const ir::GraphModule& gm, const ir::Value* packed,
+                                       std::string_view unpack);
+
 /// That an engine cannot pack a weight, with LibTorch's reason.
 Error refusal(std::string_view prepack, const char* reason);
 

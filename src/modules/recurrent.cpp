@@ -1,7 +1,6 @@
 #include "modules/recurrent.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
@@ -129,11 +128,6 @@ ir::Weighted weighted_at(const RecurrentWeights& all, std::span<const QParams> q
   const at::Tensor bias =
       all.biases[i].defined() ? all.biases[i].detach() : at::zeros({weight.size(0)}, weight.options());
   return {.weight = weight.detach(), .bias = bias, .weight_qparams = qparams[i]};
-}
-
-c10::IValue call_operator(std::string_view name, torch::jit::Stack stack) {
-  c10::Dispatcher::singleton().findSchemaOrThrow(std::string(name).c_str(), "").callBoxed(&stack);
-  return stack.back();
 }
 
 /// Makes a module from a graph whose GetAttr nodes name attributes of `source` or of `made`.
@@ -281,7 +275,8 @@ Value* cell_params(Rewriting& rewriting, const PackedRecurrent& packed,
       stack.emplace_back(reduce_range);
     }
     cells.push_back(rewriting.attribute(fmt::format("cell_params_{}", i / 2),
-                                        call_operator(packing.make_cell, std::move(stack)), type, before));
+                                        call_operator(packing.make_cell, std::move(stack)).back(), type,
+                                        before));
   }
   Node* list = rewriting.graph().createList(type, cells);
   list->insertBefore(before);

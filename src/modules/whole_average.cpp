@@ -63,11 +63,15 @@ bool is_whole_average(const ir::GraphModule& gm, const ir::Node* node) {
 
 bool is_whole_image_average(const ir::GraphModule& gm, const ir::Node* node) {
   if (is_one_of(gm, node, kImagePools)) return gives_one_value(gm, node);
+  return averaged_and_kept(gm, node) == std::vector<int64_t>{2, 3};
+}
+
+std::optional<std::vector<int64_t>> averaged_and_kept(const ir::GraphModule& gm, const ir::Node* node) {
   auto dims = averaged_dims(gm, node);
-  if (!dims) return false;
+  if (!dims) return std::nullopt;
   std::ranges::sort(*dims);
   const auto keeps = argument_constant(gm, node, "keepdim");
-  return keeps && keeps->isBool() && keeps->toBool() && *dims == std::vector<int64_t>{2, 3};
+  return keeps && keeps->isBool() && keeps->toBool() ? dims : std::nullopt;
 }
 
 }  // namespace tsq::modules

@@ -12,4 +12,9 @@ namespace tsq::modules {
 /// Whether it is one over height and width that keeps them as dimensions of one.
 [[nodiscard]] bool is_whole_image_average(const ir::GraphModule& gm, const ir::Node* node);
 
+/// The dimensions over which a node is a mean, in order, when it keeps them as dimensions of one; empty for
+/// other nodes.
+[[nodiscard]] std::optional<std::vector<int64_t>> averaged_and_kept(const ir::GraphModule& gm,
+                                                                    const ir::Node* node);
+
 }  // namespace tsq::modules

@@ -1,6 +1,5 @@
 // Linear layers that quantize one input at run time, in recipe best.
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
