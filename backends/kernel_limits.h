@@ -35,6 +35,10 @@ struct GroupedConvolution {
 /// kernels for images alone, for some sizes, and goes through all others group by group.
 bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution);
 
+/// Whether an activation's kernel takes several times as long as the float operator with a dequantize and a
+/// quantize round it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
+bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes);
+
 /// The largest kernel that a depthwise convolution is fast with, whose size is odd and whose padding is half
 /// of it; 0: any.
 int64_t largest_fast_depthwise_kernel(std::string_view engine);

@@ -259,6 +259,10 @@ void leave_slow_layers(ir::GraphModule& gm, Report& report);
 ///   quantize(conv(dequantize(x)))   does not become   quantized::conv2d(x)
 void take_other_kernels(ir::GraphModule& gm);
 
+/// Activations behind convolutions whose int8 kernel is slower than the float operator stay float.
+///   quantize(elu(dequantize(x)))   does not become   quantized::elu(x)
+void activate_in_float(ir::GraphModule& gm, Report& report);
+
 /// Averages of whole maps that recipe best left in float stay there, between quantized operators as well.
 ///   quantize(mean(dequantize(x)))   does not become   mean(x)
 void average_in_float(ir::GraphModule& gm);

@@ -95,6 +95,7 @@ constexpr std::array kBestOnReference{
 constexpr std::array kBestBeforeLowering{
     OnLowering{"average_in_float", [](ir::GraphModule& gm, Report&) { passes::average_in_float(gm); }},
     OnLowering{"take_other_kernels", [](ir::GraphModule& gm, Report&) { passes::take_other_kernels(gm); }},
+    OnLowering{"activate_in_float", passes::activate_in_float},
     OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},
     OnLowering{"requantize_concatenations", passes::requantize_concatenations},
 };

@@ -73,6 +73,13 @@ Module relu() {
   return module;
 }
 
+Module prelu(int64_t slopes) {
+  Module module = leaf("activation", "PReLU");
+  module.register_parameter("weight", torch::rand({slopes}) - 0.3, false);
+  module.define("def forward(self, x):\n  return torch.prelu(x, self.weight)\n");
+  return module;
+}
+
 Module linear(int64_t in, int64_t out) {
   Module module = leaf("linear", "Linear");
   module.register_parameter("weight", torch::randn({out, in}), false);

@@ -12,6 +12,7 @@ torch::jit::Module conv2d(int64_t in, int64_t out, int64_t kernel, bool bias = t
 torch::jit::Module conv_transpose2d(int64_t in, int64_t out, int64_t kernel);
 torch::jit::Module batch_norm2d(int64_t channels);
 torch::jit::Module relu();
+torch::jit::Module prelu(int64_t slopes);
 torch::jit::Module linear(int64_t in, int64_t out);
 torch::jit::Module layer_norm(int64_t features);
 torch::jit::Module max_pool2d();

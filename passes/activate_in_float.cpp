@@ -1,0 +1,89 @@
+// An activation behind a convolution whose int8 kernel takes longer than dequantize, the float operator and
+// quantize stays between the two.
+//   quantize(elu(dequantize(x)))   does not become   quantized::elu(x)
+
+#include <algorithm>
+
+#include "backends/kernel_limits.h"
+#include "backends/lowering_table.h"
+#include "ir/quantize_operators.h"
+#include "modules/functional_weighted.h"
+#include "passes/decision_index.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+
+const Node* giver_of_quantized(const ir::Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == ir::kDequantize) node = node->input(0)->node();
+  if (node->kind() == ir::kQuantize) node = node->input(0)->node();
+  return node;
+}
+
+bool is_convolution(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node)) {
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
+    return weighted != nullptr && !weighted->stride.empty();
+  }
+  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
+    return modules::module_of_functional(target.name).starts_with("torch.nn.Conv");
+  });
+}
+
+bool is_sum(const GraphModule& gm, const Node* node) {
+  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
+    const auto* const kernel = lowering::binary_kernel(target.name);
+    return kernel != nullptr && kernel->kernel == "quantized::add";
+  });
+}
+
+/// Whether the channels of a value lie side by side: int8 convolutions leave them so, and sums as they are.
+bool has_channels_last(const GraphModule& gm, const ir::Value* value) {
+  const Node* node = giver_of_quantized(value);
+  if (is_convolution(gm, node)) return true;
+  return is_sum(gm, node) && has_channels_last(gm, ir::operands(node).front());
+}
+
+/// Of a PReLU; 1 for what has none.
+int64_t slopes_of(const GraphModule& gm, const Node* node) {
+  if (!ir::is_module_call(node)) return 1;
+  const auto& module = ir::call_of(gm, node).module;
+  return module && module->hasattr("weight") ? module->attr("weight").toTensor().numel() : 1;
+}
+
+bool is_slow(const GraphModule& gm, const Node* node) {
+  const bool reads_quantized =
+      !ir::operands(node).empty() && ir::operands(node).front()->node()->kind() == ir::kDequantize;
+  if (!reads_quantized || node->outputs().size() != 1) return false;
+  const auto targets = ir::targets(gm, node);
+  return std::ranges::any_of(targets,
+                             [&](const Symbol& target) {
+                               const auto* const kernel = lowering::unary_kernel(target);
+                               return kernel != nullptr &&
+                                      lowering::is_slower_than_float(kernel->kernel, slopes_of(gm, node));
+                             }) &&
+         has_channels_last(gm, ir::operands(node).front());
+}
+
+}  // namespace
+
+void activate_in_float(GraphModule& gm, Report& report) {
+  const DecisionIndex decisions(report);
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!is_slow(gm, node)) continue;
+    ir::set_stays_float(node);
+    Decision* decision = decisions.of(node);
+    if (decision == nullptr || !decision->quantized) continue;
+    decision->quantized = false;
+    decision->reason =
+        "computed in float between dequantize and quantize: its int8 kernel takes several times as long "
+        "behind a convolution";
+    decision->remedy.clear();
+  }
+}
+
+}  // namespace tsq::passes
