@@ -56,11 +56,19 @@ constexpr std::array kActivations{
     FloatActivation{"torch.prelu", 0.6},
     FloatActivation{"torch.nn.Hardswish", 0.28, "hardswish"},
     FloatActivation{"torch.nn.functional.hardswish", 0.28, "hardswish"},
-    FloatActivation{"torch.nn.SiLU", 0.5, "swish"},
-    FloatActivation{"torch.nn.functional.silu", 0.5, "swish"},
+    FloatActivation{"torch.nn.SiLU", 0.35, "swish"},
+    FloatActivation{"torch.nn.functional.silu", 0.35, "swish"},
 };
-constexpr double kNanosecondsToGetBytes = 0.31;
+constexpr double kNanosecondsToGetBytes = 0.6;
 constexpr double kNanosecondsToDequantize = 0.13;
+/// What a call of a kernel that reads bytes takes besides: it sets its primitive up each time.
+constexpr double kNanosecondsOfACall = 10'000;
+
+/// `saved`: nanoseconds for each value of the output.
+bool pays(double saved, const LayerWork& work) {
+  const double rest = saved - kNanosecondsToGetBytes * work.inputs_per_output;
+  return work.outputs ? rest * *work.outputs >= kNanosecondsOfACall : rest >= 0;
+}
 
 }  // namespace
 
@@ -78,18 +86,17 @@ std::string_view pointwise_post_op(std::string_view activation, std::string_view
 }
 
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
-                            double inputs_per_output, int64_t groups) {
+                            const LayerWork& work) {
   const auto* const found = std::ranges::find(kActivations, activation, &FloatActivation::name);
   if (found == kActivations.end() || kernel.reads == Reads::FloatRange) return false;
   if (kernel.reads == Reads::Float) return true;
-  if (kernel.slow_groups != 0 && groups >= kernel.slow_groups) return true;
+  if (kernel.slow_groups != 0 && work.groups >= kernel.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  return kNanosecondsToGetBytes * inputs_per_output <= found->saved;
+  return pays(found->saved, work);
 }
 
-bool pays_without_rounding(const FloatOutputKernel& kernel, double inputs_per_output) {
-  return kernel.reads == Reads::Bytes &&
-         kNanosecondsToGetBytes * inputs_per_output <= kNanosecondsToDequantize;
+bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& work) {
+  return kernel.reads == Reads::Bytes && pays(kNanosecondsToDequantize, work);
 }
 
 }  // namespace tsq::lowering

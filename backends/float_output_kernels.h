@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "backends/lowering_table.h"
@@ -33,13 +34,20 @@ const FloatOutputKernel* float_output_kernel(std::string_view engine, std::strin
 /// the kernel: "hardswish"; empty where they do not.
 std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel);
 
+/// What a layer does in a call.
+struct LayerWork {
+  /// Values of its input for each of its output that the kernel would have to get the bytes of.
+  double inputs_per_output{};
+  int64_t groups{1};
+  std::optional<double> outputs{};  ///< values; none before calibration: many
+};
+
 /// Whether a layer takes no longer with a kernel that gives float, where `activation` alone reads its output:
 /// quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
-/// `inputs_per_output`: values of the layer's input for each of its output.
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
-                            double inputs_per_output, int64_t groups);
+                            const LayerWork& work);
 
 /// The same where float operators of any kind read the output: what is saved is the dequantize.
-bool pays_without_rounding(const FloatOutputKernel& kernel, double inputs_per_output);
+bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& work);
 
 }  // namespace tsq::lowering

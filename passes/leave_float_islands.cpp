@@ -217,8 +217,7 @@ class Islands {
     if (modules::is_whole_average(gm_, match.root))
       return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
              "rounds";
-    if (rounds_for_nothing(match))
-      return "behind a layer whose kernel gives float it is as fast in float, and rounds nothing";
+    if (rounds_for_nothing(match)) return modules::kFloatBehindLayer;
     if (is_filter_bank(match))
       return "it is a filter bank that float operators read: its quiet bands would drown in the rounding";
     return "it does not lie between quantized operators: rounding its values would cost accuracy and save no "
@@ -227,8 +226,10 @@ class Islands {
 
   void leave_float(Match& match) {
     const char* reason = reason_of(match);
+    // Calibration may show that it is too small for that.
+    const bool may_be_lowered = std::string_view(reason) == modules::kFloatBehindLayer;
     for (const Node* node : match.nodes) {
-      table_.qconfig_of[node].qconfig.reset();
+      if (!may_be_lowered) table_.qconfig_of[node].qconfig.reset();
       table_.left_float[node] = reason;
       table_.match_of.erase(node);
     }

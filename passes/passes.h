@@ -186,9 +186,10 @@ void dequantize_behind_branches(ir::GraphModule& gm);
 void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
 
 /// Takes away the observers between a layer whose kernel gives float and an activation that is as fast in
-/// float, where the recipe left the activation float for that.
+/// float, where the recipe left the activation float for that; where the layer is too small to gain by it,
+/// the activation is quantized after all.
 ///   conv → observer → prelu   →   conv → prelu
-void drop_output_observers(ir::GraphModule& gm);
+void drop_output_observers(ir::GraphModule& gm, Report& report);
 
 /// Channels between two layers that use only a part of the tensor's range are multiplied in the first layer's
 /// weight and divided in the second's, where that lowers the expected error.
@@ -262,6 +263,15 @@ void take_other_kernels(ir::GraphModule& gm);
 /// Activations behind convolutions whose int8 kernel is slower than the float operator stay float.
 ///   quantize(elu(dequantize(x)))   does not become   quantized::elu(x)
 void activate_in_float(ir::GraphModule& gm, Report& report);
+
+/// Small layers between an average of whole maps and its product with them are computed in float, and what
+/// lies between them.
+///   mul(dequantize(quantize(sigmoid(conv(average)))), x)   →   mul(sigmoid(linear(average)), x)
+void gate_in_float(ir::GraphModule& gm, Report& report);
+
+/// Products of maps with what is made of their averages stay float.
+///   quantize(mul(dequantize(gate), dequantize(x)))   does not become   quantized::mul(gate, x)
+void multiply_in_float(ir::GraphModule& gm, Report& report);
 
 /// Averages of whole maps that recipe best left in float stay there, between quantized operators as well.
 ///   quantize(mean(dequantize(x)))   does not become   mean(x)

@@ -37,9 +37,21 @@ Value* image_size(GraphModule& gm, Value* x, Node* before) {
                                constant(int64_t{1})});
 }
 
-/// Whether a kernel gives a value, in channels-last layout, and with four dimensions.
+constexpr std::array<std::string_view, 10> kActivations{
+    "torch.nn.Hardswish", "torch.nn.functional.hardswish", "torch.nn.SiLU", "torch.nn.functional.silu",
+    "torch.nn.ReLU",      "torch.nn.functional.relu",      "torch.relu",    "torch.nn.PReLU",
+    "torch.nn.ELU",       "torch.nn.functional.elu"};
+
+bool is_activation(const GraphModule& gm, const Node* node) {
+  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
+    return std::ranges::find(kActivations, target.name) != kActivations.end();
+  });
+}
+
+/// Whether a kernel gives a value, or an activation of it, in channels-last layout, and with four dimensions.
 bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
   const Node* node = value->node();
+  if (is_activation(gm, node)) return is_image_of_kernel(gm, ir::operands(node).front());
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
   if (node->kind() != ir::kDequantize && !is_float) return false;
   const Node* kernel = is_float ? node : node->input(0)->node();

@@ -31,16 +31,29 @@ double inputs_per_output(const ir::Weighted& weighted) {
          static_cast<double>(weighted.weight.size(0));
 }
 
+/// Values of the layer's output in a call with an input of the calibrated size.
+std::optional<double> outputs_of(const ir::Weighted& weighted) {
+  const at::Tensor& sizes = weighted.input.sizes;
+  if (!sizes.defined() || sizes.numel() == 0) return std::nullopt;
+  return static_cast<double>(sizes.prod().item<int64_t>()) / inputs_per_output(weighted);
+}
+
+lowering::LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
+  return {.inputs_per_output = reads_bytes ? 0 : inputs_per_output(weighted),
+          .groups = weighted.groups,
+          .outputs = outputs_of(weighted)};
+}
+
 /// The node that gives a value, observers aside.
 const Node* giver(const ir::Value* value) {
   const Node* node = value->node();
   return ir::is_observer(node) ? node->input(0)->node() : node;
 }
 
-bool pays(const GraphModule& gm, const Node* layer, const Node* activation, double inputs, int64_t groups) {
+bool pays(const GraphModule& gm, const Node* layer, const Node* activation, const lowering::LayerWork& work) {
   const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
-           return lowering::pays_with_float_output(*kernel, target.name, inputs, groups);
+           return lowering::pays_with_float_output(*kernel, target.name, work);
          });
 }
 
@@ -59,7 +72,7 @@ bool reads_bytes(const GraphModule& gm, const Node* layer) {
   const Node* before = giver(operands.front());
   if (!has_post_op(gm, before, activation)) return false;
   const auto weighted = parameters_of(gm, before);
-  return weighted && pays(gm, before, activation, inputs_per_output(*weighted), weighted->groups);
+  return weighted && pays(gm, before, activation, work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace
@@ -84,8 +97,7 @@ const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Nod
 bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {
   if (float_output_kernel_of(gm, layer) == nullptr || ir::only_reader(layer) == nullptr) return false;
   const auto weighted = parameters_of(gm, layer);
-  const double inputs = weighted && !reads_bytes(gm, layer) ? inputs_per_output(*weighted) : 0;
-  return weighted && pays(gm, layer, activation, inputs, weighted->groups);
+  return weighted && pays(gm, layer, activation, work_of(*weighted, reads_bytes(gm, layer)));
 }
 
 bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* activation) {
@@ -98,7 +110,9 @@ bool gives_float_for_free(const GraphModule& gm, const Node* layer) {
   if (!weighted) return false;
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
   const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
-  return lowering::pays_without_rounding(*kernel, has_one_channel ? 0 : inputs_per_output(*weighted));
+  return has_one_channel
+             ? kernel->reads == lowering::Reads::Bytes
+             : lowering::pays_without_rounding(*kernel, work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace tsq::modules

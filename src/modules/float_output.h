@@ -9,8 +9,12 @@ namespace tsq::modules {
 /// module or function, float or reference; null where there is none.
 const lowering::FloatOutputKernel* float_output_kernel_of(const ir::GraphModule& gm, const ir::Node* layer);
 
+/// Why an operator is left float for that.
+inline constexpr const char* kFloatBehindLayer =
+    "behind a layer whose kernel gives float it is as fast in float, and rounds nothing";
+
 /// Whether an operator that alone reads the output of such a layer should stay float: both then take no
-/// longer, and round once.
+/// longer, and round once. Before calibration, when no sizes are known, that is so for large ones.
 bool stays_float_behind(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
 
 /// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.

@@ -51,9 +51,8 @@ constexpr std::array kBestOnCalibrated{
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
                     const RecipeOptions&) { passes::take_input_products(gm, observers); }},
     OnCalibrated{"drop_output_observers",
-                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&, const RecipeOptions&) {
-                   passes::drop_output_observers(gm);
-                 }},
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report& report,
+                    const RecipeOptions&) { passes::drop_output_observers(gm, report); }},
     OnCalibrated{"equalize_across_layers",
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report,
                     const RecipeOptions& options) {
@@ -71,6 +70,8 @@ constexpr OnReference kLeaveFloatOutputs{
     "leave_float_outputs",
     [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }};
 constexpr std::array kBestOnReference{
+    OnReference{"gate_in_float", [](ir::GraphModule& gm, Report& report,
+                                    const RecipeOptions&) { passes::gate_in_float(gm, report); }},
     kLeaveFloatOutputs,
     OnReference{"leave_small_layers", [](ir::GraphModule& gm, Report& report,
                                          const RecipeOptions&) { passes::leave_small_layers(gm, report); }},
@@ -94,6 +95,7 @@ constexpr std::array kBestOnReference{
 };
 constexpr std::array kBestBeforeLowering{
     OnLowering{"average_in_float", [](ir::GraphModule& gm, Report&) { passes::average_in_float(gm); }},
+    OnLowering{"multiply_in_float", passes::multiply_in_float},
     OnLowering{"take_other_kernels", [](ir::GraphModule& gm, Report&) { passes::take_other_kernels(gm); }},
     OnLowering{"activate_in_float", passes::activate_in_float},
     OnLowering{"saturate_clamps", [](ir::GraphModule& gm, Report&) { passes::saturate_clamps(gm); }},

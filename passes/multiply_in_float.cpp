@@ -1,0 +1,25 @@
+// The product of maps with a gate stays in float: quantized::mul goes through what it broadcasts value by
+// value, and the maps are dequantized for their averages anyway.
+//   quantize(mul(dequantize(gate), dequantize(x)))   does not become   quantized::mul(gate, x)
+
+#include "passes/decision_index.h"
+#include "passes/gates.h"
+#include "passes/passes.h"
+
+namespace tsq::passes {
+
+void multiply_in_float(ir::GraphModule& gm, Report& report) {
+  const DecisionIndex decisions(report);
+  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!gate_of(gm, node)) continue;
+    ir::set_stays_float(node);
+    Decision* decision = decisions.of(node);
+    if (decision == nullptr || !decision->quantized) continue;
+    decision->quantized = false;
+    decision->reason =
+        "computed in float between dequantize and quantize: int8 kernels are slow where they broadcast";
+    decision->remedy.clear();
+  }
+}
+
+}  // namespace tsq::passes
