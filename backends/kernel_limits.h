@@ -39,6 +39,9 @@ bool is_slower_than_float(std::string_view engine, const GroupedConvolution& con
 /// quantize round it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
 bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes);
 
+/// The float weights of a layer over single points up to which it is faster in float; 0: never.
+int64_t largest_weight_at_points(std::string_view engine);
+
 /// The largest kernel that a depthwise convolution is fast with, whose size is odd and whose padding is half
 /// of it; 0: any.
 int64_t largest_fast_depthwise_kernel(std::string_view engine);

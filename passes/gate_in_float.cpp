@@ -1,11 +1,13 @@
-// What turns the averages of maps into a gate for them is computed in float where its layers are small, which
-// take microseconds to begin with in int8.
+// What turns the averages of maps into a gate for them is computed in float where its layers are small, on
+// engines whose int8 kernels take many microseconds to begin with.
 //   mul(dequantize(quantize(sigmoid(conv(dequantize(quantize(average)))))), x)
 //   becomes   mul(sigmoid(unsqueeze(linear(flatten(average)))), x)
 
 #include <algorithm>
 
+#include "backends/kernel_limits.h"
 #include "ir/quantize_operators.h"
+#include "modules/fault_conditions.h"
 #include "modules/kernel_arguments.h"
 #include "modules/whole_average.h"
 #include "passes/decision_index.h"
@@ -21,9 +23,6 @@ using ir::Node;
 using ir::Value;
 
 constexpr const char* kReason = "it is part of a small gate, which is faster in float";
-
-/// Larger float weights take longer to read from memory than the int8 kernel to begin with.
-constexpr int64_t kLargestWeight = 1 << 15;
 
 ir::Weighted* quantized_layer(GraphModule& gm, const Node* node) {
   ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;
@@ -54,7 +53,7 @@ class Gates {
  private:
   bool is_small(const Node* step) {
     const ir::Weighted* weighted = quantized_layer(gm_, step);
-    return weighted == nullptr || weighted->weight.numel() <= kLargestWeight;
+    return weighted == nullptr || weighted->weight.numel() <= largest_weight_;
   }
 
   void compute(const Gate& gate) {
@@ -118,6 +117,7 @@ class Gates {
 
   GraphModule& gm_;
   DecisionIndex decisions_;
+  int64_t largest_weight_ = lowering::largest_weight_at_points(modules::current_engine());
 };
 
 }  // namespace

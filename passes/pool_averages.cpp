@@ -3,6 +3,7 @@
 // by an operator of its own. For very many values it takes ten times as long, but the convolution that gives
 // them much longer than either.
 //   adaptive_avg_pool2d(dequantize(x), 1)           →   avg_pool2d(dequantize(x), x.size()[2:])
+//   adaptive_avg_pool2d(mul(x, factors), 1)           →   mul(avg_pool2d(x, x.size()[2:]), factors)
 //   mean(sigmoid(dequantize(conv1d(x))), [2], True)   →   avg_pool1d(…, the signal's length)
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -37,26 +38,46 @@ Value* image_size(GraphModule& gm, Value* x, Node* before) {
                                constant(int64_t{1})});
 }
 
-constexpr std::array<std::string_view, 10> kActivations{
-    "torch.nn.Hardswish", "torch.nn.functional.hardswish", "torch.nn.SiLU", "torch.nn.functional.silu",
-    "torch.nn.ReLU",      "torch.nn.functional.relu",      "torch.relu",    "torch.nn.PReLU",
-    "torch.nn.ELU",       "torch.nn.functional.elu"};
+constexpr std::array<std::string_view, 5> kModulesValueByValue{
+    "torch.nn.Hardswish", "torch.nn.SiLU", "torch.nn.ReLU", "torch.nn.PReLU", "torch.nn.ELU"};
+/// They keep the layout of their first operand.
+constexpr std::array<std::string_view, 16> kOfImages{
+    "aten::hardswish", "aten::hardswish_", "aten::silu", "aten::silu_",     "aten::relu", "aten::relu_",
+    "aten::relu6",     "aten::elu",        "aten::elu_", "aten::hardtanh",  "aten::cat",  "aten::add",
+    "aten::add_",      "aten::mul",        "aten::mul_", "aten::batch_norm"};
 
-bool is_activation(const GraphModule& gm, const Node* node) {
-  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
-    return std::ranges::find(kActivations, target.name) != kActivations.end();
-  });
+bool keeps_layout(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node))
+    return std::ranges::find(kModulesValueByValue, ir::call_of(gm, node).type.name) !=
+           kModulesValueByValue.end();
+  const std::string_view kind = node->kind().toQualString();
+  return std::ranges::find(kOfImages, kind) != kOfImages.end();
 }
 
-/// Whether a kernel gives a value, or an activation of it, in channels-last layout, and with four dimensions.
+/// Whether a kernel gives a value, or what it is made of, in channels-last layout, and with four dimensions.
 bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
   const Node* node = value->node();
-  if (is_activation(gm, node)) return is_image_of_kernel(gm, ir::operands(node).front());
+  if (keeps_layout(gm, node)) return is_image_of_kernel(gm, ir::operands(node).front());
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
   if (node->kind() != ir::kDequantize && !is_float) return false;
   const Node* kernel = is_float ? node : node->input(0)->node();
   if (!ir::is_module_call(kernel)) return modules::known_rank(value) == 4;
   return ir::call_of(gm, kernel).type.name.ends_with("2d");  // MaxPool2d
+}
+
+/// The numbers by which the channels of a value are multiplied, for the average alone; null: they are not.
+Value* factors_of_channels(const GraphModule& gm, Value* value) {
+  Node* product = value->node();
+  if (product->kind() != c10::aten::mul || ir::only_reader(product) == nullptr) return nullptr;
+  const Node* attribute = product->input(1)->node();
+  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().front() ||
+      gm.state.contains(attribute->s(c10::attr::name)))
+    return nullptr;
+  const c10::IValue factors = gm.attributes.attr(attribute->s(c10::attr::name));
+  if (!factors.isTensor()) return nullptr;
+  const at::Tensor& tensor = factors.toTensor();
+  const bool is_of_channels = tensor.dim() == 3 && tensor.numel() == tensor.size(0);
+  return is_of_channels ? product->input(1) : nullptr;
 }
 
 void replace(Node* average, Value* pooled) {
@@ -71,11 +92,14 @@ void use_average_pool(GraphModule& gm, Node* average) {
     return modules::constant_before(gm, average, value);
   };
   Value* x = ir::operands(average).front();
+  Value* factors = factors_of_channels(gm, x);
+  if (factors != nullptr) x = x->node()->input(0);
   Value* no_strides = constant(c10::List<int64_t>());
   Value* no_padding = constant(std::vector<int64_t>{0, 0});
   Value* pooled = modules::insert_before(gm, average, "aten::avg_pool2d",
                                          {x, image_size(gm, x, average), no_strides, no_padding,
                                           constant(false), constant(true), constant(c10::IValue())});
+  if (factors != nullptr) pooled = modules::insert_before(gm, average, "aten::mul", {pooled, factors});
   replace(average, pooled);
 }
 

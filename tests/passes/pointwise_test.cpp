@@ -34,7 +34,7 @@ Module convolutions(const std::string& body) {
 
 at::Tensor image() {
   torch::manual_seed(2);
-  return torch::randn({2, 4, 12, 12});
+  return torch::randn({2, 4, 96, 96});
 }
 
 Reference reference_of(const Module& model, const std::string& engine) {
