@@ -121,7 +121,7 @@ Module in_front_of_float(double widest, const std::string& result, int64_t strid
   torch::manual_seed(16);
   const c10::NoGradGuard no_grad;
   Module model = testing::user_module("InFrontOfFloat");
-  Module layer = testing::conv2d(3, 8, 3);
+  Module layer = testing::conv2d(3, 32, 3);
   layer.attr("weight").toTensor()[0].mul_(widest);
   layer.setattr("stride", std::vector<int64_t>{stride, stride});
   model.register_module("layer", layer);
@@ -130,9 +130,9 @@ Module in_front_of_float(double widest, const std::string& result, int64_t strid
 }
 const std::string kNormalised = "torch.group_norm(self.layer.forward(x), 8)";
 
-std::vector<Sample> images() {
+std::vector<Sample> images(int64_t size = 9) {
   torch::manual_seed(17);
-  return {{torch::randn({2, 3, 9, 9})}, {torch::randn({2, 3, 9, 9})}};
+  return {{torch::randn({2, 3, size, size})}, {torch::randn({2, 3, size, size})}};
 }
 
 TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainBehindTheRounding) {
@@ -152,7 +152,7 @@ TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainBehindTheRounding)
 }
 
 TEST(EqualizeFloatValues, WhatAKernelGivesInFloatIsNotDivided) {
-  EXPECT_EQ(reported(equalized(calibrated(in_front_of_float(50, kNormalised, 1), images())), "layer"), "");
+  EXPECT_EQ(reported(equalized(calibrated(in_front_of_float(50, kNormalised, 1), images(64))), "layer"), "");
 }
 
 TEST(EqualizeFloatValues, ChannelsOfLikeSizeAreNotDivided) {
@@ -178,7 +178,7 @@ TEST(EqualizeFloatValues, WhatLeavesTheModelIsNotDivided) {
 
 TEST(EqualizeFloatValues, WhatAKernelReadsTooIsNotDivided) {
   Module model = in_front_of_float(50, "self.layer.forward(x)");
-  model.register_module("next", testing::conv2d(8, 4, 1));
+  model.register_module("next", testing::conv2d(32, 4, 1));
   Module both = testing::user_module("Both");
   both.register_module("a", model.attr("layer").toModule());
   both.register_module("b", model.attr("next").toModule());
