@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/kernel_limits.h"
+
 namespace tsq::lowering {
 namespace {
 
@@ -47,17 +49,18 @@ constexpr std::array kKernels{
 struct FloatActivation {
   std::string_view name;
   double saved;
+  double saved_where_slow{};  ///< the same where is_slower_than_float says so of its quantized kernel
   /// What kPointwise2d calls it, and the saving counts there alone; empty: no kernel does it with the layer.
   std::string_view post_op{};
 };
 constexpr std::array kActivations{
-    FloatActivation{"torch.nn.PReLU", 0.6},
-    FloatActivation{"torch.nn.functional.prelu", 0.6},
-    FloatActivation{"torch.prelu", 0.6},
-    FloatActivation{"torch.nn.Hardswish", 0.28, "hardswish"},
-    FloatActivation{"torch.nn.functional.hardswish", 0.28, "hardswish"},
-    FloatActivation{"torch.nn.SiLU", 0.35, "swish"},
-    FloatActivation{"torch.nn.functional.silu", 0.35, "swish"},
+    FloatActivation{"torch.nn.PReLU", 0.2, 1},
+    FloatActivation{"torch.nn.functional.prelu", 0.2, 1},
+    FloatActivation{"torch.prelu", 0.2, 1},
+    FloatActivation{"torch.nn.Hardswish", 0.28, 0, "hardswish"},
+    FloatActivation{"torch.nn.functional.hardswish", 0.28, 0, "hardswish"},
+    FloatActivation{"torch.nn.SiLU", 0.35, 0, "swish"},
+    FloatActivation{"torch.nn.functional.silu", 0.35, 0, "swish"},
 };
 constexpr double kNanosecondsToGetBytes = 0.6;
 constexpr double kNanosecondsToDequantize = 0.13;
@@ -92,7 +95,8 @@ bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view ac
   if (kernel.reads == Reads::Float) return true;
   if (kernel.slow_groups != 0 && work.groups >= kernel.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  return pays(found->saved, work);
+  const bool is_slow = found->saved_where_slow > 0 && is_slower_than_float("quantized::prelu", work.slopes);
+  return pays(is_slow ? found->saved_where_slow : found->saved, work);
 }
 
 bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& work) {

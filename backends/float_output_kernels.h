@@ -40,6 +40,7 @@ struct LayerWork {
   double inputs_per_output{};
   int64_t groups{1};
   std::optional<double> outputs{};  ///< values; none before calibration: many
+  int64_t slopes{1};                ///< of a PReLU behind it
 };
 
 /// Whether a layer takes no longer with a kernel that gives float, where `activation` alone reads its output:

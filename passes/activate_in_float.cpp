@@ -7,6 +7,7 @@
 #include "backends/kernel_limits.h"
 #include "backends/lowering_table.h"
 #include "ir/quantize_operators.h"
+#include "modules/float_output.h"
 #include "modules/functional_weighted.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
@@ -48,13 +49,6 @@ bool has_channels_last(const GraphModule& gm, const ir::Value* value) {
   return is_sum(gm, node) && has_channels_last(gm, ir::operands(node).front());
 }
 
-/// Of a PReLU; 1 for what has none.
-int64_t slopes_of(const GraphModule& gm, const Node* node) {
-  if (!ir::is_module_call(node)) return 1;
-  const auto& module = ir::call_of(gm, node).module;
-  return module && module->hasattr("weight") ? module->attr("weight").toTensor().numel() : 1;
-}
-
 bool is_slow(const GraphModule& gm, const Node* node) {
   const bool reads_quantized =
       !ir::operands(node).empty() && ir::operands(node).front()->node()->kind() == ir::kDequantize;
@@ -63,8 +57,8 @@ bool is_slow(const GraphModule& gm, const Node* node) {
   return std::ranges::any_of(targets,
                              [&](const Symbol& target) {
                                const auto* const kernel = lowering::unary_kernel(target);
-                               return kernel != nullptr &&
-                                      lowering::is_slower_than_float(kernel->kernel, slopes_of(gm, node));
+                               return kernel != nullptr && lowering::is_slower_than_float(
+                                                               kernel->kernel, modules::slopes_of(gm, node));
                              }) &&
          has_channels_last(gm, ir::operands(node).front());
 }

@@ -50,7 +50,8 @@ const Node* giver(const ir::Value* value) {
   return ir::is_observer(node) ? node->input(0)->node() : node;
 }
 
-bool pays(const GraphModule& gm, const Node* layer, const Node* activation, const lowering::LayerWork& work) {
+bool pays(const GraphModule& gm, const Node* layer, const Node* activation, lowering::LayerWork work) {
+  work.slopes = slopes_of(gm, activation);
   const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
            return lowering::pays_with_float_output(*kernel, target.name, work);
@@ -92,6 +93,12 @@ const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Nod
     if (!module.empty()) return lowering::float_output_kernel(engine, module, PostOp::None);
   }
   return nullptr;
+}
+
+int64_t slopes_of(const GraphModule& gm, const Node* activation) {
+  if (!ir::is_module_call(activation)) return 1;
+  const auto& module = ir::call_of(gm, activation).module;
+  return module && module->hasattr("weight") ? module->attr("weight").toTensor().numel() : 1;
 }
 
 bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {

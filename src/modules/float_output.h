@@ -17,6 +17,9 @@ inline constexpr const char* kFloatBehindLayer =
 /// longer, and round once. Before calibration, when no sizes are known, that is so for large ones.
 bool stays_float_behind(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
 
+/// The slopes of a PReLU; 1 for other operators.
+int64_t slopes_of(const ir::GraphModule& gm, const ir::Node* activation);
+
 /// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.
 bool is_done_by_kernel(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
 

@@ -242,7 +242,7 @@ TEST(Pointwise, OtherPaddingIsDoneInFrontOfTheKernel) {
   model.define(
       "def forward(self, x):\n"
       "  x = torch.pad(x, [1, 1, 1, 1], 'reflect')\n"
-      "  return torch.prelu(torch.conv2d(x, self.weight, None, [2, 2]), self.slopes)\n");
+      "  return torch.prelu(torch.conv2d(x, self.weight, None, [1, 1]), self.slopes)\n");
   const Module lowered = quantized(model);
   EXPECT_EQ(count(lowered, kPointwise), 1U);
   EXPECT_GT(sqnr(run(model), run(lowered)), 38);
