@@ -23,23 +23,33 @@ struct Saturating {
 };
 constexpr std::array kSaturating{
     Saturating{"torch.nn.Hardswish", -3},      Saturating{"torch.nn.functional.hardswish", -3},
+    Saturating{"aten::hardswish", -3},         Saturating{"aten::hardswish_", -3},
     Saturating{"torch.nn.Hardsigmoid", -3, 3}, Saturating{"torch.nn.functional.hardsigmoid", -3, 3},
-    Saturating{"hardsigmoid", -3, 3},
+    Saturating{"aten::hardsigmoid", -3, 3},    Saturating{"aten::hardsigmoid_", -3, 3},
 };
 
+/// By PyTorch's name, or by the operator's own.
 const Saturating* saturating(const GraphModule& gm, const Node* node) {
+  const auto named = [](std::string_view name) {
+    const auto* const found = std::ranges::find(kSaturating, name, &Saturating::name);
+    return found == kSaturating.end() ? nullptr : found;
+  };
   for (const Symbol& target : ir::targets(gm, node)) {
-    const auto* const found = std::ranges::find(kSaturating, target.name, &Saturating::name);
-    if (found != kSaturating.end()) return found;
+    if (const Saturating* found = named(target.name)) return found;
   }
-  return nullptr;
+  return named(node->kind().toQualString());
 }
 
-/// The activation that alone reads what an observer gives; null where there is none.
+/// The activation that reads what an observer gives, alone but for other observers; null where there is none.
 const Saturating* activation_behind(const GraphModule& gm, const Node* observer) {
   if (!ir::is_observer(observer)) return nullptr;
-  const Node* reader = ir::only_reader(observer);
-  return reader == nullptr ? nullptr : saturating(gm, reader);
+  const Node* only = nullptr;
+  for (const Node* reader : ir::users(observer->output())) {
+    if (ir::is_observer(reader)) continue;
+    if (only != nullptr) return nullptr;
+    only = reader;
+  }
+  return only == nullptr ? nullptr : saturating(gm, only);
 }
 
 }  // namespace
