@@ -185,12 +185,6 @@ void dequantize_behind_branches(ir::GraphModule& gm);
 /// layer are given what all of them have read.
 void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
 
-/// Observers in front of activations that saturate see what differs to these alone: values clamped by nodes
-/// that prepare never saw, which drop_observed_clamps takes away after calibration.
-///   conv → observer → hardswish   →   conv → clamp(-3) → observer → hardswish
-void clamp_observed(ir::GraphModule& gm);
-void drop_observed_clamps(ir::GraphModule& gm);
-
 /// Takes away the observers between a layer whose kernel gives float and an activation that is as fast in
 /// float, where the recipe left the activation float for that; where the layer is too small to gain by it,
 /// the activation is quantized after all.
