@@ -10,6 +10,8 @@
 #include "modules/float_output.h"
 #include "modules/functional_weighted.h"
 #include "passes/decision_index.h"
+#include "passes/gates.h"
+#include "passes/layer_in_float.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -17,13 +19,6 @@ namespace {
 
 using ir::GraphModule;
 using ir::Node;
-
-const Node* giver_of_quantized(const ir::Value* value) {
-  const Node* node = value->node();
-  if (node->kind() == ir::kDequantize) node = node->input(0)->node();
-  if (node->kind() == ir::kQuantize) node = node->input(0)->node();
-  return node;
-}
 
 bool is_convolution(const GraphModule& gm, const Node* node) {
   if (ir::is_module_call(node)) {
@@ -43,8 +38,8 @@ bool is_sum(const GraphModule& gm, const Node* node) {
 }
 
 /// Whether the channels of a value lie side by side: int8 convolutions leave them so, and sums as they are.
-bool has_channels_last(const GraphModule& gm, const ir::Value* value) {
-  const Node* node = giver_of_quantized(value);
+bool has_channels_last(const GraphModule& gm, ir::Value* value) {
+  const Node* node = exact(value)->node();
   if (is_convolution(gm, node)) return true;
   return is_sum(gm, node) && has_channels_last(gm, ir::operands(node).front());
 }
@@ -70,13 +65,10 @@ void activate_in_float(GraphModule& gm, Report& report) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!is_slow(gm, node)) continue;
     ir::set_stays_float(node);
-    Decision* decision = decisions.of(node);
-    if (decision == nullptr || !decision->quantized) continue;
-    decision->quantized = false;
-    decision->reason =
-        "computed in float between dequantize and quantize: its int8 kernel takes several times as long "
-        "behind a convolution";
-    decision->remedy.clear();
+    report_left_float(
+        decisions.of(node),
+        "computed in float between dequantize and quantize: its int8 kernel takes several times "
+        "as long behind a convolution");
   }
 }
 

@@ -76,13 +76,10 @@ class Gates {
 
   void leave_float(Node* step, bool is_layer) {
     Decision* decision = decisions_.of(step);
-    if (is_layer) {
+    if (is_layer)
       compute_in_float(gm_, step, decision, kReason);
-    } else if (decision != nullptr && decision->quantized) {
-      decision->quantized = false;
-      decision->reason = kReason;
-      decision->remedy.clear();
-    }
+    else
+      report_left_float(decision, kReason);
   }
 
   /// A linear layer takes a third of the time of a convolution.

@@ -21,16 +21,20 @@ Value* exact_input(const GraphModule& gm, const Node* layer) {
 
 }  // namespace
 
+void report_left_float(Decision* decision, const char* reason) {
+  if (decision == nullptr || !decision->quantized) return;
+  decision->quantized = false;
+  decision->reason = reason;
+  decision->remedy.clear();
+}
+
 void compute_in_float(GraphModule& gm, Node* layer, Decision* decision, const char* reason) {
   layer->replaceInput(0, exact_input(gm, layer));
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm, layer));
   weighted.weight_qparams.reset();
   weighted.input_products.reset();
   weighted.input = {};
-  if (decision == nullptr) return;
-  decision->quantized = false;
-  decision->reason = reason;
-  decision->remedy.clear();
+  report_left_float(decision, reason);
 }
 
 }  // namespace tsq::passes

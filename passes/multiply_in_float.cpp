@@ -4,6 +4,7 @@
 
 #include "passes/decision_index.h"
 #include "passes/gates.h"
+#include "passes/layer_in_float.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -13,12 +14,9 @@ void multiply_in_float(ir::GraphModule& gm, Report& report) {
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!gate_of(gm, node)) continue;
     ir::set_stays_float(node);
-    Decision* decision = decisions.of(node);
-    if (decision == nullptr || !decision->quantized) continue;
-    decision->quantized = false;
-    decision->reason =
-        "computed in float between dequantize and quantize: int8 kernels are slow where they broadcast";
-    decision->remedy.clear();
+    report_left_float(
+        decisions.of(node),
+        "computed in float between dequantize and quantize: int8 kernels are slow where they broadcast");
   }
 }
 

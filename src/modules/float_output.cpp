@@ -117,9 +117,8 @@ bool gives_float_for_free(const GraphModule& gm, const Node* layer) {
   if (!weighted) return false;
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
   const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
-  return has_one_channel
-             ? kernel->reads == lowering::Reads::Bytes
-             : lowering::pays_without_rounding(*kernel, work_of(*weighted, /*reads_bytes=*/false));
+  return lowering::pays_without_rounding(
+      *kernel, has_one_channel ? lowering::LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace tsq::modules
