@@ -222,6 +222,13 @@ void round_weights(ir::GraphModule& gm, TargetCpu cpu);
 /// Adds what rounding the weights takes from the mean output of each channel to its bias.
 void correct_biases(ir::GraphModule& gm);
 
+/// What the sums of each output channel are too large by, on average, by node (Decision::node).
+using MeanErrors = std::map<std::string, at::Tensor>;
+
+/// Takes the errors off the biases of a reference model's layers; off one bias where a layer is called more
+/// than once.
+void correct_mean_errors(ir::GraphModule& gm, const MeanErrors& errors);
+
 /// Takes the QConfig away from operators to which `converted`, a mapping given at convert, gives none (K-02).
 /// Throws Error(BadConfig) when it changes one.
 void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,

@@ -26,8 +26,7 @@ using Indices = std::vector<std::size_t>;
 
 double time_of(Module& module, const Sample& sample) {
   const at::NoGradGuard no_grad;
-  Sample copy;
-  for (const at::IValue& value : sample) copy.push_back(value.deepcopy());
+  Sample copy = detail::copy_of(sample);
   const Clock::time_point begin = Clock::now();
   module.get_method("forward")(std::move(copy));
   return std::chrono::duration<double>(Clock::now() - begin).count();

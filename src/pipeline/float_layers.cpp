@@ -16,6 +16,7 @@
 #include "io/archive.h"
 #include "match/qconfig_lookup.h"
 #include "passes/passes.h"
+#include "pipeline/engine.h"
 #include "pipeline/measure.h"
 
 namespace tsq {
@@ -162,12 +163,6 @@ std::vector<QuantizedLayer> chosen(const Calibrated& model, std::span<const std:
   return layers;
 }
 
-Sample copy_of(const Sample& sample) {
-  Sample copy;
-  for (const at::IValue& value : sample) copy.push_back(value.deepcopy());
-  return copy;
-}
-
 /// Specialising for shapes costs more than a few runs take.
 at::IValue run(Module& module, const Sample& sample, std::size_t index, const char* which) {
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
@@ -193,6 +188,9 @@ std::vector<at::Tensor> values_of(const at::IValue& result) {
 Calibrated calibrated(const Prepared& prepared) {
   const Stage& stage = *prepared.stage();
   refuse_standalone(stage);
+  const at::NoGradGuard no_grad;
+  const EngineGuard engine(stage.backend);
+  find_mean_errors(*prepared.stage());
   Calibrated model{.stage = stage, .unobserved = without_observers(stage.gm)};
   model.stage.known_results =
       std::make_shared<const std::vector<passes::ObserverResult>>(observer_results(stage));
@@ -255,13 +253,6 @@ Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend
   Stage stage = model.stage;
   stage.kept_float = std::move(nodes);
   return convert_to_reference(Prepared(std::make_shared<Stage>(std::move(stage))), backend, custom);
-}
-
-std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most) {
-  if (samples.size() <= most) return {samples.begin(), samples.end()};
-  std::vector<Sample> some;
-  for (std::size_t i = 0; i < most; ++i) some.push_back(samples[i * samples.size() / most]);
-  return some;
 }
 
 FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : samples_(std::move(samples)) {

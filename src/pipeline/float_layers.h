@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "pipeline/agreement.h"
+#include "pipeline/samples.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {
@@ -35,9 +36,6 @@ std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t 
 /// The reference model with these nodes in float.
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom = {});
-
-/// A share of the samples, evenly spread: all when there are not more than `most`.
-std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most);
 
 /// What the float model gives on some samples, to hold quantized models against it.
 class FloatOutputs {

@@ -85,10 +85,13 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
   const at::NoGradGuard no_grad;
   // Specialising for the shapes of a few batches costs more than it brings.
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
+  Stage& stage = *prepared.stage();
+  stage.mean_errors.reset();
   Module module = prepared.module();
   const auto method = module.get_method("forward");
   for (std::size_t i = 0; i < samples.size(); ++i) {
     check_sample(method.function().getSchema(), samples[i], i);
+    if (stage.options.recipe == Recipe::Best) stage.kept_samples.add(samples[i]);
     try {
       method(samples[i]);
     } catch (const Error&) {

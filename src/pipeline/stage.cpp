@@ -13,6 +13,7 @@
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
+#include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
 #include "pipeline/user_attributes.h"
 
@@ -249,6 +250,11 @@ std::vector<passes::ObserverResult> observer_results(const Stage& prepared) {
   return find_qparams(prepared.gm, prepared.observers);
 }
 
+void find_mean_errors(Stage& prepared) {
+  if (prepared.mean_errors || prepared.kept_samples.samples().empty()) return;
+  prepared.mean_errors = reference_stage(prepared, prepared.backend, std::nullopt)->mean_errors;
+}
+
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping) {
   auto stage = std::make_shared<Stage>(prepared);
@@ -258,6 +264,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   const RecipePasses& recipe = passes_of(prepared.options.recipe);
   run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers), stage->report,
              prepared.options);
+  ir::GraphModule exact;
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
     passes::keep_float(stage->gm, prepared.kept_float, stage->report);
@@ -270,6 +277,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     std::span<const passes::ObserverResult> known;
     if (prepared.known_results) known = *prepared.known_results;
     const auto results = find_qparams(stage->gm, observers, prepared.observers, known);
+    if (!prepared.kept_samples.samples().empty()) exact = stage->gm.copy();
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
@@ -284,6 +292,11 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     for (const std::string& layer : child->report.unobserved_layers)
       stage->report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
   }
+  in_pass("correct_mean_errors", [&] {
+    if (!stage->mean_errors && exact.graph)
+      stage->mean_errors = mean_errors(exact, stage->gm, prepared.kept_samples.samples());
+    if (stage->mean_errors) passes::correct_mean_errors(stage->gm, *stage->mean_errors);
+  });
   return stage;
 }
 

@@ -10,11 +10,8 @@
 #include <vector>
 
 #include "ir/graph_module.h"
-
-namespace tsq::passes {
-struct MatchTable;
-struct ObserverResult;
-}  // namespace tsq::passes
+#include "passes/passes.h"
+#include "pipeline/samples.h"
 
 namespace tsq::detail {
 
@@ -33,7 +30,9 @@ struct Stage {
   std::map<std::string, std::string> kept_float{};  ///< nodes that convert leaves float, and why
   /// What the first observers of `observers` have found, where that is known already; null: nothing.
   std::shared_ptr<const std::vector<passes::ObserverResult>> known_results{};
-  std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
+  KeptSamples kept_samples{};  ///< of those that calibrate was given: recipe best finds mean errors with them
+  std::optional<passes::MeanErrors> mean_errors{};  ///< what is corrected by, where that is known already
+  std::vector<std::string> preserved_attributes{};  ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
   Report report{};
 };
@@ -57,6 +56,8 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
 passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping);
 /// What the calibrated observers of a stage have found.
 std::vector<passes::ObserverResult> observer_results(const Stage& prepared);
+/// Fills `mean_errors`, where samples are there to find them with.
+void find_mean_errors(Stage& prepared);
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping);
 torch::jit::Module lowered_module(const Stage& reference, Report& report, const LoweringOptions& options);

@@ -57,13 +57,28 @@ using detail::Stage;
 using torch::jit::Module;
 
 constexpr const char* kObserverPrefix = "tsq_";
+constexpr const char* kMeanErrors = "tsq_mean_errors";
 
 /// What a saved stage needs to go on in another process: the float model and the configuration. Observers
 /// keep their state in the module.
 Module continuable(const Stage& stage) {
   Module module = detail::module_of(stage, stage.gm, stage.observers);
   module.register_module("float_model", stage.float_model);
+  if (stage.mean_errors) {
+    c10::Dict<std::string, at::Tensor> errors;
+    for (const auto& [node, error] : *stage.mean_errors) errors.insert(node, error);
+    module.register_attribute(kMeanErrors,
+                              c10::DictType::create(c10::StringType::get(), c10::TensorType::get()), errors);
+  }
   return module;
+}
+
+std::optional<passes::MeanErrors> mean_errors_in(const Module& module) {
+  if (!module.hasattr(kMeanErrors)) return std::nullopt;
+  passes::MeanErrors errors;
+  for (const auto& entry : module.attr(kMeanErrors).toGenericDict())
+    errors.emplace(entry.key().toStringRef(), entry.value().toTensor());
+  return errors;
 }
 
 nlohmann::json continuation_of(const Stage& stage, const char* name) {
@@ -156,6 +171,9 @@ void find_observers(Stage& stage, const Module& module, const std::string& prefi
 const Module& Prepared::module() const { return stage_->module; }
 const Report& Prepared::report() const { return stage_->report; }
 void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
+  const at::NoGradGuard no_grad;
+  const EngineGuard engine(stage_->backend);
+  detail::find_mean_errors(*stage_);  // the samples stay behind
   io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path, extra_files);
 }
 
@@ -163,6 +181,7 @@ Prepared Prepared::load(const std::string& path) {
   const Loaded loaded = load_stage(path, "prepared");
   Prepared prepared = prepare_again(loaded);
   take_observers(*prepared.stage(), loaded.module);
+  prepared.stage()->mean_errors = mean_errors_in(loaded.module);
   return prepared;
 }
 
@@ -180,6 +199,7 @@ Reference Reference::load(const std::string& path) {
   const Prepared prepared = prepare_again(loaded);
   Stage& stage = *prepared.stage();
   find_observers(stage, loaded.module, kObserverPrefix);
+  stage.mean_errors = mean_errors_in(loaded.module);
   stage.kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   return convert_to_reference(
