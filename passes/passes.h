@@ -185,6 +185,10 @@ void dequantize_behind_branches(ir::GraphModule& gm);
 /// layer are given what all of them have read.
 void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
 
+/// What maxima and minima compare is rounded as their result is, which rounds no more.
+///   obs3(maximum(obs1(a), obs2(b)))   →   obs3(maximum(obs3(a), obs3(b)))
+void share_ranges_of_extremes(ir::GraphModule& gm);
+
 /// Takes away the observers between a layer whose kernel gives float and an activation that is as fast in
 /// float, where the recipe left the activation float for that; where the layer is too small to gain by it,
 /// the activation is quantized after all.

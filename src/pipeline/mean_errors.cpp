@@ -28,8 +28,6 @@ using ir::Value;
 
 /// A channel that passes on less is corrected by less than its error.
 constexpr double kLeastShare = 0.05;
-/// Newton's method finds the shift where a part of the error is passed on.
-constexpr int kSteps = 3;
 
 /// The shifts that items of a batch ask for, by channel.
 class Shifts {
@@ -41,16 +39,14 @@ class Shifts {
     items_ += rows.size(0);
   }
 
-  [[nodiscard]] at::Tensor mean() const { return items_ == 0 ? sum_ : sum_ / static_cast<double>(items_); }
-
-  /// The mean, less the share of it that chance explains; undefined where nothing is left.
+  /// The mean, less the share of it that chance explains.
   [[nodiscard]] at::Tensor certain_mean() const {
-    if (items_ < 2) return {};
+    if (items_ < 2) return at::zeros_like(sum_);
     const auto items = static_cast<double>(items_);
-    const at::Tensor squared_mean = mean().square();
-    const double chance = (squares_ / items - squared_mean).clamp_min(0).sum().item<double>() / (items - 1);
-    const double seen = squared_mean.sum().item<double>();
-    return seen > chance ? mean() * (1 - chance / seen) : at::Tensor();
+    const at::Tensor mean = sum_ / items;
+    const double seen = mean.square().sum().item<double>();
+    const double chance = (squares_ / items - mean.square()).clamp_min(0).sum().item<double>() / (items - 1);
+    return seen > chance ? mean * (1 - chance / seen) : at::zeros_like(mean);
   }
 
  private:
@@ -91,30 +87,26 @@ at::Tensor shifted(const at::Tensor& sums, const at::Tensor& shift, int64_t dims
   return sums - shift.to(sums.scalar_type()).reshape(shape);
 }
 
-/// The shift that each item asks for; undefined where the two runs do not fit.
+/// The shift that each item asks for, by a step of Newton's method from the one that is known; undefined
+/// where the two runs do not fit.
 at::Tensor shifts_of(const Layer& layer, const at::Tensor& sums, const at::Tensor& wanted) {
-  const bool is_linear = std::holds_alternative<modules::PassesAll>(layer.passage);
-  at::Tensor shift = layer.shifts.mean();
-  at::Tensor rows;
-  for (int step = 0; step < (is_linear ? 1 : kSteps); ++step) {
-    const at::Tensor values = shifted(sums, shift, layer.dims);
-    const at::Tensor got = item_means(modules::passed_integral(layer.passage, values), layer.dims);
-    if (got.sizes() != wanted.sizes()) return {};
-    const at::Tensor share = item_means(modules::passed_share(layer.passage, values), layer.dims).mean(0);
-    rows = shift + (got - wanted) / share.clamp_min(kLeastShare);
-    shift = rows.mean(0);
-  }
+  const at::Tensor shift = layer.shifts.certain_mean();
+  const at::Tensor values = shifted(sums, shift, layer.dims);
+  const at::Tensor got = item_means(modules::passed_integral(layer.passage, values), layer.dims);
+  if (got.sizes() != wanted.sizes()) return {};
+  const at::Tensor share = item_means(modules::passed_share(layer.passage, values), layer.dims).mean(0);
+  const at::Tensor rows = shift + (got - wanted) / share.clamp_min(kLeastShare);
   return at::isfinite(rows).all().item<bool>() ? rows : at::Tensor();
 }
 
+/// What the sums are in the model that is corrected so far.
 at::Tensor without_error(Layer& layer, const at::Tensor& sums) {
   if (layer.wanted.empty()) return sums;
   const at::Tensor wanted = layer.wanted.front();
   layer.wanted.pop_front();
   const at::Tensor rows = shifts_of(layer, sums, wanted);
-  if (!rows.defined()) return sums;
-  layer.shifts.add(rows);
-  return shifted(sums, layer.shifts.mean(), layer.dims);
+  if (rows.defined()) layer.shifts.add(rows);
+  return shifted(sums, layer.shifts.certain_mean(), layer.dims);
 }
 
 void compare(torch::jit::Stack& stack) {
@@ -249,7 +241,8 @@ passes::MeanErrors mean_errors(const GraphModule& exact, const GraphModule& refe
   }
   passes::MeanErrors errors;
   for (const Layer& layer : layers) {
-    if (const at::Tensor mean = layer.shifts.certain_mean(); mean.defined()) errors.emplace(layer.node, mean);
+    if (const at::Tensor mean = layer.shifts.certain_mean(); mean.any().item<bool>())
+      errors.emplace(layer.node, mean);
   }
   return errors;
 }
