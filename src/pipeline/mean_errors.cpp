@@ -109,11 +109,17 @@ at::Tensor without_error(Layer& layer, const at::Tensor& sums) {
   return shifted(sums, layer.shifts.certain_mean(), layer.dims);
 }
 
+/// Positions of images and signals, or none. Those of sequences may be padding, which would count as much.
+bool has_positions_alike(const at::Tensor& sums, int64_t dims) {
+  constexpr int64_t kMatrix = 2;
+  return sums.numel() != 0 && sums.dim() > dims && (dims > 0 || sums.dim() <= kMatrix);
+}
+
 void compare(torch::jit::Stack& stack) {
   const auto index = static_cast<std::size_t>(torch::jit::pop(stack).toInt());
   at::Tensor sums = torch::jit::pop(stack).toTensor();
   Layer* layer = running == nullptr ? nullptr : &running->layers[index];
-  if (layer != nullptr && sums.dim() > layer->dims && sums.numel() != 0) {
+  if (layer != nullptr && has_positions_alike(sums, layer->dims)) {
     if (running->is_exact) {
       layer->wanted.push_back(item_means(modules::passed_integral(layer->passage, sums), layer->dims));
     } else {

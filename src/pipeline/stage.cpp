@@ -250,8 +250,17 @@ std::vector<passes::ObserverResult> observer_results(const Stage& prepared) {
   return find_qparams(prepared.gm, prepared.observers);
 }
 
+namespace {
+
+/// Standalone modules would take what runs through the float graph for calibration data.
+bool needs_mean_errors(const Stage& prepared) {
+  return !prepared.mean_errors && !prepared.kept_samples.samples().empty() && prepared.standalone.empty();
+}
+
+}  // namespace
+
 void find_mean_errors(Stage& prepared) {
-  if (prepared.mean_errors || prepared.kept_samples.samples().empty()) return;
+  if (!needs_mean_errors(prepared)) return;
   prepared.mean_errors = reference_stage(prepared, prepared.backend, std::nullopt)->mean_errors;
 }
 
@@ -277,7 +286,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     std::span<const passes::ObserverResult> known;
     if (prepared.known_results) known = *prepared.known_results;
     const auto results = find_qparams(stage->gm, observers, prepared.observers, known);
-    if (!prepared.kept_samples.samples().empty()) exact = stage->gm.copy();
+    if (needs_mean_errors(prepared)) exact = stage->gm.copy();
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
@@ -293,7 +302,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
       stage->report.unobserved_layers.push_back(fmt::format("{}.{}", path, layer));
   }
   in_pass("correct_mean_errors", [&] {
-    if (!stage->mean_errors && exact.graph)
+    if (needs_mean_errors(prepared))
       stage->mean_errors = mean_errors(exact, stage->gm, prepared.kept_samples.samples());
     if (stage->mean_errors) passes::correct_mean_errors(stage->gm, *stage->mean_errors);
   });

@@ -52,11 +52,15 @@ TEST(ShareRangesOfExtremes, WhatIsComparedIsRoundedAsTheResult) {
 
 TEST(ShareRangesOfExtremes, MovedValuesAreThem) {
   EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a.transpose(2, 3), b.transpose(2, 3)))"), 3U);
+  EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a, b).transpose(2, 3))"), 3U);
 }
 
 TEST(ShareRangesOfExtremes, WhatOthersReadTooKeepsItsRange) {
   // That of a, and of the sum and its second addend, beside the three.
   EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a, b)) + self.last.forward(a)"), 5U);
+  // Two maxima of a: its own range, that of b with the one, and of the other.
+  EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a, b)) + torch.maximum(a, self.last.forward(a))"),
+            5U);
 }
 
 }  // namespace
