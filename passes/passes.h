@@ -185,6 +185,12 @@ void dequantize_behind_branches(ir::GraphModule& gm);
 /// layer are given what all of them have read.
 void take_channel_statistics(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
 
+/// Observers in front of activations that saturate see what differs to these alone: values clamped by nodes
+/// that prepare never saw, which drop_observed_clamps takes away after calibration.
+///   conv → observer → hardswish   →   conv → clamp(-3) → observer → hardswish
+void clamp_observed(ir::GraphModule& gm);
+void drop_observed_clamps(ir::GraphModule& gm);
+
 /// What maxima and minima compare is rounded as their result is, which rounds no more.
 ///   obs3(maximum(obs1(a), obs2(b)))   →   obs3(maximum(obs3(a), obs3(b)))
 void share_ranges_of_extremes(ir::GraphModule& gm);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,12 +56,13 @@ class Shifts {
   at::Tensor squares_{at::zeros({1}, at::kDouble)};
 };
 
+/// A layer's call in the graph.
 struct Layer {
   std::string node{};
   int64_t dims{0};  ///< of its sums, behind the channels
   modules::ErrorPassage passage{};
-  std::deque<at::Tensor> wanted{};  ///< what the calls of the float run gave: [items, channels]
-  Shifts shifts{};
+  std::deque<at::Tensor> wanted{};   ///< what the float run gave: [items, channels]
+  std::shared_ptr<Shifts> shifts{};  ///< of all calls with the same weight, which have one bias
 };
 
 /// What goes on in this thread's run.
@@ -90,7 +92,7 @@ at::Tensor shifted(const at::Tensor& sums, const at::Tensor& shift, int64_t dims
 /// The shift that each item asks for, by a step of Newton's method from the one that is known; undefined
 /// where the two runs do not fit.
 at::Tensor shifts_of(const Layer& layer, const at::Tensor& sums, const at::Tensor& wanted) {
-  const at::Tensor shift = layer.shifts.certain_mean();
+  const at::Tensor shift = layer.shifts->certain_mean();
   const at::Tensor values = shifted(sums, shift, layer.dims);
   const at::Tensor got = item_means(modules::passed_integral(layer.passage, values), layer.dims);
   if (got.sizes() != wanted.sizes()) return {};
@@ -105,8 +107,8 @@ at::Tensor without_error(Layer& layer, const at::Tensor& sums) {
   const at::Tensor wanted = layer.wanted.front();
   layer.wanted.pop_front();
   const at::Tensor rows = shifts_of(layer, sums, wanted);
-  if (rows.defined()) layer.shifts.add(rows);
-  return shifted(sums, layer.shifts.certain_mean(), layer.dims);
+  if (rows.defined()) layer.shifts->add(rows);
+  return shifted(sums, layer.shifts->certain_mean(), layer.dims);
 }
 
 /// Positions of images and signals, or none. Those of sequences may be padding, which would count as much.
@@ -197,13 +199,31 @@ torch::jit::Module compared_module(const GraphModule& source, const std::vector<
   return ir::emit(gm);
 }
 
-std::vector<Layer> layers_of(const GraphModule& reference) {
+/// The shifts of each weight of the float graph, by node.
+std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const GraphModule& exact) {
+  std::unordered_map<const void*, std::shared_ptr<Shifts>> by_weight;
+  std::unordered_map<std::string, std::shared_ptr<Shifts>> by_node;
+  for (const Node* node : ir::nodes_in_order(*exact.graph)) {
+    const ir::Weighted* weighted =
+        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(exact, node)) : nullptr;
+    if (weighted == nullptr) continue;
+    std::shared_ptr<Shifts>& shifts = by_weight[weighted->weight.const_data_ptr()];
+    if (shifts == nullptr) shifts = std::make_shared<Shifts>();
+    by_node.emplace(node->output()->debugName(), shifts);
+  }
+  return by_node;
+}
+
+std::vector<Layer> layers_of(const GraphModule& exact, const GraphModule& reference) {
   const auto nodes = ir::nodes_in_order(*reference.graph);
   std::vector<Layer> layers;
   if (std::ranges::none_of(nodes, [](const Node* node) { return node->kind() == ir::kQuantize; }))
     return layers;
+  const auto shifts = shifts_by_node(exact);
   for (const Node* node : nodes) {
     if (!ir::is_module_call(node)) continue;
+    const auto found = shifts.find(node->output()->debugName());
+    if (found == shifts.end()) continue;
     const ir::Weighted* weighted = ir::weighted_of(ir::call_of(reference, node));
     if (weighted == nullptr || !weighted->weight_qparams ||
         weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
@@ -211,7 +231,8 @@ std::vector<Layer> layers_of(const GraphModule& reference) {
     const auto dims = static_cast<int64_t>(weighted->stride.size());
     layers.push_back({.node = node->output()->debugName(),
                       .dims = dims,
-                      .passage = modules::error_passage_behind(reference, node, dims)});
+                      .passage = modules::error_passage_behind(reference, node, dims),
+                      .shifts = found->second});
   }
   return layers;
 }
@@ -231,7 +252,7 @@ void run(torch::jit::Module& module, const Sample& sample, const Run& run) {
 
 passes::MeanErrors mean_errors(const GraphModule& exact, const GraphModule& reference,
                                std::span<const Sample> samples) {
-  std::vector<Layer> layers = layers_of(reference);
+  std::vector<Layer> layers = layers_of(exact, reference);
   if (layers.empty() || samples.empty()) return {};
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module exact_module = compared_module(exact, layers);
@@ -247,7 +268,7 @@ passes::MeanErrors mean_errors(const GraphModule& exact, const GraphModule& refe
   }
   passes::MeanErrors errors;
   for (const Layer& layer : layers) {
-    if (const at::Tensor mean = layer.shifts.certain_mean(); mean.any().item<bool>())
+    if (const at::Tensor mean = layer.shifts->certain_mean(); mean.any().item<bool>())
       errors.emplace(layer.node, mean);
   }
   return errors;

@@ -42,8 +42,14 @@ constexpr std::array kBestOnObserved{
                [](ir::GraphModule& gm, const RecipeOptions& options) {
                  if (options.weight_rounding == WeightRounding::Learned) passes::observe_input_products(gm);
                }},
+    OnObserved{"clamp_observed",
+               [](ir::GraphModule& gm, const RecipeOptions&) { passes::clamp_observed(gm); }},
 };
 constexpr std::array kBestOnCalibrated{
+    OnCalibrated{"drop_observed_clamps",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&, const RecipeOptions&) {
+                   passes::drop_observed_clamps(gm);
+                 }},
     OnCalibrated{"take_channel_statistics",
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
                     const RecipeOptions&) { passes::take_channel_statistics(gm, observers); }},

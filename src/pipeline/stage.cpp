@@ -304,7 +304,10 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   in_pass("correct_mean_errors", [&] {
     if (needs_mean_errors(prepared))
       stage->mean_errors = mean_errors(exact, stage->gm, prepared.kept_samples.samples());
-    if (stage->mean_errors) passes::correct_mean_errors(stage->gm, *stage->mean_errors);
+    if (stage->mean_errors) {
+      passes::correct_mean_errors(stage->gm, *stage->mean_errors);
+      passes::share_parameters(stage->gm);
+    }
     stage->kept_samples = {};
   });
   return stage;

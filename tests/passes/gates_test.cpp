@@ -97,5 +97,20 @@ TEST(GateInFloat, AProductOfTwoConvolutionsIsNone) {
   EXPECT_EQ(count(lowered, "quantized::mul"), 1U);
 }
 
+/// Channels in front of a hardswish, half of whose values lie far below -3.
+TEST(ClampObserved, ValuesThatHardswishTakesForZeroCostNoCodes) {
+  torch::manual_seed(1);
+  Module conv = testing::conv2d(4, 16, 3);
+  const torch::NoGradGuard no_grad;
+  conv.attr("bias").toTensor().copy_(at::where(at::arange(16) < 8, at::full({16}, -300.0), at::zeros({16})));
+  Module model = testing::user_module("FarBelow");
+  model.register_module("conv", conv);
+  model.register_module("point", testing::conv2d(16, 16, 1));
+  model.define("def forward(self, x):\n  return self.point.forward(torch.hardswish(self.conv.forward(x)))\n");
+  const Module lowered = quantized(model, "fbgemm");
+  EXPECT_EQ(count(lowered, "aten::clamp"), 0U);
+  EXPECT_GT(sqnr(model, lowered), 30);
+}
+
 }  // namespace
 }  // namespace tsq
