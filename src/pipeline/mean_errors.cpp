@@ -199,13 +199,13 @@ torch::jit::Module compared_module(const GraphModule& source, const std::vector<
   return ir::emit(gm);
 }
 
-/// The shifts of each weight of the float graph, by node.
-std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const GraphModule& exact) {
+/// The shifts of each weight, by node.
+std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const GraphModule& prepared) {
   std::unordered_map<const void*, std::shared_ptr<Shifts>> by_weight;
   std::unordered_map<std::string, std::shared_ptr<Shifts>> by_node;
-  for (const Node* node : ir::nodes_in_order(*exact.graph)) {
+  for (const Node* node : ir::nodes_in_order(*prepared.graph)) {
     const ir::Weighted* weighted =
-        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(exact, node)) : nullptr;
+        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(prepared, node)) : nullptr;
     if (weighted == nullptr) continue;
     std::shared_ptr<Shifts>& shifts = by_weight[weighted->weight.const_data_ptr()];
     if (shifts == nullptr) shifts = std::make_shared<Shifts>();
@@ -214,12 +214,12 @@ std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Gr
   return by_node;
 }
 
-std::vector<Layer> layers_of(const GraphModule& exact, const GraphModule& reference) {
+std::vector<Layer> layers_of(const GraphModule& prepared, const GraphModule& reference) {
   const auto nodes = ir::nodes_in_order(*reference.graph);
   std::vector<Layer> layers;
   if (std::ranges::none_of(nodes, [](const Node* node) { return node->kind() == ir::kQuantize; }))
     return layers;
-  const auto shifts = shifts_by_node(exact);
+  const auto shifts = shifts_by_node(prepared);
   for (const Node* node : nodes) {
     if (!ir::is_module_call(node)) continue;
     const auto found = shifts.find(node->output()->debugName());
@@ -250,9 +250,9 @@ void run(torch::jit::Module& module, const Sample& sample, const Run& run) {
 
 }  // namespace
 
-passes::MeanErrors mean_errors(const GraphModule& exact, const GraphModule& reference,
-                               std::span<const Sample> samples) {
-  std::vector<Layer> layers = layers_of(exact, reference);
+passes::MeanErrors mean_errors(const GraphModule& prepared, const GraphModule& exact,
+                               const GraphModule& reference, std::span<const Sample> samples) {
+  std::vector<Layer> layers = layers_of(prepared, reference);
   if (layers.empty() || samples.empty()) return {};
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module exact_module = compared_module(exact, layers);

@@ -303,7 +303,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   }
   in_pass("correct_mean_errors", [&] {
     if (needs_mean_errors(prepared))
-      stage->mean_errors = mean_errors(exact, stage->gm, prepared.kept_samples.samples());
+      stage->mean_errors = mean_errors(prepared.gm, exact, stage->gm, prepared.kept_samples.samples());
     if (stage->mean_errors) {
       passes::correct_mean_errors(stage->gm, *stage->mean_errors);
       passes::share_parameters(stage->gm);
