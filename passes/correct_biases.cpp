@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "modules/packed.h"
+#include "passes/layer_bias.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -36,10 +37,7 @@ void correct_biases(ir::GraphModule& gm) {
       continue;
     const auto shift = mean_shift(*weighted);
     if (!shift || !at::isfinite(*shift).all().item<bool>()) continue;
-    const at::Tensor bias = weighted->bias.defined()
-                                ? weighted->bias.detach()
-                                : at::zeros({shift->size(0)}, weighted->weight.options());
-    weighted->bias = (bias.to(at::kDouble) - *shift).to(bias.scalar_type());
+    take_off_bias(*weighted, *shift);
     weighted->input = {.sizes = weighted->input.sizes};  // the means are of the bias as it was
   }
 }

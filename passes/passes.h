@@ -235,8 +235,8 @@ void correct_biases(ir::GraphModule& gm);
 /// What the sums of each output channel are too large by, on average, by node (Decision::node).
 using MeanErrors = std::map<std::string, at::Tensor>;
 
-/// Takes the errors off the biases of a reference model's layers; off one bias where a layer is called more
-/// than once.
+/// Takes the errors off the biases of a reference model's layers. Calls of one layer have the same error, so
+/// that they can go on sharing its bias.
 void correct_mean_errors(ir::GraphModule& gm, const MeanErrors& errors);
 
 /// Takes the QConfig away from operators to which `converted`, a mapping given at convert, gives none (K-02).

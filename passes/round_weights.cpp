@@ -16,6 +16,7 @@
 #include "modules/fault_conditions.h"
 #include "modules/packed.h"
 #include "modules/target_cpu.h"
+#include "passes/layer_bias.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -159,11 +160,8 @@ void round(ir::Weighted& weighted) {
                            .scales = scales,
                            .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
   const at::Tensor shift = ((rounded - exact) * mean.unsqueeze(1)).sum(2).flatten();
-  const at::Tensor bias = weighted.bias.defined()
-                              ? weighted.bias.detach()
-                              : at::zeros({exact.size(0) * exact.size(1)}, weighted.weight.options());
   weighted.weight = rounded.reshape(weighted.weight.sizes()).to(weighted.weight.scalar_type());
-  weighted.bias = (bias.to(at::kDouble) - shift).to(bias.scalar_type());
+  take_off_bias(weighted, shift);
   weighted.input = {.sizes = weighted.input.sizes};
 }
 

@@ -172,12 +172,15 @@ void compare_plain(GraphModule& gm, Node* node, std::size_t layer) {
   node->output()->replaceAllUsesAfterNodeWith(compared->node(), compared);
 }
 
+bool has_int8_weight(const ir::Weighted* weighted) {
+  return weighted != nullptr && weighted->weight_qparams &&
+         weighted->weight_qparams->dtype == c10::ScalarType::QInt8;
+}
+
 /// The weights as they are when the model runs, so that it does not round them in each run.
 void round_now(ir::ModuleCall& call) {
   ir::Weighted* weighted = ir::weighted_of(call);
-  if (weighted == nullptr || !weighted->weight_qparams || weighted->group_size > 0 ||
-      weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
-    return;
+  if (!has_int8_weight(weighted) || weighted->group_size > 0) return;
   weighted->weight = modules::quantized_weight(*weighted).dequantize();
   weighted->weight_qparams.reset();
 }
@@ -225,9 +228,7 @@ std::vector<Layer> layers_of(const GraphModule& prepared, const GraphModule& ref
     const auto found = shifts.find(node->output()->debugName());
     if (found == shifts.end()) continue;
     const ir::Weighted* weighted = ir::weighted_of(ir::call_of(reference, node));
-    if (weighted == nullptr || !weighted->weight_qparams ||
-        weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
-      continue;
+    if (!has_int8_weight(weighted)) continue;
     const auto dims = static_cast<int64_t>(weighted->stride.size());
     layers.push_back({.node = node->output()->debugName(),
                       .dims = dims,

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <numeric>
-
 namespace tsq::detail {
 namespace {
 

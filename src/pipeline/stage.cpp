@@ -267,6 +267,7 @@ void find_mean_errors(Stage& prepared) {
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
                                        const std::optional<QConfigMapping>& mapping) {
   auto stage = std::make_shared<Stage>(prepared);
+  stage->kept_samples = {};
   stage->gm = prepared.gm.copy();
   stage->backend = backend;
   stage->convert_mapping = mapping;
@@ -308,7 +309,6 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
       passes::correct_mean_errors(stage->gm, *stage->mean_errors);
       passes::share_parameters(stage->gm);
     }
-    stage->kept_samples = {};
   });
   return stage;
 }
