@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ir/quantize_operators.h"
+#include "modules/clamp_bounds.h"
 #include "modules/whole_average.h"
 
 namespace tsq::passes {
@@ -16,15 +17,11 @@ using ir::Value;
 constexpr std::array kProducts{c10::aten::mul, c10::aten::mul_};
 constexpr std::array kMoves{c10::aten::view,      c10::aten::reshape, c10::aten::flatten,
                             c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::contiguous};
-constexpr std::array<std::string_view, 17> kActivations{"torch.nn.Sigmoid",
+constexpr std::array<std::string_view, 13> kActivations{"torch.nn.Sigmoid",
                                                         "torch.sigmoid",
                                                         "sigmoid",
                                                         "torch.nn.Hardsigmoid",
                                                         "torch.nn.functional.hardsigmoid",
-                                                        "torch.nn.ReLU",
-                                                        "torch.nn.functional.relu",
-                                                        "torch.relu",
-                                                        "relu",
                                                         "torch.nn.SiLU",
                                                         "torch.nn.functional.silu",
                                                         "torch.nn.Hardswish",
@@ -71,9 +68,10 @@ Value* exact(Value* value) {
 }
 
 bool is_activation(const GraphModule& gm, const Node* node) {
-  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
-    return std::ranges::find(kActivations, target.name) != kActivations.end();
-  });
+  return modules::clamp_bounds(gm, node) ||
+         std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
+           return std::ranges::find(kActivations, target.name) != kActivations.end();
+         });
 }
 
 std::optional<Gate> gate_of(const GraphModule& gm, Node* product) {

@@ -1,17 +1,15 @@
-// Activations that are written out behind a layer become one operator, which layers can do themselves.
+// Activations that are written out behind a layer become one operator.
 //   x * sigmoid(x)                  →   silu(x)
 //   x * clamp(x + 3, 0, 6) / 6      →   hardswish(x)
 // Exporters to ONNX and model files of other frameworks write them so. Quantizing each part rounds four
-// times, quantizing the one operator twice: only where an engine's kernel does it together with the layer.
+// times, quantizing the one operator twice, or once where an engine's kernel does it together with the layer.
 
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "backends/float_output_kernels.h"
 #include "modules/clamp_bounds.h"
-#include "modules/fault_conditions.h"
 #include "modules/functional_weighted.h"
 #include "passes/passes.h"
 
@@ -131,10 +129,6 @@ class Gathering {
 
 }  // namespace
 
-void gather_activations(GraphModule& gm) {
-  const auto* kernel =
-      lowering::float_output_kernel(modules::current_engine(), "torch.nn.Conv2d", lowering::PostOp::None);
-  if (kernel != nullptr && kernel->reads == lowering::Reads::Bytes) Gathering(gm).run();
-}
+void gather_activations(GraphModule& gm) { Gathering(gm).run(); }
 
 }  // namespace tsq::passes

@@ -16,9 +16,10 @@ namespace {
 using testing::count;
 using torch::jit::Module;
 
-/// `maps` of x, here called h → their averages → `hidden` channels → a gate g for them → `product` → point.
+/// `maps` of x, here called h → their averages → `hidden` channels g → `gate` of g → `product` → point.
 Module gated(int64_t hidden, const std::string& product = "g * h",
-             const std::string& maps = "torch.relu(self.conv.forward(x))") {
+             const std::string& maps = "torch.relu(self.conv.forward(x))",
+             const std::string& gate = "torch.sigmoid(g)") {
   torch::manual_seed(1);
   Module model = testing::user_module("Gated");
   model.register_module("conv", testing::conv2d(4, 16, 3));
@@ -28,7 +29,10 @@ Module gated(int64_t hidden, const std::string& product = "g * h",
   model.define("def forward(self, x):\n  h = " + maps +
                "\n"
                "  g = torch.adaptive_avg_pool2d(h, [1, 1])\n"
-               "  g = torch.sigmoid(self.excite.forward(torch.relu(self.squeeze.forward(g))))\n"
+               "  g = self.excite.forward(torch.relu(self.squeeze.forward(g)))\n"
+               "  g = " +
+               gate +
+               "\n"
                "  return self.point.forward(" +
                product + ")\n");
   return model;
@@ -74,6 +78,15 @@ TEST_P(Gates, WhatAnActivationGivesToThemAloneIsNotRounded) {
   const Module lowered = quantized(model, GetParam());
   EXPECT_EQ(count(lowered, "quantized::hardswish"), 0U);
   EXPECT_EQ(count(lowered, "aten::hardswish"), 1U);
+  EXPECT_GT(sqnr(model, lowered), 30);
+}
+
+TEST_P(Gates, MayEndInAClamp) {
+  const Module model =
+      gated(4, "g * h", "torch.relu(self.conv.forward(x))", "torch.clamp(g * 0.2 + 0.5, 0, 1)");
+  const Module lowered = quantized(model, GetParam());
+  EXPECT_EQ(count(lowered, "quantized::mul"), 0U);
+  EXPECT_EQ(count(lowered, "aten::linear"), std::string(GetParam()) == "fbgemm" ? 0U : 2U);
   EXPECT_GT(sqnr(model, lowered), 30);
 }
 

@@ -202,6 +202,20 @@ TEST(Pointwise, HardswishWrittenOutIsOneOperatorHoweverItIsSpelt) {
   }
 }
 
+TEST(Pointwise, EnginesWithoutTheKernelGatherWhatIsWrittenOutAsWell) {
+  for (const auto& [spelling, activation] : {std::pair("h * torch.relu6(h + 3) / 6", "quantized::hardswish"),
+                                             std::pair("h * torch.sigmoid(h)", "aten::silu")}) {
+    const Module model = convolutions("  h = self.narrow.forward(x)\n  y = self.wide.forward(" +
+                                      std::string(spelling) + ")\n");
+    for (const char* engine : {"fbgemm", "qnnpack"}) {
+      const Module lowered = quantized(model, engine);
+      EXPECT_EQ(count(lowered, activation), 1U) << engine;
+      EXPECT_EQ(count(lowered, "aten::mul") + count(lowered, "quantized::mul"), 0U) << engine << spelling;
+      EXPECT_GT(sqnr(run(model), run(lowered)), 30) << engine << spelling;
+    }
+  }
+}
+
 TEST(Pointwise, WhatOnlyLooksLikeAnActivationStaysAsItIs) {
   for (const char* other :
        {"h * torch.relu6(h + 2) / 6", "h * torch.relu6(h + 3) / 5", "torch.relu6(h + 3) * (h + 1) / 6",
