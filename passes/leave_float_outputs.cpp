@@ -1,17 +1,19 @@
-// The output of a linear layer that only float operators read is not rounded, nor that of a convolution whose
-// kernel gives float as fast.
+// The output of a linear layer that only float operators read is not rounded, where its kernel gives float or
+// it is small and stays float; nor that of a convolution whose kernel gives float as fast.
 //   matmul(view(dequantize(quantize(view(dequantize(quantize(linear(x))))))))   becomes
 //   matmul(view(view(linear(x))))
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <ranges>
+#include <unordered_set>
 
 #include "ir/quantize_operators.h"
 #include "modules/float_output.h"
 #include "modules/weighted.h"
 #include "modules/zero_padding.h"
 #include "passes/passes.h"
+#include "passes/small_layers.h"
 
 namespace tsq::passes {
 namespace {
@@ -30,10 +32,10 @@ constexpr std::array kMoves{c10::aten::view,    c10::aten::reshape,    c10::aten
 
 class FloatOutputs {
  public:
-  explicit FloatOutputs(GraphModule& gm) : gm_(gm) {}
+  explicit FloatOutputs(GraphModule& gm) : gm_(gm), small_(small_layers(gm)) {}
 
   void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : std::views::reverse(ir::nodes_in_order(*gm_.graph))) {  // readers first
       if (!is_quantized_layer(node)) continue;
       Node* quantize = only_quantize(node->output());
       if (quantize != nullptr && gains_by_float(node) && !is_needed(quantize)) drop(quantize);
@@ -51,6 +53,7 @@ class FloatOutputs {
   bool is_observed(const Node* node) const { return ir::observed_qconfig(gm_, node) != nullptr; }
 
   bool gains_by_float(const Node* layer) const {
+    if (small_.contains(layer)) return true;
     const auto* kernel = modules::float_output_kernel_of(gm_, layer);
     if (kernel == nullptr) return false;
     switch (kernel->reads) {
@@ -102,8 +105,15 @@ class FloatOutputs {
     });
   }
 
+  /// Whether leave_small_layers will leave it float.
+  bool is_small(const Node* layer) const {
+    return small_.contains(layer) && std::ranges::none_of(ir::users(layer->output()), [](const Node* user) {
+             return user->kind() == kQuantize && !is_dropped(user);
+           });
+  }
+
   bool reads_quantized(const Node* reader) const {
-    if (is_dropped(reader)) return false;
+    if (is_dropped(reader) || is_small(reader)) return false;
     if (reader->kind() == kQuantize || !reader->blocks().empty()) return true;
     if (reader->kind() == c10::prim::ListConstruct || is_padding(reader))
       return is_read_quantized(reader->output());
@@ -153,6 +163,7 @@ class FloatOutputs {
   }
 
   GraphModule& gm_;
+  std::unordered_set<const Node*> small_;
 };
 
 }  // namespace

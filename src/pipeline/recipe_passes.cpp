@@ -46,10 +46,8 @@ constexpr std::array kBestOnObserved{
                [](ir::GraphModule& gm, const RecipeOptions&) { passes::clamp_observed(gm); }},
 };
 constexpr std::array kBestOnCalibrated{
-    OnCalibrated{"drop_observed_clamps",
-                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&, const RecipeOptions&) {
-                   passes::drop_observed_clamps(gm);
-                 }},
+    OnCalibrated{"drop_observed_clamps", [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&,
+                                            const RecipeOptions&) { passes::drop_observed_clamps(gm); }},
     OnCalibrated{"take_channel_statistics",
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
                     const RecipeOptions&) { passes::take_channel_statistics(gm, observers); }},
@@ -57,8 +55,9 @@ constexpr std::array kBestOnCalibrated{
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report&,
                     const RecipeOptions&) { passes::take_input_products(gm, observers); }},
     OnCalibrated{"share_ranges_of_extremes",
-                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&,
-                    const RecipeOptions&) { passes::share_ranges_of_extremes(gm); }},
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&, const RecipeOptions&) {
+                   passes::share_ranges_of_extremes(gm);
+                 }},
     OnCalibrated{"drop_output_observers",
                  [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report& report,
                     const RecipeOptions&) { passes::drop_output_observers(gm, report); }},
@@ -75,16 +74,13 @@ constexpr std::array kBestOnCalibrated{
                      passes::equalize_float_values(gm, observers, *margin, report);
                  }},
 };
-constexpr OnReference kLeaveFloatOutputs{
-    "leave_float_outputs",
-    [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }};
 constexpr std::array kBestOnReference{
     OnReference{"gate_in_float", [](ir::GraphModule& gm, Report& report,
                                     const RecipeOptions&) { passes::gate_in_float(gm, report); }},
-    kLeaveFloatOutputs,
+    OnReference{"leave_float_outputs",
+                [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
     OnReference{"leave_small_layers", [](ir::GraphModule& gm, Report& report,
                                          const RecipeOptions&) { passes::leave_small_layers(gm, report); }},
-    kLeaveFloatOutputs,  // of what small layers read
     OnReference{"round_weights",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::round_weights(gm, options.target_cpu);

@@ -181,6 +181,20 @@ TEST(LeaveSmallLayers, AHeadBehindFloatOperatorsIsFloat) {
   }
 }
 
+TEST(LeaveSmallLayers, BehindBytesTooUnlessAKernelReadsThem) {
+  const std::string pooled = "  h = torch.max_pool2d(torch.relu(self.conv.forward(x)), 22).flatten(1)\n";
+  const Module alone = network(pooled + "  y = self.head.forward(h)\n");
+  const Module two = network(pooled + "  y = self.head.forward(torch.relu(self.middle.forward(h)))\n",
+                             {{"middle", testing::linear(16, 16)}});
+  const Module pool = network(pooled + "  y = torch.max_pool1d(self.head.forward(h), 2)\n");
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    EXPECT_EQ(count(quantized(alone, engine), "aten::linear"), 1U) << engine;
+    EXPECT_EQ(count(quantized(two, engine), "aten::linear"), 2U) << engine;
+    EXPECT_EQ(count(quantized(pool, engine), "quantized::linear"), 1U) << engine;
+    EXPECT_GT(sqnr(alone, quantized(alone, engine)), 35) << engine;
+  }
+}
+
 TEST(LeaveSmallLayers, TheReportSaysWhy) {
   const Reference reference = reference_of(network(kSmallHead), "x86");
   EXPECT_THAT(reference.report().to_text(),
