@@ -71,6 +71,19 @@ Counted counted(const HistogramView& view) {
   return result;
 }
 
+/// Whether nearly all values are among a few, as those of an image of bytes. Where these lie halfway between
+/// two codes, as from -1 to 1, one level more spreads them over the codes.
+bool is_discrete(const Counted& counted) {
+  constexpr double kShareOfOthers = 0.01;
+  double all = 0;
+  double spread = 0;
+  for (const Mass& mass : counted.masses) {
+    all += mass.count;
+    if (mass.is_spread) spread += mass.count;
+  }
+  return spread <= kShareOfOthers * all;
+}
+
 /// The squared error of the counted values, weighted, when `candidate` becomes `levels` steps.
 double error_of(const Counted& counted, const Candidate& candidate, int64_t levels) {
   const double last = static_cast<double>(levels - 1);
@@ -133,6 +146,7 @@ class RangeSearch {
       candidate.*side = whole_.*side * share;
       attempt(candidate);
     };
+    if (is_discrete(counted_)) attempt_share(1 + 1 / static_cast<double>(levels_ - 1));
     for (int step = 0; step < kSteps; ++step) attempt_share(1 - (1 - kSmallestEvenShare) * step / kSteps);
     double share = kSmallestEvenShare;
     for (int step = 0; step < kSmallSteps; ++step, share *= kSmallStep) attempt_share(share);

@@ -80,6 +80,17 @@ TEST(MSEObserver, ASpikeAtTheEndOfTheRangeIsTakenForOneValue) {
   EXPECT_NEAR(range.lowest, -1, 0.03);
 }
 
+TEST(MSEObserver, BytesHalfwayBetweenTwoCodesAreSpreadOverThem) {
+  // ToTensor and Normalize(0.5, 0.5) give images of -1 to 1: with these ends each byte would be off by half a
+  // step.
+  at::manual_seed(23);
+  const at::Tensor bytes = (at::randint(0, 256, {100000}).to(at::kFloat) - 127.5F) / 127.5F;
+  const double rounding = std::pow(2.0 / 255, 2) / 12;
+  const tsq::QParams qparams = tsq::observe_once(named("MSEObserver"), bytes);
+  EXPECT_LT(weighted_error(bytes, qparams) / 100000, 1.1 * rounding);
+  EXPECT_GT(weighted_error(bytes, tsq::observe_once(named("MinMaxObserver"), bytes)) / 100000, 2 * rounding);
+}
+
 TEST(PercentileObserver, KeepsTheShareOfTheValuesThatItIsTold) {
   for (const auto& [name, values] : distributions()) {
     const at::Tensor sorted = std::get<0>(values.to(at::kFloat).sort());
