@@ -1,8 +1,9 @@
 // Matrix products with a constant become linear layers where that gets them a kernel that they have not by
 // themselves: traced transformers are written so.
 //   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
-// FX has no row for addmm, and only a static one for matmul; products of static QConfigs stay what they are.
-// F.linear has static and dynamic kernels of its own and becomes a layer where its weight alone is quantized.
+// FX has no row for addmm, and only a static one for matmul, which rounds the constant with one scale:
+// products of static QConfigs stay what they are unless any spelling counts. F.linear has static and dynamic
+// kernels of its own and becomes a layer where its weight alone is quantized.
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -41,13 +42,17 @@ class ProductLifting {
       : gm_(gm), mapping_(mapping), written_(ir::written_attributes(gm)) {}
 
   void run() {
-    std::vector<std::pair<Node*, Node*>> lifted;  // the product's last node, the layer
+    std::vector<std::tuple<Node*, Node*, Node*>> lifted;  // the product, its last node, the layer
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (const auto product = product_at(node)) lifted.emplace_back(product->last, insert(*product));
+      if (const auto product = product_at(node)) lifted.emplace_back(node, product->last, insert(*product));
     }
     const auto qconfigs = match::find_qconfigs(gm_, mapping_);
-    for (const auto& [last, layer] : lifted) {
-      if (gains_kernel(*last, qconfigs.at(last).qconfig, qconfigs.at(layer).qconfig)) continue;
+    for (const auto& [product, last, layer] : lifted) {
+      const bool is_left_float = !qconfigs.at(product).qconfig || !qconfigs.at(last).qconfig;
+      const MaybeQConfig& layers = qconfigs.at(layer).qconfig;
+      if (product->kind() == c10::aten::linear ? is_wanted_of_linear(qconfigs.at(product).qconfig, layers)
+                                               : is_wanted(is_left_float, layers))
+        continue;
       layer->output()->replaceAllUsesWith(last->output());
       layer->destroy();
     }
@@ -55,11 +60,15 @@ class ProductLifting {
   }
 
  private:
-  static bool gains_kernel(const Node& product, const MaybeQConfig& own, const MaybeQConfig& layers) {
+  /// F.linear: only where its weight alone is quantized.
+  static bool is_wanted_of_linear(const MaybeQConfig& own, const MaybeQConfig& layers) {
+    return layers && match::is_weight_only(*layers) && (!own || match::is_weight_only(*own));
+  }
+
+  bool is_wanted(bool is_left_float, const MaybeQConfig& layers) const {
     if (!layers) return false;
-    if (product.kind() == c10::aten::linear && own && !match::is_weight_only(*own)) return false;
-    return match::is_weight_only(*layers) ||
-           (product.kind() != c10::aten::linear && resolve(layers->activation).is_dynamic);
+    if (match::is_weight_only(*layers) || resolve(layers->activation).is_dynamic) return true;
+    return gm_.any_spelling && !is_left_float;
   }
 
   std::optional<Product> product_at(Node* node) const {

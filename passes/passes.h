@@ -50,8 +50,8 @@ void lift(ir::GraphModule& gm);
 ///   %y = aten::embedding(constant, %indices, …)   →   y = Embedding(indices)
 void lift_embeddings(ir::GraphModule& gm);
 
-/// Matrix products with a constant to which `mapping` gives a dynamic or a weight-only QConfig become linear
-/// layers.
+/// Matrix products with a constant to which `mapping` gives a dynamic or a weight-only QConfig, with
+/// GraphModule::any_spelling a static one as well, become linear layers.
 ///   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 void lift_products(ir::GraphModule& gm, const QConfigMapping& mapping);
 

@@ -9,6 +9,7 @@
 
 #include <sstream>
 
+#include "support/best_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -314,6 +315,32 @@ TEST(Products, StaticQConfigsSeeAProductAsFxDoes) {
   const BackendConfig backend = backend_config("x86");
   const Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
   EXPECT_EQ(decision_of(prepared.report(), "aten::matmul").pattern, "torch.matmul");
+}
+
+TEST(Products, InRecipeBestTheyAreStaticLinearLayersToo) {
+  for (const char* expression :
+       {"torch.addmm(self.bias, x, self.weight)", "torch.matmul(x, self.weight) + self.bias"}) {
+    const Module model = product(expression);
+    torch::manual_seed(9);
+    const at::Tensor x = torch::randn({64, 6});
+    for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+      const Module result = testing::best_model(model, x, engine);
+      FileCheck()
+          .check("quantized::linear")
+          ->check_not("aten::matmul")
+          ->check_not("aten::add")
+          ->run(graph_of(result));
+      EXPECT_GT(testing::sqnr(run(model, {x}), run(result, {x})), 35) << engine;
+    }
+  }
+}
+
+TEST(Products, InRecipeBestAMappingKeepsThemFloat) {
+  const Module model = product("torch.matmul(x, self.weight) + self.bias");
+  QConfigMapping mapping = best_qconfig_mapping("x86");
+  mapping.set_object_type("torch.matmul", std::nullopt);
+  const Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = Recipe::Best});
+  EXPECT_FALSE(decision_of(prepared.report(), "aten::matmul").quantized);
 }
 
 }  // namespace
