@@ -36,6 +36,16 @@ bool is_linear_at_points(const ir::Weighted& weighted) {
          std::ranges::all_of(weighted.padding, [](int64_t padding) { return padding == 0; });
 }
 
+/// Whether one operator reads a value, rounded or not.
+bool is_read_once(const Value* value) {
+  while (value->uses().size() == 1) {
+    const Node* reader = value->uses().front().user;
+    if (reader->kind() != ir::kQuantize && reader->kind() != ir::kDequantize) return true;
+    value = reader->output();
+  }
+  return false;
+}
+
 class Gates {
  public:
   Gates(GraphModule& gm, Report& report) : gm_(gm), decisions_(report) {}
@@ -57,19 +67,26 @@ class Gates {
   }
 
   void compute(const Gate& gate) {
-    const bool is_of_points = modules::is_whole_image_average(gm_, gate.average) &&
-                              std::ranges::all_of(gate.steps, [&](const Node* step) {
-                                return ir::is_module_call(step) || is_activation(gm_, step);
-                              });
+    const bool is_of_points = is_linear_at_points(gate);
     for (Node* step : gate.steps) {
-      ir::Weighted* weighted = quantized_layer(gm_, step);
-      const bool is_layer = weighted != nullptr;
+      const bool is_layer = quantized_layer(gm_, step) != nullptr;
       leave_float(step, is_layer);
       read_exact(step, ir::operands(step).front());
-      if (is_layer && is_of_points && is_linear_at_points(*weighted)) make_linear(step, *weighted);
+      if (is_layer && is_of_points) make_linear(*ir::weighted_of(ir::call_of(gm_, step)));
     }
     leave_float(gate.product, /*is_layer=*/false);
     read_exact(gate.product, gate.gate);
+    if (is_of_points) drop_points(gate);
+  }
+
+  /// Whether its layers are linear layers of numbers that are written as images of one point.
+  bool is_linear_at_points(const Gate& gate) {
+    return modules::is_whole_image_average(gm_, gate.average) &&
+           std::ranges::all_of(gate.steps, [&](const Node* step) {
+             if (!is_read_once(step->output())) return false;
+             const ir::Weighted* weighted = quantized_layer(gm_, step);
+             return weighted == nullptr ? is_activation(gm_, step) : passes::is_linear_at_points(*weighted);
+           });
   }
 
   static void read_exact(Node* step, Value* rounded) { ir::replace_operand(step, rounded, exact(rounded)); }
@@ -83,19 +100,27 @@ class Gates {
   }
 
   /// A linear layer takes a third of the time of a convolution.
-  void make_linear(Node* layer, ir::Weighted& weighted) {
+  static void make_linear(ir::Weighted& weighted) {
     weighted.weight = weighted.weight.detach().flatten(1);
     for (auto* sizes : {&weighted.stride, &weighted.padding, &weighted.output_padding, &weighted.dilation})
       sizes->clear();
-    const auto constant = [&](int64_t value) { return modules::constant_before(gm_, layer, value); };
-    layer->replaceInput(
-        0, modules::insert_before(gm_, layer, "aten::flatten", {layer->input(0), constant(1), constant(-1)}));
-    Node* next = layer->next();
-    Value* last = modules::constant_before(gm_, next, int64_t{-1});
-    Value* column = modules::insert_before(gm_, next, "aten::unsqueeze", {layer->output(), last});
-    Value* point = modules::insert_before(gm_, next, "aten::unsqueeze", {column, last});
-    layer->output()->replaceAllUsesWith(point);
-    column->node()->replaceInput(0, layer->output());
+  }
+
+  void drop_points(const Gate& gate) {
+    Node* first = gate.steps.front();
+    const auto constant = [&](Node* before, int64_t value) {
+      return modules::constant_before(gm_, before, value);
+    };
+    Value* average = ir::operands(first).front();
+    ir::replace_operand(first, average,
+                        modules::insert_before(gm_, first, "aten::flatten",
+                                               {average, constant(first, 1), constant(first, -1)}));
+    Node* product = gate.product;
+    Value* numbers = gate.steps.back()->output();
+    Value* last = constant(product, -1);
+    Value* column = modules::insert_before(gm_, product, "aten::unsqueeze", {numbers, last});
+    ir::replace_operand(product, numbers,
+                        modules::insert_before(gm_, product, "aten::unsqueeze", {column, last}));
   }
 
   /// What an activation gives to the average and the product alone is not rounded for them.

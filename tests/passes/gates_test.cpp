@@ -94,9 +94,18 @@ INSTANTIATE_TEST_SUITE_P(Engines, Gates, ::testing::Values("x86", "fbgemm", "one
 
 TEST(GateInFloat, SmallLayersBecomeLinearWhereKernelsTakeLongToBegin) {
   for (const char* engine : {"x86", "onednn"})
-    EXPECT_EQ(count(quantized(gated(4), engine), "aten::linear"), 2U);
+    for (const char* operation : {"aten::linear", "aten::unsqueeze"})
+      EXPECT_EQ(count(quantized(gated(4), engine), operation), 2U);
   for (const char* engine : {"fbgemm", "qnnpack"})
     EXPECT_EQ(count(quantized(gated(4), engine), "aten::linear"), 0U);
+}
+
+TEST(GateInFloat, AGateThatIsReadElsewhereStaysAnImage) {
+  const Module model = gated(4, "g * h + torch.abs(g)");
+  const Module lowered = quantized(model, "x86");
+  EXPECT_EQ(count(lowered, "aten::linear"), 0U);
+  EXPECT_EQ(count(lowered, "aten::conv2d"), 2U);
+  EXPECT_GT(sqnr(model, lowered), 30);
 }
 
 TEST(GateInFloat, LargeLayersStayInInt8) {
