@@ -124,6 +124,7 @@ class RangeSearch {
       attempt_shares(&Candidate::highest);
       attempt_shares(&Candidate::lowest);
     }
+    attempt_exact_ends();
     return best_;
   }
 
@@ -132,9 +133,10 @@ class RangeSearch {
     return {.lowest = std::min(range.min_val, 0.0F), .highest = std::max(range.max_val, 0.0F)};
   }
 
-  void attempt(const Candidate& candidate) {
+  /// `worth`: the share of the least error so far that the candidate's must stay below.
+  void attempt(const Candidate& candidate, double worth = 1) {
     const double error = error_of(counted_, candidate, levels_);
-    if (error >= least_) return;
+    if (error >= worth * least_) return;
     least_ = error;
     best_ = candidate;
   }
@@ -150,6 +152,21 @@ class RangeSearch {
     for (int step = 0; step < kSteps; ++step) attempt_share(1 - (1 - kSmallestEvenShare) * step / kSteps);
     double share = kSmallestEvenShare;
     for (int step = 0; step < kSmallSteps; ++step, share *= kSmallStep) attempt_share(share);
+  }
+
+  /// One end as a code of its own, the other a little nearer to zero: for spikes at an end, as the white of
+  /// images has.
+  void attempt_exact_ends() {
+    constexpr double kWorth = 0.9;  // less is chance
+    const Candidate found = best_;
+    const double last = static_cast<double>(levels_ - 1);
+    const double step = (found.highest - found.lowest) / last;
+    const double above = std::ceil(found.highest / step);
+    const double below = std::ceil(-found.lowest / step);
+    if (above > 0 && above < last)
+      attempt({.lowest = -(last - above) * found.highest / above, .highest = found.highest}, kWorth);
+    if (below > 0 && below < last)
+      attempt({.lowest = found.lowest, .highest = -(last - below) * found.lowest / below}, kWorth);
   }
 
   const HistogramView& view_;
