@@ -131,8 +131,8 @@ MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const
 void absorb_clamps(const ir::GraphModule& gm, MatchTable& table);
 
 /// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
-/// gain no time. Attention's products and softmax stay float, too, filter banks that float operators read, and
-/// activations behind a layer whose kernel gives float, where the two are as fast so.
+/// gain no time. Attention's products and softmax stay float, too, filter banks that float operators read,
+/// and activations behind a layer whose kernel gives float, where the two are as fast so.
 ///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
 void leave_float_islands(const ir::GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table);
 

@@ -48,7 +48,7 @@ struct Weighted {
   std::string padding_name{};  ///< "same" or "valid" where padding was given as a word
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
   ChannelStatistics input{};
-  ChannelStatistics output{};  ///< of a convolution that float operators read
+  ChannelStatistics output{};   ///< of a convolution that float operators read
   at::Tensor input_products{};  ///< mean of [x 1] [x 1]ᵀ over what a row of the weight meets: [groups,
                                 ///< columns + 1, columns + 1]; undefined: not observed
   int64_t group_size{0};  ///< columns with a scale of their own: scale and zero point are [rows, groups]

@@ -9,9 +9,9 @@
 namespace tsq {
 namespace {
 
-/// The sum of [x 1] [x 1]ᵀ over all x seen, and their number. ch_axis counts the elements of x, `group_size` of
-/// them to a group: a matrix for each group. Of a tensor with many x some are taken, evenly spread: neighbours
-/// say the same.
+/// The sum of [x 1] [x 1]ᵀ over all x seen, and their number. ch_axis counts the elements of x, `group_size`
+/// of them to a group: a matrix for each group. Of a tensor with many x some are taken, evenly spread:
+/// neighbours say the same.
 constexpr const char* kSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
