@@ -1,17 +1,19 @@
 // Activations that are written out behind a layer become one operator.
 //   x * sigmoid(x)                  →   silu(x)
 //   x * clamp(x + 3, 0, 6) / 6      →   hardswish(x)
+//   x * (1 + erf(x / sqrt(2))) / 2  →   gelu(x), which stays float
 // Exporters to ONNX and model files of other frameworks write them so. Quantizing each part rounds four
 // times, quantizing the one operator twice, or once where an engine's kernel does it together with the layer.
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "modules/clamp_bounds.h"
 #include "modules/functional_weighted.h"
+#include "modules/kernel_arguments.h"
 #include "passes/passes.h"
+#include "passes/written_out.h"
 
 namespace tsq::passes {
 namespace {
@@ -26,10 +28,13 @@ class Gathering {
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (Value* x = silu_input(node)) {
-        replace(node, c10::aten::silu, x);
-      } else if (Value* gated = hardswish_input(node)) {
-        replace(node, c10::aten::hardswish, gated);
+      if (Value* of_silu = silu_input(node)) {
+        become(gm_, node, c10::aten::silu, {of_silu});
+      } else if (Value* of_hardswish = hardswish_input(node)) {
+        become(gm_, node, c10::aten::hardswish, {of_hardswish});
+      } else if (Value* of_gelu = gelu_input(node)) {
+        become(gm_, node, c10::aten::gelu,
+               {of_gelu, modules::constant_before(gm_, node, std::string("none"))});
       }
     }
     ir::eliminate_dead_code(*gm_.graph);
@@ -74,18 +79,68 @@ class Gathering {
     const auto bounds = modules::clamp_bounds(gm_, gate->node());
     if (!bounds || bounds->lowest != 0 || bounds->highest != 6) return nullptr;
     const Value* sum = ir::operands(gate->node()).front();
-    const Node* add = sum->node();
-    if (add->kind() != c10::aten::add || sum->uses().size() != 1 || number(add->input(1)) != 3)
-      return nullptr;
-    return add->inputs().size() < 3 || number(add->input(2)) == 1 ? ir::operands(add).front() : nullptr;
+    return sum->uses().size() == 1 ? plus_number(gm_, sum->node(), 3) : nullptr;
   }
+
+  /// x, where a node is x * (1 + erf(x / sqrt(2))) / 2, multiplied in whatever order; null for others.
+  Value* gelu_input(const Node* node) const {
+    Product product;
+    take_factors(node, product);
+    if (product.values.size() != 2 || !is_near(product.number, 0.5)) return nullptr;
+    for (const std::size_t side : {0, 1}) {
+      Value* x = product.values[side];
+      if (erf_input(product.values[1 - side]) == x) return x;
+    }
+    return nullptr;
+  }
+
+  /// What is multiplied, and by which number.
+  struct Product {
+    std::vector<Value*> values{};
+    double number{1};
+  };
+
+  /// Those of a product or of a quotient by a number, and of its factors that nobody else reads; none of
+  /// other nodes.
+  void take_factors(const Node* node, Product& product) const {
+    if (!is_product(node)) return;
+    for (const std::size_t side : {0, 1}) {
+      const Value* factor = node->input(side);
+      if (const auto number = constant_number(gm_, factor)) {
+        const bool divides = node->kind() == c10::aten::div && side == 1;
+        product.number *= divides ? 1 / *number : *number;
+      } else if (factor->uses().size() == 1 && is_product(factor->node())) {
+        take_factors(factor->node(), product);
+      } else {
+        product.values.push_back(const_cast<Value*>(factor));
+      }
+    }
+  }
+
+  bool is_product(const Node* node) const {
+    const bool divides = node->kind() == c10::aten::div && node->inputs().size() == 2;
+    return node->kind() == c10::aten::mul || (divides && constant_number(gm_, node->input(1)));
+  }
+
+  /// x, where a value is 1 + erf(x / sqrt(2)); null for others.
+  const Value* erf_input(const Value* value) const {
+    const Value* erf = value->uses().size() == 1 ? plus_number(gm_, value->node(), 1) : nullptr;
+    if (erf == nullptr || erf->node()->kind() != c10::aten::erf || erf->uses().size() != 1) return nullptr;
+    Product scaled;
+    take_factors(erf->node()->input(0)->node(), scaled);
+    return scaled.values.size() == 1 && is_near(scaled.number, std::numbers::sqrt2 / 2) ? scaled.values[0]
+                                                                                        : nullptr;
+  }
+
+  /// Exporters write float constants.
+  static bool is_near(double number, double meant) { return std::abs(number / meant - 1) < 1e-5; }
 
   /// What a node divides by six and nobody else reads; null for others.
   const Value* sixth(const Node* node) const {
     if (node->inputs().size() != 2 || node->input(0)->uses().size() != 1) return nullptr;
-    const auto by = number(node->input(1));
+    const auto by = constant_number(gm_, node->input(1));
     const bool divides = node->kind() == c10::aten::div && by == 6;
-    const bool multiplies = node->kind() == c10::aten::mul && by && std::abs(*by * 6 - 1) < 1e-6;
+    const bool multiplies = node->kind() == c10::aten::mul && by && is_near(*by, 1.0 / 6);
     return divides || multiplies ? node->input(0) : nullptr;
   }
 
@@ -100,28 +155,6 @@ class Gathering {
     return std::ranges::any_of(ir::targets(gm_, node), [](const Symbol& target) {
       return !modules::module_of_functional(target.name).empty();
     });
-  }
-
-  /// A number, or a tensor of one that broadcasts to anything.
-  std::optional<double> number(const Value* value) const {
-    auto constant = torch::jit::toIValue(value);
-    if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm_.graph->inputs().at(0))
-      constant = gm_.attributes.attr(value->node()->s(c10::attr::name));
-    if (!constant) return std::nullopt;
-    if (constant->isScalar()) return constant->toScalar().toDouble();
-    if (!constant->isTensor()) return std::nullopt;
-    const at::Tensor& tensor = constant->toTensor();
-    const bool is_one = tensor.defined() && tensor.numel() == 1 && tensor.dim() <= 1;
-    return is_one ? std::optional(tensor.item().toDouble()) : std::nullopt;
-  }
-
-  void replace(Node* node, c10::Symbol activation, Value* x) {
-    Node* made = gm_.graph->create(activation, {x}, 1);
-    made->insertBefore(node);
-    made->output()->copyMetadata(node->output());
-    made->setSourceRange(node->sourceRange());
-    ir::take_scope(made, node);
-    node->output()->replaceAllUsesWith(made->output());
   }
 
   GraphModule& gm_;

@@ -67,9 +67,13 @@ void keep_writes(ir::GraphModule& gm);
 ///   y = Identity(x); z = conv(y)   →   z = conv(x)
 void drop_identities(ir::GraphModule& gm);
 
-/// SiLU and hardswish that are written out behind a layer become one operator.
+/// SiLU and hardswish that are written out behind a layer, and GELU, become one operator.
 ///   x * sigmoid(x)   →   silu(x)
 void gather_activations(ir::GraphModule& gm);
+
+/// A LayerNorm over the last dimension that is written out becomes one operator.
+///   (x - mean(x)) / sqrt(mean((x - mean(x)) ** 2) + eps) * weight   →   layer_norm(x, weight, eps)
+void gather_layer_norms(ir::GraphModule& gm);
 
 /// The largest or smallest of several tensors without stacking them.
 ///   max(stack([a, b], dim), dim)[0]   →   maximum(a, b)

@@ -18,6 +18,7 @@ using OnLowered = OnReference;
 constexpr std::array kBestOnCaptured{
     OnGraph{"drop_identities", passes::drop_identities},
     OnGraph{"gather_activations", passes::gather_activations},
+    OnGraph{"gather_layer_norms", passes::gather_layer_norms},
     OnGraph{"maximum_of_stack", passes::maximum_of_stack},
     OnGraph{"fold_arithmetic", passes::fold_arithmetic},
     OnGraph{"fold_batch_norms", passes::fold_batch_norms},
