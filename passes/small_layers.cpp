@@ -11,7 +11,7 @@ using ir::Node;
 /// Up to so many multiply-accumulates of one call the float kernel is faster, at 64 rows and more as well.
 constexpr int64_t kFewProducts = 1 << 18;
 /// The share of the network's multiply-accumulates that a layer may have.
-constexpr int64_t kSmallShare = 100;
+constexpr int64_t kSmallShare = 20;
 
 bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }
 
