@@ -23,15 +23,18 @@ struct EngineLimits {
   int64_t channels_to_grow;
   /// oneDNN's kernels take 10 to 20 microseconds to begin with, fbgemm's 4; reading more floats takes longer.
   int64_t largest_weight_at_points;
+  /// Int8 kernels of linear layers that give float take 13 microseconds to begin with on x86 and fbgemm,
+  /// those that give bytes 1 to 5 on the other two.
+  int64_t share_of_small_layers;
 };
 
 constexpr std::array kLimits{
     // onednn takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
-    EngineLimits{"x86", 101, true, 7, 15, 101, 100, kNever, 1 << 15},
+    EngineLimits{"x86", 101, true, 7, 15, 101, 100, kNever, 1 << 15, 20},
     // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3.
-    EngineLimits{"fbgemm", 1, true, 7, 0, 8, 112, 3, 0},
-    EngineLimits{"onednn", kNever, true, 0, 15, kNever, 100, kNever, 1 << 15},
-    EngineLimits{"qnnpack", kNever, false, 5, 0, kNever, 0, 0, 0},
+    EngineLimits{"fbgemm", 1, true, 7, 0, 8, 112, 3, 0, 20},
+    EngineLimits{"onednn", kNever, true, 0, 15, kNever, 100, kNever, 1 << 15, 100},
+    EngineLimits{"qnnpack", kNever, false, 5, 0, kNever, 0, 0, 0, 100},
 };
 
 const EngineLimits* limits_of(std::string_view engine) {
@@ -94,6 +97,12 @@ int64_t largest_fast_depthwise_kernel(std::string_view engine) {
 int64_t largest_weight_at_points(std::string_view engine) {
   const EngineLimits* limits = limits_of(engine);
   return limits == nullptr ? 0 : limits->largest_weight_at_points;
+}
+
+int64_t share_of_small_layers(std::string_view engine) {
+  constexpr int64_t kOfOthers = 100;
+  const EngineLimits* limits = limits_of(engine);
+  return limits == nullptr ? kOfOthers : limits->share_of_small_layers;
 }
 
 int64_t largest_kernel_that_pads(std::string_view engine) {

@@ -39,6 +39,10 @@ bool is_slower_than_float(std::string_view engine, const GroupedConvolution& con
 /// quantize round it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
 bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes);
 
+/// A linear layer that gives float values may be left float when it has less than this share of the network's
+/// multiply-accumulates: one in so many.
+int64_t share_of_small_layers(std::string_view engine);
+
 /// The float weights of a layer over single points up to which it is faster in float; 0: never.
 int64_t largest_weight_at_points(std::string_view engine);
 

@@ -25,7 +25,7 @@ void leave_small_layers(ir::GraphModule& gm, Report& report) {
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!small.contains(node) || !gives_float(node)) continue;
     compute_in_float(gm, node, decisions.of(node),
-                     "it is faster in float, and has less than a twentieth of the network's work");
+                     "it is faster in float, and has a small part of the network's work");
   }
   ir::eliminate_dead_code(*gm.graph);
 }

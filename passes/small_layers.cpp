@@ -1,5 +1,9 @@
 #include "passes/small_layers.h"
 
+#include <algorithm>
+
+#include "backends/kernel_limits.h"
+#include "modules/fault_conditions.h"
 #include "modules/weighted.h"
 
 namespace tsq::passes {
@@ -10,8 +14,6 @@ using ir::Node;
 
 /// Up to so many multiply-accumulates of one call the float kernel is faster, at 64 rows and more as well.
 constexpr int64_t kFewProducts = 1 << 18;
-/// The share of the network's multiply-accumulates that a layer may have.
-constexpr int64_t kSmallShare = 20;
 
 bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }
 
@@ -44,12 +46,12 @@ const ir::Weighted* quantized_linear(const GraphModule& gm, const Node* node) {
 }  // namespace
 
 std::unordered_set<const Node*> small_layers(const GraphModule& gm) {
-  const int64_t all = products_of_network(gm);
+  const int64_t most = products_of_network(gm) / lowering::share_of_small_layers(modules::current_engine());
   std::unordered_set<const Node*> found;
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {
     const ir::Weighted* weighted = quantized_linear(gm, node);
     const int64_t products = weighted == nullptr ? 0 : products_of(*weighted);
-    if (products > 0 && products <= kFewProducts && products * kSmallShare <= all) found.insert(node);
+    if (products > 0 && products <= std::min(kFewProducts, most)) found.insert(node);
   }
   return found;
 }
