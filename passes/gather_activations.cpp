@@ -133,7 +133,7 @@ class Gathering {
   }
 
   /// Exporters write float constants.
-  static bool is_near(double number, double meant) { return std::abs(number / meant - 1) < 1e-5; }
+  static bool is_near(double number, double meant) { return std::abs(number / meant - 1) < 1e-6; }
 
   /// What a node divides by six and nobody else reads; null for others.
   const Value* sixth(const Node* node) const {
