@@ -4,8 +4,6 @@
 //   eps)
 // Exporters to ONNX before version 17 write it so.
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include "modules/kernel_arguments.h"
 #include "modules/whole_average.h"
 #include "passes/passes.h"
@@ -102,10 +100,7 @@ class Gathering {
 
   /// Of a constant vector; 0 for other values.
   int64_t vector_size(const Value* value) const {
-    auto constant = torch::jit::toIValue(value);
-    const Node* node = value->node();
-    if (node->kind() == c10::prim::GetAttr && node->input(0) == gm_.graph->inputs().at(0))
-      constant = gm_.attributes.attr(node->s(c10::attr::name));
+    const auto constant = held_constant(gm_, value);
     if (!constant || !constant->isTensor()) return 0;
     const at::Tensor& tensor = constant->toTensor();
     const bool is_vector = tensor.defined() && tensor.dim() == 1 && tensor.is_floating_point();

@@ -8,10 +8,15 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
+std::optional<c10::IValue> held_constant(const GraphModule& gm, const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0))
+    return gm.attributes.attr(node->s(c10::attr::name));
+  return torch::jit::toIValue(value);
+}
+
 std::optional<double> constant_number(const GraphModule& gm, const Value* value) {
-  auto constant = torch::jit::toIValue(value);
-  if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm.graph->inputs().at(0))
-    constant = gm.attributes.attr(value->node()->s(c10::attr::name));
+  const auto constant = held_constant(gm, value);
   if (!constant) return std::nullopt;
   if (constant->isScalar()) return constant->toScalar().toDouble();
   if (!constant->isTensor()) return std::nullopt;

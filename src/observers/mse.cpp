@@ -148,7 +148,7 @@ class RangeSearch {
       candidate.*side = whole_.*side * share;
       attempt(candidate);
     };
-    if (is_discrete(counted_)) attempt_share(1 + 1 / static_cast<double>(levels_ - 1));
+    if (is_discrete_) attempt_share(1 + 1 / static_cast<double>(levels_ - 1));
     for (int step = 0; step < kSteps; ++step) attempt_share(1 - (1 - kSmallestEvenShare) * step / kSteps);
     double share = kSmallestEvenShare;
     for (int step = 0; step < kSmallSteps; ++step, share *= kSmallStep) attempt_share(share);
@@ -172,6 +172,7 @@ class RangeSearch {
   const HistogramView& view_;
   int64_t levels_;
   Counted counted_;
+  bool is_discrete_{is_discrete(counted_)};
   Candidate whole_;
   Candidate best_{whole_};
   double least_{std::numeric_limits<double>::infinity()};
