@@ -94,17 +94,13 @@ void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
       ->check(CLI::NonNegativeNumber.description(""))
       ->group(kGroup)
       ->type_name("FRACTION");
-  command
-      .add_option("--data", options.data, "Samples to judge layers and models on (default: those of --calib)")
-      ->group(kGroup)
-      ->type_name("DATA.pt");
   command.add_option("--samples", options.samples, "How many of them at most, evenly spread (default: 100)")
       ->check(CLI::Range(1, 100000000).description(""))
       ->group(kGroup)
       ->type_name("N");
   command
       .add_option("--qconfig-output", options.mapping,
-                  "Also write the QConfigMapping of the model found, for --qconfig")
+                  "Also write the QConfigMapping of the result, for --qconfig")
       ->group(kGroup)
       ->type_name("Q.json");
 }
@@ -118,10 +114,6 @@ void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_da
     throw UsageError(fmt::format("{} are two goals; give one of them", fmt::join(goals, " and ")));
   if (options.max_drop && options.program.empty())
     throw UsageError("--max-drop is about the score of a program; give --eval CMD");
-  if (goals.empty() && (!options.data.empty() || !options.mapping.empty())) {
-    throw UsageError(fmt::format("{} needs a goal; give --min-sqnr, --min-agreement or --eval",
-                                 options.data.empty() ? "--qconfig-output" : "--data"));
-  }
   if (!goals.empty() && options.data.empty() && !has_calibration_data)
     throw UsageError(fmt::format("{} needs samples to judge on; give --data DATA.pt", goals.front()));
 }
@@ -173,12 +165,9 @@ std::string goal_text(const GoalOutcome& outcome) {
   if (outcome.float_score)
     text += fmt::format("             the float file has {}\n", number(*outcome.float_score));
   for (const QuantizedLayer& layer : search.kept) text += fmt::format("  float      {}\n", layer.to_text());
-  text += fmt::format("  latency    float {:.2f} ms, all int8 {:.2f} ms, this model {:.2f} ms\n",
-                      1000 * search.float_seconds, 1000 * search.int8_seconds, 1000 * search.seconds);
-  std::vector<std::vector<std::string>> rows{{"  tried", "score", "ms", ""}};
+  std::vector<std::vector<std::string>> rows{{"  tried", "score", ""}};
   for (const GoalTrial& trial : search.trials) {
-    rows.push_back({"  " + trial.what, number(trial.score), fmt::format("{:.2f}", 1000 * trial.seconds),
-                    trial.reached ? "enough" : "too little"});
+    rows.push_back({"  " + trial.what, number(trial.score), trial.reached ? "enough" : "too little"});
   }
   return text + text_table(rows);
 }

@@ -18,11 +18,12 @@ struct GoalCommandOptions {
   std::optional<double> min_agreement{};
   std::string program{};
   std::optional<double> max_drop{};
-  std::string data{};  ///< a file of samples; empty: the calibration data
+  std::string data{};  ///< a file of samples; empty: the calibration data, or what was held back of it
   std::size_t samples{100};
   std::string mapping{};  ///< where the mapping of the model found goes
 
   [[nodiscard]] bool given() const { return min_sqnr || min_agreement || !program.empty(); }
+  [[nodiscard]] bool is_judged_on_samples() const { return min_sqnr || min_agreement; }
 };
 void add_goal_options(CLI::App& command, GoalCommandOptions& options);
 /// Throws UsageError for options that do not go together.

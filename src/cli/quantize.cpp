@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "cli/commands.h"
 #include "cli/configuration.h"
@@ -17,7 +18,10 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "cli/text_table.h"
-#include "pipeline/measure.h"
+#include "cli/verdict.h"
+#include "pipeline/calibration.h"
+#include "pipeline/engine.h"
+#include "trial/finish.h"
 
 namespace tsq::cli {
 namespace {
@@ -49,15 +53,19 @@ struct QuantizeOptions {
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
   GoalCommandOptions goal{};
+  bool no_check{false};
+  bool force{false};
 };
 
 /// What a run of quantize found out, for its summary.
 struct Outcome {
   std::string backend{};
-  std::size_t samples{0};
+  std::size_t samples{0};    ///< calibrated on
+  std::size_t held_back{0};  ///< of --calib, for judging alone
   uint64_t bytes_before{0};
   Report report{};
   std::optional<GoalOutcome> goal{};
+  std::optional<Verdict> verdict{};
   std::vector<std::pair<std::string, double>> seconds{};
 };
 
@@ -86,33 +94,82 @@ void check_usage(const QuantizeOptions& options) {
   if (options.output.empty()) throw UsageError("a goal is about the quantized model; give --output OUT.pt");
 }
 
-/// The samples of --calib through the prepared model. In dynamic mode they change nothing unless the mapping
-/// has static parts.
-void calibrate_with(Prepared& prepared, const std::vector<Sample>& samples, Steps& steps, Outcome& outcome) {
-  if (samples.empty()) return;
-  steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
-  outcome.samples = samples.size();
+/// Samples for calibration and, where a goal is judged on them, others that are held back for judging.
+struct SampleSets {
+  std::vector<Sample> calibration{};
+  std::vector<Sample> trial{};
+  std::size_t held_back{0};
+};
+
+/// A goal that is judged on what was calibrated on says nothing of other data: every fourth is held back.
+SampleSets sample_sets(const QuantizeOptions& options, const torch::jit::Module& model) {
+  constexpr std::size_t kHeldBack = 4;
+  SampleSets sets;
+  if (!options.calib.empty()) sets.calibration = load_samples(options.calib, model);
+  if (!options.goal.data.empty()) {
+    sets.trial = load_samples(options.goal.data, model);
+  } else if (!options.goal.is_judged_on_samples() || sets.calibration.size() < 2) {
+    sets.trial = sets.calibration;
+  } else {
+    std::vector<Sample> others;
+    for (std::size_t i = 0; i < sets.calibration.size(); ++i)
+      (i % kHeldBack == 1 ? sets.trial : others).push_back(sets.calibration[i]);
+    sets.calibration = std::move(others);
+    sets.held_back = sets.trial.size();
+  }
+  return sets;
 }
 
-/// With a goal, what stays float is searched for.
-Reference converted(const QuantizeOptions& options, const Configuration& chosen, const Prepared& prepared,
-                    const torch::jit::Module& model, const std::vector<Sample>& samples, Steps& steps,
-                    const Session& session, Outcome& outcome) {
-  const ConvertConfiguration at_convert = convert_configuration(options.convert);
-  if (!options.goal.given()) {
-    return steps.run("convert", [&](const Progress&) {
-      return convert_to_reference(prepared, chosen.backend, at_convert.custom, at_convert.mapping);
-    });
+/// Prepares with a mapping and calibrates: in dynamic mode samples change nothing unless the mapping has
+/// static parts.
+Prepared calibrated(const Configuration& chosen, const QConfigMapping& mapping,
+                    const torch::jit::Module& model, const std::vector<Sample>& samples, Steps& steps) {
+  Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    return prepare(model, mapping, chosen.backend, chosen.custom, chosen.equalization, chosen.recipe);
+  });
+  if (!samples.empty()) {
+    steps.run("calibrate",
+              [&](const Progress& progress) { detail::observe_samples(prepared, samples, progress); });
   }
-  const GoalTask task{.options = options.goal,
-                      .model = options.model,
-                      .output = options.output,
-                      .custom = at_convert.custom,
-                      .lowering = lowering_options(options.configuration)};
-  const std::vector<Sample> judged =
-      options.goal.data.empty() ? samples : load_samples(options.goal.data, model);
-  outcome.goal = search_for_goal(task, prepared, chosen.backend, judged, steps, session);
-  return *outcome.goal->search.reference;
+  return prepared;
+}
+
+/// The model found, and what it was made with: with a goal, what stays float is searched for first.
+detail::Finished finished(const QuantizeOptions& options, const Configuration& chosen, const ModelFile& model,
+                          const SampleSets& samples, Steps& steps, const Session& session, Outcome& outcome) {
+  const ConvertConfiguration at_convert = convert_configuration(options.convert);
+  std::optional<Prepared> first =
+      calibrated(chosen, chosen.mapping, model.module, samples.calibration, steps);
+  QConfigMapping mapping = chosen.mapping;
+  if (options.goal.given()) {
+    const GoalTask task{.options = options.goal,
+                        .model = options.model,
+                        .output = options.output,
+                        .custom = at_convert.custom,
+                        .lowering = lowering_options(options.configuration)};
+    outcome.goal = search_for_goal(task, *first, chosen.backend, samples.trial, steps, session);
+    mapping = outcome.goal->search.mapping;
+    if (!outcome.goal->search.kept.empty()) first.reset();
+  }
+  const detail::FinishTask task{
+      .model = model.module,
+      .model_bytes = model.bytes,
+      .backend = chosen.backend,
+      .mapping = mapping,
+      .custom = at_convert.custom,
+      .convert_mapping = at_convert.mapping,
+      .lowering = lowering_options(options.configuration),
+      .calibrated =
+          [&](const QConfigMapping& wanted) {
+            if (first) return *std::exchange(first, std::nullopt);
+            return calibrated(chosen, wanted, model.module, samples.calibration, steps);
+          },
+      .samples = samples.trial,
+      .times = !options.no_check && is_made_for_this_processor(chosen.backend),
+      .leaves_what_does_not_pay =
+          chosen.recipe.recipe == Recipe::Best && is_made_for_this_processor(chosen.backend),
+      .force = options.force};
+  return steps.run("finish", [&](const Progress&) { return detail::finish(task); });
 }
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
@@ -121,15 +178,13 @@ void write_reference(const QuantizeOptions& options, const Reference& reference,
                 [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
 }
 
-void write_quantized(const QuantizeOptions& options, const Reference& reference, const BackendConfig& backend,
-                     Steps& steps, OutputFiles& files, Outcome& outcome) {
+void write_quantized(const QuantizeOptions& options, const detail::Finished& finished,
+                     const torch::jit::Module& model, Steps& steps, OutputFiles& files) {
   if (options.output.empty()) return;
-  const torch::jit::Module quantized = steps.run("lower", [&](const Progress&) {
-    return lower(reference, backend, &outcome.report, lowering_options(options.configuration));
-  });
   steps.run("save", [&](const Progress&) {
-    files.write(options.output,
-                [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
+    files.write(options.output, [&](const std::string& place) {
+      save(finished.module.value_or(model), place, read_extra_files(options.model));
+    });
   });
 }
 
@@ -144,32 +199,28 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   Outcome outcome{.backend = chosen.backend.name()};
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
   outcome.bytes_before = model.bytes;
-  std::vector<Sample> samples;
-  if (!options.calib.empty()) {
-    samples =
-        steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
-  }
-  Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
-                   chosen.recipe);
-  });
-  calibrate_with(prepared, samples, steps, outcome);
-  const Reference reference =
-      converted(options, chosen, prepared, model.module, samples, steps, session, outcome);
-  write_reference(options, reference, files);
-  outcome.report = reference.report();
-  write_quantized(options, reference, chosen.backend, steps, files, outcome);
-  if (!samples.empty()) {
-    steps.run("measure",
-              [&](const Progress&) { detail::measure(prepared, samples.front(), 0, outcome.report); });
-  }
+  const SampleSets samples =
+      steps.run("read data", [&](const Progress&) { return sample_sets(options, model.module); });
+  outcome.samples = samples.calibration.size();
+  outcome.held_back = samples.held_back;
+  detail::Finished done = finished(options, chosen, model, samples, steps, session, outcome);
+  write_reference(options, done.reference, files);
+  write_quantized(options, done, model.module, steps, files);
+  outcome.report = done.report;
+  outcome.verdict =
+      verdict_of(done, {.model_bytes = model.bytes,
+                        .samples_are_calibration = options.goal.data.empty() && samples.held_back == 0,
+                        .recipe = chosen.recipe.recipe,
+                        .backend = chosen.backend,
+                        .timing_was_asked_for = !options.no_check});
   if (!options.report.empty()) {
     nlohmann::json report = outcome.report.to_json();
+    report["trial"] = outcome.verdict->to_json();
     if (outcome.goal) report["goal"] = outcome.goal->to_json();
     files.write_text(options.report, report.dump(2) + "\n");
   }
-  if (outcome.goal && !options.goal.mapping.empty())
-    files.write_text(options.goal.mapping, outcome.goal->search.mapping.to_dict().dump(2) + "\n");
+  if (!options.goal.mapping.empty())
+    files.write_text(options.goal.mapping, done.mapping.to_dict().dump(2) + "\n");
   files.commit();
   outcome.seconds = steps.seconds();
   return outcome;
@@ -194,7 +245,11 @@ void print_text(const QuantizeOptions& options, const Outcome& outcome) {
   }
   std::cout << fmt::format("  time       {}", seconds_text(outcome.seconds));
   std::cout << (outcome.samples > 0 ? fmt::format(" ({} samples)\n", outcome.samples) : "\n");
-  std::cout << unobserved_text(outcome.report) << warnings_text(outcome.report);
+  std::cout << outcome.verdict->text();
+  if (outcome.held_back > 0)
+    std::cout << fmt::format("  held back  {} samples of --calib, for judging alone\n", outcome.held_back);
+  std::cout << unobserved_text(outcome.report) << warnings_text(outcome.report)
+            << outcome.verdict->warnings_text();
   if (outcome.goal) std::cout << goal_text(*outcome.goal);
   for (const auto& [what, path] : {std::pair{"output", options.output},
                                    {"reference", options.reference},
@@ -212,15 +267,19 @@ nlohmann::json to_json(const QuantizeOptions& options, const Outcome& outcome) {
                                    {"qconfig", options.goal.mapping}}) {
     if (!path.empty()) files[what] = {{"path", path}, {"bytes", size_of(path)}};
   }
+  nlohmann::json warnings = warnings_json(outcome.report);
+  for (const std::string& warning : outcome.verdict->warnings()) warnings.push_back(warning);
   nlohmann::json json = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
                          {"files", files},
                          {"backend", outcome.backend},
                          {"mode", options.configuration.mode},
                          {"recipe", options.configuration.recipe},
                          {"samples", outcome.samples},
+                         {"held_back", outcome.held_back},
+                         {"trial", outcome.verdict->to_json()},
                          {"operators", operator_summary(outcome.report)},
                          {"unobserved_layers", outcome.report.unobserved_layers},
-                         {"warnings", warnings_json(outcome.report)},
+                         {"warnings", std::move(warnings)},
                          {"steps", seconds_json(outcome.seconds)}};
   if (outcome.goal) json["goal"] = outcome.goal->to_json();
   return json;
@@ -244,6 +303,16 @@ void add_quantize(CLI::App& app, Session& session) {
   add_configuration_options(*command, options->configuration);
   add_lowering_options(*command, options->configuration);
   add_convert_options(*command, options->convert);
+  command
+      ->add_option(
+          "--data", options->goal.data,
+          "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
+          "a quarter of them, which are not calibrated on then)")
+      ->type_name("DATA.pt");
+  command->add_flag("--no-check", options->no_check,
+                    "Measure no latency: the same input has the same bytes as result");
+  command->add_flag("--force", options->force,
+                    "Write the result even where it cannot run as the float model does");
   add_goal_options(*command, options->goal);
   command->callback([options, &session] {
     session.action = [options, &session] {

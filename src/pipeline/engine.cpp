@@ -31,6 +31,15 @@ std::string engine_name_of(const BackendConfig& backend) {
   return at::toString(at::globalContext().qEngine());
 }
 
+bool is_made_for_this_processor(const BackendConfig& backend) {
+#if defined(__aarch64__) || defined(__arm__)
+  constexpr bool kIsArm = true;
+#else
+  constexpr bool kIsArm = false;
+#endif
+  return kIsArm || in_lower_case(engine_name_of(backend)) != "qnnpack";
+}
+
 at::QEngine engine_from_name(const std::string& name) {
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
     if (in_lower_case(at::toString(engine)) == in_lower_case(name)) return engine;

@@ -10,6 +10,9 @@ namespace tsq {
 /// The quantized engine that a backend's lowered models need; LibTorch's current one for a table that names
 /// none of its own.
 std::string engine_name_of(const BackendConfig& backend);
+/// Whether a backend's kernels are made for this machine's kind of processor: qnnpack's are made for ARM, and
+/// times that they take on x86 tell nothing.
+bool is_made_for_this_processor(const BackendConfig& backend);
 /// By PyTorch's name or LibTorch's, in any case. Throws Error(Unsupported) when this LibTorch has no such
 /// engine.
 at::QEngine engine_from_name(const std::string& name);

@@ -198,20 +198,20 @@ Calibrated calibrated(const Prepared& prepared) {
   return model;
 }
 
-void measure_layers(const Prepared& prepared, const Sample& sample, std::vector<QuantizedLayer>& layers) {
-  constexpr std::size_t kRounds = 3;
+void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t rounds,
+                    std::vector<QuantizedLayer>& layers) {
   Report report = prepared.report();
-  measure(prepared, sample, kRounds, report);
+  measure(prepared, sample, rounds, report);
   std::unordered_map<std::string, const Decision*> decisions;
   for (const Decision& decision : report.decisions) decisions.emplace(decision.node, &decision);
   for (QuantizedLayer& layer : layers) {
     layer.macs = 0;
-    layer.seconds = 0;
+    if (rounds > 0) layer.seconds = 0;
     for (const std::string& node : layer.nodes) {
       const auto found = decisions.find(node);
       if (found == decisions.end()) continue;
       *layer.macs += found->second->macs.value_or(0);
-      *layer.seconds += found->second->seconds.value_or(0);
+      if (layer.seconds) *layer.seconds += found->second->seconds.value_or(0);
     }
   }
 }

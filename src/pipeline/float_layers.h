@@ -24,8 +24,9 @@ struct Calibrated {
 /// Throws Error(Unsupported) for a model with standalone modules.
 Calibrated calibrated(const Prepared& prepared);
 
-/// What each layer costs in one float run on a sample: fills `macs` and `seconds`.
-void measure_layers(const Prepared& prepared, const Sample& sample, std::vector<QuantizedLayer>& layers);
+/// What each layer costs in one float run on a sample: fills `macs` and, where `rounds` is not 0, `seconds`.
+void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t rounds,
+                    std::vector<QuantizedLayer>& layers);
 
 /// Nodes to stay float with the reason, when `kept` (indices of layers) have no QConfig: the layers
 /// themselves, and what the recipe leaves float then.

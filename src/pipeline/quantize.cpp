@@ -8,6 +8,7 @@
 #include <tsq/quantize.h>
 
 #include "io/archive.h"
+#include "pipeline/calibration.h"
 #include "pipeline/engine.h"
 #include "pipeline/stage_file.h"
 
@@ -79,7 +80,7 @@ Prepared prepare(const Module& model, const QConfigMapping& mapping, const Backe
   return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, options));
 }
 
-void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {
+void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {
   if (samples.empty())
     throw Error(ErrorCode::BadData, "there are no calibration samples", "give at least one");
   const at::NoGradGuard no_grad;
@@ -103,6 +104,13 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
     }
     if (progress) progress(i + 1, samples.size());
   }
+}
+
+void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {
+  detail::observe_samples(prepared, samples, progress);
+  const at::NoGradGuard no_grad;
+  const EngineGuard engine(prepared.stage()->backend);
+  detail::find_mean_errors(*prepared.stage());
 }
 
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,

@@ -50,7 +50,8 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
   const EngineGuard engine(backend, /*must_have_kernels=*/true);
   detail::Calibrated model = detail::calibrated(prepared);
   const detail::FloatOutputs wanted(prepared.stage()->float_model, detail::spread(samples, options.samples));
-  detail::measure_layers(prepared, samples.front(), model.layers);
+  constexpr std::size_t kTimedRuns = 3;
+  detail::measure_layers(prepared, samples.front(), kTimedRuns, model.layers);
   std::size_t done = 0;
   const auto advance = [&] {
     if (options.progress) options.progress(++done, 2 * model.layers.size() + 1);

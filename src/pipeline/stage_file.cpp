@@ -171,9 +171,6 @@ void find_observers(Stage& stage, const Module& module, const std::string& prefi
 const Module& Prepared::module() const { return stage_->module; }
 const Report& Prepared::report() const { return stage_->report; }
 void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
-  const at::NoGradGuard no_grad;
-  const EngineGuard engine(stage_->backend);
-  detail::find_mean_errors(*stage_);  // the samples stay behind
   io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path, extra_files);
 }
 

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <tsq/quantize.h>
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tsq {
+
+/// Why a model must not take another's place.
+enum class FaultKind {
+  Throws,     ///< it cannot be saved, loaded or run
+  Structure,  ///< its result has another number or kind of values
+  Type,       ///< a tensor of its result has another dtype
+  Shape,      ///< a tensor of its result has another shape
+  NotFinite,  ///< its result is NaN or infinite where the other's is finite
+};
+/// "throws", "structure", "type", "shape", "not_finite".
+std::string_view to_string(FaultKind kind);
+
+struct TrialFault {
+  FaultKind kind{FaultKind::Throws};
+  std::size_t sample{0};  ///< index of the sample that shows it
+  std::string text{};     ///< for people, without a full stop: "output[1] is not finite where float is"
+};
+
+/// What running a model beside another on samples has shown.
+struct Trial {
+  std::size_t samples{0};             ///< how many were run
+  std::optional<TrialFault> fault{};  ///< the first that was found; the trial ends there
+  std::vector<double> sample_db{};    ///< SQNR of each sample with floating-point outputs, in dB
+  std::optional<double> sqnr_db{};    ///< of all samples together; none: there was nothing to compare
+  uint64_t bytes{0};                  ///< size of the candidate's archive, without extra files
+  std::size_t different_shapes{0};    ///< outputs whose shape depends on values and differed; not compared
+
+  /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db`: the lower end of
+  /// Student's prediction interval. None for fewer than two samples or where one is infinite.
+  [[nodiscard]] std::optional<double> expected_db() const;
+  /// {"samples", "sqnr_db", "expected_sqnr_db", "fault"}; numbers that are not finite are null.
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// Tries `candidate` as a stranger will use it: saved, loaded again from those bytes, run on each sample, and
+/// its result compared with that of `model`, which is right. Shapes may differ where they depend on values
+/// (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on copies of the samples with
+/// the same random numbers; neither is changed. The candidate is loaded and run with the engine of `backend`.
+/// Throws Error(BadData) for a sample that `model` refuses. Not safe to call while another thread uses
+/// LibTorch's quantized engine.
+Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candidate,
+                const BackendConfig& backend, std::span<const Sample> samples);
+
+/// How two models' times compare.
+struct LatencyComparison {
+  double float_seconds{0};  ///< median of a run of the first model
+  double int8_seconds{0};   ///< of the second
+  /// The first's time over the second's: the median of the rounds, and a 95 % interval of it (bootstrap).
+  double ratio{1};
+  double ratio_low{1};
+  double ratio_high{1};
+  std::size_t rounds{0};
+  int threads{1};
+
+  /// Whether the second is slower: the whole interval lies under 0.95.
+  [[nodiscard]] bool is_slower() const noexcept;
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+struct LatencyOptions {
+  double undecided{0.95};  ///< the ratio that the interval is not to hold
+  double seconds{2};       ///< how long at most, about
+};
+
+/// Times both models on one sample, in turns, both saved and loaded as in try_model, with LibTorch's number
+/// of threads, until the interval is clear of `options.undecided` or the time is up.
+LatencyComparison compare_latency(const torch::jit::Module& model, const torch::jit::Module& candidate,
+                                  const BackendConfig& backend, const Sample& sample,
+                                  const LatencyOptions& options = {});
+
+}  // namespace tsq

@@ -1,0 +1,172 @@
+#include "cli/verdict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "pipeline/engine.h"
+#include "pipeline/report_totals.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr double kPoor = 20;      // dB
+constexpr double kLarger = 1.02;  // of the float file
+constexpr double kHardly = 0.1;   // of the work in int8
+constexpr std::size_t kNamed = 3;
+
+using detail::Change;
+using detail::ChangeCause;
+using detail::Finished;
+
+std::string db_text(double db) { return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db); }
+
+std::string trial_text(const Finished& finished, const VerdictContext& context) {
+  const Trial& trial = finished.trial;
+  if (trial.fault)
+    return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
+  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt has it run on samples\n";
+  const std::string samples = fmt::format("on {} sample{}{}", trial.samples, trial.samples == 1 ? "" : "s",
+                                          context.samples_are_calibration ? " of the calibration data" : "");
+  if (!trial.sqnr_db)
+    return fmt::format("  trial      ran {}; no floating-point output to compare\n", samples);
+  std::string text = fmt::format("  SQNR       {} {}", db_text(*trial.sqnr_db), samples);
+  if (const auto expected = trial.expected_db())
+    text += fmt::format("; 19 of 20 further ones have more than {}", db_text(*expected));
+  return text + "\n";
+}
+
+std::string latency_text(const Finished& finished, const VerdictContext& context) {
+  if (finished.latency) {
+    const LatencyComparison& found = *finished.latency;
+    return fmt::format(
+        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({:.2f} to {:.2f}), {} "
+        "thread{}\n",
+        1000 * found.float_seconds, 1000 * found.int8_seconds, found.ratio, found.ratio_low, found.ratio_high,
+        found.threads, found.threads == 1 ? "" : "s");
+  }
+  if (!is_made_for_this_processor(context.backend))
+    return fmt::format("  latency    not measured: '{}' is made for another kind of processor\n",
+                       context.backend.name());
+  return {};
+}
+
+std::string_view cause_text(ChangeCause cause) {
+  switch (cause) {
+    case ChangeCause::Slower:
+      return "slower in int8 than in float";
+    case ChangeCause::Larger:
+      return "larger in int8 than in float";
+    case ChangeCause::Fault:
+      break;
+  }
+  return "cannot run in int8";
+}
+
+std::string_view cause_name(ChangeCause cause) {
+  switch (cause) {
+    case ChangeCause::Slower:
+      return "slower";
+    case ChangeCause::Larger:
+      return "larger";
+    case ChangeCause::Fault:
+      break;
+  }
+  return "fault";
+}
+
+std::string change_text(const Change& change) {
+  std::vector<std::string> names;
+  for (const QuantizedLayer& layer : change.layers) {
+    if (names.size() < kNamed) names.push_back(layer.to_text());
+  }
+  return fmt::format("  left float {} layer{}, {}: {}{}{}\n", change.layers.size(),
+                     change.layers.size() == 1 ? "" : "s", cause_text(change.cause), fmt::join(names, ", "),
+                     change.layers.size() > kNamed ? ", …" : "",
+                     change.text.empty() ? "" : fmt::format(" ({})", change.text));
+}
+
+bool left_float_for_speed_or_size(const Finished& finished) {
+  return std::ranges::any_of(finished.changes,
+                             [](const Change& change) { return change.cause != ChangeCause::Fault; });
+}
+
+/// What it would take to be better, by recipe.
+std::string leaving_remedy(const VerdictContext& context) {
+  if (context.recipe == Recipe::Fx) return "--recipe best leaves float what does not pay";
+  if (!context.timing_was_asked_for) return "without --no-check, what does not pay stays float";
+  return "deploy the float model";
+}
+
+std::vector<std::string> warnings_of(const Finished& finished, const VerdictContext& context,
+                                     bool is_users_model) {
+  std::vector<std::string> warnings;
+  const Trial& trial = finished.trial;
+  if (trial.fault) {
+    warnings.push_back(fmt::format("written by --force though it fails: {}", trial.fault->text));
+    return warnings;
+  }
+  if (trial.sqnr_db && *trial.sqnr_db < kPoor) {
+    warnings.push_back(fmt::format("SQNR is {}, under 20 dB: --min-sqnr 20 leaves float what costs most",
+                                   db_text(*trial.sqnr_db)));
+  } else if (const auto expected = trial.expected_db(); expected && *expected < kPoor) {
+    warnings.push_back(fmt::format(
+        "SQNR may be {} on other samples, under 20 dB: --min-sqnr 20 leaves float what costs most",
+        db_text(*expected)));
+  }
+  if (finished.latency && finished.latency->is_slower()) {
+    warnings.push_back(fmt::format("slower than float, {:.2f} of its speed: {}", finished.latency->ratio,
+                                   leaving_remedy(context)));
+  }
+  const double growth =
+      static_cast<double>(trial.bytes) / static_cast<double>(std::max<uint64_t>(1, context.model_bytes));
+  if (trial.bytes > 0 && growth > kLarger && !is_users_model)
+    warnings.push_back(
+        fmt::format("larger than float, {:.0f} % of its file: {}", 100 * growth, leaving_remedy(context)));
+  const detail::Totals sums = detail::totals(finished.report);
+  if (is_users_model) {
+    warnings.push_back(left_float_for_speed_or_size(finished)
+                           ? "nothing is quantized, int8 does not pay for this model on this machine: the "
+                             "result is the float model"
+                           : "nothing is quantized, the result is the float model: 'tsq explain' says why");
+  } else if (sums.macs > 0 && sums.macs_share() < kHardly && !left_float_for_speed_or_size(finished)) {
+    warnings.push_back(fmt::format("only {:.1f} % of the work is in int8: 'tsq explain' says what to change",
+                                   100 * sums.macs_share()));
+  }
+  return warnings;
+}
+
+nlohmann::json change_json(const Change& change) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const QuantizedLayer& layer : change.layers) layers.push_back(layer.to_json());
+  return {{"cause", cause_name(change.cause)}, {"layers", std::move(layers)}, {"text", change.text}};
+}
+
+}  // namespace
+
+std::string Verdict::warnings_text() const {
+  std::string text;
+  for (const std::string& warning : warnings_) text += fmt::format("  warning    {}\n", warning);
+  return text;
+}
+
+Verdict verdict_of(const Finished& finished, const VerdictContext& context) {
+  const bool is_users_model = !finished.module;
+  Verdict verdict;
+  verdict.text_ = trial_text(finished, context) + latency_text(finished, context);
+  for (const Change& change : finished.changes) verdict.text_ += change_text(change);
+  verdict.warnings_ = warnings_of(finished, context, is_users_model);
+  verdict.json_ = finished.trial.to_json();
+  verdict.json_["latency"] = finished.latency ? finished.latency->to_json() : nlohmann::json(nullptr);
+  verdict.json_["is_float_model"] = is_users_model;
+  nlohmann::json changes = nlohmann::json::array();
+  for (const Change& change : finished.changes) changes.push_back(change_json(change));
+  verdict.json_["left_float"] = std::move(changes);
+  if (!finished.changes.empty()) verdict.json_["qconfig_mapping"] = finished.mapping.to_dict();
+  verdict.json_["warnings"] = verdict.warnings_;
+  return verdict;
+}
+
+}  // namespace tsq::cli

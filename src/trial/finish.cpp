@@ -1,0 +1,272 @@
+// The one loop around the finished model: make it, try it, leave in float what fails or does not pay, again.
+
+#include "trial/finish.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "io/archive.h"
+#include "pipeline/engine.h"
+#include "pipeline/measure.h"
+#include "trial/layer_groups.h"
+#include "trial/referee.h"
+
+namespace tsq::detail {
+namespace {
+
+using torch::jit::Module;
+
+constexpr double kLarger = 1.02;
+constexpr std::size_t kMostTried = 16;  // samples
+/// After so many layers that cannot run, the fault is no single layer's.
+constexpr std::size_t kMostFaults = 12;
+
+bool quantizes_anything(const Report& report) {
+  return std::ranges::any_of(report.decisions, &Decision::quantized);
+}
+
+/// A fault of an input, which no choice of layers mends.
+bool is_users(const Error& error) {
+  return error.code() == ErrorCode::BadConfig || error.code() == ErrorCode::BadData ||
+         error.code() == ErrorCode::Unsupported;
+}
+
+/// What a model is that was made and tried; `made` is empty where making it failed.
+struct Attempt {
+  std::optional<Made> made{};
+  Trial trial{};
+};
+
+template <typename Make>
+Attempt attempt(const Referee& referee, const Make& make) {
+  Attempt result;
+  try {
+    result.made = make();
+  } catch (const Error& error) {
+    if (is_users(error)) throw;
+    result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = error.what()};
+    return result;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = io::one_line(error.what())};
+    return result;
+  }
+  result.trial = referee.judge(result.made->module);
+  return result;
+}
+
+class Finish {
+ public:
+  explicit Finish(const FinishTask& task)
+      : task_(task), referee_(task.model, spread(task.samples, kMostTried)), mapping_(task.mapping) {}
+
+  Finished run() {
+    const EngineGuard engine(task_.backend, /*must_have_kernels=*/true);
+    prepared_ = task_.calibrated(mapping_);
+    Attempt now = whole();
+    if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
+    if (!now.made) refuse(*now.trial.fault);
+    std::optional<LatencyComparison> latency = timed(now);
+    if (task_.leaves_what_does_not_pay && !now.trial.fault) {
+      if (is_larger(now)) {
+        now = change(now, {.cause = ChangeCause::Larger}, everything());
+        latency.reset();
+      } else if (latency && latency->is_slower()) {
+        now = without_what_does_not_pay(std::move(now));
+        latency = timed(now);
+        // What pays in parts may not pay in all, and what was measured was measured with noise.
+        if (latency && latency->is_slower()) {
+          now = change(now, {.cause = ChangeCause::Slower}, everything());
+          latency.reset();
+        }
+      }
+    }
+    return finished(std::move(now), latency);
+  }
+
+ private:
+  void say(const std::string& what) const {
+    if (task_.says) task_.says(what);
+  }
+
+  /// Convert and lower with everything in int8 that the mapping gives.
+  Attempt whole() const {
+    say("try");
+    return attempt(referee_, [&] {
+      Made made{
+          .reference = convert_to_reference(*prepared_, task_.backend, task_.custom, task_.convert_mapping),
+          .module = {}};
+      made.module = lower(made.reference, task_.backend, &made.report, task_.lowering);
+      return made;
+    });
+  }
+
+  Candidates& candidates() {
+    if (!candidates_) candidates_.emplace(*prepared_, task_.backend, task_.custom, task_.lowering);
+    return *candidates_;
+  }
+
+  Indices everything() {
+    Indices all(candidates().size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    return all;
+  }
+
+  [[noreturn]] void refuse(const TrialFault& fault, const std::string& layer = {}) const {
+    throw Error(ErrorCode::Unsupported,
+                fmt::format("the quantized model {}: {}",
+                            fault.kind == FaultKind::Throws
+                                ? fmt::format("cannot run on sample {}", fault.sample)
+                                : fmt::format("is not the float model's like on sample {}", fault.sample),
+                            fault.text),
+                "leave the operator float by a QConfigMapping, or write it all the same with --force",
+                Where{.layer = layer});
+  }
+
+  bool is_larger(const Attempt& now) const {
+    return task_.model_bytes > 0 && now.made && quantizes_anything(now.made->report) &&
+           static_cast<double>(now.trial.bytes) > kLarger * static_cast<double>(task_.model_bytes);
+  }
+
+  std::optional<LatencyComparison> timed(const Attempt& now) const {
+    if (!task_.times || task_.samples.empty() || now.trial.fault || !now.made ||
+        !quantizes_anything(now.made->report))
+      return std::nullopt;
+    say("time");
+    return compare_latency(task_.model, now.made->module, task_.backend, task_.samples.front());
+  }
+
+  /// Each turn finds one layer with which the model fails and without which it does not: among the first k
+  /// layers in int8, k the fewest that fail.
+  Attempt without_faults(Attempt now) {
+    if (!can_choose_layers()) refuse(*now.trial.fault);
+    Indices kept;
+    std::vector<Change> found;
+    while (now.trial.fault && kept.size() < candidates().size()) {
+      if (found.size() >= kMostFaults) {
+        kept = everything();
+        break;
+      }
+      const std::size_t layer = first_failing(kept);
+      found.push_back({.cause = ChangeCause::Fault,
+                       .layers = {candidates().layers()[layer]},
+                       .text = now.trial.fault->text});
+      kept.push_back(layer);
+      now = attempt(referee_, [&] { return candidates().make(kept); });
+    }
+    if (now.trial.fault) {
+      const std::string text = now.trial.fault->text;
+      found = {{.cause = ChangeCause::Fault, .text = text}};
+      kept = everything();
+    }
+    if (found.size() >= kMostFaults) found = {{.cause = ChangeCause::Fault, .text = found.front().text}};
+    std::ranges::sort(kept);
+    if (found.size() == 1 && found.front().layers.empty()) found.front().layers = candidates().layers(kept);
+    return again(now, std::move(found), kept);
+  }
+
+  std::size_t first_failing(const Indices& kept) {
+    std::size_t runs = 0;  // so many first layers in int8 run
+    std::size_t fails = candidates().size();
+    while (fails - runs > 1) {
+      const std::size_t middle = (runs + fails) / 2;
+      say("find what fails");
+      Indices in_float = kept;
+      for (std::size_t layer = middle; layer < candidates().size(); ++layer) in_float.push_back(layer);
+      const bool has_fault =
+          attempt(referee_, [&] { return candidates().make(in_float); }).trial.fault.has_value();
+      (has_fault ? fails : runs) = middle;
+    }
+    return fails - 1;
+  }
+
+  /// Groups of layers that are not faster in int8 by themselves stay float.
+  Attempt without_what_does_not_pay(Attempt now) {
+    if (!can_choose_layers()) return now;
+    constexpr std::size_t kMostRuns = 16;
+    constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7};
+    candidates().count_work(task_.samples.front());
+    const Module in_float = candidates().make(everything()).module;
+    LayerGroups groups(candidates(), [&](std::size_t first, std::size_t last) {
+      say("find what pays");
+      Indices others = everything();
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(first),
+                   others.begin() + static_cast<std::ptrdiff_t>(last));
+      const Attempt alone = attempt(referee_, [&] { return candidates().make(others); });
+      if (alone.trial.fault) return 0.0;
+      return compare_latency(in_float, alone.made->module, task_.backend, task_.samples.front(), kQuick)
+          .ratio;
+    });
+    const auto pays = [](const LayerGroup& each) { return each.measured > 1; };
+    while (groups.runs() + 2 <= kMostRuns &&
+           groups.split([&](const LayerGroup& each) { return !pays(each); })) {
+    }
+    const Indices kept = groups.others(pays);
+    return change(now, {.cause = ChangeCause::Slower}, kept);
+  }
+
+  [[nodiscard]] bool can_choose_layers() const {
+    return prepared_->stage()->standalone.empty() && !task_.convert_mapping;
+  }
+
+  Attempt change(const Attempt& now, Change what, const Indices& kept) {
+    what.layers = candidates().layers(kept);
+    std::vector<Change> changes;
+    changes.push_back(std::move(what));
+    return again(now, std::move(changes), kept);
+  }
+
+  /// The model with a mapping that leaves the `kept` layers float, made from the start: the same mapping
+  /// gives the same file.
+  Attempt again(const Attempt& now, std::vector<Change> changes, const Indices& kept) {
+    if (kept.empty()) return now;
+    mapping_ = keep_float(mapping_, candidates().layers(kept));
+    std::ranges::move(changes, std::back_inserter(changes_));
+    const bool is_all = kept.size() == candidates().size();
+    candidates_.reset();
+    say("calibrate again");
+    prepared_ = task_.calibrated(mapping_);
+    Attempt next = whole();
+    // Nothing is quantized then: the user's own model takes its place.
+    if (is_all && !next.made) next.made = now.made;
+    return next;
+  }
+
+  Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
+    Finished result{.prepared = *prepared_,
+                    .reference = now.made->reference,
+                    .report = std::move(now.made->report),
+                    .trial = std::move(now.trial),
+                    .latency = latency,
+                    .mapping = mapping_,
+                    .changes = std::move(changes_)};
+    if (!task_.samples.empty()) measure(*prepared_, task_.samples.front(), 0, result.report);
+    const bool is_users_model = !quantizes_anything(result.report) && !task_.force;
+    if (!is_users_model) {
+      if (result.trial.fault && !task_.force) refuse(*result.trial.fault);
+      result.module = std::move(now.made->module);
+      return result;
+    }
+    result.trial = referee_.judge(task_.model);
+    return result;
+  }
+
+  const FinishTask& task_;
+  Referee referee_;
+  QConfigMapping mapping_;
+  std::optional<Prepared> prepared_{};
+  std::optional<Candidates> candidates_{};
+  std::vector<Change> changes_{};
+};
+
+}  // namespace
+
+Finished finish(const FinishTask& task) { return Finish(task).run(); }
+
+}  // namespace tsq::detail

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <tsq/sensitivity.h>
+#include <tsq/trial.h>
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tsq::detail {
+
+/// Why layers were left float after the finished model had been tried.
+enum class ChangeCause { Fault, Slower, Larger };
+
+struct Change {
+  ChangeCause cause{ChangeCause::Fault};
+  std::vector<QuantizedLayer> layers{};
+  std::string text{};  ///< of a fault: what went wrong with the layers in int8
+};
+
+/// What the loop around the finished model needs.
+struct FinishTask {
+  const torch::jit::Module& model;  ///< the user's
+  uint64_t model_bytes{0};          ///< its file's size
+  const BackendConfig& backend;
+  QConfigMapping mapping{};
+  ConvertCustomConfig custom{};
+  std::optional<QConfigMapping> convert_mapping{};
+  LoweringOptions lowering{};
+  /// A calibrated model with a mapping; the same mapping gives the same model.
+  std::function<Prepared(const QConfigMapping&)> calibrated{};
+  std::span<const Sample> samples{};     ///< to try it on; none: it is only saved and loaded
+  bool times{false};                     ///< whether latency is measured, and decides
+  bool leaves_what_does_not_pay{false};  ///< what makes the model slower or larger than float stays float
+  bool force{false};                     ///< a fault is told, and changes nothing
+  std::function<void(const std::string&)> says{};  ///< called with what is being done now
+};
+
+/// A model that has been tried.
+struct Finished {
+  Prepared prepared;
+  Reference reference;
+  /// Empty where nothing was worth quantizing: the user's model is the result then.
+  std::optional<torch::jit::Module> module{};
+  Report report{};
+  Trial trial{};
+  std::optional<LatencyComparison> latency{};
+  QConfigMapping mapping{};       ///< gives the same model without measuring
+  std::vector<Change> changes{};  ///< empty: `mapping` is the task's
+};
+
+/// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is
+/// asked for, what makes it slower or larger than float. Throws Error(Unsupported) for a model that cannot
+/// run and cannot be mended.
+Finished finish(const FinishTask& task);
+
+}  // namespace tsq::detail

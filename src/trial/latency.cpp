@@ -1,0 +1,113 @@
+// Two models' times, in turns, with an interval for their ratio.
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <tsq/trial.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <vector>
+
+#include "pipeline/engine.h"
+#include "pipeline/samples.h"
+#include "trial/reloaded.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSlower = 0.95;
+constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
+constexpr std::size_t kFewestRounds = 11;
+constexpr std::size_t kMostRounds = 400;
+
+double time_of(Module& module, const Sample& sample) {
+  const at::NoGradGuard no_grad;
+  Sample copy = detail::copy_of(sample);
+  const Clock::time_point begin = Clock::now();
+  module.get_method("forward")(std::move(copy));
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// The bootstrap's 95 % interval of the median. Source: Efron, "Bootstrap Methods" (1979).
+std::pair<double, double> interval(const std::vector<double>& values) {
+  constexpr std::size_t kResamples = 400;
+  std::mt19937 random(0);
+  std::uniform_int_distribution<std::size_t> index(0, values.size() - 1);
+  std::vector<double> medians;
+  std::vector<double> drawn(values.size());
+  for (std::size_t i = 0; i < kResamples; ++i) {
+    for (double& value : drawn) value = values[index(random)];
+    medians.push_back(median(drawn));
+  }
+  std::ranges::sort(medians);
+  return {medians[kResamples / 40], medians[kResamples - 1 - kResamples / 40]};
+}
+
+struct Rounds {
+  std::vector<double> first{};
+  std::vector<double> second{};
+  std::vector<double> ratios{};
+};
+
+LatencyComparison summary(const Rounds& rounds) {
+  const auto [low, high] = interval(rounds.ratios);
+  return {.float_seconds = median(rounds.first),
+          .int8_seconds = median(rounds.second),
+          .ratio = median(rounds.ratios),
+          .ratio_low = low,
+          .ratio_high = high,
+          .rounds = rounds.ratios.size(),
+          .threads = at::get_num_threads()};
+}
+
+}  // namespace
+
+bool LatencyComparison::is_slower() const noexcept { return ratio_high < kSlower; }
+
+nlohmann::json LatencyComparison::to_json() const {
+  return {{"float_seconds", float_seconds},
+          {"int8_seconds", int8_seconds},
+          {"ratio", ratio},
+          {"ratio_interval", {ratio_low, ratio_high}},
+          {"rounds", rounds},
+          {"threads", threads}};
+}
+
+LatencyComparison compare_latency(const Module& model, const Module& candidate, const BackendConfig& backend,
+                                  const Sample& sample, const LatencyOptions& options) {
+  const EngineGuard engine(backend);
+  Module first = detail::reloaded(model);
+  Module second = detail::reloaded(candidate);
+  Rounds rounds;
+  double spent = 0;
+  for (std::size_t round = 0; round < kWarmUp + kMostRounds; ++round) {
+    const bool swapped = round % 2 == 1;
+    const double one = time_of(swapped ? second : first, sample);
+    const double other = time_of(swapped ? first : second, sample);
+    spent += one + other;
+    if (round < kWarmUp) continue;
+    rounds.first.push_back(swapped ? other : one);
+    rounds.second.push_back(swapped ? one : other);
+    rounds.ratios.push_back(rounds.first.back() / rounds.second.back());
+    const std::size_t done = rounds.ratios.size();
+    if (done < kFewestRounds && spent < options.seconds) continue;
+    if (spent >= options.seconds) break;
+    if (done % kFewestRounds != 0) continue;
+    const LatencyComparison so_far = summary(rounds);
+    if (so_far.ratio_low > options.undecided || so_far.ratio_high < options.undecided) return so_far;
+  }
+  return summary(rounds);
+}
+
+}  // namespace tsq

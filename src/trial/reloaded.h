@@ -1,0 +1,15 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace tsq::detail {
+
+/// The module as whoever loads its file gets it: through the bytes of an archive, in eval mode.
+torch::jit::Module reloaded(const torch::jit::Module& module);
+/// The same, and the size of the archive in bytes.
+std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Module& module);
+
+}  // namespace tsq::detail

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace tsq::detail {
+
+/// The one-sided 95 % quantile of Student's distribution with `degrees` degrees of freedom, at least 1.
+constexpr double student_95(std::size_t degrees) {
+  constexpr std::array kQuantiles{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
+                                  1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725,
+                                  1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697};
+  constexpr double kNormal = 1.645;
+  return degrees <= kQuantiles.size() ? kQuantiles[std::max<std::size_t>(degrees, 1) - 1] : kNormal;
+}
+
+}  // namespace tsq::detail

@@ -1,0 +1,198 @@
+// Runs what is about to be written as whoever loads it will, beside the model that is right.
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+
+#include "io/archive.h"
+#include "pipeline/engine.h"
+#include "pipeline/samples.h"
+#include "trial/referee.h"
+#include "trial/reloaded.h"
+#include "trial/student.h"
+#include "trial/value_shapes.h"
+
+namespace tsq {
+namespace detail {
+
+std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Module& module) {
+  std::stringstream archive;
+  module.save(archive);
+  const auto bytes = static_cast<uint64_t>(archive.tellp());
+  torch::jit::Module loaded = torch::jit::load(archive, at::kCPU);
+  loaded.eval();
+  return {std::move(loaded), bytes};
+}
+
+torch::jit::Module reloaded(const torch::jit::Module& module) { return reloaded_with_size(module).first; }
+
+}  // namespace detail
+
+namespace {
+
+using torch::jit::Module;
+
+/// The same random numbers in each scope of this kind; the generator goes on as before afterwards.
+class SameRandomNumbers {
+ public:
+  SameRandomNumbers() : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::scoped_lock lock(generator_.mutex());
+    state_ = generator_.get_state();
+    generator_.set_current_seed(0);
+  }
+  SameRandomNumbers(const SameRandomNumbers&) = delete;
+  SameRandomNumbers& operator=(const SameRandomNumbers&) = delete;
+  ~SameRandomNumbers() {
+    const std::scoped_lock lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+at::IValue run(Module& module, const Sample& sample) {
+  const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
+  const at::NoGradGuard no_grad;
+  return module.get_method("forward")(detail::copy_of(sample));
+}
+
+/// What `work` throws, as a fault. Memory that does not suffice is none of the candidate's.
+template <typename Work>
+std::optional<TrialFault> fault_of(const Work& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    return TrialFault{.kind = FaultKind::Throws, .text = io::one_line(error.what())};
+  }
+}
+
+nlohmann::json finite_or_null(const std::optional<double>& value) {
+  return value && std::isfinite(*value) ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
+namespace detail {
+
+Referee::Referee(const Module& model, std::vector<Sample> samples)
+    : model_(model.deepcopy()), samples_(std::move(samples)), wanted_(samples_.size()) {
+  model_.eval();
+  free_shapes_ = has_value_dependent_shapes(model_);
+}
+
+const at::IValue& Referee::wanted(std::size_t index) const {
+  if (wanted_[index]) return *wanted_[index];
+  try {
+    const SameRandomNumbers random;
+    Module model = model_;
+    wanted_[index] = run(model, samples_[index]);
+    return *wanted_[index];
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::BadData,
+                fmt::format("the model cannot run on sample {}: {}", index, io::one_line(error.what())),
+                "check shape and dtype of the sample against what the model takes");
+  }
+}
+
+Trial Referee::judge(const Module& candidate) const {
+  Trial trial;
+  std::optional<Module> loaded;
+  trial.fault = fault_of([&] {
+    auto [module, bytes] = reloaded_with_size(candidate);
+    loaded = std::move(module);
+    trial.bytes = bytes;
+  });
+  ErrorSums sums;
+  for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i) try_sample(*loaded, i, sums, trial);
+  if (sums.compared() && !trial.fault) trial.sqnr_db = sums.sqnr_db();
+  trial.different_shapes = sums.different_shapes;
+  return trial;
+}
+
+void Referee::try_sample(Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const {
+  const at::IValue& right = wanted(index);
+  ErrorSums own;
+  std::optional<TrialFault> different;
+  const std::optional<TrialFault> thrown = fault_of([&] {
+    const SameRandomNumbers random;
+    different = compare_results(right, run(loaded, samples_[index]), free_shapes_, own);
+  });
+  trial.fault = thrown ? thrown : different;
+  if (trial.fault) {
+    trial.fault->sample = index;
+    return;
+  }
+  ++trial.samples;
+  sums.power += own.power;
+  sums.error += own.error;
+  sums.different_shapes += own.different_shapes;
+  if (own.compared()) trial.sample_db.push_back(own.sqnr_db());
+}
+
+}  // namespace detail
+
+std::string_view to_string(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::Throws:
+      return "throws";
+    case FaultKind::Structure:
+      return "structure";
+    case FaultKind::Type:
+      return "type";
+    case FaultKind::Shape:
+      return "shape";
+    case FaultKind::NotFinite:
+      break;
+  }
+  return "not_finite";
+}
+
+std::optional<double> Trial::expected_db() const {
+  const std::size_t n = sample_db.size();
+  if (n < 2 || !std::ranges::all_of(sample_db, [](double db) { return std::isfinite(db); }))
+    return std::nullopt;
+  const double count = static_cast<double>(n);
+  const double mean = std::accumulate(sample_db.begin(), sample_db.end(), 0.0) / count;
+  const double squares = std::accumulate(sample_db.begin(), sample_db.end(), 0.0, [&](double sum, double db) {
+    return sum + (db - mean) * (db - mean);
+  });
+  return mean - detail::student_95(n - 1) * std::sqrt(squares / (count - 1) * (1 + 1 / count));
+}
+
+nlohmann::json Trial::to_json() const {
+  nlohmann::json json = {{"samples", samples},
+                         {"sqnr_db", finite_or_null(sqnr_db)},
+                         {"expected_sqnr_db", finite_or_null(expected_db())},
+                         {"fault", nullptr}};
+  if (different_shapes > 0) json["different_shapes"] = different_shapes;
+  if (fault) {
+    json["fault"] = {{"kind", to_string(fault->kind)}, {"sample", fault->sample}, {"text", fault->text}};
+  }
+  return json;
+}
+
+Trial try_model(const Module& model, const Module& candidate, const BackendConfig& backend,
+                std::span<const Sample> samples) {
+  const EngineGuard engine(backend);
+  return detail::Referee(model, {samples.begin(), samples.end()}).judge(candidate);
+}
+
+}  // namespace tsq
