@@ -75,6 +75,13 @@ class ConvertCustomConfig {
   /// Attributes copied from the user's module to the result, besides those that prepare was told of (E-13).
   ConvertCustomConfig& set_preserved_attributes(std::vector<std::string> names);
   [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
+  /// Whether a model whose observers have seen no data is converted all the same, with scale 1 and zero point
+  /// 0; an error otherwise. tsq's own, not part of the dict.
+  ConvertCustomConfig& set_allow_uncalibrated(bool allow) {
+    allow_uncalibrated_ = allow;
+    return *this;
+  }
+  [[nodiscard]] bool allow_uncalibrated() const noexcept { return allow_uncalibrated_; }
   /// PyTorch's key `preserved_attributes`; `observed_to_quantized_custom_module_class` names Python classes
   /// and is an error (E-15).
   static ConvertCustomConfig from_dict(const nlohmann::json& dict);
@@ -82,6 +89,7 @@ class ConvertCustomConfig {
 
  private:
   std::vector<std::string> preserved_{};
+  bool allow_uncalibrated_{false};
 };
 
 /// Options of fuse (E-16). Source: torch.ao.quantization.fx.custom_config.FuseCustomConfig.

@@ -88,7 +88,9 @@ struct AccuracyGoal {
 
 /// SQNR of all outputs over the samples, or, where it is lower, the one that 19 of 20 further samples like
 /// these exceed (Trial::expected_db). Throws Error(BadData) for samples that the model refuses.
-AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db);
+/// `calibrated` are samples that the model was calibrated on: the spread is theirs too.
+AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
+                       std::span<const Sample> calibrated = {});
 /// Share of rows with the largest number in the same column as in float; of several outputs the least. Throws
 /// Error(BadModel) when no output is a float matrix.
 AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction);
@@ -121,11 +123,11 @@ struct GoalOptions {
   Progress on_ranking{};
 };
 
-/// Keeps layers of a calibrated model float so that it reaches the goal, those whose rounding costs the output
-/// most for the work that they save. All int8 is tried first; then neighbouring layers are quantized in groups
-/// by themselves, which are split where it matters, until it is known which of them the goal allows. Makes some
-/// thirty models, however many layers there are. The same input has the same result. Throws as sensitivity,
-/// and what the goal's score throws.
+/// Keeps layers of a calibrated model float so that it reaches the goal, those whose rounding costs the
+/// output most for the work that they save. All int8 is tried first; then neighbouring layers are quantized
+/// in groups by themselves, which are split where it matters, until it is known which of them the goal
+/// allows. Makes some thirty models, however many layers there are. The same input has the same result.
+/// Throws as sensitivity, and what the goal's score throws.
 GoalSearch reach_goal(const Prepared& calibrated, const BackendConfig& backend, const AccuracyGoal& goal,
                       std::span<const Sample> samples, const GoalOptions& options = {});
 

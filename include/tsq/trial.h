@@ -40,6 +40,9 @@ struct Trial {
   /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db`: the lower end of
   /// Student's prediction interval. None for fewer than two samples or where one is infinite.
   [[nodiscard]] std::optional<double> expected_db() const;
+  /// The same with the spread of these and `more` samples, which were calibrated on: they tell the spread,
+  /// but not the mean.
+  [[nodiscard]] std::optional<double> expected_db(std::span<const double> more) const;
   /// {"samples", "sqnr_db", "expected_sqnr_db", "fault"}; numbers that are not finite are null.
   [[nodiscard]] nlohmann::json to_json() const;
 };

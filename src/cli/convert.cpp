@@ -9,7 +9,9 @@
 #include "cli/configuration.h"
 #include "cli/output_files.h"
 #include "cli/progress.h"
+#include "cli/step_trial.h"
 #include "cli/summary.h"
+#include "pipeline/stage.h"
 
 namespace tsq::cli {
 namespace {
@@ -27,6 +29,8 @@ struct ConvertOptions {
   std::string output{};
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
+  TrialOptions trial{};
+  bool allow_uncalibrated{false};
 };
 
 void run_convert(const ConvertOptions& options, const Session& session) {
@@ -34,28 +38,34 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   inputs.push_back(options.model);
   const std::vector<std::string> of_convert = options.convert.files();
   inputs.insert(inputs.end(), of_convert.begin(), of_convert.end());
+  if (!options.trial.data.empty()) inputs.push_back(options.trial.data);
   OutputFiles files(std::move(inputs));
   files.claim(options.output);
-  const ConvertConfiguration at_convert = convert_configuration(options.convert);
+  ConvertConfiguration at_convert = convert_configuration(options.convert);
+  at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
   const Reference reference = steps.run("convert", [&](const Progress&) {
     return convert_to_reference(prepared, backend, at_convert.custom, at_convert.mapping);
   });
+  const std::optional<Trial> trial =
+      try_step(options.trial, prepared.stage()->float_model, reference.module(), backend, steps);
   files.write(options.output,
               [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' converted for {}: '{}'\n{}{}", options.model, backend.name(),
                              options.output, operator_summary_text(reference.report()),
-                             unobserved_text(reference.report()));
+                             unobserved_text(reference.report()))
+              << step_trial_text(trial);
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"backend", backend.name()},
                        {"operators", operator_summary(reference.report())},
                        {"unobserved_layers", reference.report().unobserved_layers},
+                       {"trial", trial ? trial->to_json() : nlohmann::json(nullptr)},
                        {"steps", seconds_json(steps.seconds())}});
 }
 
@@ -72,6 +82,9 @@ void add_convert(CLI::App& app, Session& session) {
       ->type_name("REF.pt");
   add_backend_options(*command, options->configuration);
   add_convert_options(*command, options->convert);
+  add_trial_options(*command, options->trial);
+  command->add_flag("--allow-uncalibrated", options->allow_uncalibrated,
+                    "Convert a model that has seen no data: all scales are 1");
   command->callback(
       [options, &session] { session.action = [options, &session] { run_convert(*options, session); }; });
 }

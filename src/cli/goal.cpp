@@ -46,7 +46,7 @@ AccuracyGoal program_goal(const GoalTask& task, const std::shared_ptr<ScratchDir
 AccuracyGoal goal_of(const GoalTask& task, const Prepared& prepared, std::span<const Sample> samples,
                      GoalOutcome& outcome) {
   const GoalCommandOptions& options = task.options;
-  if (options.min_sqnr) return sqnr_goal(prepared, samples, *options.min_sqnr);
+  if (options.min_sqnr) return sqnr_goal(prepared, samples, *options.min_sqnr, task.calibrated);
   if (options.min_agreement) return agreement_goal(prepared, samples, *options.min_agreement);
   const auto scratch = std::make_shared<ScratchDirectory>(folder_of(task.output));
   outcome.float_score = evaluate_with(options.program, task.model, scratch->path());
@@ -123,9 +123,11 @@ GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, cons
   return steps.run("search", [&](const Progress&) {
     GoalOutcome outcome;
     const std::vector<Sample> some = detail::spread(samples, task.options.samples);
-    const AccuracyGoal goal = goal_of(task, prepared, some, outcome);
+    AccuracyGoal goal = goal_of(task, prepared, some, outcome);
     outcome.measure = goal.measure;
     outcome.at_least = goal.at_least;
+    outcome.score = goal.score;
+    goal.at_least += task.harder;
     // One line at a time: what was tried last, then how far ranking is.
     auto line = std::make_unique<ProgressLine>("search", !session.quiet);
     bool is_ranking = false;

@@ -2,7 +2,9 @@
 
 #include <tsq/sensitivity.h>
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,8 @@ struct GoalTask {
   const std::string& output;  ///< candidates for the program are written beside it
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
+  std::span<const Sample> calibrated{};  ///< samples that the model was calibrated on, where others judge it
+  double harder{0};                      ///< how much more than the goal is aimed at
 };
 
 /// The search and the goal that it had.
@@ -44,6 +48,7 @@ struct GoalOutcome {
   std::string measure{};
   double at_least{0};
   std::optional<double> float_score{};  ///< of the program
+  std::function<double(const torch::jit::Module&)> score{};
 
   [[nodiscard]] nlohmann::json to_json() const;
 };

@@ -9,6 +9,7 @@
 #include "cli/configuration.h"
 #include "cli/output_files.h"
 #include "cli/progress.h"
+#include "cli/step_trial.h"
 #include "cli/summary.h"
 
 namespace tsq::cli {
@@ -23,11 +24,13 @@ struct LowerOptions {
   std::string model{};
   std::string output{};
   ConfigurationOptions configuration{};
+  TrialOptions trial{};
 };
 
 void run_lower(const LowerOptions& options, const Session& session) {
   std::vector<std::string> inputs = options.configuration.files();
   inputs.push_back(options.model);
+  if (!options.trial.data.empty()) inputs.push_back(options.trial.data);
   OutputFiles files(std::move(inputs));
   files.claim(options.output);
   Steps steps(session);
@@ -37,15 +40,18 @@ void run_lower(const LowerOptions& options, const Session& session) {
   const torch::jit::Module quantized = steps.run("lower", [&](const Progress&) {
     return lower(reference, backend, nullptr, lowering_options(options.configuration));
   });
+  const std::optional<Trial> trial = try_step(options.trial, reference.module(), quantized, backend, steps);
   files.write(options.output,
               [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
   files.commit();
   if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' lowered for {}: '{}'\n", options.model, backend.name(), options.output);
+    std::cout << fmt::format("'{}' lowered for {}: '{}'\n", options.model, backend.name(), options.output)
+              << step_trial_text(trial);
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"backend", backend.name()},
+                       {"trial", trial ? trial->to_json() : nlohmann::json(nullptr)},
                        {"steps", seconds_json(steps.seconds())}});
 }
 
@@ -60,6 +66,7 @@ void add_lower(CLI::App& app, Session& session) {
       ->type_name("OUT.pt");
   add_backend_options(*command, options->configuration);
   add_lowering_options(*command, options->configuration);
+  add_trial_options(*command, options->trial);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_lower(*options, session); }; });
 }

@@ -101,11 +101,18 @@ struct SampleSets {
   std::size_t held_back{0};
 };
 
+/// Such a model takes no float samples, or returns no float values: it cannot be held against the float one.
+bool has_quantized_ends(const PrepareCustomConfig& custom) {
+  return !custom.input_quantized_indexes().empty() || !custom.output_quantized_indexes().empty();
+}
+
 /// A goal that is judged on what was calibrated on says nothing of other data: every fourth is held back.
-SampleSets sample_sets(const QuantizeOptions& options, const torch::jit::Module& model) {
+SampleSets sample_sets(const QuantizeOptions& options, const Configuration& chosen,
+                       const torch::jit::Module& model) {
   constexpr std::size_t kHeldBack = 4;
   SampleSets sets;
   if (!options.calib.empty()) sets.calibration = load_samples(options.calib, model);
+  if (has_quantized_ends(chosen.custom)) return sets;
   if (!options.goal.data.empty()) {
     sets.trial = load_samples(options.goal.data, model);
   } else if (!options.goal.is_judged_on_samples() || sets.calibration.size() < 2) {
@@ -134,42 +141,72 @@ Prepared calibrated(const Configuration& chosen, const QConfigMapping& mapping,
   return prepared;
 }
 
-/// The model found, and what it was made with: with a goal, what stays float is searched for first.
-detail::Finished finished(const QuantizeOptions& options, const Configuration& chosen, const ModelFile& model,
-                          const SampleSets& samples, Steps& steps, const Session& session, Outcome& outcome) {
-  const ConvertConfiguration at_convert = convert_configuration(options.convert);
-  std::optional<Prepared> first =
-      calibrated(chosen, chosen.mapping, model.module, samples.calibration, steps);
-  QConfigMapping mapping = chosen.mapping;
-  if (options.goal.given()) {
-    const GoalTask task{.options = options.goal,
-                        .model = options.model,
-                        .output = options.output,
-                        .custom = at_convert.custom,
-                        .lowering = lowering_options(options.configuration)};
-    outcome.goal = search_for_goal(task, *first, chosen.backend, samples.trial, steps, session);
-    mapping = outcome.goal->search.mapping;
-    if (!outcome.goal->search.kept.empty()) first.reset();
-  }
+/// Everything that stays the same while a model is searched for.
+struct Work {
+  const QuantizeOptions& options;
+  const Configuration& chosen;
+  const ModelFile& model;
+  const SampleSets& samples;
+  Steps& steps;
+  const Session& session;
+};
+
+/// Finishes the model that `mapping` gives; `first` is one that is calibrated already, for the task's
+/// mapping.
+detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
+                               std::optional<Prepared> first) {
+  const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
+  const bool is_made_for_this = is_made_for_this_processor(work.chosen.backend);
   const detail::FinishTask task{
-      .model = model.module,
-      .model_bytes = model.bytes,
-      .backend = chosen.backend,
+      .model = work.model.module,
+      .model_bytes = work.model.bytes,
+      .backend = work.chosen.backend,
       .mapping = mapping,
       .custom = at_convert.custom,
       .convert_mapping = at_convert.mapping,
-      .lowering = lowering_options(options.configuration),
+      .lowering = lowering_options(work.options.configuration),
       .calibrated =
           [&](const QConfigMapping& wanted) {
             if (first) return *std::exchange(first, std::nullopt);
-            return calibrated(chosen, wanted, model.module, samples.calibration, steps);
+            return calibrated(work.chosen, wanted, work.model.module, work.samples.calibration, work.steps);
           },
-      .samples = samples.trial,
-      .times = !options.no_check && is_made_for_this_processor(chosen.backend),
-      .leaves_what_does_not_pay =
-          chosen.recipe.recipe == Recipe::Best && is_made_for_this_processor(chosen.backend),
-      .force = options.force};
-  return steps.run("finish", [&](const Progress&) { return detail::finish(task); });
+      .samples = work.samples.trial,
+      .times = !work.options.no_check && is_made_for_this,
+      .leaves_what_does_not_pay = work.chosen.recipe.recipe == Recipe::Best && is_made_for_this,
+      .force = work.options.force};
+  return work.steps.run("finish", [&](const Progress&) { return detail::finish(task); });
+}
+
+/// The model of the mapping that the goal's search finds. What the search judged was made out of one
+/// calibration; made from the start it may do worse: then the search aims higher.
+detail::Finished finished_for_goal(const Work& work, Prepared prepared, Outcome& outcome) {
+  constexpr int kMostSearches = 3;
+  GoalTask task{.options = work.options.goal,
+                .model = work.options.model,
+                .output = work.options.output,
+                .custom = convert_configuration(work.options.convert).custom,
+                .lowering = lowering_options(work.options.configuration)};
+  if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
+  for (int search = 1;; ++search) {
+    outcome.goal =
+        search_for_goal(task, prepared, work.chosen.backend, work.samples.trial, work.steps, work.session);
+    const GoalSearch& found = outcome.goal->search;
+    detail::Finished done =
+        finished_with(work, found.mapping, found.kept.empty() ? std::optional(prepared) : std::nullopt);
+    if (!done.module) return done;
+    outcome.goal->search.score = outcome.goal->score(*done.module);
+    const double missing = outcome.goal->at_least - outcome.goal->search.score;
+    if (missing <= 0 || search == kMostSearches) return done;
+    task.harder += missing;
+  }
+}
+
+/// The model found, and what it was made with: with a goal, what stays float is searched for first.
+detail::Finished finished(const Work& work, Outcome& outcome) {
+  Prepared prepared =
+      calibrated(work.chosen, work.chosen.mapping, work.model.module, work.samples.calibration, work.steps);
+  if (work.options.goal.given()) return finished_for_goal(work, std::move(prepared), outcome);
+  return finished_with(work, work.chosen.mapping, std::move(prepared));
 }
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
@@ -200,10 +237,16 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
   outcome.bytes_before = model.bytes;
   const SampleSets samples =
-      steps.run("read data", [&](const Progress&) { return sample_sets(options, model.module); });
+      steps.run("read data", [&](const Progress&) { return sample_sets(options, chosen, model.module); });
   outcome.samples = samples.calibration.size();
   outcome.held_back = samples.held_back;
-  detail::Finished done = finished(options, chosen, model, samples, steps, session, outcome);
+  detail::Finished done = finished({.options = options,
+                                    .chosen = chosen,
+                                    .model = model,
+                                    .samples = samples,
+                                    .steps = steps,
+                                    .session = session},
+                                   outcome);
   write_reference(options, done.reference, files);
   write_quantized(options, done, model.module, steps, files);
   outcome.report = done.report;

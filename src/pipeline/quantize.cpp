@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/error.h>
 #include <tsq/quantize.h>
@@ -53,6 +54,20 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
   }
 }
 
+/// "float32 1x3x8x8, int".
+std::string kind_of(const Sample& sample) {
+  std::vector<std::string> kinds;
+  for (const c10::IValue& value : sample) {
+    if (value.isTensor()) {
+      kinds.push_back(fmt::format("{} {}", dtype_name(value.toTensor().scalar_type()),
+                                  fmt::join(value.toTensor().sizes(), "x")));
+    } else {
+      kinds.push_back(value.type()->annotation_str());
+    }
+  }
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 /// bfloat16 without instructions for it is slower than float.
 void check_float_dtype(c10::ScalarType dtype) {
   if (dtype == c10::ScalarType::Float) return;
@@ -92,6 +107,7 @@ void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples
   const auto method = module.get_method("forward");
   for (std::size_t i = 0; i < samples.size(); ++i) {
     check_sample(method.function().getSchema(), samples[i], i);
+    ++stage.seen[kind_of(samples[i])];
     if (stage.options.recipe == Recipe::Best) stage.kept_samples.add(samples[i]);
     try {
       method(samples[i]);
@@ -118,6 +134,12 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                                const std::optional<QConfigMapping>& mapping) {
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
+  if (!custom.allow_uncalibrated() && detail::is_uncalibrated(*prepared.stage())) {
+    throw Error(ErrorCode::BadConfig,
+                "the prepared model has seen no data, so that no range of a value is known",
+                "calibrate it first, or convert it all the same with --allow-uncalibrated "
+                "(ConvertCustomConfig::set_allow_uncalibrated)");
+  }
   auto stage = detail::reference_stage(*prepared.stage(), backend, mapping);
   const auto& more = custom.preserved_attributes();
   stage->preserved_attributes.insert(stage->preserved_attributes.end(), more.begin(), more.end());

@@ -250,6 +250,17 @@ std::vector<passes::ObserverResult> observer_results(const Stage& prepared) {
   return find_qparams(prepared.gm, prepared.observers);
 }
 
+bool is_uncalibrated(const Stage& prepared) {
+  bool needs_data = false;
+  for (std::size_t i = 0; i < prepared.observers.size(); ++i) {
+    if (!passes::uses_observer(prepared.gm, i) || saw_data(make_observer(prepared.gm.observers[i].spec)))
+      continue;
+    if (saw_data(prepared.observers[i])) return false;
+    needs_data = true;
+  }
+  return needs_data;
+}
+
 namespace {
 
 /// Standalone modules would take what runs through the float graph for calibration data.

@@ -35,6 +35,7 @@ struct Stage {
   std::vector<std::string> preserved_attributes{};  ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
   Report report{};
+  std::map<std::string, std::size_t> seen{};  ///< calibration samples by their types and shapes
 };
 
 /// The executable form of a stage's graph, with the attributes that the user wants to keep.
@@ -56,6 +57,8 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
 passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping);
 /// What the calibrated observers of a stage have found.
 std::vector<passes::ObserverResult> observer_results(const Stage& prepared);
+/// Whether observers need data and none of them has seen any.
+bool is_uncalibrated(const Stage& prepared);
 /// Fills `mean_errors`, where samples are there to find them with.
 void find_mean_errors(Stage& prepared);
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,

@@ -91,6 +91,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
   json["preserved_attributes"] = stage.preserved_attributes;
+  if (!stage.seen.empty()) json["calibration"] = stage.seen;
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
   return json;
 }
@@ -179,6 +180,7 @@ Prepared Prepared::load(const std::string& path) {
   Prepared prepared = prepare_again(loaded);
   take_observers(*prepared.stage(), loaded.module);
   prepared.stage()->mean_errors = mean_errors_in(loaded.module);
+  prepared.stage()->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   return prepared;
 }
 
@@ -197,12 +199,14 @@ Reference Reference::load(const std::string& path) {
   Stage& stage = *prepared.stage();
   find_observers(stage, loaded.module, kObserverPrefix);
   stage.mean_errors = mean_errors_in(loaded.module);
+  stage.seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   stage.kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   return convert_to_reference(
       prepared, stage.backend,
-      ConvertCustomConfig().set_preserved_attributes(
-          loaded.json.value("preserved_attributes", std::vector<std::string>())),
+      ConvertCustomConfig()
+          .set_preserved_attributes(loaded.json.value("preserved_attributes", std::vector<std::string>()))
+          .set_allow_uncalibrated(true),
       mapping.is_null() ? std::nullopt : std::optional(QConfigMapping::from_dict(mapping)));
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -30,11 +31,9 @@ using detail::Referee;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
-/// What is certain of a candidate's SQNR.
-double certain_db(const Trial& trial) {
+double pooled_db(const Trial& trial) {
   if (trial.fault) return kNone;
-  if (!trial.sqnr_db) return std::numeric_limits<double>::infinity();
-  return std::min(*trial.sqnr_db, trial.expected_db().value_or(*trial.sqnr_db));
+  return trial.sqnr_db.value_or(std::numeric_limits<double>::infinity());
 }
 
 /// Power of the error over power of the output.
@@ -111,15 +110,28 @@ class Search {
     return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
   }
 
-  /// Budgets of error from the goal's own downwards until one holds.
+  /// Budgets of error from the goal's own downwards until one holds, then between the last two.
   void approach(LayerGroups& groups) {
-    constexpr int kMostBudgets = 6;
+    constexpr int kMostHalvings = 6;
+    constexpr int kMostBisections = 2;
+    double too_much = std::numeric_limits<double>::infinity();
     double budget = goal_.error_budget.value_or(total_error(groups) / 2);
-    for (int i = 0; i < kMostBudgets; ++i, budget /= 2) {
-      Indices kept = within(groups, budget);
-      if (kept.size() == candidates_.size()) return;
-      if (attempt(fmt::format("{} layers float", kept.size()), kept)) return;
+    for (int i = 0; i < kMostHalvings && !holds(groups, budget); ++i, budget /= 2) too_much = budget;
+    double enough = budget;
+    for (int i = 0; i < kMostBisections && std::isfinite(too_much); ++i) {
+      const double middle = std::sqrt(enough * too_much);
+      (holds(groups, middle) ? enough : too_much) = middle;
     }
+  }
+
+  /// Whether the goal holds with what the budget leaves in float. All in float holds.
+  bool holds(LayerGroups& groups, double budget) {
+    const Indices kept = within(groups, budget);
+    if (kept.size() == candidates_.size()) return true;
+    if (const auto known = tried_.find(kept); known != tried_.end()) return known->second;
+    const bool holds = attempt(fmt::format("{} layers float", kept.size()), kept);
+    tried_.emplace(kept, holds);
+    return holds;
   }
 
   static double total_error(const LayerGroups& groups) {
@@ -162,6 +174,7 @@ class Search {
   const GoalOptions& options_;
   std::vector<GoalTrial> trials_{};
   std::size_t ranked_{0};
+  std::map<Indices, bool> tried_{};
   Indices kept_{};
   double score_{0};
   std::optional<Made> found_{};
@@ -173,17 +186,22 @@ nlohmann::json finite_or_null(double value) {
 
 }  // namespace
 
-AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db) {
-  const auto referee = std::make_shared<const Referee>(prepared.stage()->float_model,
-                                                       std::vector<Sample>(samples.begin(), samples.end()));
-  return {.measure = "SQNR in dB",
-          .at_least = db,
-          .score =
-              [referee, backend = prepared.stage()->backend](const torch::jit::Module& module) {
-                const EngineGuard engine(backend);
-                return certain_db(referee->judge(module));
-              },
-          .error_budget = error_share(db)};
+AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
+                       std::span<const Sample> calibrated) {
+  constexpr std::size_t kForTheSpread = 16;
+  const torch::jit::Module& model = prepared.stage()->float_model;
+  const auto unseen =
+      std::make_shared<const Referee>(model, std::vector<Sample>(samples.begin(), samples.end()));
+  const auto seen = std::make_shared<const Referee>(model, detail::spread(calibrated, kForTheSpread));
+  const auto score = [unseen, seen, db,
+                      backend = prepared.stage()->backend](const torch::jit::Module& module) {
+    const EngineGuard engine(backend);
+    const Trial trial = unseen->judge(module);
+    const double pooled = pooled_db(trial);
+    if (pooled < db) return pooled;
+    return std::min(pooled, trial.expected_db(seen->judge(module).sample_db).value_or(pooled));
+  };
+  return {.measure = "SQNR in dB", .at_least = db, .score = score, .error_budget = error_share(db)};
 }
 
 AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction) {

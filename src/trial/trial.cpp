@@ -82,6 +82,17 @@ std::optional<TrialFault> fault_of(const Work& work) {
   }
 }
 
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double squares_around_mean(std::span<const double> values) {
+  if (values.empty()) return 0;
+  const double mean = mean_of(values);
+  return std::accumulate(values.begin(), values.end(), 0.0,
+                         [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
+}
+
 nlohmann::json finite_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
@@ -165,16 +176,21 @@ std::string_view to_string(FaultKind kind) {
   return "not_finite";
 }
 
-std::optional<double> Trial::expected_db() const {
-  const std::size_t n = sample_db.size();
-  if (n < 2 || !std::ranges::all_of(sample_db, [](double db) { return std::isfinite(db); }))
+std::optional<double> Trial::expected_db() const { return expected_db({}); }
+
+std::optional<double> Trial::expected_db(std::span<const double> more) const {
+  const auto is_finite = [](double db) { return std::isfinite(db); };
+  const std::size_t n = sample_db.size() + more.size();
+  if (sample_db.empty() || n < 2 || !std::ranges::all_of(sample_db, is_finite) ||
+      !std::ranges::all_of(more, is_finite))
     return std::nullopt;
-  const double count = static_cast<double>(n);
-  const double mean = std::accumulate(sample_db.begin(), sample_db.end(), 0.0) / count;
-  const double squares = std::accumulate(sample_db.begin(), sample_db.end(), 0.0, [&](double sum, double db) {
-    return sum + (db - mean) * (db - mean);
-  });
-  return mean - detail::student_95(n - 1) * std::sqrt(squares / (count - 1) * (1 + 1 / count));
+  // Both sets vary around means of their own: what was calibrated on does better.
+  const std::size_t means = more.empty() ? 1 : 2;
+  if (n <= means) return std::nullopt;
+  const double squares = squares_around_mean(sample_db) + squares_around_mean(more);
+  const double deviation = std::sqrt(squares / static_cast<double>(n - means));
+  return mean_of(sample_db) -
+         detail::student_95(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(sample_db.size()));
 }
 
 nlohmann::json Trial::to_json() const {

@@ -56,8 +56,9 @@ void quantize(const json& job) {
                                         {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))});
   if (job.contains("calibration"))
     tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
-  const tsq::Reference reference = tsq::convert_to_reference(
-      prepared, backend, {}, read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
+  const tsq::Reference reference =
+      tsq::convert_to_reference(prepared, backend, tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
+                                read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
   if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
   tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
 }
