@@ -10,6 +10,7 @@
 #include "match/equalizable.h"
 #include "match/qconfig_lookup.h"
 #include "passes/decision_index.h"
+#include "passes/layer_observers.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -73,7 +74,7 @@ void insert_equalizer(GraphModule& gm, Node* node, ObserverSpec spec, int64_t ch
   gm.observers.push_back({.name = fmt::format("equalization_process_{}", index),
                           .spec = std::move(spec),
                           .layer = gm.observers[ir::observer_index(observed->node())].layer});
-  ir::replace_operand(node, observed, ir::insert_observer(gm, observed, index)->output());
+  ir::replace_operand(node, observed, insert_layer_observer(gm, observed, index, node)->output());
 }
 
 }  // namespace

@@ -24,6 +24,15 @@ inline const ir::Weighted* observed_layer(const ir::GraphModule& gm, const ir::N
   return is_watched ? ir::weighted_of(call) : nullptr;
 }
 
+/// A node that observes `input`, and is to be put in front of `layer`: beside the value, or in the layer's
+/// own block. A branch may be entered by a part of the values only, whose channels are not those of the rest.
+inline ir::Node* insert_layer_observer(ir::GraphModule& gm, ir::Value* input, std::size_t observer,
+                                       ir::Node* layer) {
+  ir::Node* node = ir::insert_observer(gm, input, observer);
+  if (layer->owningBlock() != input->node()->owningBlock()) node->moveBefore(layer);
+  return node;
+}
+
 /// What the calls of one layer have seen, as one observer: they are one layer with one set of weights.
 class PooledObservers {
  public:

@@ -2,10 +2,14 @@
 // each that a convolution gives to float operators.
 //   x → observer → conv   becomes   x → observer → channel observer → conv
 //   conv → observer → norm   gets a channel observer beside the norm
+// A layer in a branch reads what enters the branch, which may be a part of the values with other channels
+// than the rest: its observer stands in the branch.
+//   x → observer → if c: conv(x)   becomes   x → observer → if c: x → channel observer → conv
 
 #include <fmt/format.h>
 
 #include <map>
+#include <tuple>
 
 #include "passes/channel_factors.h"
 #include "passes/layer_observers.h"
@@ -49,17 +53,17 @@ void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit
 }  // namespace
 
 void observe_channels(GraphModule& gm) {
-  std::map<std::pair<const Value*, int64_t>, Node*> observers;  // by what they see and the axis of channels
+  // By what they see, where, and the axis of channels.
+  std::map<std::tuple<const Value*, const torch::jit::Block*, int64_t>, Node*> observers;
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (observed_layer(gm, node) == nullptr) continue;
-    const ir::ModuleCall& call = ir::call_of(gm, node);
-    Value* input = node->input(0);
     // A convolution's input has its channels in front of as many dimensions as there are strides.
+    const ir::ModuleCall& call = ir::call_of(gm, node);
     const auto dims = static_cast<int64_t>(ir::weighted_of(call)->stride.size());
-    Node*& observer = observers[{input, dims}];
+    Node*& observer = observers[{node->input(0), node->owningBlock(), dims}];
     if (observer == nullptr) {
       add_channel_observer(gm, dims, call.path);
-      observer = ir::insert_observer(gm, input, gm.observers.size() - 1);
+      observer = insert_layer_observer(gm, node->input(0), gm.observers.size() - 1, node);
     }
     node->replaceInput(0, observer->output());
   }
