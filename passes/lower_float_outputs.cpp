@@ -14,9 +14,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <unordered_map>
 
 #include "ir/quantize_operators.h"
+#include "modules/clamp_bounds.h"
 #include "modules/convolution_inputs.h"
 #include "modules/fault_conditions.h"
 #include "modules/float_output.h"
@@ -110,7 +112,7 @@ class FloatOutputLowering {
                        const std::string& path) {
     const bool finds_range = row.reads == Reads::FloatRange;
     std::vector<Value*> inputs = float_input(op);
-    if (finds_range) inputs.resize(1);
+    if (finds_range) inputs = {clamped_input(inputs[0], op)};
     inputs.push_back(packing_.packed(
         weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
     if (finds_range) inputs.push_back(modules::constant_before(gm_, op, /*reduce_range*/ false));
@@ -118,6 +120,24 @@ class FloatOutputLowering {
     Value* result = made(row.kernel, inputs, op, op);
     op->output()->replaceAllUsesWith(result);
     result->setDebugName(op->output()->debugName());  // the report's for passes to come
+  }
+
+  /// The float tensor that a quantize node reads, clamped where the rounding did that as well.
+  Value* clamped_input(Value* input, const Node* op) {
+    Node* quantize = op->input(0)->node()->input(0)->node();
+    const bool is_rounded_here = quantize->kind() == kQuantize && quantize->input(0) == input;
+    const auto bounds = is_rounded_here ? modules::cut_off(quantize) : std::nullopt;
+    if (!bounds) return input;
+    Value*& clamped = clamped_[quantize];
+    const auto bound = [&](double value) {
+      return modules::constant_before(gm_, quantize,
+                                      std::isfinite(value) ? c10::IValue(value) : c10::IValue());
+    };
+    if (clamped == nullptr) {
+      clamped = modules::insert_before(gm_, quantize, "aten::clamp",
+                                       {input, bound(bounds->lowest), bound(bounds->highest)});
+    }
+    return clamped;
   }
 
   Value* made(std::string_view kernel, const std::vector<Value*>& inputs, const Node* op, Node* before) {
@@ -290,7 +310,8 @@ class FloatOutputLowering {
   DecisionIndex decisions_;
   modules::PackingRefusals& refusals_;
   modules::WeightPacking packing_;
-  std::unordered_map<const Value*, Value*> bytes_;  ///< of a quantized tensor, where last read
+  std::unordered_map<const Value*, Value*> bytes_;   ///< of a quantized tensor, where last read
+  std::unordered_map<const Node*, Value*> clamped_;  ///< what a quantize node reads
   bool gives_channels_last_{false};
 };
 

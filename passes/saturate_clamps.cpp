@@ -117,6 +117,7 @@ void saturate_clamps(GraphModule& gm) {
         break;
       }
       behind->replaceInput(0, input);
+      modules::set_cut_off(quantize, *bounds);
       clamp->destroy();
     }
   }

@@ -10,6 +10,9 @@
 namespace tsq::modules {
 namespace {
 
+const c10::Symbol kLowest = c10::Symbol::attr("tsq_lowest");
+const c10::Symbol kHighest = c10::Symbol::attr("tsq_highest");
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum class Clamp { ReLU, ReLU6, Hardtanh, Range };
@@ -78,6 +81,17 @@ std::optional<ClampBounds> clamp_bounds(const ir::GraphModule& gm, const ir::Nod
   const auto highest = one_side("max", "max_val", kInfinity);
   if (!lowest || !highest) return std::nullopt;
   return ClampBounds{.lowest = *lowest, .highest = *highest};
+}
+
+void set_cut_off(ir::Node* quantize, const ClampBounds& bounds) {
+  const ClampBounds before = cut_off(quantize).value_or(bounds);
+  quantize->f_(kLowest, std::max(before.lowest, bounds.lowest));
+  quantize->f_(kHighest, std::min(before.highest, bounds.highest));
+}
+
+std::optional<ClampBounds> cut_off(const ir::Node* quantize) {
+  if (!quantize->hasAttribute(kLowest)) return std::nullopt;
+  return ClampBounds{.lowest = quantize->f(kLowest), .highest = quantize->f(kHighest)};
 }
 
 }  // namespace tsq::modules

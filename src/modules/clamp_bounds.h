@@ -14,4 +14,10 @@ struct ClampBounds {
 /// bounds that are known only when the model runs.
 std::optional<ClampBounds> clamp_bounds(const ir::GraphModule& gm, const ir::Node* node);
 
+/// Notes at a quantize node that its range stands for a clamp that went away. Who reads what the node reads,
+/// without its rounding, has to clamp it.
+void set_cut_off(ir::Node* quantize, const ClampBounds& bounds);
+/// All that a quantize node cuts off in the place of clamps; empty where there was none.
+std::optional<ClampBounds> cut_off(const ir::Node* quantize);
+
 }  // namespace tsq::modules

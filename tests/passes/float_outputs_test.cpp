@@ -93,6 +93,22 @@ TEST(FloatOutputs, AnEngineWithoutSuchAKernelFindsTheRangeOfTheInputWhenItRuns) 
   }
 }
 
+TEST(FloatOutputs, AClampThatQuantizingDoesIsDoneWhereTheRangeIsFoundAtRunTimeToo) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(7);
+  const at::Tensor x = torch::randn({64, 8});
+  for (const std::string clamp : {"torch.relu({})", "torch.hardtanh({}, -0.4, 0.2)",
+                                  "torch.clamp({}, max=0.1)", "torch.relu({}).unsqueeze(1)"}) {
+    Module model = two_linears("  y = self.fc1.forward(x) - x\n  y = self.fc2.forward(" +
+                               std::string(clamp).replace(clamp.find("{}"), 2, "y") + ")\n");
+    for (const char* engine : {"onednn", "qnnpack"}) {
+      Module lowered = lower(reference_of(model, x, engine), backend_config(engine));
+      EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 25)
+          << engine << " " << clamp;
+    }
+  }
+}
+
 TEST(FloatOutputs, AnInt8KernelsOutputIsNotRoundedOnceMoreAtRunTime) {
   torch::manual_seed(4);
   Module model = two_linears("  y = self.fc2.forward(torch.relu(self.fc1.forward(x)))\n");
