@@ -19,8 +19,8 @@ namespace tsq {
 /// positional.
 ///
 /// Throws Error(BadData), with the file, the sample and the argument, when the file cannot be read or holds
-/// something else than tensors, numbers, strings, None and containers of these, no sample at all, or a tensor
-/// that is empty, NaN or infinite. A sample that names its arguments (a dict, or other array names in `.npz`)
+/// something else than tensors, numbers, strings, None and containers of these, no sample at all, a sample of
+/// empty tensors only, or a tensor with NaN or infinite values. A sample that names its arguments (a dict, or other array names in `.npz`)
 /// needs the second form.
 std::vector<Sample> load_samples(const std::string& path);
 

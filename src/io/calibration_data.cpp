@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "io/empty_tensors.h"
 #include "io/numpy_file.h"
 
 namespace tsq {
@@ -48,10 +49,6 @@ at::Tensor checked(at::Tensor tensor, const std::string& place) {
     refuse(fmt::format("{} is a sparse tensor", place), "save tensor.to_dense()");
   if (tensor.is_quantized())
     refuse(fmt::format("{} is a quantized tensor", place), "save tensor.dequantize()");
-  if (tensor.numel() == 0) {
-    refuse(fmt::format("{} is empty (shape {})", place, fmt::join(tensor.sizes(), "x")),
-           "leave such samples out");
-  }
   tensor = tensor.detach();
   if (!tensor.is_floating_point() && !tensor.is_complex()) return tensor;
   if (at::isfinite(tensor).all().item<bool>()) return tensor;
@@ -88,6 +85,12 @@ std::string place_of(const std::string& path, std::size_t sample) {
   return fmt::format("sample {} of '{}'", sample, path);
 }
 
+/// There is nothing in such a sample to find ranges from or to compare.
+void check_elements(const Sample& sample, const std::string& place) {
+  if (io::has_only_empty_tensors(sample))
+    refuse(fmt::format("{} holds empty tensors only", place), "leave such samples out");
+}
+
 RawSample raw_sample(const at::IValue& value, const std::string& place) {
   RawSample sample;
   if (value.isTensor()) {
@@ -115,6 +118,7 @@ RawSample raw_sample(const at::IValue& value, const std::string& place) {
         sample.names.empty() ? std::to_string(i) : fmt::format("'{}'", sample.names[i]);
     sample.values[i] = checked(sample.values[i], fmt::format("{}, argument {},", place, argument));
   }
+  check_elements(sample.values, place);
   return sample;
 }
 
@@ -205,6 +209,7 @@ RawSamples cut(const io::NamedArrays& arrays, const std::string& path) {
       sample.values.emplace_back(checked(tensor.slice(0, i, i + 1), place));
       if (!are_positional(arrays)) sample.names.push_back(name);
     }
+    check_elements(sample.values, place_of(path, samples.size()));
     samples.push_back(std::move(sample));
   }
   return samples;

@@ -10,6 +10,7 @@
 
 #include "io/archive.h"
 #include "pipeline/calibration.h"
+#include "io/empty_tensors.h"
 #include "pipeline/engine.h"
 #include "pipeline/stage_file.h"
 
@@ -20,9 +21,7 @@ using detail::Stage;
 using torch::jit::Module;
 
 void check_tensor(const at::Tensor& tensor, const std::string& place) {
-  if (tensor.numel() == 0)
-    throw Error(ErrorCode::BadData, place + " is an empty tensor", "leave it out of the calibration data");
-  if (!tensor.is_floating_point()) return;
+  if (!tensor.is_floating_point() || tensor.numel() == 0) return;
   if (at::isfinite(tensor).all().item<bool>()) return;
   throw Error(ErrorCode::BadData, place + " holds NaN or infinite values",
               "clean the calibration data: ranges come from it");
@@ -51,6 +50,10 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
                   "give each sample as the tuple of forward's arguments");
     }
     if (sample[i].isTensor()) check_tensor(sample[i].toTensor(), place);
+  }
+  if (io::has_only_empty_tensors(sample)) {
+    throw Error(ErrorCode::BadData, fmt::format("sample {} holds empty tensors only", index),
+                "leave it out of the calibration data: there is nothing in it to find ranges from");
   }
 }
 
