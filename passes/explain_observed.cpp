@@ -9,6 +9,7 @@
 
 #include "match/dtype_check.h"
 #include "match/remedy.h"
+#include "passes/compute_in_float.h"
 
 namespace tsq::passes {
 namespace {
@@ -131,6 +132,13 @@ void explain_opaque(OpaqueCall call, Decision& decision) {
 
 void explain_unmatched(const GraphModule& gm, const Node* node, const BackendConfig& backend,
                        Decision& decision) {
+  if (ir::is_module_call(node) && decision.op == kCastType) {
+    decision.reason =
+        fmt::format("the model is in {}: it computes in float between casts at its inputs and outputs",
+                    ir::call_of(gm, node).constants.front().toStringRef());
+    decision.remedy = "nothing, or give a model in float (model.float()), which needs no casts";
+    return;
+  }
   if (ir::is_module_call(node) && !decision.op.starts_with("torch.")) {
     decision.reason = "a non-traceable module: what it computes inside is not looked at";
     decision.remedy =

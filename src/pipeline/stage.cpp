@@ -12,6 +12,7 @@
 #include "ir/emit.h"
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
+#include "passes/compute_in_float.h"
 #include "passes/passes.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
@@ -177,8 +178,11 @@ void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const 
 
 namespace {
 
-ir::GraphModule plain_graph(const Module& model, const PrepareCustomConfig& custom) {
-  ir::GraphModule gm = in_pass("capture", [&] { return passes::capture(model, custom); });
+ir::GraphModule captured(const Module& model, const PrepareCustomConfig& custom) {
+  return in_pass("capture", [&] { return passes::capture(model, custom); });
+}
+
+ir::GraphModule plain_graph(ir::GraphModule gm) {
   in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
@@ -198,7 +202,7 @@ ir::GraphModule fused(ir::GraphModule gm, const BackendConfig& backend) {
 
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
                             const PrepareCustomConfig& custom) {
-  return fused(plain_graph(model, custom), backend);
+  return fused(plain_graph(captured(model, custom)), backend);
 }
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
@@ -212,7 +216,9 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->custom = custom;
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
-  ir::GraphModule plain = plain_graph(model, custom);
+  ir::GraphModule in_float = captured(model, custom);
+  in_pass("compute_in_float", [&] { passes::compute_in_float(in_float); });
+  ir::GraphModule plain = plain_graph(std::move(in_float));
   const RecipePasses& recipe = passes_of(options.recipe);
   plain.any_spelling = recipe.any_spelling;
   ir::GraphModule changed = plain.copy();
