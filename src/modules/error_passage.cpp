@@ -51,8 +51,9 @@ at::Tensor slopes_of(const GraphModule& gm, const Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(gm, node);
     if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
-    return call.module && call.module->hasattr("weight") ? call.module->attr("weight").toTensor().detach()
-                                                         : at::Tensor();
+    const bool has_weight =
+        call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
+    return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
   }
   const auto slope = argument_constant(gm, node, "negative_slope");
   return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();

@@ -98,7 +98,8 @@ const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Nod
 int64_t slopes_of(const GraphModule& gm, const Node* activation) {
   if (!ir::is_module_call(activation)) return 1;
   const auto& module = ir::call_of(gm, activation).module;
-  return module && module->hasattr("weight") ? module->attr("weight").toTensor().numel() : 1;
+  const bool has_weight = module && module->hasattr("weight") && module->attr("weight").isTensor();
+  return has_weight ? module->attr("weight").toTensor().numel() : 1;
 }
 
 bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {

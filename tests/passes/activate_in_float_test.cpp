@@ -51,6 +51,25 @@ TEST_P(ActivateInFloat, APReLUBehindAConvolutionIsFloatAndItsNeighboursReadAndGi
   EXPECT_GT(sqnr(model, lowered), 30);
 }
 
+TEST_P(ActivateInFloat, ANormWithoutWeightsBehindAConvolutionIsLeftToItsKernel) {
+  Module norm("__torch__.torch.nn.modules.instancenorm.InstanceNorm2d");
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"})
+    norm.register_attribute(name, c10::NoneType::get(), c10::IValue());
+  norm.register_attribute("eps", c10::FloatType::get(), 1e-5);
+  norm.define(
+      "def forward(self, x):\n  return torch.instance_norm(x, None, None, None, None, True, 0.1, self.eps, "
+      "False)\n");
+  Module model = network(kPReLU, 16, 1);
+  Module with_norm = testing::user_module("Normed");
+  for (const char* name : {"first", "second"}) with_norm.register_module(name, model.attr(name).toModule());
+  with_norm.register_module("norm", norm);
+  with_norm.define(
+      "def forward(self, x):\n  return self.second.forward(self.norm.forward(self.first.forward(x)))\n");
+  const Module lowered = quantized(with_norm);
+  EXPECT_EQ(count(lowered, "quantized::instance_norm"), 1U);
+  EXPECT_GT(sqnr(with_norm, lowered), 25);
+}
+
 TEST_P(ActivateInFloat, AnELUBehindASumOfConvolutionsIsToo) {
   const Module model = network(
       "  z = self.first.forward(x)\n"
