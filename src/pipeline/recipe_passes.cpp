@@ -2,6 +2,9 @@
 
 #include <array>
 
+#include "passes/keep_exact_weights.h"
+#include "passes/observe_layer_inputs.h"
+
 namespace tsq::detail {
 namespace {
 
@@ -37,6 +40,8 @@ constexpr std::array kBestOnMatches{
               }},
 };
 constexpr std::array kBestOnObserved{
+    OnObserved{"observe_layer_inputs",
+               [](ir::GraphModule& gm, const RecipeOptions&) { passes::observe_layer_inputs(gm); }},
     OnObserved{"observe_channels",
                [](ir::GraphModule& gm, const RecipeOptions&) { passes::observe_channels(gm); }},
     OnObserved{"observe_input_products",
@@ -76,6 +81,8 @@ constexpr std::array kBestOnCalibrated{
                  }},
 };
 constexpr std::array kBestOnReference{
+    OnReference{"keep_exact_weights", [](ir::GraphModule& gm, Report& report,
+                                         const RecipeOptions&) { passes::keep_exact_weights(gm, report); }},
     OnReference{"gate_in_float", [](ir::GraphModule& gm, Report& report,
                                     const RecipeOptions&) { passes::gate_in_float(gm, report); }},
     OnReference{"leave_float_outputs",

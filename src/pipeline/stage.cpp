@@ -14,6 +14,7 @@
 #include "observers/observer_module.h"
 #include "passes/compute_in_float.h"
 #include "passes/passes.h"
+#include "passes/round_constants.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
 #include "pipeline/user_attributes.h"
@@ -344,6 +345,7 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
   if (options.float_dtype == c10::ScalarType::BFloat16)
     in_pass("float_in_bfloat16", [&] { passes::float_in_bfloat16(gm); });
+  in_pass("round_constants", [&] { passes::round_constants(gm); });
   for (const auto& [path, child] : reference.standalone) {
     Report of_child;
     set_standalone_modules(gm, path, lowered_module(*child, of_child, options));

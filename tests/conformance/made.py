@@ -11,6 +11,7 @@ import torch
 
 import oracle
 from case import Case
+from quantized_operators import constants, rounded_constants
 
 # A job that takes longer is stopped and fails.
 JOB_SECONDS = 600
@@ -29,6 +30,8 @@ class Made:
         self.reference: Optional[list] = None
         self.lowered: Optional[list] = None
         self.operators: list = []
+        self.constants: set = set()  # digests of the tensors that the lowered model reads
+        self.rounded_constants: set = set()  # and of those that it rounds in each run
         self.graph = ""
 
 
@@ -113,6 +116,7 @@ def load(made: Made, case: Case, engine: str, out: str, reference: str) -> None:
         made.lowered = oracle.outputs_of(lowered, batches) + oracle.preserved_attributes(case, engine, lowered)
         step = "reading the graph of the lowered model"
         made.operators = oracle.quantized_operators(lowered)
+        made.constants, made.rounded_constants = constants(lowered), rounded_constants(lowered)
         made.graph = str(lowered.inlined_graph)
         step = "load of the reference model"
         model = torch.jit.load(reference)

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from case import Case
 from configuration_json import backend_to_json, equalization_json, mapping_to_json, prepare_custom_to_json
-from quantized_operators import quantized_operators
+from quantized_operators import quantized_operators, rounded_constants
 
 HERE = Path(__file__).parent
 
@@ -56,6 +56,7 @@ class FxResult:
     reference: Optional[list] = None
     lowered: Optional[list] = None
     operators: Optional[list] = None
+    constants: set = field(default_factory=set)  # digests of what the lowered model rounds constants to
     errors: dict = field(default_factory=dict)  # "prepare", "reference", "lowered" -> text
     code: dict = field(default_factory=dict)  # "prepared", "reference", "lowered" -> FX's graph as Python
 
@@ -220,7 +221,8 @@ def fx_result(case: Case, engine: str, model: torch.nn.Module, stages) -> FxResu
     if lowered is not None:
         try:
             result.lowered = outputs_of(lowered, batches) + preserved_attributes(case, engine, lowered)
-            result.operators = quantized_operators(traced(lowered, batches[0]))
+            graph = traced(lowered, batches[0])
+            result.operators, result.constants = quantized_operators(graph), rounded_constants(graph)
         except Exception as error:
             result.errors["lowered"] = "run: " + _one_line(error)
     return result

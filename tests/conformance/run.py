@@ -113,6 +113,12 @@ def operator_difference(expected: Optional[list], got: list, may_have_more: bool
     return "operators: " + "; ".join(parts)
 
 
+def constant_difference(expected: set, got: set) -> str:
+    """What FX rounds when the model runs is in tsq's file, rounded."""
+    missing = sorted(expected - got)
+    return f"constants: {len(missing)} that FX rounds have other values, {missing[0]}" if missing else ""
+
+
 # ---- verdict
 
 
@@ -123,6 +129,7 @@ def differences_to(case: Case, engine: str, expected: oracle.FxResult, made: Mad
         found.append(output_difference("reference", expected.reference, made.reference))
     if expected.lowered is not None and not case.one_sided_difference("lowered", engine):
         found.append(operator_difference(expected.operators, made.operators, case.fx_model_is_one_way))
+        found.append(constant_difference(expected.constants, made.constants))
         found.append(output_difference("lowered", expected.lowered, made.lowered))
     return "; ".join(text for text in found if text)
 
@@ -163,6 +170,8 @@ def judge(case: Case, engine: str, expectation: oracle.Expectation, made: Made):
         if fx_failed and is_clear_refusal(made.refusal):
             return REFUSED, f"{made.refusal} (FX fails: {errors})"
         return FAILED, f"tsq refused: {made.refusal[-400:]}"
+    if made.rounded_constants:
+        return FAILED, f"the lowered model rounds {len(made.rounded_constants)} constants in each run"
     one_sided = case.one_sided_difference("reference", engine) or case.one_sided_difference("lowered", engine)
     if one_sided:
         weak = good_by_itself(case, expectation, made)
