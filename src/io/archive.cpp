@@ -126,7 +126,7 @@ void io::save_archive(const torch::jit::Module& module, const nlohmann::json& me
                       const std::string& path, const ExtraFiles& extra_files) {
   PendingFile pending(path);
   torch::jit::ExtraFilesMap extra(extra_files.begin(), extra_files.end());
-  if (!metadata.is_null()) extra[kMetadataFile] = metadata.dump(1);
+  if (!metadata.is_null()) extra[kMetadataFile] = metadata.dump();
   std::ostream stream(&pending);
   module.save(stream, extra);
   pending.commit();

@@ -1,0 +1,129 @@
+// Running a candidate beside the model whose place it is to take.
+#include <gmock/gmock.h>
+#include <torch/script.h>
+#include <tsq/error.h>
+#include <tsq/trial.h>
+
+#include "support/small_models.h"
+#include "trial/value_shapes.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::HasSubstr;
+using torch::jit::Module;
+
+Module defined(const std::string& name, const std::string& body) {
+  Module module = testing::user_module(name);
+  module.define("def forward(self, x):\n" + body);
+  module.eval();
+  return module;
+}
+
+std::vector<Sample> samples(std::initializer_list<int64_t> lengths) {
+  torch::manual_seed(0);
+  std::vector<Sample> result;
+  for (const int64_t length : lengths) result.push_back({torch::randn({length})});
+  return result;
+}
+
+Trial tried(const Module& model, const Module& candidate, const std::vector<Sample>& data) {
+  return try_model(model, candidate, backend_config("x86"), data);
+}
+
+TEST(Trial, ACandidateIsLoadedEvenWithoutSamples) {
+  const Trial trial = tried(defined("A", "  return x\n"), defined("B", "  return x\n"), {});
+  EXPECT_FALSE(trial.fault.has_value());
+  EXPECT_EQ(trial.samples, 0U);
+  EXPECT_GT(trial.bytes, 0U);
+  EXPECT_FALSE(trial.sqnr_db.has_value());
+}
+
+TEST(Trial, SqnrIsThatOfAllSamplesTogether) {
+  const Trial trial =
+      tried(defined("A", "  return x\n"), defined("B", "  return x * 1.1\n"), samples({4, 9}));
+  EXPECT_EQ(trial.samples, 2U);
+  EXPECT_NEAR(trial.sqnr_db.value(), 20, 1e-3);
+  EXPECT_NEAR(trial.sample_db.at(1), 20, 1e-3);
+}
+
+TEST(Trial, WhatThrowsIsAFaultOfTheCandidate) {
+  const Trial trial = tried(
+      defined("A", "  return x\n"),
+      defined("B", "  if x.size(0) == 5:\n    raise RuntimeError('five')\n  return x\n"), samples({4, 5}));
+  ASSERT_TRUE(trial.fault.has_value());
+  EXPECT_EQ(trial.fault->kind, FaultKind::Throws);
+  EXPECT_EQ(trial.fault->sample, 1U);
+  EXPECT_THAT(trial.fault->text, HasSubstr("five"));
+  EXPECT_FALSE(trial.sqnr_db.has_value());
+}
+
+TEST(Trial, WhatTheModelItselfRefusesIsAFaultOfTheSample) {
+  const Module model = defined("A", "  return x.view([2, -1])\n");
+  try {
+    tried(model, model, samples({4, 5}));
+    FAIL() << "a sample that the model refuses was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadData);
+    EXPECT_THAT(error.what(), HasSubstr("sample 1"));
+  }
+}
+
+TEST(Trial, ModelsThatDrawNumbersDrawTheSame) {
+  const Module model = defined("A", "  return x + torch.rand_like(x)\n");
+  torch::manual_seed(7);
+  const double before = torch::rand({1}).item<double>();
+  torch::manual_seed(7);
+  const Trial trial = tried(model, defined("B", "  return x + torch.rand_like(x)\n"), samples({64}));
+  EXPECT_TRUE(std::isinf(trial.sqnr_db.value()));
+  torch::manual_seed(7);
+  tried(model, model, {});
+  EXPECT_EQ(torch::rand({1}).item<double>(), before) << "the trial moved the generator on";
+}
+
+TEST(Trial, ModelsThatWriteIntoTheirArgumentsSeeTheSameSample) {
+  const Module model = defined("A", "  return x.mul_(2.)\n");
+  const std::vector<Sample> data = samples({8});
+  const at::Tensor before = data[0][0].toTensor().clone();
+  EXPECT_TRUE(std::isinf(tried(model, model, data).sqnr_db.value()));
+  EXPECT_TRUE(torch::equal(data[0][0].toTensor(), before));
+}
+
+TEST(Trial, LengthsAreFreeOnlyWhereValuesDecideThem) {
+  const Module selects = defined("A", "  return x[x > 0.]\n");
+  EXPECT_FALSE(tried(selects, defined("B", "  return x[x > 1.]\n"), samples({32})).fault.has_value());
+  const Trial cut = tried(defined("C", "  return x\n"), defined("D", "  return x[1:]\n"), samples({32}));
+  ASSERT_TRUE(cut.fault.has_value());
+  EXPECT_EQ(cut.fault->kind, FaultKind::Shape);
+}
+
+TEST(ValueDependentShapes, SizesAreNoValues) {
+  using detail::has_value_dependent_shapes;
+  EXPECT_FALSE(has_value_dependent_shapes(defined("A", "  return x[:x.size(0) - 1]\n")));
+  EXPECT_FALSE(has_value_dependent_shapes(defined("B", "  return torch.where(x > 0., x, -x)\n")));
+  EXPECT_TRUE(has_value_dependent_shapes(defined("C", "  return torch.nonzero(x)\n")));
+  EXPECT_TRUE(has_value_dependent_shapes(
+      defined("D", "  while bool((x < 10.).all()):\n    x = torch.cat([x, x + 1.])\n  return x\n")));
+}
+
+TEST(Trial, TheExpectedSqnrIsStudentsPredictionForOneMoreSample) {
+  Trial trial;
+  EXPECT_FALSE(trial.expected_db().has_value());
+  trial.sample_db = {30};
+  EXPECT_FALSE(trial.expected_db().has_value());
+  trial.sample_db = {29, 31};  // mean 30, deviation sqrt 2, one degree of freedom
+  EXPECT_NEAR(trial.expected_db().value(), 30 - 6.314 * std::sqrt(2.0) * std::sqrt(1.5), 1e-3);
+  // Samples that were calibrated on tell the spread, not the mean.
+  const std::vector<double> calibrated{40, 40, 40, 40};
+  EXPECT_NEAR(trial.expected_db(calibrated).value(), 30 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
+}
+
+TEST(Latency, SlowerMeansThatTheWholeIntervalLiesUnder095) {
+  LatencyComparison found{.ratio = 0.9, .ratio_low = 0.85, .ratio_high = 0.94};
+  EXPECT_TRUE(found.is_slower());
+  found.ratio_high = 0.96;
+  EXPECT_FALSE(found.is_slower());
+}
+
+}  // namespace
+}  // namespace tsq
