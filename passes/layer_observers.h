@@ -1,5 +1,8 @@
 #pragma once
 
+#include <ATen/ATen.h>
+
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -64,5 +67,37 @@ class PooledObservers {
   };
   std::map<std::pair<const void*, int64_t>, Layer> layers_;
 };
+
+/// Whether two calls are of one layer: with the same weight, or with equal ones where something was folded
+/// into each.
+inline bool are_of_one_layer(const ir::ModuleCall& a, const ir::ModuleCall& b) {
+  const at::Tensor& first = ir::weighted_of(a)->weight;
+  const at::Tensor& second = ir::weighted_of(b)->weight;
+  return first.is_same(second) || first.const_data_ptr() == second.const_data_ptr() ||
+         (a.path == b.path && first.sizes() == second.sizes() && at::equal(first, second));
+}
+
+/// Calls that no data reached are given what another call of their layer has seen, so that they go on sharing
+/// its weights. `part`: the member of ir::Weighted; `is_known(value)`: whether it was seen.
+template <typename Part, typename IsKnown>
+void give_to_unseen_calls(ir::GraphModule& gm, Part ir::Weighted::*part, const IsKnown& is_known) {
+  std::vector<const ir::ModuleCall*> seen;
+  std::vector<ir::ModuleCall*> unseen;
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    ir::ModuleCall* call = ir::is_module_call(node) ? &ir::call_of(gm, node) : nullptr;
+    const ir::Weighted* weighted = call == nullptr ? nullptr : ir::weighted_of(*call);
+    if (weighted == nullptr) continue;
+    if (is_known(weighted->*part)) {
+      seen.push_back(call);
+    } else {
+      unseen.push_back(call);
+    }
+  }
+  for (ir::ModuleCall* call : unseen) {
+    const auto found = std::ranges::find_if(
+        seen, [&](const ir::ModuleCall* each) { return are_of_one_layer(*each, *call); });
+    if (found != seen.end()) ir::weighted_of(*call)->*part = ir::weighted_of(**found)->*part;
+  }
+}
 
 }  // namespace tsq::passes

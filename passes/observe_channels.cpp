@@ -99,6 +99,8 @@ void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module
   }
   inputs.to_each_call(
       [](ir::Weighted& call, const torch::jit::Module& observer) { call.input = statistics_of(observer); });
+  give_to_unseen_calls(gm, &ir::Weighted::input,
+                       [](const ir::ChannelStatistics& input) { return input.mean.defined(); });
   for (Node* node : channel_observers) {
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();

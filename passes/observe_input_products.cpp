@@ -151,6 +151,8 @@ void take_input_products(GraphModule& gm, std::span<const torch::jit::Module> ob
   inputs.to_each_call([](ir::Weighted& call, const torch::jit::Module& observer) {
     call.input_products = observer.attr("products").toTensor() / observer.attr("values").toInt();
   });
+  give_to_unseen_calls(gm, &ir::Weighted::input_products,
+                       [](const at::Tensor& products) { return products.defined(); });
   ir::eliminate_dead_code(*gm.graph);
 }
 

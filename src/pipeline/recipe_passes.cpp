@@ -4,6 +4,7 @@
 
 #include "passes/keep_exact_weights.h"
 #include "passes/observe_layer_inputs.h"
+#include "passes/settle_unreached.h"
 
 namespace tsq::detail {
 namespace {
@@ -52,6 +53,9 @@ constexpr std::array kBestOnObserved{
                [](ir::GraphModule& gm, const RecipeOptions&) { passes::clamp_observed(gm); }},
 };
 constexpr std::array kBestOnCalibrated{
+    OnCalibrated{"settle_unreached",
+                 [](ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report,
+                    const RecipeOptions&) { passes::settle_unreached(gm, observers, report); }},
     OnCalibrated{"drop_observed_clamps", [](ir::GraphModule& gm, std::span<const torch::jit::Module>, Report&,
                                             const RecipeOptions&) { passes::drop_observed_clamps(gm); }},
     OnCalibrated{"take_channel_statistics",

@@ -15,6 +15,7 @@
 #include "passes/compute_in_float.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
+#include "passes/settle_unreached.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
 #include "pipeline/user_attributes.h"
@@ -304,7 +305,9 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     }
     std::span<const passes::ObserverResult> known;
     if (prepared.known_results) known = *prepared.known_results;
-    const auto results = find_qparams(stage->gm, observers, prepared.observers, known);
+    std::vector<passes::ObserverResult> results =
+        find_qparams(stage->gm, observers, prepared.observers, known);
+    passes::excuse_unused(stage->gm, results);
     if (needs_mean_errors(prepared)) exact = stage->gm.copy();
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);

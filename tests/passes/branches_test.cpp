@@ -1,9 +1,11 @@
 // What recipe best, and equalization, learn of layers that a branch chooses.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "pipeline/engine.h"
@@ -89,6 +91,76 @@ TEST_P(Branches, ALinearLayerThatABranchChoosesLearnsFromWhatReachesIt) {
       "  y = x\n  if x.size(1) == 8:\n    y = self.narrow_rows.forward(x)\n  else:\n    y = "
       "self.wide_rows.forward(x)\n  return y\n");
   EXPECT_GT(sqnr_of(model, best(model, maps(true)), maps(true)), 30);
+}
+
+/// "common" is called in both branches, "other" in the second alone.
+Module with_a_branch(const Module& common, const Module& other, const std::string& layers) {
+  Module model = testing::user_module("WithABranch");
+  model.register_module("common", common);
+  model.register_module("other", other);
+  model.define("def forward(self, x, second: bool = False):\n  if second:\n    y = " + layers +
+               "\n  else:\n    y = self.common.forward(x)\n  return y\n");
+  return model;
+}
+
+double sqnr_of_second(Module model, Module quantized, const at::Tensor& x) {
+  return testing::sqnr(model.forward({x, true}).toTensor(), quantized.forward({x, true}).toTensor());
+}
+
+std::vector<Sample> of_first_branch(at::IntArrayRef sizes) {
+  torch::manual_seed(6);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 8; ++i) samples.push_back({torch::randn(sizes), false});
+  return samples;
+}
+
+TEST_P(Branches, ALinearLayerInABranchWithoutDataFindsItsRangeByTheSameWeight) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  const Module model = with_a_branch(testing::linear(64, 64), testing::linear(64, 64),
+                                     "torch.relu(self.common.forward(x * 5.0))");
+  const auto samples = of_first_branch({16, 64});
+  const Module quantized = best(model, samples);
+  EXPECT_GT(sqnr_of_second(model, quantized, samples[0][0].toTensor()), 25);
+  EXPECT_EQ(testing::count(quantized, "aten::linear"), 0);
+}
+
+TEST_P(Branches, AConvolutionInABranchWithoutDataHasTheRangesOfItsOtherCall) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  const Module model =
+      with_a_branch(testing::conv2d(3, 8, 3), testing::conv2d(3, 8, 3), "self.common.forward(x.flip([3]))");
+  const auto samples = of_first_branch({2, 3, 8, 8});
+  const Module quantized = best(model, samples);
+  EXPECT_GT(sqnr_of_second(model, quantized, samples[0][0].toTensor()), 25);
+  EXPECT_EQ(testing::count(quantized, "aten::conv2d"), 0);
+}
+
+TEST_P(Branches, WhatIsInABranchWithoutDataAloneStaysFloatAndSaysWhy) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  const Module model = with_a_branch(testing::linear(64, 64), testing::linear(64, 64),
+                                     "torch.relu(self.other.forward(x * 5.0))");
+  const auto samples = of_first_branch({16, 64});
+  EXPECT_GT(sqnr_of_second(model, best(model, samples), samples[0][0].toTensor()), 100);
+  const Reference reference =
+      convert_to_reference(calibrated(model, samples, GetParam()), backend_config(GetParam()));
+  EXPECT_TRUE(reference.report().unobserved_layers.empty());
+  const auto& decisions = reference.report().decisions;
+  const auto other = std::ranges::find(decisions, "other", &Decision::layer);
+  ASSERT_NE(other, decisions.end());
+  EXPECT_FALSE(other->quantized);
+  EXPECT_THAT(other->reason, ::testing::HasSubstr("no calibration sample reached it"));
+}
+
+TEST(BranchesOfFx, ABranchWithoutDataIsQuantizedAllTheSame) {
+  torch::manual_seed(5);
+  const Module model =
+      with_a_branch(testing::linear(64, 64), testing::linear(64, 64), "self.other.forward(x * 5.0)");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, of_first_branch({16, 64}));
+  EXPECT_EQ(testing::count(convert(prepared, backend), "quantized::linear"), 2);
 }
 
 TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt) {
