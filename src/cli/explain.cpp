@@ -63,7 +63,9 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
   }
   Report report = steps.run("convert", [&](const Progress&) {
-    return report_of_lowered(convert_to_reference(prepared, chosen.backend), chosen.backend);
+    return report_of_lowered(
+        convert_to_reference(prepared, chosen.backend, ConvertCustomConfig().set_allow_uncalibrated(true)),
+        chosen.backend);
   });
   if (samples.empty()) {
     report.unobserved_layers.clear();

@@ -9,8 +9,8 @@
 #include <tsq/quantize.h>
 
 #include "io/archive.h"
-#include "pipeline/calibration.h"
 #include "io/empty_tensors.h"
+#include "pipeline/calibration.h"
 #include "pipeline/engine.h"
 #include "pipeline/stage_file.h"
 

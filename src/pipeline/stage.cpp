@@ -261,8 +261,10 @@ std::vector<passes::ObserverResult> observer_results(const Stage& prepared) {
 bool is_uncalibrated(const Stage& prepared) {
   bool needs_data = false;
   for (std::size_t i = 0; i < prepared.observers.size(); ++i) {
-    if (!passes::uses_observer(prepared.gm, i) || saw_data(make_observer(prepared.gm.observers[i].spec)))
-      continue;
+    const ObserverSpec& spec = prepared.gm.observers[i].spec;
+    const ResolvedObserver resolved = resolve(spec);
+    const bool finds_a_range = c10::isQIntType(resolved.dtype) && !resolved.is_dynamic;
+    if (!finds_a_range || !passes::uses_observer(prepared.gm, i) || saw_data(make_observer(spec))) continue;
     if (saw_data(prepared.observers[i])) return false;
     needs_data = true;
   }

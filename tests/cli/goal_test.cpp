@@ -37,7 +37,6 @@ class Goals : public ModelFolder {
     model.register_module("last", linear(8, 5));
     model.define(
         "def forward(self, x):\n  return self.last.forward(self.bad.forward(self.first.forward(x)))\n");
-    add_dead_weight(model);
     model.save(path("chain.pt"));
     c10::List<at::Tensor> samples;
     for (int i = 0; i < 8; ++i) samples.push_back(torch::randn({4, 6}));

@@ -13,17 +13,10 @@ void ModelFolder::SetUp() {
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   folder_ = name;
   torch::manual_seed(7);
-  torch::jit::Module model = conv_bn_relu();
-  add_dead_weight(model);
-  model.save(path("model.pt"));
+  conv_bn_relu().save(path("model.pt"));
   c10::List<at::Tensor> samples;
   for (int i = 0; i < 4; ++i) samples.push_back(torch::randn({2, 3, 8, 8}));
   write_data("data.pt", samples);
-}
-
-void ModelFolder::add_dead_weight(torch::jit::Module& model) {
-  constexpr int64_t kNumbers = 1 << 14;
-  model.register_buffer("dead_weight", torch::zeros({kNumbers}));
 }
 
 void ModelFolder::TearDown() { std::filesystem::remove_all(folder_); }

@@ -9,10 +9,6 @@
 
 #include "cli/program.h"
 
-namespace torch::jit {
-struct Module;
-}
-
 namespace tsq::testing {
 
 /// A folder of its own for each test, with `model.pt` (convolution, batch norm, ReLU; takes n x 3 x h x w)
@@ -26,9 +22,6 @@ class ModelFolder : public ::testing::Test {
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// Writes a value as torch::pickle_save does.
   void write_data(const std::string& name, const at::IValue& value) const;
-  /// Something that is not used, and that int8 files do not hold: what is said in them of the model would make
-  /// files of tests larger than float ones otherwise.
-  static void add_dead_weight(torch::jit::Module& model);
   /// Names of the folder's entries, hidden ones too, sorted.
   [[nodiscard]] std::vector<std::string> entries() const;
 

@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "pipeline/stage.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -25,34 +26,40 @@ std::vector<Sample> samples() {
   return result;
 }
 
-/// first → bad → last. The range of what `bad` returns is more than the largest float: no scale of it is
-/// finite.
-Module model_with_a_layer_that_overflows() {
+/// first → `middle` → last.
+Module chain(const char* middle) {
   torch::manual_seed(5);
-  const at::NoGradGuard no_grad;
-  Module model = testing::user_module("Overflow");
-  Module bad = testing::linear(8, 2);
-  bad.attr("weight").toTensor().zero_();
-  bad.attr("bias").toTensor().copy_(torch::tensor({3e38F, -3e38F}));
-  Module last = testing::linear(2, 4);
-  last.attr("weight").toTensor().mul_(1e-38F);
+  Module model = testing::user_module("Chain");
   model.register_module("first", testing::linear(6, 8));
-  model.register_module("bad", bad);
-  model.register_module("last", last);
-  model.define(
-      "def forward(self, x):\n  return self.last.forward(self.bad.forward(self.first.forward(x)))\n");
+  model.register_module(middle, testing::linear(8, 8));
+  model.register_module("last", testing::linear(8, 4));
+  model.define(std::string("def forward(self, x):\n  return self.last.forward(self.") + middle +
+               ".forward(self.first.forward(x)))\n");
   model.eval();
   return model;
 }
 
-Module good_model() {
-  torch::manual_seed(5);
-  Module model = testing::user_module("Good");
-  model.register_module("first", testing::linear(6, 8));
-  model.register_module("last", testing::linear(8, 4));
-  model.define("def forward(self, x):\n  return self.last.forward(self.first.forward(x))\n");
-  model.eval();
-  return model;
+/// Ranges that calibration found for what `bad` returns become NaN, as those of a broken observer.
+void spoil(Prepared& prepared) {
+  detail::Stage& stage = *prepared.stage();
+  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
+    if (stage.gm.observers[i].layer != "bad") continue;
+    for (const char* name : {"min_val", "max_val"})
+      stage.observers[i].attr(name).toTensor().fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+QConfigMapping mapping() {
+  const ObserverSpec activation{.observer = "MinMaxObserver", .dtype = c10::ScalarType::QUInt8};
+  return QConfigMapping().set_global(
+      QConfig{.activation = activation, .weight = default_qconfig_mapping().global_qconfig()->weight});
+}
+
+Prepared calibrated(const Module& model, const QConfigMapping& mapping) {
+  Prepared prepared = prepare(model, mapping, backend_config("x86"));
+  calibrate(prepared, samples());
+  spoil(prepared);
+  return prepared;
 }
 
 Finished finished(const Module& model, bool leaves_what_does_not_pay = false, uint64_t bytes = 0,
@@ -62,13 +69,8 @@ Finished finished(const Module& model, bool leaves_what_does_not_pay = false, ui
   const FinishTask task{.model = model,
                         .model_bytes = bytes,
                         .backend = backend,
-                        .mapping = default_qconfig_mapping(),
-                        .calibrated =
-                            [&](const QConfigMapping& mapping) {
-                              Prepared prepared = prepare(model, mapping, backend);
-                              calibrate(prepared, data);
-                              return prepared;
-                            },
+                        .mapping = mapping(),
+                        .calibrated = [&](const QConfigMapping& wanted) { return calibrated(model, wanted); },
                         .samples = data,
                         .leaves_what_does_not_pay = leaves_what_does_not_pay,
                         .force = force};
@@ -82,17 +84,17 @@ std::vector<std::string> names(const std::vector<QuantizedLayer>& layers) {
 }
 
 TEST(Finish, AModelThatRunsIsLeftAsItIs) {
-  const Finished done = finished(good_model());
+  const Finished done = finished(chain("good"));
   EXPECT_TRUE(done.module.has_value());
   EXPECT_TRUE(done.changes.empty());
   EXPECT_FALSE(done.trial.fault.has_value());
   EXPECT_EQ(done.trial.samples, 4U);
   EXPECT_GT(done.trial.sqnr_db.value(), 20);
-  EXPECT_EQ(done.mapping, default_qconfig_mapping());
+  EXPECT_EQ(done.mapping, mapping());
 }
 
 TEST(Finish, ALayerThatFailsStaysFloatAndTheOthersDoNot) {
-  const Module model = model_with_a_layer_that_overflows();
+  const Module model = chain("bad");
   const Finished done = finished(model);
   ASSERT_TRUE(done.module.has_value());
   EXPECT_FALSE(done.trial.fault.has_value());
@@ -105,18 +107,16 @@ TEST(Finish, ALayerThatFailsStaysFloatAndTheOthersDoNot) {
 }
 
 TEST(Finish, TheMappingGivesTheSameModelAgain) {
-  const Module model = model_with_a_layer_that_overflows();
+  const Module model = chain("bad");
   const Finished done = finished(model);
-  Prepared prepared = prepare(model, done.mapping, backend_config("x86"));
-  calibrate(prepared, samples());
-  Module again = convert(prepared, backend_config("x86"));
+  Module again = convert(calibrated(model, done.mapping), backend_config("x86"));
   const Sample sample = samples().front();
   EXPECT_TRUE(
       torch::equal(again.forward(sample).toTensor(), Module(*done.module).forward(sample).toTensor()));
 }
 
 TEST(Finish, ForceWritesWhatFails) {
-  const Finished done = finished(model_with_a_layer_that_overflows(), false, 0, /*force=*/true);
+  const Finished done = finished(chain("bad"), false, 0, /*force=*/true);
   EXPECT_TRUE(done.module.has_value());
   ASSERT_TRUE(done.trial.fault.has_value());
   EXPECT_EQ(done.trial.fault->kind, FaultKind::NotFinite);
@@ -124,12 +124,12 @@ TEST(Finish, ForceWritesWhatFails) {
 }
 
 TEST(Finish, WhatIsLargerThanFloatStaysFloat) {
-  const Finished done = finished(good_model(), /*leaves_what_does_not_pay=*/true, /*bytes=*/100);
+  const Finished done = finished(chain("good"), /*leaves_what_does_not_pay=*/true, /*bytes=*/100);
   EXPECT_FALSE(done.module.has_value()) << "the user's own model takes the place of one without int8";
   ASSERT_EQ(done.changes.size(), 1U);
   EXPECT_EQ(done.changes[0].cause, ChangeCause::Larger);
   EXPECT_FALSE(done.trial.fault.has_value());
-  EXPECT_TRUE(finished(good_model(), false, 100).module.has_value()) << "only where that is asked for";
+  EXPECT_TRUE(finished(chain("good"), false, 100).module.has_value()) << "only where that is asked for";
 }
 
 }  // namespace

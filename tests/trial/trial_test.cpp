@@ -48,9 +48,8 @@ TEST(Trial, SqnrIsThatOfAllSamplesTogether) {
 }
 
 TEST(Trial, WhatThrowsIsAFaultOfTheCandidate) {
-  const Trial trial = tried(
-      defined("A", "  return x\n"),
-      defined("B", "  if x.size(0) == 5:\n    raise RuntimeError('five')\n  return x\n"), samples({4, 5}));
+  const Trial trial = tried(defined("A", "  return x\n"),
+                            defined("B", "  assert x.size(0) != 5, 'five'\n  return x\n"), samples({4, 5}));
   ASSERT_TRUE(trial.fault.has_value());
   EXPECT_EQ(trial.fault->kind, FaultKind::Throws);
   EXPECT_EQ(trial.fault->sample, 1U);
