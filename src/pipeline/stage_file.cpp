@@ -8,7 +8,6 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <array>
 
 #include "io/archive.h"
 #include "pipeline/engine.h"
@@ -31,19 +30,14 @@ bool is_weight_only(const QConfigMapping& mapping) {
 
 /// A quantized file says by name what tsq's own mapping it was made with: the text is longer than many a
 /// model.
-nlohmann::json mapping_of_result(const Stage& stage) {
-  const std::string& backend = stage.backend.name();
-  if (stage.mapping == default_dynamic_qconfig_mapping()) return "default_dynamic_qconfig_mapping()";
-  if (stage.mapping == best_dynamic_qconfig_mapping()) return "best_dynamic_qconfig_mapping()";
-  constexpr std::array<std::string_view, 4> kNames{"x86", "fbgemm", "qnnpack", "onednn"};
-  for (const std::string_view name : kNames) {
-    if (name != backend) continue;
-    if (stage.mapping == default_qconfig_mapping(backend))
+nlohmann::json mapping_of_result(const QConfigMapping& mapping) {
+  if (mapping == best_dynamic_qconfig_mapping()) return "best_dynamic_qconfig_mapping()";
+  for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+    if (mapping == default_qconfig_mapping(backend))
       return fmt::format("default_qconfig_mapping('{}')", backend);
-    if (stage.mapping == best_qconfig_mapping(backend))
-      return fmt::format("best_qconfig_mapping('{}')", backend);
+    if (mapping == best_qconfig_mapping(backend)) return fmt::format("best_qconfig_mapping('{}')", backend);
   }
-  return stage.mapping.to_dict();
+  return mapping.to_dict();
 }
 
 const char* mode_of(const QConfigMapping& mapping) {
@@ -64,7 +58,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"recipe", to_string(stage.options.recipe)},
       {"backend", stage.backend.name()},
       {"engine", engine_name_of(stage.backend)},
-      {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
+      {"qconfig_mapping", is_result ? mapping_of_result(stage.mapping) : stage.mapping.to_dict()}};
   if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
   return metadata;
 }
