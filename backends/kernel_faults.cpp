@@ -37,6 +37,8 @@ constexpr std::string_view kFirstScale =
     "qnnpack's packed weights keep the output scale of the first call for all calls with its input scale";
 constexpr std::string_view kNoFloat16 = "fbgemm alone has kernels with float16 weights";
 constexpr std::string_view kFullRange = "qnnpack ignores reduce_range, with a warning";
+constexpr std::string_view kAddedBatch =
+    "pools and norms read a channels-last tensor wrongly whose batch dimension was added by unsqueeze";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -167,8 +169,31 @@ constexpr std::array<std::string_view, 9> kIgnoresReduceRange{"quantized::linear
                                                               "quantized::conv_transpose2d_dynamic",
                                                               "quantized::conv_transpose3d_dynamic"};
 
+constexpr std::array<std::string_view, 18> kPools{"torch.nn.MaxPool1d",
+                                                  "torch.nn.MaxPool2d",
+                                                  "torch.nn.MaxPool3d",
+                                                  "torch.nn.AvgPool1d",
+                                                  "torch.nn.AvgPool2d",
+                                                  "torch.nn.AvgPool3d",
+                                                  "torch.nn.AdaptiveAvgPool1d",
+                                                  "torch.nn.AdaptiveAvgPool2d",
+                                                  "torch.nn.AdaptiveAvgPool3d",
+                                                  "torch.nn.functional.max_pool1d",
+                                                  "torch.nn.functional.max_pool2d",
+                                                  "torch.nn.functional.max_pool3d",
+                                                  "torch.nn.functional.avg_pool1d",
+                                                  "torch.nn.functional.avg_pool2d",
+                                                  "torch.nn.functional.avg_pool3d",
+                                                  "torch.nn.functional.adaptive_avg_pool1d",
+                                                  "torch.nn.functional.adaptive_avg_pool2d",
+                                                  "torch.nn.functional.adaptive_avg_pool3d"};
+
 std::vector<KernelFault> all_faults() {
   std::vector<KernelFault> faults;
+  for (const std::string_view kernel : kPools)
+    faults.push_back({"", kernel, BatchWasAdded, PlainLayout, kAddedBatch});
+  for (const std::string_view kernel : {"quantized::instance_norm", "quantized::group_norm"})
+    faults.push_back({"", kernel, BatchWasAdded, ContiguousInput, kAddedBatch});
   for (const std::string_view kernel : kQnnpackElementwise)
     faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
   for (const std::string_view kernel : kIgnoresReduceRange)

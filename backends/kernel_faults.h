@@ -34,6 +34,8 @@ enum class FaultCondition {
   NotOverChannels,
   /// Interpolation in a mode, or of a rank, that has no kernel for quantized tensors.
   InterpolationWithoutKernel,
+  /// Tensors whose batch dimension was put in front of channels-last memory: its stride is any.
+  BatchWasAdded,
 };
 
 /// What lowering does then.

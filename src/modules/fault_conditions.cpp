@@ -112,6 +112,14 @@ bool has_no_interpolation(const KernelUse& use) {
   return name != "bilinear";
 }
 
+bool batch_was_added(const ir::Value* quantized) {
+  constexpr std::array kKeepsLayout{c10::aten::relu, c10::aten::clamp, c10::aten::hardtanh};
+  const ir::Node* node = quantized->node();
+  while (std::find(kKeepsLayout.begin(), kKeepsLayout.end(), node->kind()) != kKeepsLayout.end())
+    node = node->input(0)->node();
+  return node->kind() == c10::aten::unsqueeze || node->kind() == c10::aten::reshape;
+}
+
 bool holds(FaultCondition condition, const KernelUse& use) {
   switch (condition) {
     case FaultCondition::Always:
@@ -136,6 +144,8 @@ bool holds(FaultCondition condition, const KernelUse& use) {
       return is_not_over_channels(use);
     case FaultCondition::InterpolationWithoutKernel:
       return has_no_interpolation(use);
+    case FaultCondition::BatchWasAdded:
+      return use.input != nullptr && batch_was_added(use.input);
   }
   return false;
 }

@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "observers/observed_ranks.h"
+
 namespace tsq {
 namespace {
 
 constexpr const char* kSawOtherDtype = "saw_other_dtype";
+constexpr const char* kRanks = "ranks";  ///< a bit for each
 
 /// Only float32 can be quantized. FX's observers do not look, and convert_fx's model raises when it runs.
 std::string forward_source() {
@@ -14,9 +17,10 @@ std::string forward_source() {
 def forward(self, x_orig: Tensor) -> Tensor:
     if x_orig.dtype != {}:
         self.{} = True
+    self.{} = self.{} | (1 << x_orig.dim())
     return self.observe(x_orig)
 )",
-                     static_cast<int>(c10::ScalarType::Float), kSawOtherDtype);
+                     static_cast<int>(c10::ScalarType::Float), kSawOtherDtype, kRanks, kRanks);
 }
 
 }  // namespace
@@ -38,6 +42,7 @@ ObserverClass::ObserverClass(std::string_view name, std::vector<ObserverAttribut
   attributes.push_back(boolean("training"));
   attributes.push_back(boolean("is_dynamic"));
   attributes.push_back(boolean(kSawOtherDtype));
+  attributes.push_back(integer(kRanks));
   for (const ObserverAttribute& attribute : attributes) {
     type_->addAttribute(attribute.name, attribute.type, /*is_parameter=*/false, attribute.is_buffer);
   }
@@ -45,7 +50,7 @@ ObserverClass::ObserverClass(std::string_view name, std::vector<ObserverAttribut
 }
 
 torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is_dynamic) const {
-  constexpr std::size_t kOwnAttributes = 3;
+  constexpr std::size_t kOwnAttributes = 4;
   if (values.size() + kOwnAttributes != type_->numAttributes()) {
     throw Error(ErrorCode::Internal, fmt::format("{} has {} attributes, {} were given", type_->name()->name(),
                                                  type_->numAttributes() - kOwnAttributes, values.size()));
@@ -57,6 +62,7 @@ torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is
   module.setattr("training", false);
   module.setattr("is_dynamic", is_dynamic);
   module.setattr(kSawOtherDtype, false);
+  module.setattr(kRanks, int64_t{0});
   return module;
 }
 
@@ -67,6 +73,16 @@ std::string observer_class_name(const torch::jit::Module& observer) {
 
 bool saw_other_dtype(const torch::jit::Module& observer) {
   return observer.hasattr(kSawOtherDtype) && observer.attr(kSawOtherDtype).toBool();
+}
+
+ObservedRanks observed_ranks(const torch::jit::Module& observer) {
+  return observer.hasattr(kRanks) ? ObservedRanks(static_cast<uint64_t>(observer.attr(kRanks).toInt()))
+                                  : ObservedRanks();
+}
+
+void merge_observed_ranks(torch::jit::Module& into, const torch::jit::Module& from) {
+  const ObservedRanks both = observed_ranks(into) | observed_ranks(from);
+  if (into.hasattr(kRanks)) into.setattr(kRanks, static_cast<int64_t>(both.to_ulong()));
 }
 
 void set_saw_other_dtype(torch::jit::Module& observer) { observer.setattr(kSawOtherDtype, true); }

@@ -30,8 +30,8 @@ using ObserverValues = std::vector<std::pair<std::string, c10::IValue>>;
 class ObserverClass {
  public:
   /// `source` defines `observe(self, x: Tensor) -> Tensor` and what it calls. Added are forward, which calls
-  /// it and takes note of tensors that are not float32, and the attributes `training`, `is_dynamic` and
-  /// `saw_other_dtype`.
+  /// it and takes note of ranks and of tensors that are not float32, and the attributes `training`,
+  /// `is_dynamic`, `saw_other_dtype` and `ranks`.
   ObserverClass(std::string_view name, std::vector<ObserverAttribute> attributes, const std::string& source);
 
   /// `values` gives every attribute but the added ones.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "observers/observed_ranks.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/observer_module.h"
@@ -85,6 +86,7 @@ void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
                 "merge observers of the same prepared model");
   }
   if (saw_other_dtype(from)) set_saw_other_dtype(into);
+  merge_observed_ranks(into, from);
   kind.merge(into, from);
 }
 

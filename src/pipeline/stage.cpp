@@ -12,6 +12,7 @@
 #include "ir/emit.h"
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
+#include "passes/batch_inputs.h"
 #include "passes/compute_in_float.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
@@ -293,6 +294,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   stage->backend = backend;
   stage->convert_mapping = mapping;
   const RecipePasses& recipe = passes_of(prepared.options.recipe);
+  in_pass("batch_inputs", [&] { passes::batch_inputs(stage->gm, prepared.observers, stage->report); });
   run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers), stage->report,
              prepared.options);
   ir::GraphModule exact;

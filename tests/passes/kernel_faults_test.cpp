@@ -8,6 +8,8 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include <cmath>
+
 #include "support/small_models.h"
 
 namespace tsq {
@@ -140,6 +142,38 @@ TEST(KernelFaults, SoftmaxOfQnnpackNeedsItsDimensionInnermost) {
   };
   EXPECT_GT(steps_between(softmax(turned), expected), 1);
   EXPECT_LE(steps_between(softmax(turned.contiguous()), expected), 1);
+}
+
+TEST(KernelFaults, PoolsReadAnAddedBatchWrongly) {
+  const Engine engine(at::QEngine::X86);
+  torch::manual_seed(3);
+  const at::Tensor x = channels_last(quantized(at::randn({1, 8, 10, 10}))).squeeze(0).unsqueeze(0);
+  const auto error_of = [](const at::Tensor& image) {
+    return steps_between(
+        at::max_pool2d(image, {2, 2}, {2, 2}, {0, 0}, {1, 1}),
+        quantized(at::max_pool2d(image.dequantize().contiguous(), {2, 2}, {2, 2}, {0, 0}, {1, 1})));
+  };
+  EXPECT_GT(error_of(x), 1);
+  EXPECT_EQ(error_of(x.contiguous()), 0);
+}
+
+TEST(KernelFaults, APoolBehindAnAddedBatchIsRight) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Pooled");
+  model.register_module("conv", testing::conv2d(3, 8, 3));
+  model.register_module("pool", testing::max_pool2d());
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.conv.forward(x)[0].unsqueeze(0)\n"
+      "  return self.pool.forward(self.conv.forward(x).squeeze(0).unsqueeze(0)) + self.pool.forward(y)\n");
+  model.eval();
+  const at::Tensor x = at::randn({1, 3, 12, 12});
+  Prepared prepared = prepare(model, default_qconfig_mapping("onednn"), backend_config("onednn"));
+  calibrate(prepared, std::vector<Sample>{{x}});
+  Module lowered = convert(prepared, backend_config("onednn"));
+  const at::Tensor wanted = model.forward({x}).toTensor();
+  const at::Tensor got = lowered.forward({x}).toTensor();
+  EXPECT_GT(10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>()), 25);
 }
 
 TEST(KernelFaults, QuantizedSignalsHaveNoInterpolation) {

@@ -1,0 +1,118 @@
+// Samples without the dimension of a batch.
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <array>
+
+#include "support/best_model.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using testing::count;
+using torch::jit::Module;
+
+/// `body` computes y from self.first (3 → 8), self.second (8 → 8), self.layer (8 → 4), self.pool and x.
+Module network(const std::string& body) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Unbatched");
+  model.register_module("first", testing::conv2d(3, 8, 3));
+  model.register_module("second", testing::conv2d(8, 8, 3));
+  model.register_module("layer", testing::linear(8, 4));
+  model.register_module("pool", testing::max_pool2d());
+  model.register_module("relu", testing::relu());
+  model.define("def forward(self, x):\n" + body + "  return y\n");
+  model.eval();
+  return model;
+}
+
+const std::string kTwoLayers = "  y = self.second.forward(self.relu.forward(self.first.forward(x)))\n";
+
+at::Tensor image(bool in_batch, int64_t size = 12) {
+  torch::manual_seed(2);
+  return in_batch ? torch::randn({2, 3, size, size}) : torch::randn({3, size, size});
+}
+
+Module quantized(const Module& model, const std::vector<Sample>& samples, const char* engine, Recipe recipe) {
+  const BackendConfig backend = backend_config(engine);
+  const QConfigMapping mapping =
+      recipe == Recipe::Best ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
+  Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+  calibrate(prepared, samples);
+  return convert(prepared, backend);
+}
+
+double error_of(const Module& model, const Module& lowered, const at::Tensor& input) {
+  const at::NoGradGuard no_grad;
+  return testing::sqnr(testing::run(model, input), testing::run(lowered, input));
+}
+
+constexpr std::array kEngines{"x86", "fbgemm", "onednn", "qnnpack"};
+
+TEST(BatchInputs, ConvolutionsTakeSamplesOnEveryEngine) {
+  const Module model = network(kTwoLayers);
+  for (const char* engine : kEngines) {
+    for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+      const Module lowered = quantized(model, {{image(false)}}, engine, recipe);
+      EXPECT_EQ(count(lowered, "aten::conv2d"), 0U) << engine;
+      EXPECT_GT(error_of(model, lowered, image(false)), 25) << engine;
+      EXPECT_GT(error_of(model, lowered, image(false, 16)), 25) << engine;
+    }
+  }
+}
+
+TEST(BatchInputs, BetweenTwoLayersTheBatchStays) {
+  const Module lowered = quantized(network(kTwoLayers), {{image(false)}}, "fbgemm", Recipe::Best);
+  EXPECT_EQ(count(lowered, "aten::unsqueeze"), 1U);
+  EXPECT_EQ(count(lowered, "aten::squeeze"), 1U);
+}
+
+TEST(BatchInputs, AModelThatSeesBatchesIsNotTouched) {
+  const Module lowered = quantized(network(kTwoLayers), {{image(true)}}, "fbgemm", Recipe::Fx);
+  EXPECT_EQ(count(lowered, "aten::unsqueeze") + count(lowered, "aten::reshape"), 0U);
+}
+
+TEST(BatchInputs, WhatSawBothTakesBoth) {
+  const Module model = network(kTwoLayers);
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const Module lowered = quantized(model, {{image(false)}, {image(true)}}, "x86", recipe);
+    EXPECT_GT(error_of(model, lowered, image(false)), 25);
+    EXPECT_GT(error_of(model, lowered, image(true)), 25);
+  }
+}
+
+TEST(BatchInputs, PoolsSumsAndLinearLayersTakeSamples) {
+  const Module model = network(
+      "  a = torch.relu(self.first.forward(x))\n"
+      "  b = self.pool.forward(a + torch.relu(self.second.forward(a)))\n"
+      "  y = self.layer.forward(self.second.forward(b).mean([1, 2]))\n");
+  for (const char* engine : kEngines) {
+    for (const Recipe recipe : {Recipe::Fx, Recipe::Best})
+      EXPECT_GT(error_of(model, quantized(model, {{image(false)}}, engine, recipe), image(false)), 20)
+          << engine;
+  }
+}
+
+TEST(BatchInputs, ABatchThatTheModelAddsIsTheBatch) {
+  const Module model = network("  y = self.second.forward(self.first.forward(x.unsqueeze(0))).squeeze(0)\n");
+  const Module lowered = quantized(model, {{image(false)}}, "fbgemm", Recipe::Fx);
+  EXPECT_EQ(count(lowered, "aten::unsqueeze"), 1U);
+  EXPECT_EQ(count(lowered, "aten::reshape"), 0U);
+  EXPECT_GT(error_of(model, lowered, image(false)), 25);
+}
+
+TEST(BatchInputs, ALayerThatQuantizesItsInputWhenItRunsTakesSamples) {
+  const Module model = network("  y = self.layer.forward(x)\n");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend);
+  calibrate(prepared, std::vector<Sample>{{torch::randn({8})}});
+  const Module lowered = convert(prepared, backend);
+  EXPECT_EQ(count(lowered, "quantized::linear_dynamic"), 1U);
+  EXPECT_GT(error_of(model, lowered, torch::randn({8})), 25);
+}
+
+}  // namespace
+}  // namespace tsq
