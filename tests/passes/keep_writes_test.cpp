@@ -90,6 +90,40 @@ TEST(KeepWrites, TheInt8ModelSeesWhatIsWritten) {
   }
 }
 
+TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
+  for (const char* body :
+       {"  z = y.view(-1)\n  y = torch.relu(y)\n  z += 1.0\n",
+        "  z = y.view(y.size(0), -1)\n  z[:, 3] = 2.0\n  y = torch.relu(y)\n",
+        "  z = y.view_as(y)\n  z[0] = 0.5\n",
+        "  z = y.view(y.size(0), -1)[:, :20]\n  z.mul_(2.0)\n  y = y + 1.0\n",
+        "  z = torch.as_strided(y, [4, 5], [20, 2])\n  z += 1.0\n",
+        "  z = torch.as_strided(y, [4, 5], [20, 2])\n", "  z = torch.relu(y * y).view(-1)\n",
+        "  z = torch.sigmoid(y * 0.5).view_as(y)\n"}) {
+    torch::manual_seed(1);
+    Module model = testing::user_module("Viewed");
+    model.register_module("first", testing::conv2d(3, 8, 3));
+    model.register_module("second", testing::conv2d(8, 8, 3));
+    model.define(std::string("def forward(self, x):\n  y = self.first.forward(x)\n") + body +
+                 "  return self.second.forward(y), z\n");
+    model.eval();
+    const at::Tensor x = torch::randn({2, 3, 12, 12});
+    for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+      const QConfigMapping mapping =
+          recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
+      Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = recipe});
+      calibrate(prepared, std::vector<Sample>{{x}});
+      Module lowered = convert(prepared, backend_config("x86"));
+      const auto wanted = model.forward({x}).toTuple();
+      const auto got = lowered.forward({x}).toTuple();
+      for (std::size_t i = 0; i < 2; ++i) {
+        const at::Tensor a = wanted->elements()[i].toTensor();
+        const at::Tensor b = got->elements()[i].toTensor();
+        EXPECT_LT((a - b).norm().item<float>(), 0.1F * a.norm().item<float>()) << body << i;
+      }
+    }
+  }
+}
+
 TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
   const ir::GraphModule gm = captured(two_layers(
       "def forward(self, x):\n  y = self.first.forward(x)\n  both = [y, x]\n  y[:, 0] = 2.0\n  return "
