@@ -37,6 +37,8 @@ constexpr std::string_view kFirstScale =
     "qnnpack's packed weights keep the output scale of the first call for all calls with its input scale";
 constexpr std::string_view kNoFloat16 = "fbgemm alone has kernels with float16 weights";
 constexpr std::string_view kFullRange = "qnnpack ignores reduce_range, with a warning";
+constexpr std::string_view kScaleRatio =
+    "qnnpack adds only what has 2^-14 to 2^8 times the scale of the sum, and the ranges here differ by more";
 constexpr std::string_view kAddedBatch =
     "pools and norms read a channels-last tensor wrongly whose batch dimension was added by unsqueeze";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
@@ -84,6 +86,8 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "torch.nn.functional.avg_pool2d", AverageOverOtherCount, KeepReference, kAverage},
     KernelFault{"qnnpack", "torch.nn.MaxPool3d", Always, KeepReference, kNoMaxPool3d},
     KernelFault{"qnnpack", "torch.nn.functional.max_pool3d", Always, KeepReference, kNoMaxPool3d},
+    KernelFault{"qnnpack", "quantized::add", AddendScaleOutOfRange, KeepReference, kScaleRatio},
+    KernelFault{"qnnpack", "quantized::add_relu", AddendScaleOutOfRange, KeepReference, kScaleRatio},
     KernelFault{"", "torch.nn.functional.interpolate", InterpolationWithoutKernel, KeepReference,
                 kInterpolate},
     KernelFault{"x86", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},

@@ -36,6 +36,8 @@ enum class FaultCondition {
   InterpolationWithoutKernel,
   /// Tensors whose batch dimension was put in front of channels-last memory: its stride is any.
   BatchWasAdded,
+  /// A sum whose scale is 2^14 times, or 2^-8 of, the scale of an addend, or beyond.
+  AddendScaleOutOfRange,
 };
 
 /// What lowering does then.

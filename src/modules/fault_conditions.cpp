@@ -112,6 +112,43 @@ bool has_no_interpolation(const KernelUse& use) {
   return name != "bilinear";
 }
 
+/// The scale of a quantized tensor, where it is written in the graph.
+std::optional<double> known_scale(const ir::Value* quantized) {
+  constexpr std::array kKeepsScale{c10::aten::relu,      c10::aten::reshape, c10::aten::flatten,
+                                   c10::aten::squeeze,   c10::aten::permute, c10::aten::contiguous,
+                                   c10::aten::unsqueeze, c10::aten::slice,   c10::aten::max_pool2d};
+  const ir::Node* node = quantized->node();
+  while (std::find(kKeepsScale.begin(), kKeepsScale.end(), node->kind()) != kKeepsScale.end())
+    node = node->input(0)->node();
+  const ir::Value* scale = node->kind() == kQuantize ? node->input(1) : argument_named(node, "output_scale");
+  if (scale == nullptr && node->kind().toQualString() == std::string_view("quantized::add"))
+    scale = argument_named(node, "scale");
+  const auto constant = scale == nullptr ? std::nullopt : torch::jit::toIValue(scale);
+  return constant && constant->isDouble() ? std::optional(constant->toDouble()) : std::nullopt;
+}
+
+/// The quantize node behind an operator, or behind the activation that its kernel does.
+const ir::Node* quantize_behind(const ir::Node* op) {
+  const ir::Node* reader = ir::only_reader(op);
+  if (reader != nullptr && reader->kind() != kQuantize) reader = ir::only_reader(reader);
+  return reader != nullptr && reader->kind() == kQuantize ? reader : nullptr;
+}
+
+/// What QNNPACK's pytorch_qnnp_create_add_nc_q8 refuses.
+bool addend_scale_is_out_of_range(const KernelUse& use) {
+  constexpr double kLeast = 0x1p-14;
+  constexpr double kBeyond = 0x1p8;
+  const ir::Node* quantize = quantize_behind(use.op);
+  const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
+  if (!sum) return false;
+  const auto operands = ir::operands(use.op);
+  return std::any_of(operands.begin(), operands.end(), [&](const ir::Value* addend) {
+    const bool is_quantized = addend->node()->kind() == ir::kDequantize;
+    const auto scale = is_quantized ? known_scale(addend->node()->input(0)) : std::nullopt;
+    return scale && (*scale / *sum < kLeast || *scale / *sum >= kBeyond);
+  });
+}
+
 bool batch_was_added(const ir::Value* quantized) {
   constexpr std::array kKeepsLayout{c10::aten::relu, c10::aten::clamp, c10::aten::hardtanh};
   const ir::Node* node = quantized->node();
@@ -144,6 +181,8 @@ bool holds(FaultCondition condition, const KernelUse& use) {
       return is_not_over_channels(use);
     case FaultCondition::InterpolationWithoutKernel:
       return has_no_interpolation(use);
+    case FaultCondition::AddendScaleOutOfRange:
+      return addend_scale_is_out_of_range(use);
     case FaultCondition::BatchWasAdded:
       return use.input != nullptr && batch_was_added(use.input);
   }

@@ -8,6 +8,7 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "support/small_models.h"
@@ -174,6 +175,49 @@ TEST(KernelFaults, APoolBehindAnAddedBatchIsRight) {
   const at::Tensor wanted = model.forward({x}).toTensor();
   const at::Tensor got = lowered.forward({x}).toTensor();
   EXPECT_GT(10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>()), 25);
+}
+
+TEST(KernelFaults, QnnpackAddsOnlyWhatHasAScaleLikeTheSums) {
+  const Engine engine(at::QEngine::QNNPACK);
+  torch::manual_seed(3);
+  const at::Tensor x = at::randn({1, 8, 4, 4});
+  const auto sum = [&](double ratio) {
+    return call("quantized::add", "", {quantized(x), quantized(x * ratio, 0.03 * ratio), 0.06, int64_t{110}});
+  };
+  EXPECT_NO_THROW(sum(0x1p-12));
+  EXPECT_ANY_THROW(sum(0x1p-14));
+  EXPECT_ANY_THROW(sum(0x1p10));
+}
+
+TEST(KernelFaults, AnAdditionOfVeryDifferentRangesStaysFloatOnQnnpack) {
+  for (const auto& [factor, is_float] : {std::pair{1e-6, true}, std::pair{1e-2, false}}) {
+    for (const char* sum : {"a + b", "torch.relu(a + b)"}) {
+      torch::manual_seed(3);
+      Module model = testing::user_module("Sum");
+      model.register_module("first", testing::conv2d(3, 8, 3));
+      model.register_module("second", testing::conv2d(3, 8, 3));
+      model.define(std::string("def forward(self, x):\n  a = self.first.forward(x)\n  b = "
+                               "self.second.forward(x)\n  return self.first.forward((") +
+                   sum + ")[:, :3])\n");
+      model.eval();
+      {
+        const at::NoGradGuard no_grad;
+        for (at::Tensor each : model.attr("second").toModule().parameters()) each.mul_(factor);
+      }
+      const at::Tensor x = at::randn({1, 3, 12, 12});
+      Prepared prepared = prepare(model, default_qconfig_mapping("qnnpack"), backend_config("qnnpack"));
+      calibrate(prepared, std::vector<Sample>{{x}});
+      const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
+      Report report;
+      Module lowered = lower(reference, backend_config("qnnpack"), &report);
+      EXPECT_NO_THROW(lowered.forward({x})) << sum;
+      const bool says_why =
+          std::any_of(report.decisions.begin(), report.decisions.end(), [](const Decision& decision) {
+            return decision.reason.find("times the scale of the sum") != std::string::npos;
+          });
+      EXPECT_EQ(says_why, is_float) << sum;
+    }
+  }
 }
 
 TEST(KernelFaults, QuantizedSignalsHaveNoInterpolation) {
