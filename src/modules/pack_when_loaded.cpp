@@ -68,10 +68,10 @@ Module with_geometry(const char* name, const ir::Weighted& weighted) {
   return module;
 }
 
-Module packed_params(std::string_view prepack, const ir::Weighted& weighted) {
+Module packed_params(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
   Module module = with_geometry("__torch__.tsq.PackedConv3d", weighted);
-  module.register_attribute("packed", packed_type(prepack), pack(prepack, weighted));
-  module.register_attribute("weight", c10::TensorType::get(), quantized_weight(weighted));
+  module.register_attribute("packed", packed_type(prepack), pack(prepack, weighted, quantized));
+  module.register_attribute("weight", c10::TensorType::get(), quantized);
   module.define(kPackedParams, source_resolver());
   return module;
 }
@@ -83,9 +83,8 @@ std::vector<int64_t> sizes_of(const ir::ChannelStatistics& input) {
   return {sizes, sizes + input.sizes.numel()};
 }
 
-Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point) {
+Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const at::Tensor& weight) {
   const auto tensor = c10::TensorType::get();
-  const at::Tensor weight = quantized_weight(weighted);
   const bool is_by_channel = weight.qscheme() == c10::QScheme::PER_CHANNEL_AFFINE;
   const at::Tensor scale = is_by_channel ? weight.q_per_channel_scales().to(at::kFloat)
                                          : at::full({1}, weight.q_scale(), at::kFloat);
@@ -107,9 +106,11 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point) {
 
 }  // namespace
 
-Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted, bool input_has_zero_point) {
-  return prepack == "onednn::qconv_prepack" ? pointwise(weighted, input_has_zero_point)
-                                            : packed_params(prepack, weighted);
+Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted, bool input_has_zero_point,
+                        const at::Tensor& quantized) {
+  const at::Tensor weight = quantized.defined() ? quantized : quantized_weight(weighted);
+  return prepack == "onednn::qconv_prepack" ? pointwise(weighted, input_has_zero_point, weight)
+                                            : packed_params(prepack, weighted, weight);
 }
 
 }  // namespace tsq::modules

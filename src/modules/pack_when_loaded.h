@@ -13,8 +13,8 @@ namespace tsq::modules {
 /// that cannot be saved. `prepack` is the packing operator: "quantized::conv3d_prepack", or
 /// "onednn::qconv_prepack", which packs otherwise for inputs with a zero point that is not 0, and comes with
 /// the attributes `scale`, `zero_point` and `bias`, which its kernels read besides. Throws Error(Unsupported)
-/// as modules::pack does.
+/// as modules::pack does. `quantized`: the weight, where it is quantized already.
 torch::jit::Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted,
-                                    bool input_has_zero_point);
+                                    bool input_has_zero_point, const at::Tensor& quantized = {});
 
 }  // namespace tsq::modules

@@ -103,12 +103,12 @@ Error refusal(std::string_view prepack, const char* reason) {
           "choose a qconfig whose weight observer the engine takes, or none for this layer"};
 }
 
-c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted) {
+c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
   torch::jit::Stack stack;
   // Packing rounds what becomes float16.
   stack.emplace_back(weighted.weight_qparams->dtype == c10::ScalarType::Half
                          ? weighted.weight.detach().to(at::kFloat)
-                         : quantized_weight(weighted));
+                         : (quantized.defined() ? quantized : quantized_weight(weighted)));
   stack.emplace_back(weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue());
   if (!is_linear_prepack(prepack)) {
     stack.emplace_back(weighted.stride);

@@ -14,8 +14,8 @@ at::Tensor quantized_weight(const ir::Weighted& weighted);
 /// Packed params of a weighted operator for the current engine: `prepack` is the packing operator
 /// ("quantized::conv2d_prepack", "quantized::linear_prepack_fp16" for weights of dtype Half). Throws
 /// Error(Unsupported) with LibTorch's reason when the engine cannot pack it. Safe to call from several
-/// threads.
-c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted);
+/// threads. `quantized`: the weight, where it is quantized already.
+c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized = {});
 
 /// What an operator of LibTorch gives for `stack`: the dispatcher's boxed call.
 torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack);

@@ -33,6 +33,25 @@ std::string memory_of(const at::Tensor& tensor) {
                      fmt::join(tensor.strides(), ","));
 }
 
+constexpr std::string_view kFloat16Prepack = "quantized::linear_prepack_fp16";
+
+/// The layout in which packing takes the weight of a convolution as it is: channels last.
+at::Tensor in_packing_layout(const at::Tensor& weight) {
+  constexpr int64_t kSignal = 3;
+  constexpr int64_t kImage = 4;
+  constexpr int64_t kVolume = 5;
+  switch (weight.dim()) {
+    case kSignal:
+      return weight.unsqueeze(2).contiguous(at::MemoryFormat::ChannelsLast).squeeze(2);
+    case kImage:
+      return weight.contiguous(at::MemoryFormat::ChannelsLast);
+    case kVolume:
+      return weight.contiguous(at::MemoryFormat::ChannelsLast3d);
+    default:
+      return weight.contiguous();
+  }
+}
+
 /// What tells packed weights apart; `call` where calls of one layer do not share theirs.
 std::string key_of(const ir::Weighted& weighted, std::string_view prepack, const std::string& call) {
   return fmt::format("{} {} {} {} {} {} {} {} {} {}", memory_of(weighted.weight), memory_of(weighted.bias),
@@ -94,7 +113,24 @@ std::string WeightPacking::unique_name(const std::string& path) const {
   return name;
 }
 
+void WeightPacking::share_quantized() {
+  std::map<std::string, std::vector<Packing*>> same;
+  for (Packing& packing : to_pack_) {
+    const QParams& qparams = *packing.weighted.weight_qparams;
+    if (packing.prepack == kFloat16Prepack || qparams.dtype == c10::ScalarType::Half) continue;
+    same[fmt::format("{} {} {} {}", memory_of(packing.weighted.weight), bytes_of(qparams.scale),
+                     bytes_of(qparams.zero_point), qparams.axis)]
+        .push_back(&packing);
+  }
+  for (auto& [key, packings] : same) {
+    if (packings.size() < 2) continue;
+    const at::Tensor quantized = in_packing_layout(quantized_weight(packings.front()->weighted));
+    for (Packing* packing : packings) packing->quantized = quantized;
+  }
+}
+
 bool WeightPacking::pack_all(PackingRefusals& refusals) {
+  share_quantized();
   at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
   });
@@ -116,10 +152,11 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
 
 void WeightPacking::pack(Packing& packing) {
   try {
-    packing.result =
-        packing.when_loaded
-            ? pack_when_loaded(packing.prepack, packing.weighted, packing.input_has_zero_point)._ivalue()
-            : modules::pack(packing.prepack, packing.weighted);
+    packing.result = packing.when_loaded
+                         ? pack_when_loaded(packing.prepack, packing.weighted, packing.input_has_zero_point,
+                                            packing.quantized)
+                               ._ivalue()
+                         : modules::pack(packing.prepack, packing.weighted, packing.quantized);
   } catch (const Error& error) {
     packing.refusal = error.problem();
   }

@@ -50,10 +50,14 @@ class WeightPacking {
     std::string name;
     bool when_loaded{false};
     bool input_has_zero_point{false};
+    at::Tensor quantized{};  ///< the weight in a memory that others pack as well; undefined: in its own
     c10::IValue result{};
     std::string refusal{};
   };
 
+  /// Weights that are packed several times are quantized once: what packs keep of them is one memory, which a
+  /// file holds once.
+  void share_quantized();
   static void pack(Packing& packing);
   ir::Value* get_attribute(ir::Value* owner, const std::string& name, ir::Node* before);
   [[nodiscard]] std::string unique_name(const std::string& path) const;
