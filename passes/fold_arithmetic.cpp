@@ -23,8 +23,30 @@ using ir::Node;
 using ir::Value;
 
 /// Operators that have as many dimensions as their input.
-constexpr std::array<std::string_view, 4> kKeepsRank{"torch.nn.ReLU", "torch.nn.functional.relu",
-                                                     "torch.relu", "relu"};
+constexpr std::array<std::string_view, 24> kKeepsRank{"torch.nn.ReLU",
+                                                      "torch.nn.functional.relu",
+                                                      "torch.relu",
+                                                      "relu",
+                                                      "torch.nn.ReLU6",
+                                                      "torch.nn.Hardtanh",
+                                                      "torch.nn.functional.hardtanh",
+                                                      "torch.nn.functional.relu6",
+                                                      "torch.nn.Hardswish",
+                                                      "torch.nn.functional.hardswish",
+                                                      "torch.nn.SiLU",
+                                                      "torch.nn.functional.silu",
+                                                      "torch.nn.LeakyReLU",
+                                                      "torch.nn.functional.leaky_relu",
+                                                      "torch.nn.GELU",
+                                                      "torch.nn.functional.gelu",
+                                                      "torch.nn.MaxPool2d",
+                                                      "torch.nn.functional.max_pool2d",
+                                                      "torch.nn.AvgPool2d",
+                                                      "torch.nn.functional.avg_pool2d",
+                                                      "torch.sigmoid",
+                                                      "torch.nn.Dropout",
+                                                      "torch.nn.MaxPool1d",
+                                                      "torch.nn.functional.max_pool1d"};
 
 /// Operators through which a factor passes: they move values, or multiply matrices.
 constexpr std::array kPassFactors{
@@ -63,8 +85,9 @@ class Folding {
   [[nodiscard]] bool is_layer(const Node* node) const {
     if (!ir::is_module_call(node) || ir::is_standalone(gm_, node)) return false;
     const ir::ModuleCall& call = ir::call_of(gm_, node);
-    return call.weighted && call.members.empty() && modules::is_weighted(call.type) &&
-           !modules::is_transposed(call.type) && call.weighted->weight.is_floating_point() &&
+    const bool has_rows = !modules::is_transposed(call.type) || (call.weighted && call.weighted->groups == 1);
+    return call.weighted && call.members.empty() && modules::is_weighted(call.type) && has_rows &&
+           call.weighted->weight.is_floating_point() &&
            !shared_.contains(call.weighted->weight.const_data_ptr());
   }
 
@@ -76,11 +99,12 @@ class Folding {
     if (const auto addend = summand(layer, reader)) {
       add(*call.weighted, *addend);
     } else if (const auto number = factor(layer, reader, layer->output())) {
-      multiply(*call.weighted, *number);
+      multiply(call, *number);
     } else {
       return nullptr;
     }
     call.module.reset();
+    if (adds_batch(layer, other_operand(reader, layer->output()))) give_batch(layer);
     return reader;
   }
 
@@ -96,7 +120,7 @@ class Folding {
     const auto number = factor(layer, reader, value);
     if (!number || !is_number(other_operand(reader, value))) return;
     ir::ModuleCall& call = ir::call_of(gm_, layer);
-    multiply(*call.weighted, *number);
+    multiply(call, *number);
     call.module.reset();
     reader->output()->replaceAllUsesWith(value);
     reader->destroy();
@@ -147,49 +171,100 @@ class Folding {
   [[nodiscard]] std::optional<at::Tensor> by_channel(const Node* layer, const Value* value) const {
     const auto constant = constants_.value_of(value);
     if (!constant || (!constant->isScalar() && !constant->isTensor())) return std::nullopt;
-    const ir::Weighted& weighted = *ir::call_of(gm_, layer).weighted;
-    const int64_t channels = weighted.weight.size(0);
+    const int64_t channels = channels_of(ir::call_of(gm_, layer));
     if (constant->isScalar() && constant->toScalar().isComplex()) return std::nullopt;
     at::Tensor tensor = constant->isTensor() ? constant->toTensor().detach()
                                              : at::scalar_tensor(constant->toScalar(), at::kDouble);
-    if (!tensor.defined() || tensor.is_complex() || !broadcasts(layer, weighted, tensor)) return std::nullopt;
+    if (!tensor.defined() || tensor.is_complex() || !broadcasts(ir::call_of(gm_, layer), tensor))
+      return std::nullopt;
     tensor = tensor.to(at::kDouble).flatten();
     if (!at::isfinite(tensor).all().item<bool>()) return std::nullopt;
     return tensor.expand({channels});
   }
 
-  /// Whether a tensor has one value, or one for each channel, and changes neither dimensions nor dtype of the
-  /// layer's output.
-  [[nodiscard]] bool broadcasts(const Node* layer, const ir::Weighted& weighted,
-                                const at::Tensor& tensor) const {
+  static int64_t channels_of(const ir::ModuleCall& layer) {
+    return layer.weighted->weight.size(modules::is_transposed(layer.type) ? 1 : 0);
+  }
+
+  /// Whether a tensor has one value, or one for each channel, and changes neither dimensions, but for a batch
+  /// of one image, nor dtype of the layer's output.
+  static bool broadcasts(const ir::ModuleCall& layer, const at::Tensor& tensor) {
     if (tensor.dim() == 0) return true;
-    const auto dtype = weighted.weight.scalar_type();
+    const auto dtype = layer.weighted->weight.scalar_type();
     if (c10::promoteTypes(dtype, tensor.scalar_type()) != dtype) return false;
-    const auto spatial = static_cast<int64_t>(weighted.stride.size());
-    if (tensor.dim() > spatial + 1 && !(tensor.dim() == spatial + 2 && spatial == 2 && has_batch(layer)))
-      return false;
-    const int64_t channels = weighted.weight.size(0);
+    const auto spatial = static_cast<int64_t>(layer.weighted->stride.size());
+    if (tensor.dim() > (spatial == 0 ? 1 : spatial + 2)) return false;
+    const int64_t channels = channels_of(layer);
     if (tensor.numel() == 1) return true;
     const int64_t axis = tensor.dim() - spatial - 1;
     return axis >= 0 && tensor.numel() == channels && tensor.size(axis) == channels;
   }
 
-  /// Whether an image layer's input must have four dimensions; convolutions take three as well.
-  [[nodiscard]] bool has_batch(const Node* layer) const {
+  /// Whether arithmetic with a constant makes a batch of the one image that a convolution takes as well.
+  [[nodiscard]] bool adds_batch(const Node* layer, const Value* operand) {
+    const auto constant = constants_.value_of(operand);
+    const auto spatial = static_cast<int64_t>(ir::call_of(gm_, layer).weighted->stride.size());
+    const bool has_all_dimensions =
+        spatial > 0 && constant && constant->isTensor() && constant->toTensor().dim() == spatial + 2;
+    return has_all_dimensions && !has_batch(layer);
+  }
+
+  /// conv(x)   →   conv(x.reshape([-1, channels, height, width]))
+  void give_batch(Node* layer) {
+    const ir::ModuleCall& call = ir::call_of(gm_, layer);
+    const auto spatial = static_cast<int64_t>(call.weighted->stride.size());
+    const int64_t channels = call.weighted->weight.size(modules::is_transposed(call.type) ? 0 : 1);
+    const torch::jit::WithInsertPoint guard(layer);
+    std::vector<Value*> sizes{
+        gm_.graph->insertConstant(int64_t{-1}),
+        gm_.graph->insertConstant(channels *
+                                  (modules::is_transposed(call.type) ? 1 : call.weighted->groups))};
+    for (int64_t i = -spatial; i < 0; ++i)
+      sizes.push_back(gm_.graph->insert(c10::aten::size, {layer->input(0), i}));
+    Value* list = gm_.graph->insertNode(gm_.graph->createList(c10::IntType::get(), sizes))->output();
+    Value* batch = gm_.graph->insert(c10::aten::reshape, {layer->input(0), list});
+    ir::take_scope(batch->node(), layer);
+    layer->replaceInput(0, batch);
+    batched_.clear();
+  }
+
+  /// Whether an image layer's input is known to have a batch dimension; convolutions take images without.
+  [[nodiscard]] bool has_batch(const Node* layer) {
     const auto operands = ir::operands(layer);
-    const Node* before = operands.empty() ? nullptr : operands.front()->node();
-    if (before == nullptr) return false;
-    if (before->kind() == c10::aten::mean) {
-      const auto dims = modules::argument_constant(gm_, before, "dim");
+    return !operands.empty() && is_batch(operands.front());
+  }
+
+  bool is_batch(const Value* value) {
+    const auto [found, is_new] = batched_.emplace(value, false);
+    if (!is_new) return found->second;
+    const bool result = gives_batch(value->node());
+    batched_[value] = result;
+    return result;
+  }
+
+  bool gives_batch(const Node* node) {
+    if (node->kind() == c10::aten::mean) {
+      const auto dims = modules::argument_constant(gm_, node, "dim");
       return dims && dims->isIntList() && std::ranges::count(dims->toIntVector(), 3) == 1;
     }
-    if (ir::is_module_call(before) && ir::call_of(gm_, before).type.name == "torch.nn.BatchNorm2d")
-      return !ir::call_of(gm_, before).has_unknown_rank;
+    if (node->kind() == c10::aten::reshape) {
+      const Node* sizes = node->input(1)->node();
+      constexpr std::size_t kLeast = 3;
+      return sizes->kind() == c10::prim::ListConstruct && sizes->inputs().size() >= kLeast;
+    }
+    if (ir::is_module_call(node) && ir::call_of(gm_, node).type.name.starts_with("torch.nn.BatchNorm"))
+      return !ir::call_of(gm_, node).has_unknown_rank;
+    const auto operands = ir::operands(node);
+    if (is_sum(node) || is_product(node))
+      return std::ranges::any_of(operands,
+                                 [&](const Value* each) { return ir::holds_tensor(each) && is_batch(each); });
+    const bool is_convolution = ir::is_module_call(node) && ir::call_of(gm_, node).weighted &&
+                                !ir::call_of(gm_, node).weighted->stride.empty();
     const bool keeps_rank =
-        is_layer(before) || std::ranges::any_of(ir::targets(gm_, before), [](const Symbol& target) {
+        is_convolution || std::ranges::any_of(ir::targets(gm_, node), [](const Symbol& target) {
           return std::ranges::find(kKeepsRank, target.name) != kKeepsRank.end();
         });
-    return keeps_rank && has_batch(before);
+    return keeps_rank && !operands.empty() && is_batch(operands.front());
   }
 
   static void add(ir::Weighted& weighted, const at::Tensor& operand) {
@@ -198,17 +273,19 @@ class Folding {
     weighted.bias = (bias + operand).to(weighted.weight.scalar_type());
   }
 
-  static void multiply(ir::Weighted& weighted, const at::Tensor& operand) {
+  static void multiply(ir::ModuleCall& layer, const at::Tensor& operand) {
+    ir::Weighted& weighted = *layer.weighted;
     const auto dtype = weighted.weight.scalar_type();
     std::vector<int64_t> sizes(static_cast<std::size_t>(weighted.weight.dim()), 1);
-    sizes.front() = operand.numel();
+    sizes[modules::is_transposed(layer.type) ? 1 : 0] = operand.numel();
     weighted.weight = (weighted.weight.detach().to(at::kDouble) * operand.reshape(sizes)).to(dtype);
     if (weighted.bias.defined()) weighted.bias = (weighted.bias.detach().to(at::kDouble) * operand).to(dtype);
   }
 
   GraphModule& gm_;
   modules::ConstantExpressions constants_;
-  std::unordered_set<const void*> shared_{};  ///< weights of several calls
+  std::unordered_set<const void*> shared_{};          ///< weights of several calls
+  std::unordered_map<const Value*, bool> batched_{};  ///< whether a value is known to have a batch dimension
 };
 
 }  // namespace

@@ -128,7 +128,29 @@ TEST(FoldArithmetic, OneOfSeveralCallsKeepsItsSum) {
 TEST(FoldArithmetic, ABatchDimensionThatTheConstantAddsStays) {
   const Module model =
       network("  y = torch.relu(self.conv.forward(x) + self.added.reshape([1, 16, 1, 1]))\n");
-  EXPECT_EQ(count(quantized(model), "aten::add") + count(quantized(model), "quantized::add_relu"), 1U);
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "aten::add") + count(lowered, "quantized::add_relu"), 0U);
+  EXPECT_EQ(testing::run(lowered, image()[0]).sizes(), testing::run(model, image()[0]).sizes());
+  EXPECT_GT(sqnr(model, lowered), 33);
+}
+
+/// torchvision's FrozenBatchNorm2d, and others that are written out.
+TEST(FoldArithmetic, BatchNormsThatAreWrittenOutBecomePartOfTheirLayers) {
+  const std::string norm =
+      "  w = (self.added.reshape([1, -1, 1, 1]) + 1.)\n"
+      "  v = self.added.abs().reshape([1, -1, 1, 1])\n"
+      "  m = self.added.reshape([1, -1, 1, 1]) * 2.\n";
+  for (const std::string after : {"  s = w * (v + 1e-5).rsqrt()\n  z = z * s + (m - m * s)\n",
+                                  "  z = (z - m) / torch.sqrt(v + 1e-5) * w + m\n"}) {
+    const Module model = network(norm + "  z = self.conv.forward(x)\n" + after +
+                                 "  z = torch.relu(z)\n  y = z + torch.relu(self.point.forward(z))\n");
+    const Module lowered = quantized(model);
+    for (const char* kind :
+         {"aten::mul", "quantized::mul", "aten::sub", "aten::div", "aten::rsqrt", "aten::sqrt"})
+      EXPECT_EQ(count(lowered, kind), 0U) << kind << after;
+    EXPECT_EQ(count(lowered, "aten::reshape"), 1U) << after;
+    EXPECT_GT(sqnr(model, lowered), 30) << after;
+  }
 }
 
 TEST(FoldArithmetic, ANumberThatScoresAreDividedByGoesIntoTheLayer) {
