@@ -1,5 +1,7 @@
 // model.pt → flat graph of leaf modules and operators (FX's symbolic trace, from TorchScript).
 
+#include "passes/capture.h"
+
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
@@ -13,10 +15,12 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "ir/known_containers.h"
+#include "modules/attention_source.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
 
@@ -62,6 +66,37 @@ bool is_leaf(const Module& module, const std::string& path, const PrepareCustomC
   const bool library = type.name.starts_with("torch.nn.") || type.name.starts_with("torch.ao.nn.");
   return library && type.name != "torch.nn.Sequential" && type.name != "torch.nn.ModuleList" &&
          type.name != "torch.nn.ModuleDict" && type.name != "torch.nn.Module";
+}
+
+/// Modules of torch.nn that are made of layers, or compute a layer's weight before they call it.
+bool is_made_of_layers(const Module& module, Symbol type) {
+  constexpr std::array<std::string_view, 6> kComposites{
+      "torch.nn.MultiheadAttention",      "torch.nn.Transformer",
+      "torch.nn.TransformerEncoder",      "torch.nn.TransformerDecoder",
+      "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer"};
+  const bool computes_weight = modules::is_weighted(type) && !module.hasattr("weight");
+  return computes_weight || type.name.starts_with("torch.nn.utils.") ||
+         std::ranges::find(kComposites, type.name) != kComposites.end();
+}
+
+/// Whether a scripted module says itself what it is made of: the code of tracing has no choices left.
+bool has_choices(const Module& module, Symbol type) {
+  return type.name == "torch.nn.TransformerEncoder"
+             ? module.hasattr("use_nested_tensor")
+             : module.hasattr("num_heads") || module.hasattr("norm_first");
+}
+
+/// Some operators of samples of different lengths know only the fused kernels.
+bool makes_nested_tensors(const Module& module) {
+  for (const Module& each : module.modules()) {
+    for (const auto& method : each.get_methods()) {
+      const auto graph = torch::jit::toGraphFunction(method.function()).graph();
+      for (const Node* node : ir::nodes_in_order(*graph)) {
+        if (std::string_view(node->kind().toQualString()) == "aten::_nested_tensor_from_mask") return true;
+      }
+    }
+  }
+  return false;
 }
 
 void collect_written_attributes(torch::jit::Block* block, std::unordered_set<std::string>& names) {
@@ -139,8 +174,12 @@ void check_is_not_optimized(torch::jit::Graph& graph) {
 
 class Capture {
  public:
-  Capture(const Module& model, const PrepareCustomConfig& custom)
-      : model_(model), custom_(custom), written_(written_attributes(model)) {
+  Capture(const Module& model, const PrepareCustomConfig& custom, bool looks_into_composites)
+      : model_(model),
+        custom_(custom),
+        written_(written_attributes(model)),
+        looks_into_composites_(looks_into_composites),
+        opens_operators_(looks_into_composites && !makes_nested_tensors(model)) {
     for (const auto& named : model.named_modules())
       paths_.try_emplace(named.value._ivalue().get(), named.name);
   }
@@ -287,6 +326,9 @@ class Capture {
         return;
       default:
         ir::set_scope(node, scope);
+        if (const auto plain =
+                opens_operators_ && !looks_into_leaves_ ? modules::plain_operator(node) : nullptr)
+          return inline_call(node, *plain, node->inputs(), scope);
         for (auto* inner : node->blocks()) walk(inner, scope);
     }
   }
@@ -303,11 +345,36 @@ class Capture {
     }
     if (is_root(*module)) called_methods_.insert(name);
     if (!looks_into_leaves_ && is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
+      if (is_opened(*module)) return open(node, *module);
       if (!has_own_parameter(node, *module)) return;
       if (modules::is_weighted(class_symbol(*module))) return drop_own_parameters(node, *module);
     }
     auto& callee = torch::jit::toGraphFunction(module->get_method(name).function());
     inline_call(node, *callee.graph(), node->inputs(), scope_for(*module));
+  }
+
+  bool is_opened(const Module& module) const {
+    const Symbol type = class_symbol(module);
+    const auto& names = custom_.non_traceable_module_names();
+    const auto& classes = custom_.non_traceable_module_classes();
+    const std::string path = path_of(module);
+    const bool is_closed = std::ranges::find(names, path) != names.end() ||
+                           std::ranges::find(classes, type) != classes.end() ||
+                           custom_.standalone_module(path, type) != nullptr;
+    return looks_into_composites_ && !is_closed && is_made_of_layers(module, type);
+  }
+
+  /// Puts the layers of a module in place of its call, where they can be told.
+  void open(Node* call, const Module& module) {
+    const Symbol type = class_symbol(module);
+    if (const auto plain = modules::plain_forward(module, type))
+      return inline_call(call, *plain, call->inputs(), scope_for(module));
+    // A scripted module without a plain form stays as it is.
+    const bool is_attention =
+        type.name == "torch.nn.MultiheadAttention" || type.name.starts_with("torch.nn.TransformerEncoder");
+    if (is_attention && has_choices(module, type)) return;
+    auto& callee = torch::jit::toGraphFunction(module.get_method(call->s(c10::attr::name)).function());
+    inline_call(call, *callee.graph(), call->inputs(), scope_for(module));
   }
 
   /// Tracing hands a parameter that has two owners to one of them as an argument of its forward.
@@ -337,7 +404,14 @@ class Capture {
 
   void visit_function_call(Node* node, std::size_t scope) {
     ir::set_scope(node, scope);
-    if (!ir::targets(gm_, node).empty()) return;
+    if (const auto targets = ir::targets(gm_, node); !targets.empty()) {
+      const bool is_attention = targets.front().name == "torch.nn.functional.multi_head_attention_forward";
+      if (!is_attention || !looks_into_composites_ || looks_into_leaves_) return;
+      if (const auto plain = modules::plain_function(node)) {
+        inline_call(node, *plain, node->inputs().slice(1), scope);
+      }
+      return;
+    }
     torch::jit::GraphFunction* callee = torch::jit::tryToGraphFunction(node);
     if (callee == nullptr) return;
     Node* function_constant = node->input(0)->node();
@@ -477,6 +551,8 @@ class Capture {
   std::unordered_set<std::string> called_methods_;  ///< of the model itself, by forward
   std::unordered_set<ObjectPointer> kept_;
   bool looks_into_leaves_{false};
+  bool looks_into_composites_{false};
+  bool opens_operators_{false};  ///< fused ones of attention
   std::unordered_map<ObjectPointer, std::string> paths_;
   std::unordered_map<Value*, Module> owners_;
   std::vector<std::pair<std::pair<ObjectPointer, std::string>, std::string>> slots_;
@@ -486,7 +562,11 @@ class Capture {
 }  // namespace
 
 ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomConfig& custom) {
-  return Capture(module, custom).run();
+  return Capture(module, custom, /*looks_into_composites=*/false).run();
+}
+
+ir::GraphModule capture_layers(const torch::jit::Module& module, const PrepareCustomConfig& custom) {
+  return Capture(module, custom, /*looks_into_composites=*/true).run();
 }
 
 }  // namespace tsq::passes

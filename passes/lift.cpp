@@ -16,6 +16,7 @@
 #include "ir/origin.h"
 #include "modules/kernel_arguments.h"
 #include "modules/synthesized.h"
+#include "modules/weighted.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -261,6 +262,18 @@ bool reads_state(const Node* node, const std::unordered_set<std::string>& writte
   });
 }
 
+/// A layer with a computed weight has the path of its module. Others have lost theirs: "conv2d_0", "conv2d_1"
+/// … keep the layers of a report apart, behind the path of what they are part of, where that is known.
+std::string path_of(const GraphModule& gm, const Node* node, std::map<std::string, int>& counts) {
+  const ir::Scope& scope = ir::scope_of(gm, node);
+  const bool is_layer = scope.type.name.starts_with("torch.nn.utils.parametrize.Parametrized") ||
+                        modules::is_weighted(scope.type);
+  if (is_layer && !scope.path.empty()) return scope.path;
+  const std::string name =
+      fmt::format("{}{}{}", scope.path, scope.path.empty() ? "" : ".", node->kind().toUnqualString());
+  return fmt::format("{}_{}", name, counts[name]++);
+}
+
 }  // namespace
 
 void lift(GraphModule& gm) {
@@ -270,9 +283,7 @@ void lift(GraphModule& gm) {
     if (!node->kind().is_aten() || !is_of_a_module(node) || reads_state(node, written)) continue;
     auto call = lifted(gm, node);
     if (!call) continue;
-    // The path is lost: "conv2d_0", "conv2d_1" … keep the layers of a report apart.
-    const std::string name = node->kind().toUnqualString();
-    call->path = fmt::format("{}_{}", name, counts[name]++);
+    call->path = path_of(gm, node, counts);
     Node* made =
         ir::create_module_call(gm, std::move(*call), {node->input(0)}, ir::scope_index(node).value_or(0));
     made->insertBefore(node);

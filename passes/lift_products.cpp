@@ -3,7 +3,8 @@
 //   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 // FX has no row for addmm, and only a static one for matmul, which rounds the constant with one scale:
 // products of static QConfigs stay what they are unless any spelling counts. F.linear has static and dynamic
-// kernels of its own and becomes a layer where its weight alone is quantized.
+// kernels of its own and becomes a layer where its weight alone is quantized, or any spelling counts: what a
+// recipe does to layers it does to modules.
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -60,9 +61,12 @@ class ProductLifting {
   }
 
  private:
-  /// F.linear: only where its weight alone is quantized.
-  static bool is_wanted_of_linear(const MaybeQConfig& own, const MaybeQConfig& layers) {
-    return layers && match::is_weight_only(*layers) && (!own || match::is_weight_only(*own));
+  /// F.linear: where its weight alone is quantized, and where both are quantized alike and any spelling
+  /// counts.
+  bool is_wanted_of_linear(const MaybeQConfig& own, const MaybeQConfig& layers) const {
+    if (!layers) return false;
+    if (gm_.any_spelling && own) return *own == *layers;
+    return match::is_weight_only(*layers) && (!own || match::is_weight_only(*own));
   }
 
   bool is_wanted(bool is_left_float, const MaybeQConfig& layers) const {

@@ -43,9 +43,18 @@ bool has_memory(const Value* value) {
   return std::ranges::find(kImmutable, value->type()->kind()) == kImmutable.end();
 }
 
+/// torch.zeros and its like: of any size, and nothing that a file says.
+bool makes_tensor_of_numbers(const Node* node) {
+  if (node->kind() == c10::aten::tensor || node->kind() == c10::aten::scalar_tensor) return false;
+  const auto holds_tensor = [](const Value* value) { return ir::holds_tensor(value); };
+  return std::ranges::any_of(node->outputs(), holds_tensor) &&
+         std::ranges::none_of(node->inputs(), holds_tensor);
+}
+
 /// Whether an operator's result follows from its arguments alone.
 bool is_pure(const Node* node) {
   if (handles_containers(node) || node->kind() == c10::prim::NumToTensor) return true;
+  if (makes_tensor_of_numbers(node)) return false;
   const c10::FunctionSchema* schema =
       is_operator(node) && node->blocks().empty() ? node->maybeSchema() : nullptr;
   return schema != nullptr && !schema->is_mutable() && !node->isNondeterministic();
@@ -120,6 +129,10 @@ std::optional<c10::IValue> ConstantExpressions::computed(const Node* node, std::
     stack.push_back(std::move(*constant));
   }
   if (node->kind() == c10::prim::ListConstruct) return list_of(node, stack);
+  if (node->kind() == c10::prim::ListUnpack) {
+    const auto list = stack.front().toList();
+    return output < list.size() ? std::optional<c10::IValue>(list.get(output)) : std::nullopt;
+  }
   try {
     const c10::NoGradGuard no_grad;
     node->getOperation()(stack);

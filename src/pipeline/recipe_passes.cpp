@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "passes/fold_constants.h"
 #include "passes/keep_exact_weights.h"
 #include "passes/observe_layer_inputs.h"
 #include "passes/settle_unreached.h"
@@ -19,6 +20,9 @@ using OnReference = RecipePass<ir::GraphModule&, Report&, const RecipeOptions&>;
 using OnLowering = RecipePass<ir::GraphModule&, Report&>;
 using OnLowered = OnReference;
 
+constexpr std::array kBestOnFlat{
+    OnGraph{"fold_constants", passes::fold_constants},
+};
 constexpr std::array kBestOnCaptured{
     OnGraph{"drop_identities", passes::drop_identities},
     OnGraph{"gather_activations", passes::gather_activations},
@@ -146,6 +150,8 @@ constexpr std::array kBestOnLowered{
 const RecipePasses& passes_of(Recipe recipe) {
   static constexpr RecipePasses kFx{};
   static constexpr RecipePasses kBest{.any_spelling = true,
+                                      .looks_into_layers = true,
+                                      .on_flat = kBestOnFlat,
                                       .on_captured = kBestOnCaptured,
                                       .on_matches = kBestOnMatches,
                                       .on_observed = kBestOnObserved,

@@ -15,6 +15,8 @@ struct RecipePass {
 /// What a recipe adds to the passes of FX, by the place where it runs.
 struct RecipePasses {
   bool any_spelling{false};                                   ///< GraphModule::any_spelling
+  bool looks_into_layers{false};                              ///< capture_layers in place of capture
+  std::span<const RecipePass<ir::GraphModule&>> on_flat;      ///< before operators become layers
   std::span<const RecipePass<ir::GraphModule&>> on_captured;  ///< before fusion
   std::span<const RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, passes::MatchTable&>>
       on_matches;

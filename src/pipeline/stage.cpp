@@ -14,6 +14,7 @@
 #include "observers/observer_module.h"
 #include "passes/batch_inputs.h"
 #include "passes/compute_in_float.h"
+#include "passes/capture.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
 #include "passes/settle_unreached.h"
@@ -182,14 +183,20 @@ void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const 
 
 namespace {
 
-ir::GraphModule captured(const Module& model, const PrepareCustomConfig& custom) {
-  return in_pass("capture", [&] { return passes::capture(model, custom); });
+/// The graph with every number in float32.
+ir::GraphModule captured(const Module& model, const PrepareCustomConfig& custom, const RecipePasses& recipe) {
+  ir::GraphModule gm = in_pass("capture", [&] {
+    return recipe.looks_into_layers ? passes::capture_layers(model, custom) : passes::capture(model, custom);
+  });
+  in_pass("compute_in_float", [&] { passes::compute_in_float(gm); });
+  return gm;
 }
 
-ir::GraphModule plain_graph(ir::GraphModule gm) {
+ir::GraphModule plain_graph(ir::GraphModule gm, const RecipePasses& recipe = passes_of(Recipe::Fx)) {
   in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
+  run_passes(recipe.on_flat, gm);
   in_pass("lift", [&] { passes::lift(gm); });
   in_pass("lift_embeddings", [&] { passes::lift_embeddings(gm); });
   return gm;
@@ -206,7 +213,7 @@ ir::GraphModule fused(ir::GraphModule gm, const BackendConfig& backend) {
 
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
                             const PrepareCustomConfig& custom) {
-  return fused(plain_graph(captured(model, custom)), backend);
+  return fused(plain_graph(in_pass("capture", [&] { return passes::capture(model, custom); })), backend);
 }
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
@@ -220,12 +227,9 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->custom = custom;
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
-  ir::GraphModule in_float = captured(model, custom);
-  in_pass("compute_in_float", [&] { passes::compute_in_float(in_float); });
-  ir::GraphModule plain = plain_graph(std::move(in_float));
   const RecipePasses& recipe = passes_of(options.recipe);
-  plain.any_spelling = recipe.any_spelling;
-  ir::GraphModule changed = plain.copy();
+  ir::GraphModule changed = plain_graph(captured(model, custom, recipe), recipe);
+  changed.any_spelling = recipe.any_spelling;
   run_passes(recipe.on_captured, changed);
   in_pass("lift_products", [&] { passes::lift_products(changed, mapping); });
   stage->gm = fused(std::move(changed), backend);
@@ -233,7 +237,8 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   if (!quantizes_anything(table)) {
     // A batch norm that a convolution takes in changes the last bits: not where nothing is quantized.
-    stage->gm = std::move(plain);
+    stage->gm = plain_graph(captured(model, custom, passes_of(Recipe::Fx)));
+    stage->gm.any_spelling = recipe.any_spelling;
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
   stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/custom_config.h>
+
+#include "ir/graph_module.h"
+
+namespace tsq::passes {
+
+/// capture() that also looks into modules of torch.nn that are made of layers or compute their weight:
+/// attention and transformers, parametrizations, weight_norm and spectral_norm. In place of the fused float
+/// kernels of attention stand its layers and torch.scaled_dot_product_attention.
+///   y = TransformerEncoderLayer(x)   →   q = linear(x, …) … y = LayerNorm(…)
+ir::GraphModule capture_layers(const torch::jit::Module& module, const PrepareCustomConfig& custom);
+
+}  // namespace tsq::passes
