@@ -1,6 +1,6 @@
 // Operators without a weight that do not lie between quantized ones stay float, and so do filter banks that
-// only float operators read, and activations that are as fast in float behind a layer that gives its output
-// in float.
+// only float operators read, what goes to a logarithm and its like, and activations that are as fast in float
+// behind a layer that gives its output in float.
 //   sqrt(float) → add → sqrt(float): FX quantizes both inputs and the output of the addition. That costs
 //   three
 // roundings and takes longer than the addition in float. Values of a wide range (squares, attention scores
@@ -13,6 +13,7 @@
 #include <array>
 
 #include "match/dtype_check.h"
+#include "modules/amplified.h"
 #include "modules/filter_bank.h"
 #include "modules/float_output.h"
 #include "modules/functional_weighted.h"
@@ -111,7 +112,14 @@ class Islands {
     const MaybeQConfig& qconfig = qconfig_of(match.last);
     return qconfig && match::is_static(*qconfig) && takes_static(*match.row) &&
            !is_one_of(match.root, kAttention) && !modules::is_whole_average(gm_, match.root) &&
-           !rounds_for_nothing(match);
+           !is_amplified(match) && !rounds_for_nothing(match);
+  }
+
+  /// A logarithm and its like are steep where the values are small: those that rounding makes zero would be
+  /// its largest results.
+  [[nodiscard]] bool is_amplified(const Match& match) const {
+    return std::ranges::any_of(match.last->outputs(),
+                               [&](const Value* value) { return modules::is_amplified(gm_, value); });
   }
 
   /// An activation that takes no longer in float than on bytes, the layer in front of it giving float.
@@ -155,8 +163,11 @@ class Islands {
   /// What this pass may decide about.
   [[nodiscard]] bool is_optional(const Match& match) const {
     const MaybeQConfig& qconfig = qconfig_of(match.last);
-    return (!has_weight(match) || is_filter_bank(match)) && qconfig && match::is_static(*qconfig) &&
-           takes_static(*match.row);
+    if (!qconfig) return false;
+    const bool is_dynamic = resolve(qconfig->activation).is_dynamic;
+    if (has_weight(match) && !is_filter_bank(match))
+      return is_amplified(match) && (is_dynamic || (match::is_static(*qconfig) && takes_static(*match.row)));
+    return match::is_static(*qconfig) && takes_static(*match.row);
   }
 
   /// The output of a branch or loop is what its blocks give.
@@ -217,6 +228,9 @@ class Islands {
     if (modules::is_whole_average(gm_, match.root))
       return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
              "rounds";
+    if (is_amplified(match))
+      return "a logarithm, root, reciprocal or division reads it, which is steep where rounding loses small "
+             "values";
     if (rounds_for_nothing(match)) return modules::kFloatBehindLayer;
     if (is_filter_bank(match))
       return "it is a filter bank that float operators read: its quiet bands would drown in the rounding";
