@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tsq {
@@ -77,7 +78,8 @@ struct BackendPatternConfig {
   BackendPatternConfig& set_input_type_to_index(std::map<std::string, int> indices);
 
   /// The row's one canonical pattern. Throws Error(BadConfig) when neither form is set.
-  [[nodiscard]] const Pattern& key() const;
+  [[nodiscard]] const Pattern& key() const&;
+  [[nodiscard]] Pattern key() && { return static_cast<const BackendPatternConfig&>(*this).key(); }
 
   /// PyTorch's keys; see the README's section on JSON. Throws Error(BadConfig) naming the key,
   /// what was got and the nearest known name: unknown keys are errors here, not ignored.
@@ -99,8 +101,11 @@ class BackendConfig {
   BackendConfig& set_backend_pattern_config(BackendPatternConfig config);
   BackendConfig& set_backend_pattern_configs(std::vector<BackendPatternConfig> configs);
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] const std::vector<BackendPatternConfig>& configs() const noexcept { return configs_; }
+  [[nodiscard]] const std::string& name() const& noexcept { return name_; }
+  [[nodiscard]] std::string name() && noexcept { return std::move(name_); }
+  /// By value of a temporary, so that `for (const auto& row : backend_config("x86").configs())` is sound.
+  [[nodiscard]] const std::vector<BackendPatternConfig>& configs() const& noexcept { return configs_; }
+  [[nodiscard]] std::vector<BackendPatternConfig> configs() && noexcept { return std::move(configs_); }
 
   static BackendConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;

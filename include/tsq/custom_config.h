@@ -32,17 +32,28 @@ class PrepareCustomConfig {
 
   /// The entry of a module: of its path, else of its class; null where there is none.
   [[nodiscard]] const StandaloneModuleConfig* standalone_module(const std::string& path, Symbol type) const;
-  [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const noexcept {
+  [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const& noexcept {
     return non_traceable_names_;
   }
-  [[nodiscard]] const std::vector<Symbol>& non_traceable_module_classes() const noexcept {
+  [[nodiscard]] std::vector<std::string> non_traceable_module_names() && noexcept {
+    return std::move(non_traceable_names_);
+  }
+  [[nodiscard]] const std::vector<Symbol>& non_traceable_module_classes() const& noexcept {
     return non_traceable_classes_;
   }
-  [[nodiscard]] const std::vector<int>& input_quantized_indexes() const noexcept { return input_quantized_; }
-  [[nodiscard]] const std::vector<int>& output_quantized_indexes() const noexcept {
+  [[nodiscard]] std::vector<Symbol> non_traceable_module_classes() && noexcept {
+    return std::move(non_traceable_classes_);
+  }
+  [[nodiscard]] const std::vector<int>& input_quantized_indexes() const& noexcept { return input_quantized_; }
+  [[nodiscard]] std::vector<int> input_quantized_indexes() && noexcept { return std::move(input_quantized_); }
+  [[nodiscard]] const std::vector<int>& output_quantized_indexes() const& noexcept {
     return output_quantized_;
   }
-  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
+  [[nodiscard]] std::vector<int> output_quantized_indexes() && noexcept {
+    return std::move(output_quantized_);
+  }
+  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const& noexcept { return preserved_; }
+  [[nodiscard]] std::vector<std::string> preserved_attributes() && noexcept { return std::move(preserved_); }
 
   /// PyTorch's keys (E-14); an unknown key is an error, and so is `float_to_observed_custom_module_class`,
   /// which names Python classes.
@@ -74,7 +85,8 @@ class ConvertCustomConfig {
  public:
   /// Attributes copied from the user's module to the result, besides those that prepare was told of (E-13).
   ConvertCustomConfig& set_preserved_attributes(std::vector<std::string> names);
-  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
+  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const& noexcept { return preserved_; }
+  [[nodiscard]] std::vector<std::string> preserved_attributes() && noexcept { return std::move(preserved_); }
   /// Whether a model whose observers have seen no data is converted all the same, with scale 1 and zero point
   /// 0; an error otherwise. tsq's own, not part of the dict.
   ConvertCustomConfig& set_allow_uncalibrated(bool allow) {
@@ -97,7 +109,8 @@ class FuseCustomConfig {
  public:
   /// Attributes copied from the user's module to the result.
   FuseCustomConfig& set_preserved_attributes(std::vector<std::string> names);
-  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const noexcept { return preserved_; }
+  [[nodiscard]] const std::vector<std::string>& preserved_attributes() const& noexcept { return preserved_; }
+  [[nodiscard]] std::vector<std::string> preserved_attributes() && noexcept { return std::move(preserved_); }
   /// PyTorch's key `preserved_attributes`.
   static FuseCustomConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;

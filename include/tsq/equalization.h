@@ -50,7 +50,8 @@ class EqualizationMapping {
                                                          const MaybeEqualizationQConfig& config);
 
   /// The same entries as QConfigs, `input_activation` in the place of `activation`, for find_qconfig.
-  [[nodiscard]] const QConfigMapping& as_qconfigs() const noexcept { return entries_; }
+  [[nodiscard]] const QConfigMapping& as_qconfigs() const& noexcept { return entries_; }
+  [[nodiscard]] QConfigMapping as_qconfigs() && noexcept { return std::move(entries_); }
   [[nodiscard]] bool empty() const { return entries_ == QConfigMapping(); }
 
   /// QConfigMapping's keys, an EqualizationQConfig at the end of each entry.

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace tsq {
 
@@ -23,9 +24,12 @@ class Error : public std::runtime_error {
   Error(ErrorCode code, std::string problem, std::string remedy = {}, Where where = {});
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-  [[nodiscard]] const Where& where() const noexcept { return where_; }
-  [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
-  [[nodiscard]] const std::string& remedy() const noexcept { return remedy_; }
+  [[nodiscard]] const Where& where() const& noexcept { return where_; }
+  [[nodiscard]] Where where() && noexcept { return std::move(where_); }
+  [[nodiscard]] const std::string& problem() const& noexcept { return problem_; }
+  [[nodiscard]] std::string problem() && noexcept { return std::move(problem_); }
+  [[nodiscard]] const std::string& remedy() const& noexcept { return remedy_; }
+  [[nodiscard]] std::string remedy() && noexcept { return std::move(remedy_); }
 
   /// The same error with the pass filled in where it was empty (used by the pipeline's runner).
   [[nodiscard]] Error in_pass(std::string pass) const;

@@ -40,21 +40,34 @@ class QConfigMapping {
   QConfigMapping& set_module_name_object_type_order(std::string name, Symbol type, int index,
                                                     MaybeQConfig qconfig);
 
-  [[nodiscard]] const MaybeQConfig& global_qconfig() const noexcept { return global_; }
-  [[nodiscard]] const std::vector<std::pair<Symbol, MaybeQConfig>>& object_type_qconfigs() const noexcept {
+  [[nodiscard]] const MaybeQConfig& global_qconfig() const& noexcept { return global_; }
+  [[nodiscard]] MaybeQConfig global_qconfig() && noexcept { return std::move(global_); }
+  [[nodiscard]] const std::vector<std::pair<Symbol, MaybeQConfig>>& object_type_qconfigs() const& noexcept {
     return object_type_;
   }
+  [[nodiscard]] std::vector<std::pair<Symbol, MaybeQConfig>> object_type_qconfigs() && noexcept {
+    return std::move(object_type_);
+  }
   [[nodiscard]] const std::vector<std::pair<std::string, MaybeQConfig>>& module_name_regex_qconfigs()
-      const noexcept {
+      const& noexcept {
     return regex_;
   }
+  [[nodiscard]] std::vector<std::pair<std::string, MaybeQConfig>> module_name_regex_qconfigs() && noexcept {
+    return std::move(regex_);
+  }
   [[nodiscard]] const std::vector<std::pair<std::string, MaybeQConfig>>& module_name_qconfigs()
-      const noexcept {
+      const& noexcept {
     return module_name_;
   }
+  [[nodiscard]] std::vector<std::pair<std::string, MaybeQConfig>> module_name_qconfigs() && noexcept {
+    return std::move(module_name_);
+  }
   [[nodiscard]] const std::vector<ModuleNameObjectTypeOrder>& module_name_object_type_order_qconfigs()
-      const noexcept {
+      const& noexcept {
     return order_;
+  }
+  [[nodiscard]] std::vector<ModuleNameObjectTypeOrder> module_name_object_type_order_qconfigs() && noexcept {
+    return std::move(order_);
   }
 
   /// Keys "", "object_type", "module_name_regex", "module_name", "module_name_object_type_order" (B-20); an

@@ -40,14 +40,17 @@ class Prepared {
  public:
   explicit Prepared(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
   /// The observed module; its forward has the user's signature and updates the observers.
-  [[nodiscard]] const torch::jit::Module& module() const;
-  [[nodiscard]] const Report& report() const;
+  [[nodiscard]] const torch::jit::Module& module() const&;
+  [[nodiscard]] torch::jit::Module module() &&;
+  [[nodiscard]] const Report& report() const&;
+  [[nodiscard]] Report report() &&;
   /// Writes the whole file or nothing. Throws Error(BadOutput).
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
   /// Throws Error(BadModel) when the file is not a prepared model of tsq.
   static Prepared load(const std::string& path);
 
-  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const noexcept { return stage_; }
+  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const& noexcept { return stage_; }
+  [[nodiscard]] std::shared_ptr<detail::Stage> stage() && noexcept { return std::move(stage_); }
 
  private:
   std::shared_ptr<detail::Stage> stage_;
@@ -58,12 +61,15 @@ class Prepared {
 class Reference {
  public:
   explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
-  [[nodiscard]] const torch::jit::Module& module() const;
-  [[nodiscard]] const Report& report() const;
+  [[nodiscard]] const torch::jit::Module& module() const&;
+  [[nodiscard]] torch::jit::Module module() &&;
+  [[nodiscard]] const Report& report() const&;
+  [[nodiscard]] Report report() &&;
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
   static Reference load(const std::string& path);
 
-  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const noexcept { return stage_; }
+  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const& noexcept { return stage_; }
+  [[nodiscard]] std::shared_ptr<detail::Stage> stage() && noexcept { return std::move(stage_); }
 
  private:
   std::shared_ptr<detail::Stage> stage_;

@@ -97,7 +97,7 @@ BackendPatternConfig& BackendPatternConfig::set_input_type_to_index(std::map<std
   return *this;
 }
 
-const Pattern& BackendPatternConfig::key() const {
+const Pattern& BackendPatternConfig::key() const& {
   if (pattern && pattern_complex_format) fail_both_patterns();
   if (pattern_complex_format) return *pattern_complex_format;
   if (!pattern)

@@ -183,8 +183,10 @@ void find_observers(Stage& stage, const Module& module, const std::string& prefi
 
 }  // namespace
 
-const Module& Prepared::module() const { return stage_->module; }
-const Report& Prepared::report() const { return stage_->report; }
+const Module& Prepared::module() const& { return stage_->module; }
+Module Prepared::module() && { return stage_->module; }
+const Report& Prepared::report() const& { return stage_->report; }
+Report Prepared::report() && { return stage_->report; }
 void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
   io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path, extra_files);
 }
@@ -198,8 +200,10 @@ Prepared Prepared::load(const std::string& path) {
   return prepared;
 }
 
-const Module& Reference::module() const { return stage_->module; }
-const Report& Reference::report() const { return stage_->report; }
+const Module& Reference::module() const& { return stage_->module; }
+Module Reference::module() && { return stage_->module; }
+const Report& Reference::report() const& { return stage_->report; }
+Report Reference::report() && { return stage_->report; }
 
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
   Module module = continuable(*stage_);
