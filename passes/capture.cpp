@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "config/known_names.h"
 #include "ir/known_containers.h"
 #include "modules/attention_source.h"
 #include "modules/weighted.h"
@@ -46,7 +47,7 @@ Module copy_in_eval_mode(const Module& module) {
 
 Symbol class_symbol(const Module& module) {
   const auto name = module.type()->name();
-  return symbol(name ? name->qualifiedName() : "");
+  return parse_symbol(name ? name->qualifiedName() : "");
 }
 
 /// C-22: FloatFunctional passes its results to an Identity, which eager mode replaces by an observer. FX does

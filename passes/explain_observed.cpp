@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/known_names.h"
 #include "match/dtype_check.h"
 #include "match/remedy.h"
 #include "passes/compute_in_float.h"
@@ -38,7 +39,7 @@ std::string name_of(const GraphModule& gm, const Node* node) {
   if (node->kind() != c10::prim::CallMethod) return ir::display_name(gm, node);
   const auto named = node->input(0)->type()->cast<c10::NamedType>();
   const std::string type = named && named->name() ? named->name()->qualifiedName() : "a class";
-  return fmt::format("{}.{}", symbol(type).name, node->s(c10::attr::name));
+  return fmt::format("{}.{}", parse_symbol(type).name, node->s(c10::attr::name));
 }
 
 std::string layer_of(const GraphModule& gm, const Node* node) {

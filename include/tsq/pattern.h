@@ -37,7 +37,8 @@ inline constexpr Symbol match_all{SymbolKind::MatchAll, "MatchAllNode"};
 /// "__torch__.torch.nn.modules.conv.___torch_mangle_3.Conv2d" with "torch.nn.Conv2d", "torch.conv2d" and
 /// "torch._C._nn.gelu" with the function of torch.nn.functional that they are, "torch.nn.intrinsic" with
 /// "torch.ao.nn.intrinsic". A class of the user's own keeps its path: "__torch__.my.pkg.Block" is
-/// "my.pkg.Block".
+/// "my.pkg.Block". Throws Error(BadConfig) with the nearest known name for one that PyTorch does not have,
+/// such as "torch.nn.Conv9d"; names as TorchScript writes them ("__torch__.…") are taken as they are.
 Symbol symbol(std::string_view name);
 
 /// A tree of symbols in data-flow form: `torch.nn.ReLU(torch.nn.Conv2d)` is a ReLU that reads a Conv2d. A

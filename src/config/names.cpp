@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/known_names.h"
 
 namespace tsq {
 namespace {
@@ -336,14 +337,13 @@ std::string full_name(std::string_view word) {
   return {};
 }
 
-[[noreturn]] void fail_unknown(const JsonValue& at, std::string_view prefix, std::string_view word,
-                               std::span<const std::string_view> words) {
+UnknownName unknown(std::string_view prefix, std::string_view word, std::span<const std::string_view> words) {
   const std::string elsewhere = full_name(word);
   const std::string_view near = nearest(word, words);
   std::string remedy = "a class of your own is written with its path, 'my_package.Block'";
   if (!near.empty()) remedy = fmt::format("did you mean '{}{}'?", prefix, near);
   if (!elsewhere.empty()) remedy = fmt::format("did you mean '{}'?", elsewhere);
-  at.fail(fmt::format("PyTorch has no '{}{}'", prefix, word), remedy);
+  return {.problem = fmt::format("PyTorch has no '{}{}'", prefix, word), .remedy = std::move(remedy)};
 }
 
 /// PyTorch's tables speak of methods that Tensor has not ("hardsigmoid", "leaky_relu"), by the names of the
@@ -353,31 +353,33 @@ bool is_known_method(std::string_view name) {
   return has_word(kMethods, name) || has_word(kFunctional, out_of_place);
 }
 
-void check_known(const JsonValue& at, Symbol symbol) {
+}  // namespace
+
+std::optional<UnknownName> unknown_name(const Symbol& symbol) {
   if (symbol.kind == SymbolKind::Method) {
-    if (!is_known_method(symbol.name)) fail_unknown(at, "", symbol.name, split(kMethods));
-    return;
+    if (is_known_method(symbol.name)) return std::nullopt;
+    return unknown("", symbol.name, split(kMethods));
   }
-  if (symbol.name.find('.') == std::string_view::npos && has_word(kNn, at.string()))
-    at.fail(fmt::format("got '{}' without its module", at.string()),
-            fmt::format("did you mean 'torch.nn.{}'?", at.string()));
+  if (symbol.name.find('.') == std::string_view::npos && has_word(kNn, symbol.name)) {
+    return UnknownName{.problem = fmt::format("got '{}' without its module", symbol.name),
+                       .remedy = fmt::format("did you mean 'torch.nn.{}'?", symbol.name)};
+  }
   for (const Namespace& space : kNamespaces) {
     if (!symbol.name.starts_with(space.prefix)) continue;
     const std::string_view word = symbol.name.substr(space.prefix.size());
     if (word.find('.') != std::string_view::npos || word.starts_with('_')) continue;
-    if (!has_word(space.words, word)) fail_unknown(at, space.prefix, word, split(space.words));
-    return;
+    if (!has_word(space.words, word)) return unknown(space.prefix, word, split(space.words));
+    return std::nullopt;
   }
+  return std::nullopt;
 }
 
-}  // namespace
-
 Symbol read_symbol(const JsonValue& at) {
-  if (at.is_integer()) return symbol(std::to_string(at.integer()));
+  if (at.is_integer()) return parse_symbol(std::to_string(at.integer()));
   const std::string& name = at.string();
   if (name.empty()) at.fail("got an empty name, wanted a PyTorch name", "write it as in 'torch.nn.Conv2d'");
-  const Symbol found = symbol(name);
-  check_known(at, found);
+  const Symbol found = parse_symbol(name);
+  if (const auto problem = unknown_name(found)) at.fail(problem->problem, problem->remedy);
   return found;
 }
 

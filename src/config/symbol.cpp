@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <tsq/error.h>
 #include <tsq/pattern.h>
 
 #include <algorithm>
@@ -7,6 +8,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+
+#include "config/known_names.h"
 
 namespace tsq {
 namespace {
@@ -125,7 +128,7 @@ bool is_class(std::string_view name) {
 
 }  // namespace
 
-Symbol symbol(std::string_view given) {
+Symbol parse_symbol(std::string_view given) {
   std::string name(given);
   const bool from_torchscript = drop_prefix(name, "__torch__.");
   drop_mangling(name);
@@ -139,6 +142,15 @@ Symbol symbol(std::string_view given) {
   if (name.find('.') == std::string::npos) return {SymbolKind::Method, intern(std::move(name))};
   make_function_public(name);
   return {SymbolKind::Function, intern(std::move(name))};
+}
+
+Symbol symbol(std::string_view name) {
+  const Symbol found = parse_symbol(name);
+  if (found.kind == SymbolKind::MatchAll || found.kind == SymbolKind::Literal) return found;
+  if (name.starts_with("__torch__.")) return found;
+  if (const auto problem = unknown_name(found))
+    throw Error(ErrorCode::BadConfig, problem->problem, problem->remedy);
+  return found;
 }
 
 }  // namespace tsq

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "config/known_names.h"
 #include "ir/graph_module.h"
 #include "ir/origin.h"
 
@@ -20,19 +21,19 @@ std::string public_functional_name(std::string_view compiled) {
 
 void add_spellings(std::string_view name, std::vector<Symbol>& result) {
   for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "operator."}) {
-    result.push_back(symbol(std::string(prefix) + std::string(name)));
+    result.push_back(parse_symbol(std::string(prefix) + std::string(name)));
   }
-  result.push_back(symbol(name));
+  result.push_back(parse_symbol(name));
 }
 
 std::vector<Symbol> aten_spellings(std::string_view name) {
   std::vector<Symbol> result;
   if (name == "__getitem__" || name == "select" || name == "slice")
-    result.push_back(symbol("operator.getitem"));
+    result.push_back(parse_symbol("operator.getitem"));
   if (name == "concat" || name == "concatenate")
-    return {symbol("torch.cat"), symbol("torch." + std::string(name))};
-  if (name == "rsub") return {symbol("operator.sub")};
-  if (name == "permute_copy") return {symbol("torch.permute_copy")};
+    return {parse_symbol("torch.cat"), parse_symbol("torch." + std::string(name))};
+  if (name == "rsub") return {parse_symbol("operator.sub")};
+  if (name == "permute_copy") return {parse_symbol("torch.permute_copy")};
   add_spellings(name, result);
   if (name.ends_with('_') && !name.ends_with("__")) add_spellings(name.substr(0, name.size() - 1), result);
   return result;
@@ -46,8 +47,8 @@ bool is_identifier_path(std::string_view text) {
 
 /// `1.0 - x` and `1.0 / x` call functions of TorchScript's own, which hold these expressions.
 std::optional<Symbol> scalar_on_the_left(std::string_view text) {
-  if (text == "torch.neg(b) + a") return symbol("operator.sub");
-  if (text == "torch.reciprocal(b) * a") return symbol("operator.truediv");
+  if (text == "torch.neg(b) + a") return parse_symbol("operator.sub");
+  if (text == "torch.reciprocal(b) * a") return parse_symbol("operator.truediv");
   return std::nullopt;
 }
 
@@ -64,15 +65,15 @@ std::vector<Symbol> expression_spelling(const std::string& text, std::string_vie
     constexpr std::array<std::string_view, 5> kOperators{"add", "sub", "mul", "div", "matmul"};
     const bool is_operator = std::find(kOperators.begin(), kOperators.end(), plain) != kOperators.end() &&
                              text.find_first_of("+-*/@") != std::string::npos && !is_identifier_path(text);
-    return is_operator ? std::vector<Symbol>{symbol("operator." + std::string(plain))}
+    return is_operator ? std::vector<Symbol>{parse_symbol("operator." + std::string(plain))}
                        : std::vector<Symbol>{};
   }
-  if (dot == std::string::npos) return {symbol("torch." + std::string(plain))};
+  if (dot == std::string::npos) return {parse_symbol("torch." + std::string(plain))};
   const std::string_view prefix = std::string_view(text).substr(0, dot);
-  if (prefix == "torch") return {symbol("torch." + std::string(plain))};
+  if (prefix == "torch") return {parse_symbol("torch." + std::string(plain))};
   if (prefix == "F" || prefix.ends_with("functional"))
-    return {symbol("torch.nn.functional." + std::string(callee))};
-  return {symbol(callee)};
+    return {parse_symbol("torch.nn.functional." + std::string(callee))};
+  return {parse_symbol(callee)};
 }
 
 /// Functions that torch.nn.functional defines in Python beside an operator of torch: a traced call of the
@@ -132,7 +133,7 @@ std::vector<Symbol> modules_of(std::string_view function) {
   const std::string_view plain = function.ends_with('_') ? function.substr(0, function.size() - 1) : function;
   std::vector<Symbol> modules;
   for (const ModuleOfFunction& each : kModulesOfFunctions) {
-    if (each.function == plain) modules.push_back(symbol("torch.nn." + std::string(each.module)));
+    if (each.function == plain) modules.push_back(parse_symbol("torch.nn." + std::string(each.module)));
   }
   return modules;
 }
@@ -145,7 +146,7 @@ std::string called_function(const Origin& origin, std::string_view name) {
 
 /// The spellings of an operator whose body FX does not look into: freezing and tracing have opened it.
 std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name) {
-  if (origin.in_module && is_resampling(name)) return {symbol("torch.nn.Upsample")};
+  if (origin.in_module && is_resampling(name)) return {parse_symbol("torch.nn.Upsample")};
   const std::string function =
       origin.writer == Origin::Writer::Functional ? called_function(origin, name) : std::string(name);
   const std::string plain = function.substr(function.rfind('.') + 1);
@@ -153,8 +154,8 @@ std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name
   if (origin.in_module && !modules.empty()) return modules;
   if (origin.writer != Origin::Writer::Functional)
     return origin.expression.empty() ? aten_spellings(name) : expression_spelling(origin.expression, name);
-  std::vector<Symbol> result{symbol(function)};
-  if (function.ends_with('_')) result.push_back(symbol(function.substr(0, function.size() - 1)));
+  std::vector<Symbol> result{parse_symbol(function)};
+  if (function.ends_with('_')) result.push_back(parse_symbol(function.substr(0, function.size() - 1)));
   // A stack of calls names the module, the text of a function does not.
   const bool is_open =
       origin.function.empty() && std::find(kNotAlike.begin(), kNotAlike.end(), plain) == kNotAlike.end();
@@ -172,7 +173,7 @@ std::vector<Symbol> spellings(const Node* node, std::string_view name) {
     return spelling.empty() ? aten_spellings(name) : spelling;
   }
   if (is_resampling(name) && origin.writer == Origin::Writer::Unknown)
-    return {symbol("torch.nn.functional.interpolate")};
+    return {parse_symbol("torch.nn.functional.interpolate")};
   std::vector<Symbol> all = aten_spellings(name);
   const bool wrapped =
       std::find(kPythonFunctionals.begin(), kPythonFunctionals.end(), name) != kPythonFunctionals.end();
@@ -188,7 +189,7 @@ std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
     const auto function = node->input(0)->type()->cast<c10::FunctionType>();
     const std::string name = function ? function->function()->qualname().qualifiedName() : "";
     if (!name.starts_with(kFunctionalPrefix)) return {};
-    return {symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
+    return {parse_symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
   }
   return node->kind().is_aten() ? spellings(node, node->kind().toUnqualString()) : std::vector<Symbol>{};
 }
@@ -196,9 +197,10 @@ std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
 /// The other ways to write a node, functions of torch.nn.functional and modules that do nothing else
 /// included.
 std::vector<Symbol> other_spellings(const GraphModule& gm, const Node* node) {
-  static const Symbol kFlatten = symbol("torch.nn.Flatten");
+  static const Symbol kFlatten = parse_symbol("torch.nn.Flatten");
   if (is_module_call(node))
-    return call_of(gm, node).type == kFlatten ? std::vector{symbol("torch.flatten")} : std::vector<Symbol>{};
+    return call_of(gm, node).type == kFlatten ? std::vector{parse_symbol("torch.flatten")}
+                                              : std::vector<Symbol>{};
   if (!node->kind().is_aten()) return {};
   const std::string_view name = node->kind().toUnqualString();
   std::vector<Symbol> result = aten_spellings(name);

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <tsq/error.h>
 #include <tsq/pattern.h>
+#include <tsq/qconfig_mapping.h>
 
 #include "backends/symbols.h"
 
@@ -83,6 +85,30 @@ TEST(Symbol, FunctionsThatAreTwoObjectsInPythonStayTwo) {
   EXPECT_NE(symbol("torch.relu"), F::relu);
   EXPECT_NE(symbol("torch.max_pool2d"), F::max_pool2d);
   EXPECT_NE(symbol("torch.sigmoid"), symbol("torch.nn.functional.sigmoid"));
+}
+
+TEST(Symbol, ANameThatPyTorchDoesNotHaveIsAnErrorWithTheNearest) {
+  const auto message_of = [](std::string_view name) -> std::string {
+    try {
+      symbol(name);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::BadConfig);
+      return error.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(message_of("torch.nn.Conv9d"),
+            "PyTorch has no 'torch.nn.Conv9d'; did you mean 'torch.nn.Conv1d'?");
+  EXPECT_NE(message_of("torch.nn.functional.rellu").find("'torch.nn.functional.relu'"), std::string::npos);
+  EXPECT_NE(message_of("torch.Conv2d").find("'torch.nn.Conv2d'"), std::string::npos);
+  EXPECT_NE(message_of("Conv2d").find("'torch.nn.Conv2d'"), std::string::npos);
+  EXPECT_NE(message_of("operator.ad").find("'operator.add'"), std::string::npos);
+  EXPECT_NE(message_of("reshap").find("'reshape'"), std::string::npos);
+  EXPECT_NE(message_of("torch.ao.nn.intrinsic.ConvRelu9d"), "");
+  for (const char* fine : {"torch.nn.modules.conv.Conv2d", "my_package.Conv9d", "__torch__.torch.nn.Conv9d",
+                           "torch.ops.aten.add.Tensor", "MatchAllNode", "0", "torch.conv2d", "view"})
+    EXPECT_EQ(message_of(fine), "") << fine;
+  EXPECT_THROW(QConfigMapping().set_object_type("torch.nn.Conv9d", std::nullopt), Error);
 }
 
 TEST(Pattern, ASimpleTupleIsTheReversedNestedOne) {
