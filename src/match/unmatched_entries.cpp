@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/text.h"
@@ -156,18 +157,44 @@ class Names {
   std::set<std::string> modules_;  ///< all of the user's model
 };
 
+/// The mappings that nobody has written: of every backend, mode and recipe.
+std::vector<QConfigMapping> default_mappings() {
+  std::vector<QConfigMapping> mappings{symmetric_qnnpack_qconfig_mapping(),
+                                       symmetric_qnnpack_qat_qconfig_mapping(), dynamic_qconfig_mapping(),
+                                       best_dynamic_qconfig_mapping()};
+  for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+    mappings.push_back(default_qconfig_mapping(backend));
+    mappings.push_back(best_qconfig_mapping(backend));
+    for (const int version : {0, 1}) mappings.push_back(default_qat_qconfig_mapping(backend, version));
+  }
+  for (const int bits : {8, 4, 2}) {
+    for (const int64_t group_size : {32, 64, 128, 256})
+      mappings.push_back(weight_only_qconfig_mapping(bits, group_size));
+  }
+  return mappings;
+}
+
+/// Two observers that find the same with the same data, whichever of the class's defaults were written out.
+bool is_same(const ObserverSpec& a, const ObserverSpec& b) {
+  const auto meaning = [](const ResolvedObserver& r) {
+    return std::make_tuple(r.observer, r.dtype, r.qscheme, r.reduce_range, r.quant_min, r.quant_max, r.eps,
+                           r.averaging_constant, r.ch_axis, r.is_dynamic, r.group_size, r.bins, r.percentile,
+                           r.scale, r.zero_point);
+  };
+  return a == b || (a.fake_quantize == b.fake_quantize && meaning(resolve(a)) == meaning(resolve(b)));
+}
+
+bool is_same(const MaybeQConfig& a, const MaybeQConfig& b) {
+  if (!a || !b) return a.has_value() == b.has_value();
+  return is_same(a->activation, b->activation) && is_same(a->weight, b->weight);
+}
+
 bool is_default_entry(const std::pair<Symbol, MaybeQConfig>& entry) {
-  static const std::vector<QConfigMapping> kDefaults = [] {
-    std::vector<QConfigMapping> mappings{symmetric_qnnpack_qconfig_mapping()};
-    for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
-      mappings.push_back(default_qconfig_mapping(backend));
-      mappings.push_back(best_qconfig_mapping(backend));
-    }
-    return mappings;
-  }();
-  return std::any_of(kDefaults.begin(), kDefaults.end(), [&](const QConfigMapping& mapping) {
-    const auto& entries = mapping.object_type_qconfigs();
-    return std::find(entries.begin(), entries.end(), entry) != entries.end();
+  static const std::vector<QConfigMapping> kDefaults = default_mappings();
+  return std::ranges::any_of(kDefaults, [&](const QConfigMapping& mapping) {
+    return std::ranges::any_of(mapping.object_type_qconfigs(), [&](const auto& known) {
+      return known.first == entry.first && is_same(known.second, entry.second);
+    });
   });
 }
 

@@ -297,6 +297,36 @@ TEST_F(Results, CompareOfAModelWithItselfIsEqualInEveryBit) {
   EXPECT_EQ(result["samples"], 4);
 }
 
+TEST_F(Results, MappingsThatNobodyWroteWarnOfNothing) {
+  const json names = answer({"qconfig", "list"});
+  for (const json& entry : names["mappings"]) {
+    const std::string name = entry["name"];
+    write_file(path("q.json"), tsq({"qconfig", "show", name}).out);
+    const json result = answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o", path("q.pt"),
+                                "--recipe", "fx", "--qconfig", path("q.json")});
+    EXPECT_TRUE(result["warnings"].empty()) << name << ": " << result["warnings"];
+  }
+  for (const std::string mode : {"static", "dynamic", "weight_only"}) {
+    for (const std::string recipe : {"fx", "best"}) {
+      const json result = answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o",
+                                  path("q.pt"), "--recipe", recipe, "--mode", mode});
+      EXPECT_TRUE(result["warnings"].empty()) << mode << ": " << result["warnings"];
+    }
+  }
+}
+
+TEST_F(Results, AnEntryThatAPersonAddedOrChangedWarns) {
+  json mapping = json::parse(tsq({"qconfig", "show", "x86"}).out);
+  mapping["object_type"].push_back({"torch.nn.GRU", nullptr});
+  for (json& entry : mapping["object_type"]) {
+    if (entry[0] == "torch.nn.ConvTranspose2d") entry[1] = nullptr;
+  }
+  write_file(path("q.json"), mapping.dump());
+  const json result = answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o", path("q.pt"),
+                              "--recipe", "fx", "--qconfig", path("q.json")});
+  EXPECT_EQ(result["warnings"].size(), 2U) << result["warnings"];
+}
+
 TEST_F(Results, BenchMeasuresEachModel) {
   succeed(quantize_arguments());
   const json result = answer({"bench", path("model.pt"), path("out.pt"), "--data", path("data.pt"),
