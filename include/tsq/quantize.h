@@ -78,7 +78,8 @@ class Reference {
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
 /// `equalization` names the layers whose input and weight ranges are balanced, channel by channel.
 /// `options` decides which passes run, here and in what follows: recipe Fx is prepare_fx, Best adds tsq's
-/// own. Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel, BadConfig).
+/// own. Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel) for a module without
+/// content or one that is prepared or quantized already, Error(BadConfig).
 Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {},
                  const RecipeOptions& options = {});

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "pipeline/engine.h"
+#include "pipeline/float_model.h"
 
 namespace tsq {
 namespace {
@@ -133,6 +134,7 @@ void io::save_archive(const torch::jit::Module& module, const nlohmann::json& me
 }
 
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files) {
+  detail::check_not_empty(module);
   nlohmann::json metadata;
   if (module.hasattr(io::kMetadataAttribute))
     metadata = nlohmann::json::parse(module.attr(io::kMetadataAttribute).toStringRef());

@@ -12,6 +12,7 @@
 #include "io/empty_tensors.h"
 #include "pipeline/calibration.h"
 #include "pipeline/engine.h"
+#include "pipeline/float_model.h"
 #include "pipeline/stage_file.h"
 
 namespace tsq {
@@ -71,6 +72,15 @@ std::string kind_of(const Sample& sample) {
   return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
+/// The table that a model was prepared for decided where observers are, and of which kind.
+void check_backend(const Stage& prepared, const BackendConfig& backend) {
+  if (prepared.backend.name() == backend.name()) return;
+  throw Error(ErrorCode::BadConfig,
+              fmt::format("the model was prepared for backend '{}' and cannot be converted for '{}'",
+                          prepared.backend.name(), backend.name()),
+              "prepare it again for that backend, or convert it for the first");
+}
+
 /// bfloat16 without instructions for it is slower than float.
 void check_float_dtype(c10::ScalarType dtype) {
   if (dtype == c10::ScalarType::Float) return;
@@ -93,6 +103,7 @@ void check_float_dtype(c10::ScalarType dtype) {
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareCustomConfig& custom, const EqualizationMapping& equalization,
                  const RecipeOptions& options) {
+  detail::check_float_model(model);
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
   return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, options));
@@ -135,6 +146,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
                                const ConvertCustomConfig& custom,
                                const std::optional<QConfigMapping>& mapping) {
+  check_backend(*prepared.stage(), backend);
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
   if (!custom.allow_uncalibrated() && detail::is_uncalibrated(*prepared.stage())) {
@@ -180,6 +192,7 @@ Module convert(const Prepared& prepared, const BackendConfig& backend, const Con
 }
 
 Module fuse(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
+  detail::check_float_model(model);
   const at::NoGradGuard no_grad;
   Stage stage;
   stage.float_model = model;

@@ -108,6 +108,24 @@ TEST_F(Faults, RandomBytesAsModel) {
   expect_bad_input(with_model("random.pt"), {"random.pt"});
 }
 
+TEST_F(Faults, WhatIsQuantizedAlready) {
+  ASSERT_EQ(tsq({"prepare", path("model.pt"), "-o", path("1.pt")}).exit_code, 0);
+  ASSERT_EQ(tsq({"calibrate", path("1.pt"), "--calib", path("data.pt"), "-o", path("2.pt")}).exit_code, 0);
+  ASSERT_EQ(tsq({"convert", path("2.pt"), "-o", path("3.pt")}).exit_code, 0);
+  ASSERT_EQ(tsq({"lower", path("3.pt"), "-o", path("4.pt")}).exit_code, 0);
+  for (const std::string name : {"1.pt", "2.pt", "3.pt", "4.pt"}) {
+    expect_bad_input(with_model(name), {name, "no float model"});
+    torch::jit::load(path(name)).save(path("again.pt"));  // LibTorch drops what tsq wrote beside the model
+    expect_bad_input(with_model("again.pt"), {"already"});
+  }
+}
+
+TEST_F(Faults, ATableOfAnotherBackendThanThatOfPrepare) {
+  ASSERT_EQ(tsq({"prepare", path("model.pt"), "-o", path("p.pt")}).exit_code, 0);
+  expect_bad_input({"convert", path("p.pt"), "--backend", "qnnpack", "-o", path("r.pt")},
+                   {"prepared for backend 'x86'", "'qnnpack'"});
+}
+
 TEST_F(Faults, DataAsModel) { expect_bad_input(with_model("data.pt"), {"data.pt"}); }
 
 TEST_F(Faults, ModelWithoutForward) {

@@ -138,11 +138,11 @@ TEST_F(Files, APreparedFileCalibratesInPlainLibTorch) {
 }
 
 TEST_F(Files, ALoweredModelCarriesWhatMadeIt) {
-  save(convert(calibrated(testing::conv_bn_relu()), backend_config("fbgemm")), path("int8.pt"));
+  save(convert(calibrated(testing::conv_bn_relu(), "fbgemm"), backend_config("fbgemm")), path("int8.pt"));
   const nlohmann::json metadata = read_metadata(path("int8.pt"));
   EXPECT_EQ(metadata.at("backend"), "fbgemm");
   EXPECT_EQ(metadata.at("stage"), "quantized");
-  EXPECT_EQ(metadata.at("qconfig_mapping"), "default_qconfig_mapping('x86')");
+  EXPECT_EQ(metadata.at("qconfig_mapping"), "default_qconfig_mapping('fbgemm')");
 }
 
 }  // namespace

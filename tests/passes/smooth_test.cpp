@@ -148,11 +148,13 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
   torch::manual_seed(5);
   const Module model = with_outliers(two_readers(false));
   const at::Tensor x = torch::randn({32, 8});
-  const Prepared prepared = calibrated(model, x, smoothing());
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, linear_layers_only(), backend, {}, {}, smoothing());
+  calibrate(prepared, std::vector<Sample>{{x}});
   const std::string path = ::testing::TempDir() + "smoothed_prepared.pt";
   prepared.save(path);
-  Module direct = convert(prepared, backend_config("x86"));
-  Module loaded = convert(Prepared::load(path), backend_config("x86"));
+  Module direct = convert(prepared, backend);
+  Module loaded = convert(Prepared::load(path), backend);
   std::remove(path.c_str());
   EXPECT_TRUE(at::equal(direct.forward({x}).toTuple()->elements()[0].toTensor(),
                         loaded.forward({x}).toTuple()->elements()[0].toTensor()));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/data.h>
 #include <tsq/quantize.h>
 
 #include <algorithm>
@@ -158,6 +159,63 @@ TEST(Stage, BackendsWithoutKernelsEndAtTheReferenceModel) {
           fmt::format("backend '{}' has no kernels in LibTorch: its result is the reference model", name));
     }
   }
+}
+
+/// The error that `action` throws; fails without one.
+template <typename Action>
+Error error_of(Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return Error(ErrorCode::Internal, "");
+}
+
+Prepared prepared_for_x86(const Module& model) {
+  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+}
+
+TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
+  const BackendConfig backend = backend_config("x86");
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    Prepared prepared =
+        prepare(testing::conv_bn_relu(), default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
+    const Reference reference = convert_to_reference(prepared, backend);
+    for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend)}) {
+      for (const bool from_file : {false, true}) {
+        const std::string file = file_named("tsq_twice.pt");
+        if (from_file) save(module, file);
+        const Module again = from_file ? load(file) : module;
+        const Error error = error_of([&] { prepared_for_x86(again); });
+        EXPECT_EQ(error.code(), ErrorCode::BadModel);
+        EXPECT_NE(error.problem().find("already"), std::string::npos) << error.what();
+        EXPECT_EQ(error_of([&] { fuse(again, backend); }).code(), ErrorCode::BadModel);
+      }
+    }
+  }
+  EXPECT_NO_THROW(prepared_for_x86(fuse(testing::conv_bn_relu(), backend)))
+      << "a fused model is a float model";
+}
+
+TEST(Stage, AModuleWithNothingInItIsRefused) {
+  EXPECT_NE(error_of([] { prepared_for_x86(Module()); }).problem().find("is empty"), std::string::npos);
+  EXPECT_EQ(error_of([] { fuse(Module(), backend_config("x86")); }).code(), ErrorCode::BadModel);
+  EXPECT_EQ(error_of([] { save(Module(), file_named("tsq_empty.pt")); }).code(), ErrorCode::BadModel);
+  EXPECT_EQ(error_of([] { load_samples("none.pt", Module()); }).code(), ErrorCode::BadModel);
+}
+
+TEST(Stage, ATableOfAnotherBackendThanPreparesIsRefused) {
+  const Prepared prepared = prepared_for_x86(testing::conv_bn_relu());
+  for (const char* other : {"fbgemm", "qnnpack", "onednn", "executorch"}) {
+    const Error error = error_of([&] { convert_to_reference(prepared, backend_config(other)); });
+    EXPECT_EQ(error.code(), ErrorCode::BadConfig);
+    EXPECT_NE(error.problem().find("prepared for backend"), std::string::npos) << error.what();
+    EXPECT_EQ(error_of([&] { convert(prepared, backend_config(other)); }).code(), ErrorCode::BadConfig);
+  }
+  EXPECT_NO_THROW(convert_to_reference(prepared, with_weight_only(backend_config("x86"))));
 }
 
 }  // namespace
