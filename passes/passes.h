@@ -7,6 +7,7 @@
 #include <tsq/recipe.h>
 #include <tsq/report.h>
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -230,8 +231,8 @@ void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu);
 void take_input_products(ir::GraphModule& gm, std::span<const torch::jit::Module> observers);
 
 /// Weights → the codes, up or down, that lower the expected error of the layer's output; the bias takes the
-/// mean of what is left.
-void round_weights(ir::GraphModule& gm, TargetCpu cpu);
+/// mean of what is left. `on_layer` is called after each layer that is rounded so.
+void round_weights(ir::GraphModule& gm, TargetCpu cpu, const std::function<void()>& on_layer = {});
 
 /// Adds what rounding the weights takes from the mean output of each channel to its bias.
 void correct_biases(ir::GraphModule& gm);

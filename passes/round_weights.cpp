@@ -167,13 +167,14 @@ void round(ir::Weighted& weighted) {
 
 }  // namespace
 
-void round_weights(ir::GraphModule& gm, TargetCpu cpu) {
+void round_weights(ir::GraphModule& gm, TargetCpu cpu, const std::function<void()>& on_layer) {
   const c10::NoGradGuard no_grad;
   for (ir::ModuleCall& call : gm.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !can_be_rounded(*weighted)) continue;
     if (!codes_are_bound(*weighted, cpu)) round(*weighted);
     weighted->input_products.reset();
+    if (on_layer) on_layer();
   }
 }
 

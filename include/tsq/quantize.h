@@ -33,6 +33,10 @@ using Sample = std::vector<c10::IValue>;
 /// What users put beside a model in its archive (torch::jit::ExtraFilesMap): contents by name.
 using ExtraFiles = std::map<std::string, std::string>;
 
+/// How far long work is: called after each part of it with the number of parts done. Perhaps by several
+/// threads, but by one at a time.
+using Progress = std::function<void(std::size_t done, std::size_t total)>;
+
 /// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a
 /// TorchScript file that any stock LibTorch runs, so calibration can happen in a program that does not link
 /// tsq.
@@ -84,9 +88,6 @@ Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping,
                  const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {},
                  const RecipeOptions& options = {});
 
-/// Called after each batch with the number of batches done.
-using Progress = std::function<void(std::size_t done, std::size_t total)>;
-
 /// Runs the prepared model on every sample, without gradients. Recipe Best keeps copies of 16 to 32 of them,
 /// 128 MB at most, and finds with them what rounding does to means (correct_mean_errors) when the model is
 /// converted or saved. Throws Error(BadData) naming the sample for a wrong number of arguments, a wrong type,
@@ -96,10 +97,12 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
 /// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx.
 /// `mapping`, when given, names operators that are to stay float after all: each QConfig is prepare's or null
-/// (K-02).
+/// (K-02). `progress` counts observers, layers and samples, which take about as long each. Throws
+/// Error(BadConfig) for the table of another backend than that of prepare.
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
                                const ConvertCustomConfig& custom = {},
-                               const std::optional<QConfigMapping>& mapping = {});
+                               const std::optional<QConfigMapping>& mapping = {},
+                               const Progress& progress = {});
 
 /// Replaces dequantize - operator - quantize by the kernels of the backend's engine, weights packed.
 /// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch
@@ -122,7 +125,7 @@ torch::jit::Module lower(const Reference& reference, const BackendConfig& backen
 /// convert_to_reference, then lower: convert_fx.
 torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend,
                            const ConvertCustomConfig& custom = {},
-                           const std::optional<QConfigMapping>& mapping = {});
+                           const std::optional<QConfigMapping>& mapping = {}, const Progress& progress = {});
 
 /// Fusion alone (fuse_fx): an eval-mode module with the backend's fusion rows applied.
 torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& backend,

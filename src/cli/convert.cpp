@@ -46,8 +46,8 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
-  const Reference reference = steps.run("convert", [&](const Progress&) {
-    return convert_to_reference(prepared, backend, at_convert.custom, at_convert.mapping);
+  const Reference reference = steps.run("convert", [&](const Progress& progress) {
+    return convert_to_reference(prepared, backend, at_convert.custom, at_convert.mapping, progress);
   });
   const std::optional<Trial> trial =
       try_step(options.trial, prepared.stage()->float_model, reference.module(), backend, steps);

@@ -62,9 +62,10 @@ Report report_of(const ExplainOptions& options, const Session& session) {
   if (!samples.empty()) {
     steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
   }
-  Report report = steps.run("convert", [&](const Progress&) {
+  Report report = steps.run("convert", [&](const Progress& progress) {
     return report_of_lowered(
-        convert_to_reference(prepared, chosen.backend, ConvertCustomConfig().set_allow_uncalibrated(true)),
+        convert_to_reference(prepared, chosen.backend, ConvertCustomConfig().set_allow_uncalibrated(true), {},
+                             progress),
         chosen.backend);
   });
   if (samples.empty()) {

@@ -157,7 +157,7 @@ detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
                                std::optional<Prepared> first) {
   const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
   const bool is_made_for_this = is_made_for_this_processor(work.chosen.backend);
-  const detail::FinishTask task{
+  detail::FinishTask task{
       .model = work.model.module,
       .model_bytes = work.model.bytes,
       .backend = work.chosen.backend,
@@ -174,7 +174,10 @@ detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
       .times = !work.options.no_check && is_made_for_this,
       .leaves_what_does_not_pay = work.chosen.recipe.recipe == Recipe::Best && is_made_for_this,
       .force = work.options.force};
-  return work.steps.run("finish", [&](const Progress&) { return detail::finish(task); });
+  return work.steps.run("convert", [&](const Progress& progress) {
+    task.progress = progress;
+    return detail::finish(task);
+  });
 }
 
 /// The model of the mapping that the goal's search finds. What the search judged was made out of one

@@ -252,7 +252,8 @@ void run(torch::jit::Module& module, const Sample& sample, const Run& run) {
 }  // namespace
 
 passes::MeanErrors mean_errors(const GraphModule& prepared, const GraphModule& exact,
-                               const GraphModule& reference, std::span<const Sample> samples) {
+                               const GraphModule& reference, std::span<const Sample> samples,
+                               const std::function<void()>& on_sample) {
   std::vector<Layer> layers = layers_of(prepared, reference);
   if (layers.empty() || samples.empty()) return {};
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
@@ -266,6 +267,7 @@ passes::MeanErrors mean_errors(const GraphModule& prepared, const GraphModule& e
     } catch (const std::exception&) {
       // What cannot be run cannot be compared: a model whose input is to be quantized takes no float sample.
     }
+    if (on_sample) on_sample();
   }
   passes::MeanErrors errors;
   for (const Layer& layer : layers) {

@@ -145,7 +145,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progre
 
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
                                const ConvertCustomConfig& custom,
-                               const std::optional<QConfigMapping>& mapping) {
+                               const std::optional<QConfigMapping>& mapping, const Progress& progress) {
   check_backend(*prepared.stage(), backend);
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
@@ -155,7 +155,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                 "calibrate it first, or convert it all the same with --allow-uncalibrated "
                 "(ConvertCustomConfig::set_allow_uncalibrated)");
   }
-  auto stage = detail::reference_stage(*prepared.stage(), backend, mapping);
+  auto stage = detail::reference_stage(*prepared.stage(), backend, mapping, progress);
   const auto& more = custom.preserved_attributes();
   stage->preserved_attributes.insert(stage->preserved_attributes.end(), more.begin(), more.end());
   stage->module = detail::module_of(*stage, stage->gm);
@@ -187,8 +187,8 @@ Module lower(const Reference& reference, const BackendConfig& backend, Report* r
 }
 
 Module convert(const Prepared& prepared, const BackendConfig& backend, const ConvertCustomConfig& custom,
-               const std::optional<QConfigMapping>& mapping) {
-  return lower(convert_to_reference(prepared, backend, custom, mapping), backend);
+               const std::optional<QConfigMapping>& mapping, const Progress& progress) {
+  return lower(convert_to_reference(prepared, backend, custom, mapping, progress), backend);
 }
 
 Module fuse(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {

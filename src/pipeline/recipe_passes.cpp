@@ -97,9 +97,10 @@ constexpr std::array kBestOnReference{
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::leave_float_outputs(gm); }},
     OnReference{"leave_small_layers", [](ir::GraphModule& gm, Report& report,
                                          const RecipeOptions&) { passes::leave_small_layers(gm, report); }},
-    OnReference{"round_weights",
-                [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
-                  passes::round_weights(gm, options.target_cpu);
+    OnReference{"round_weights", nullptr,
+                [](ir::GraphModule& gm, Report&, const RecipeOptions& options,
+                   const std::function<void()>& on_layer) {
+                  passes::round_weights(gm, options.target_cpu, on_layer);
                 }},
     OnReference{"fold_padding", [](ir::GraphModule& gm, Report& report,
                                    const RecipeOptions&) { passes::fold_padding(gm, report); }},

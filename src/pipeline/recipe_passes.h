@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "passes/passes.h"
@@ -10,6 +11,8 @@ template <typename... Arguments>
 struct RecipePass {
   const char* name;
   void (*run)(Arguments...);
+  /// In place of `run`, for a pass that takes long: calls back after each layer.
+  void (*run_by_layer)(Arguments..., const std::function<void()>& on_layer){nullptr};
 };
 
 /// What a recipe adds to the passes of FX, by the place where it runs.

@@ -8,13 +8,14 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "ir/emit.h"
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
 #include "passes/batch_inputs.h"
-#include "passes/compute_in_float.h"
 #include "passes/capture.h"
+#include "passes/compute_in_float.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
 #include "passes/settle_unreached.h"
@@ -44,11 +45,36 @@ void run_passes(std::span<const Pass> list, Arguments&&... arguments) {
   for (const Pass& pass : list) in_pass(pass.name, [&] { pass.run(arguments...); });
 }
 
+/// Counts the parts of convert that take time: observers, layers whose weights are rounded, samples.
+class Parts {
+ public:
+  Parts(const Progress& progress, std::size_t total) : progress_(progress), total_(total) {}
+
+  /// Several threads may call it.
+  void advance() { reach(0, 1); }
+  /// As many are done, however many there were to do.
+  void reach(std::size_t done) { reach(done, 0); }
+
+ private:
+  void reach(std::size_t at_least, std::size_t more) {
+    if (!progress_) return;
+    const std::lock_guard lock(mutex_);
+    done_ = std::min(total_, std::max(done_ + more, at_least));
+    progress_(done_, total_);
+  }
+
+  const Progress& progress_;
+  std::size_t total_;
+  std::size_t done_{0};
+  std::mutex mutex_{};
+};
+
 /// Observers are independent: their searches for a range run side by side. `known` has the results of the
 /// first `calibrated` ones, as long as convert has not put others in their places.
 std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm, std::span<const Module> observers,
                                                  std::span<const Module> calibrated = {},
-                                                 std::span<const passes::ObserverResult> known = {}) {
+                                                 std::span<const passes::ObserverResult> known = {},
+                                                 Parts* parts = nullptr) {
   std::vector<passes::ObserverResult> results(observers.size());
   at::parallel_for(0, static_cast<int64_t>(results.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -56,6 +82,7 @@ std::vector<passes::ObserverResult> find_qparams(const ir::GraphModule& gm, std:
       const bool is_known = index < known.size() && observers[index]._ivalue() == calibrated[index]._ivalue();
       results[index] =
           is_known ? known[index] : passes::observer_result(gm.observers[index].spec, observers[index]);
+      if (parts != nullptr) parts->advance();
     }
   });
   return results;
@@ -292,8 +319,22 @@ void find_mean_errors(Stage& prepared) {
   prepared.mean_errors = reference_stage(prepared, prepared.backend, std::nullopt)->mean_errors;
 }
 
+namespace {
+
+std::size_t weighted_calls(const ir::GraphModule& gm) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      gm.calls, [](const ir::ModuleCall& call) { return ir::weighted_of(call) != nullptr; }));
+}
+
+}  // namespace
+
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
-                                       const std::optional<QConfigMapping>& mapping) {
+                                       const std::optional<QConfigMapping>& mapping,
+                                       const Progress& progress) {
+  const std::size_t observers_to_ask = prepared.observers.size();
+  const std::size_t layers_to_round = weighted_calls(prepared.gm);
+  const std::size_t samples_to_run = needs_mean_errors(prepared) ? prepared.kept_samples.samples().size() : 0;
+  Parts parts(progress, observers_to_ask + layers_to_round + samples_to_run);
   auto stage = std::make_shared<Stage>(prepared);
   stage->kept_samples = {};
   stage->gm = prepared.gm.copy();
@@ -316,7 +357,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     std::span<const passes::ObserverResult> known;
     if (prepared.known_results) known = *prepared.known_results;
     std::vector<passes::ObserverResult> results =
-        find_qparams(stage->gm, observers, prepared.observers, known);
+        find_qparams(stage->gm, observers, prepared.observers, known, &parts);
     passes::excuse_unused(stage->gm, results);
     if (needs_mean_errors(prepared)) exact = stage->gm.copy();
     passes::convert(stage->gm, results, backend, stage->custom);
@@ -324,7 +365,18 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
     passes::explain_calibrated(prepared.gm, results, stage->report);
   });
-  run_passes(recipe.on_reference, stage->gm, stage->report, prepared.options);
+  parts.reach(observers_to_ask);
+  const auto on_layer = [&parts] { parts.advance(); };
+  for (const auto& pass : recipe.on_reference) {
+    in_pass(pass.name, [&] {
+      if (pass.run_by_layer != nullptr) {
+        pass.run_by_layer(stage->gm, stage->report, prepared.options, on_layer);
+      } else {
+        pass.run(stage->gm, stage->report, prepared.options);
+      }
+    });
+  }
+  parts.reach(observers_to_ask + layers_to_round);
   for (auto& [path, child] : stage->standalone) {
     child = reference_stage(*child, backend, std::nullopt);
     child->module = module_of(*child, child->gm);
@@ -335,12 +387,14 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   }
   in_pass("correct_mean_errors", [&] {
     if (needs_mean_errors(prepared))
-      stage->mean_errors = mean_errors(prepared.gm, exact, stage->gm, prepared.kept_samples.samples());
+      stage->mean_errors =
+          mean_errors(prepared.gm, exact, stage->gm, prepared.kept_samples.samples(), on_layer);
     if (stage->mean_errors) {
       passes::correct_mean_errors(stage->gm, *stage->mean_errors);
       passes::share_parameters(stage->gm);
     }
   });
+  parts.reach(observers_to_ask + layers_to_round + samples_to_run);
   return stage;
 }
 

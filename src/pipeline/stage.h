@@ -62,7 +62,8 @@ bool is_uncalibrated(const Stage& prepared);
 /// Fills `mean_errors`, where samples are there to find them with.
 void find_mean_errors(Stage& prepared);
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfig& backend,
-                                       const std::optional<QConfigMapping>& mapping);
+                                       const std::optional<QConfigMapping>& mapping,
+                                       const Progress& progress = {});
 torch::jit::Module lowered_module(const Stage& reference, Report& report, const LoweringOptions& options);
 
 }  // namespace tsq::detail

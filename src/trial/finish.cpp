@@ -91,17 +91,12 @@ class Finish {
   }
 
  private:
-  void say(const std::string& what) const {
-    if (task_.says) task_.says(what);
-  }
-
   /// Convert and lower with everything in int8 that the mapping gives.
   Attempt whole() const {
-    say("try");
     return attempt(referee_, [&] {
-      Made made{
-          .reference = convert_to_reference(*prepared_, task_.backend, task_.custom, task_.convert_mapping),
-          .module = {}};
+      Made made{.reference = convert_to_reference(*prepared_, task_.backend, task_.custom,
+                                                  task_.convert_mapping, task_.progress),
+                .module = {}};
       made.module = lower(made.reference, task_.backend, &made.report, task_.lowering);
       return made;
     });
@@ -138,7 +133,6 @@ class Finish {
     if (!task_.times || task_.samples.empty() || now.trial.fault || !now.made ||
         !quantizes_anything(now.made->report))
       return std::nullopt;
-    say("time");
     return compare_latency(task_.model, now.made->module, task_.backend, task_.samples.front());
   }
 
@@ -176,7 +170,6 @@ class Finish {
     std::size_t fails = candidates().size();
     while (fails - runs > 1) {
       const std::size_t middle = (runs + fails) / 2;
-      say("find what fails");
       Indices in_float = kept;
       for (std::size_t layer = middle; layer < candidates().size(); ++layer) in_float.push_back(layer);
       const bool has_fault =
@@ -194,7 +187,6 @@ class Finish {
     candidates().count_work(task_.samples.front());
     const Module in_float = candidates().make(everything()).module;
     LayerGroups groups(candidates(), [&](std::size_t first, std::size_t last) {
-      say("find what pays");
       Indices others = everything();
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(first),
                    others.begin() + static_cast<std::ptrdiff_t>(last));
@@ -230,7 +222,6 @@ class Finish {
     std::ranges::move(changes, std::back_inserter(changes_));
     const bool is_all = kept.size() == candidates().size();
     candidates_.reset();
-    say("calibrate again");
     prepared_ = task_.calibrated(mapping_);
     Attempt next = whole();
     // Nothing is quantized then: the user's own model takes its place.

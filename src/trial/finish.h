@@ -35,7 +35,7 @@ struct FinishTask {
   bool times{false};                     ///< whether latency is measured, and decides
   bool leaves_what_does_not_pay{false};  ///< what makes the model slower or larger than float stays float
   bool force{false};                     ///< a fault is told, and changes nothing
-  std::function<void(const std::string&)> says{};  ///< called with what is being done now
+  Progress progress{};                   ///< of converting
 };
 
 /// A model that has been tried.

@@ -218,5 +218,31 @@ TEST(Stage, ATableOfAnotherBackendThanPreparesIsRefused) {
   EXPECT_NO_THROW(convert_to_reference(prepared, with_weight_only(backend_config("x86"))));
 }
 
+TEST(Stage, ConvertTellsHowFarItIs) {
+  torch::manual_seed(0);
+  Module model = testing::user_module("Deep");
+  std::string body = "def forward(self, x):\n";
+  constexpr std::size_t kLayers = 6;
+  for (std::size_t i = 0; i < kLayers; ++i) {
+    model.register_module(fmt::format("conv{}", i), testing::conv2d(3, 3, 3));
+    body += fmt::format("  x = self.conv{}.forward(x)\n", i);
+  }
+  model.define(body + "  return x\n");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {}, {}, {.recipe = Recipe::Best});
+  calibrate(prepared, std::vector<Sample>(5, {torch::randn({2, 3, 8, 8})}));
+  std::vector<std::size_t> done;
+  std::size_t total = 0;
+  const Progress progress = [&](std::size_t so_far, std::size_t of) {
+    done.push_back(so_far);
+    total = of;
+  };
+  convert_to_reference(prepared, backend, {}, {}, progress);
+  EXPECT_GE(total, 2 * kLayers + 5) << "observers, layers, samples";
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_GE(done.size(), 2 * kLayers) << "it comes in small steps";
+  EXPECT_EQ(done.back(), total);
+}
+
 }  // namespace
 }  // namespace tsq
