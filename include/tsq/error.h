@@ -7,8 +7,8 @@
 namespace tsq {
 
 /// What kind of thing was wrong. `Internal` is a fault of tsq itself; every other code names a fault of an
-/// input.
-enum class ErrorCode { BadModel, BadData, BadConfig, BadOutput, Unsupported, Internal };
+/// input, `OutOfMemory` that the machine has too little memory for it.
+enum class ErrorCode { BadModel, BadData, BadConfig, BadOutput, Unsupported, Internal, OutOfMemory };
 
 /// The place an error belongs to. Empty members are unknown.
 struct Where {

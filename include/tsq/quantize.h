@@ -90,8 +90,10 @@ Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping,
 
 /// Runs the prepared model on every sample, without gradients. Recipe Best keeps copies of 16 to 32 of them,
 /// 128 MB at most, and finds with them what rounding does to means (correct_mean_errors) when the model is
-/// converted or saved. Throws Error(BadData) naming the sample for a wrong number of arguments, a wrong type,
-/// a shape that the model refuses, an empty tensor, NaN or infinity.
+/// converted or saved. `progress` counts samples. Throws Error(BadData) naming the sample for a wrong number
+/// of arguments, a wrong type, a shape that the model refuses, an empty tensor, NaN or infinity,
+/// Error(OutOfMemory), and Error(Internal) where the float model takes the sample and the prepared one does
+/// not.
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress = {});
 
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.

@@ -1,14 +1,15 @@
 #include "cli/failure.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <iostream>
-#include <new>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
+
+#include "base/libtorch_error.h"
 
 namespace tsq::cli {
 namespace {
@@ -25,6 +26,8 @@ std::string_view name_of(ErrorCode code) {
       return "bad_output";
     case ErrorCode::Unsupported:
       return "unsupported";
+    case ErrorCode::OutOfMemory:
+      return "out_of_memory";
     case ErrorCode::Internal:
       break;
   }
@@ -44,7 +47,17 @@ std::string without_newlines(std::string text) {
   return text;
 }
 
-Failure describe(const std::exception& exception) {
+/// An exception of LibTorch's about memory as the Error that it means.
+std::optional<Error> memory_error(const std::exception& exception) {
+  try {
+    rethrow_out_of_memory(exception);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+Failure describe_plain(const std::exception& exception) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) {
     const bool internal = error->code() == ErrorCode::Internal;
     return {.exit_code = internal ? kInternalError : kBadInput,
@@ -55,29 +68,15 @@ Failure describe(const std::exception& exception) {
   if (dynamic_cast<const UsageError*>(&exception) != nullptr) {
     return {.exit_code = kBadUsage, .code = "bad_usage", .sentence = exception.what()};
   }
-  if (dynamic_cast<const std::bad_alloc*>(&exception) != nullptr) {
-    return {.exit_code = kBadInput,
-            .code = "out_of_memory",
-            .sentence = "the memory of this machine does not suffice for this model and its data"};
-  }
-  return {.sentence = fmt::format("internal: {}", one_line(exception))};
+  return {.sentence = fmt::format("internal: {}", reason_of(exception))};
+}
+
+Failure describe(const std::exception& exception) {
+  const std::optional<Error> about_memory = memory_error(exception);
+  return describe_plain(about_memory ? *about_memory : exception);
 }
 
 }  // namespace
-
-std::string one_line(const std::exception& exception) {
-  const auto* c10_error = dynamic_cast<const c10::Error*>(&exception);
-  const std::string text = c10_error != nullptr ? c10_error->what_without_backtrace() : exception.what();
-  // The interpreter prints a traceback first and the cause behind the last "RuntimeError: ".
-  constexpr std::string_view kCause = "Error: ";
-  const std::size_t cause =
-      text.find("Traceback") == std::string::npos ? std::string::npos : text.rfind(kCause);
-  const std::size_t begin =
-      cause == std::string::npos ? text.find_first_not_of(" \n") : cause + kCause.size();
-  if (begin == std::string::npos) return "no reason given";
-  const std::string line = text.substr(begin, text.find('\n', begin) - begin);
-  return line.ends_with('.') ? line.substr(0, line.size() - 1) : line;
-}
 
 int explain(const std::exception& exception, bool json) {
   const Failure failure = describe(exception);

@@ -19,9 +19,6 @@ class UsageError : public std::exception {
   std::string sentence_;
 };
 
-/// The essential sentence of an exception of LibTorch: no stack, no source position, one line.
-std::string one_line(const std::exception& exception);
-
 /// Prints `tsq: error: …`, and with `json` the same as a JSON value on standard output; gives the exit code.
 int explain(const std::exception& exception, bool json);
 

@@ -11,7 +11,7 @@
 #include <array>
 #include <set>
 
-#include "cli/failure.h"
+#include "base/libtorch_error.h"
 #include "cli/model_file.h"
 
 namespace tsq::cli {
@@ -111,7 +111,7 @@ std::string packing_refusal(const std::string& path, at::QEngine engine) {
     at::globalContext().setQEngine(engine);
     torch::jit::load(path, at::kCPU);
   } catch (const std::exception& e) {
-    refusal = one_line(e);
+    refusal = reason_of(e);
   }
   at::globalContext().setQEngine(before);
   return refusal;

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/failure.h"
+#include "base/libtorch_error.h"
 
 namespace tsq::cli {
 
@@ -51,11 +51,10 @@ ModelFile load_any(const std::string& path) {
             .bytes = std::filesystem::file_size(path, code)};
   } catch (const Error&) {
     throw;
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::exception& e) {
+    rethrow_out_of_memory(e);
     throw Error(ErrorCode::BadModel,
-                fmt::format("'{}' cannot be loaded as a TorchScript model: {}", path, one_line(e)),
+                fmt::format("'{}' cannot be loaded as a TorchScript model: {}", path, reason_of(e)),
                 "write it with torch.jit.save");
   }
 }
@@ -83,11 +82,10 @@ at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {
   at::globalContext().setQEngine(model.engine);
   try {
     return model.module.forward(sample);
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::exception& e) {
+    rethrow_out_of_memory(e);
     throw Error(ErrorCode::BadData,
-                fmt::format("model '{}' refuses sample {}: {}", model.path, index, one_line(e)));
+                fmt::format("model '{}' cannot run on sample {}: {}", model.path, index, reason_of(e)));
   }
 }
 

@@ -17,6 +17,8 @@
 #include <streambuf>
 #include <utility>
 
+#include "base/libtorch_error.h"
+#include "io/file_kind.h"
 #include "pipeline/engine.h"
 #include "pipeline/float_model.h"
 
@@ -95,7 +97,10 @@ void check_readable(const std::string& path) {
                 "check its permissions");
 }
 
-Error not_torchscript(const std::string& path, const std::string& why) {
+/// `exception` is what LibTorch threw when it read the file.
+Error not_torchscript(const std::string& path, const std::exception& exception) {
+  rethrow_out_of_memory(exception);
+  const std::string why = reason_of(exception);
   // What torch.jit.save writes of a constant in oneDNN's own layout, no LibTorch reads.
   if (why.find("required keyword attribute 'value' is undefined") != std::string::npos) {
     return Error(
@@ -105,23 +110,15 @@ Error not_torchscript(const std::string& path, const std::string& why) {
                     path, why),
         "save the model before it is optimized; frozen is fine");
   }
+  if (const io::FileKind kind = io::kind_of_file(path); !kind.what.empty())
+    return Error(ErrorCode::BadModel, fmt::format("'{}' is no TorchScript file but {}", path, kind.what),
+                 kind.remedy);
   return Error(ErrorCode::BadModel,
                fmt::format("'{}' is not a TorchScript file that LibTorch can load ({})", path, why),
                "give what torch.jit.save wrote; torch.save of a module or of weights is something else");
 }
 
 }  // namespace
-
-std::string io::one_line(const std::string& message) {
-  std::string text = message;
-  // TorchScript puts the operator's source first and the reason last.
-  const auto reason = text.rfind("RuntimeError: ");
-  if (reason != std::string::npos) text = text.substr(reason + std::strlen("RuntimeError: "));
-  text.erase(0, text.find_first_not_of(" \n\t"));
-  text = text.substr(0, text.find('\n'));
-  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
-  return text;
-}
 
 void io::save_archive(const torch::jit::Module& module, const nlohmann::json& metadata,
                       const std::string& path, const ExtraFiles& extra_files) {
@@ -154,7 +151,7 @@ ExtraFiles read_extra_files(const std::string& path) {
     }
     return files;
   } catch (const std::exception& error) {
-    throw not_torchscript(path, io::one_line(error.what()));
+    throw not_torchscript(path, error);
   }
 }
 
@@ -167,7 +164,7 @@ nlohmann::json read_metadata(const std::string& path) {
     const auto [data, size] = reader.getRecord(record);
     return nlohmann::json::parse(std::string(static_cast<const char*>(data.get()), size));
   } catch (const std::exception& error) {
-    throw not_torchscript(path, io::one_line(error.what()));
+    throw not_torchscript(path, error);
   }
 }
 
@@ -180,7 +177,7 @@ torch::jit::Module load(const std::string& path) {
   try {
     return torch::jit::load(path);
   } catch (const std::exception& error) {
-    throw not_torchscript(path, io::one_line(error.what()));
+    throw not_torchscript(path, error);
   }
 }
 

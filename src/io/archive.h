@@ -16,7 +16,4 @@ inline constexpr const char* kMetadataAttribute = "tsq_metadata";
 void save_archive(const torch::jit::Module& module, const nlohmann::json& metadata, const std::string& path,
                   const ExtraFiles& extra_files);
 
-/// The first line of a LibTorch message, without its stack and without a full stop.
-std::string one_line(const std::string& message);
-
 }  // namespace tsq::io

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "io/empty_tensors.h"
+#include "base/libtorch_error.h"
 #include "io/numpy_file.h"
 #include "pipeline/float_model.h"
 
@@ -175,8 +176,10 @@ at::IValue read_pickle(const std::string& path) {
   } catch (const Error&) {
     throw;
   } catch (const c10::Error& e) {
+    rethrow_out_of_memory(e);
     refuse_pickle(path, e.what_without_backtrace());
   } catch (const std::exception& e) {
+    rethrow_out_of_memory(e);
     refuse_pickle(path, e.what());
   }
 }

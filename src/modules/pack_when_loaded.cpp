@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "base/libtorch_error.h"
 #include "modules/packed.h"
 #include "modules/source_resolver.h"
 
@@ -99,6 +100,7 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const 
   try {
     module.setattr("packed", module.run_method("pack"));
   } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
     throw refusal("onednn::qconv_prepack", error.what());
   }
   return module;

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "base/libtorch_error.h"
+
 namespace tsq::modules {
 namespace {
 
@@ -120,6 +122,7 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const a
   try {
     return call_operator(prepack, std::move(stack)).back();
   } catch (const c10::Error& error) {
+    rethrow_out_of_memory(error);
     throw refusal(prepack, error.what_without_backtrace());
   }
 }

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "io/archive.h"
+#include "base/libtorch_error.h"
 #include "match/qconfig_lookup.h"
 #include "passes/passes.h"
 #include "pipeline/engine.h"
@@ -163,17 +163,29 @@ std::vector<QuantizedLayer> chosen(const Calibrated& model, std::span<const std:
   return layers;
 }
 
+/// Whose fault it is when a model does not run.
+struct Runs {
+  std::string_view which;
+  ErrorCode fault;
+  std::string_view remedy;
+};
+constexpr Runs kFloat{
+    .which = "float", .fault = ErrorCode::BadData, .remedy = "give samples that the model takes"};
+/// The float model has run on the sample.
+constexpr Runs kQuantized{
+    .which = "quantized", .fault = ErrorCode::Internal, .remedy = "please report it with the model"};
+
 /// Specialising for shapes costs more than a few runs take.
-at::IValue run(Module& module, const Sample& sample, std::size_t index, const char* which) {
+at::IValue run(Module& module, const Sample& sample, std::size_t index, const Runs& model) {
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   const at::NoGradGuard no_grad;
   try {
     return module.get_method("forward")(copy_of(sample));
   } catch (const std::exception& error) {
-    throw Error(
-        ErrorCode::BadData,
-        fmt::format("the {} model cannot run on sample {}: {}", which, index, io::one_line(error.what())),
-        "check shape and dtype of the sample against what the model takes");
+    rethrow_out_of_memory(error);
+    throw Error(model.fault,
+                fmt::format("the {} model cannot run on sample {}: {}", model.which, index, reason_of(error)),
+                std::string(model.remedy));
   }
 }
 
@@ -261,7 +273,7 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : s
   Module own = model.deepcopy();  // running a model may change its buffers
   own.eval();
   for (std::size_t i = 0; i < samples_.size(); ++i)
-    wanted_.push_back(values_of(run(own, samples_[i], i, "float")));
+    wanted_.push_back(values_of(run(own, samples_[i], i, kFloat)));
   if (wanted_.front().empty())
     throw Error(ErrorCode::BadModel, "the model gives no tensor to compare",
                 "give one whose forward returns tensors");
@@ -271,7 +283,7 @@ FloatOutputs::Comparison FloatOutputs::compare(const Module& model) const {
   Comparison comparison{.outputs = std::vector<Agreement>(wanted_.front().size())};
   Module module = model;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
-    const std::vector<at::Tensor> got = values_of(run(module, samples_[i], i, "quantized"));
+    const std::vector<at::Tensor> got = values_of(run(module, samples_[i], i, kQuantized));
     for (std::size_t k = 0; k < std::min(got.size(), wanted_[i].size()); ++k) {
       if (k >= comparison.outputs.size() || got[k].sizes() != wanted_[i][k].sizes()) {
         throw Error(ErrorCode::BadModel,

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/libtorch_error.h"
 #include "ir/emit.h"
 #include "ir/quantize_operators.h"
 #include "modules/error_passage.h"
@@ -264,8 +265,9 @@ passes::MeanErrors mean_errors(const GraphModule& prepared, const GraphModule& e
     try {
       run(exact_module, sample, {.layers = layers, .is_exact = true});
       run(rounded_module, sample, {.layers = layers, .is_exact = false});
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       // What cannot be run cannot be compared: a model whose input is to be quantized takes no float sample.
+      rethrow_out_of_memory(error);
     }
     if (on_sample) on_sample();
   }

@@ -16,7 +16,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "io/archive.h"
+#include "base/libtorch_error.h"
 #include "ir/emit.h"
 #include "observers/observer_module.h"
 #include "passes/explain_observed.h"
@@ -214,9 +214,10 @@ std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample,
   try {
     module.get_method("forward")(sample);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::BadData,
-                fmt::format("the model cannot run on the sample: {}", io::one_line(error.what())),
-                "check shape and dtype of the sample against what the model takes");
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::Internal,
+                fmt::format("measuring fails on a sample that calibration took: {}", reason_of(error)),
+                "please report it with the model");
   }
   return std::move(run.costs);
 }

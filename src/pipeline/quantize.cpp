@@ -8,9 +8,13 @@
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
+#include <algorithm>
+
+#include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
 #include "pipeline/calibration.h"
+#include "pipeline/agreement.h"
 #include "pipeline/engine.h"
 #include "pipeline/float_model.h"
 #include "pipeline/stage_file.h"
@@ -72,6 +76,42 @@ std::string kind_of(const Sample& sample) {
   return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
+bool all_finite(const at::IValue& result) {
+  return std::ranges::all_of(detail::tensors_of(result), [](const auto& named) {
+    return !named.second.is_floating_point() || at::isfinite(named.second).all().template item<bool>();
+  });
+}
+
+/// Why a prepared model cannot run on a sample: observers take what float operators take, so what the float
+/// model runs on is no fault of the sample. They find no range of NaN and infinity.
+Error run_failure(const Stage& stage, const Sample& sample, std::size_t index, const std::exception& error) {
+  rethrow_out_of_memory(error);
+  const std::string reason = reason_of(error);
+  bool is_finite = reason.find("is not finite") == std::string::npos;
+  try {
+    Module model = stage.float_model.deepcopy();
+    model.eval();
+    is_finite = all_finite(model.get_method("forward")(detail::copy_of(sample))) && is_finite;
+  } catch (const std::exception& in_float) {
+    rethrow_out_of_memory(in_float);
+    return Error(ErrorCode::BadData,
+                 fmt::format("the model cannot run on sample {}: {}", index, reason_of(in_float)),
+                 "give samples that the float model takes");
+  }
+  if (!is_finite) {
+    return Error(
+        ErrorCode::BadModel,
+        fmt::format("inside of the model values become NaN or infinite on sample {}, which has none: "
+                    "they have no range",
+                    index),
+        "mend the operator that makes them, or keep it float by a mapping");
+  }
+  return Error(ErrorCode::Internal,
+               fmt::format("the prepared model cannot run on sample {}, which the float model takes: {}",
+                           index, reason),
+               "please report it with the model");
+}
+
 /// The table that a model was prepared for decided where observers are, and of which kind.
 void check_backend(const Stage& prepared, const BackendConfig& backend) {
   if (prepared.backend.name() == backend.name()) return;
@@ -128,9 +168,7 @@ void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      throw Error(ErrorCode::BadData,
-                  fmt::format("the model cannot run on sample {}: {}", i, io::one_line(error.what())),
-                  "check shape and dtype of the sample against what the model takes");
+      throw run_failure(stage, samples[i], i, error);
     }
     if (progress) progress(i + 1, samples.size());
   }

@@ -1,5 +1,6 @@
 // Issue after issue that a user can run into: each gives exit 1 (a bad input) or 2 (bad usage), one line that
 // says what is wrong, and leaves the folder as it was.
+#include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -106,6 +107,122 @@ TEST_F(Faults, RandomBytesAsModel) {
   expect_bad_input(with_model("random.pt"), {"random.pt"});
   write_file(path("random.pt"), "PK\x03\x04" + bytes);
   expect_bad_input(with_model("random.pt"), {"random.pt"});
+}
+
+/// An archive as torch.save writes it, around a pickle of which the beginning tells what it is.
+std::string torch_save(const std::string& pickle) {
+  std::string bytes;
+  {
+    caffe2::serialize::PyTorchStreamWriter writer([&bytes](const void* data, std::size_t size) {
+      bytes.append(static_cast<const char*>(data), size);
+      return size;
+    });
+    writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+    writer.writeEndOfFile();
+  }
+  return bytes;
+}
+
+/// An archive with records of these names.
+std::string archive_of(const std::vector<std::string>& names) {
+  std::string bytes;
+  {
+    caffe2::serialize::PyTorchStreamWriter writer([&bytes](const void* data, std::size_t size) {
+      bytes.append(static_cast<const char*>(data), size);
+      return size;
+    });
+    for (const std::string& name : names) writer.writeRecord(name, "x", 1);
+    writer.writeEndOfFile();
+  }
+  return bytes;
+}
+
+TEST_F(Faults, FilesThatAreNoTorchScriptAreCalledWhatTheyAre) {
+  using namespace std::string_literals;
+  const std::string whole = read_file(path("model.pt"));
+  struct Case {
+    std::string name, bytes, what, remedy;
+  };
+  for (const Case& each : std::vector<Case>{
+           {"module.pt",
+            torch_save("\x80\x02"
+                       "c__main__\nNet\nq\x00)\x81q\x01}"s),
+            "an nn.Module of torch.save", "torch.jit.script"},
+           {"state.pt",
+            torch_save("\x80\x02"
+                       "ccollections\nOrderedDict\nq\x00)R"s),
+            "a state_dict", "torch.jit.script"},
+           {"check.pt", torch_save("\x80\x02}q\x00(X\x05\x00\x00\x00modelq"s), "checkpoint",
+            "torch.jit.script"},
+           {"tensor.pt",
+            torch_save("\x80\x02"
+                       "ctorch._utils\n_rebuild_tensor_v2\nq\x00"s),
+            "a tensor", "torch.jit.save"},
+           {"list.pt",
+            torch_save("\x80\x02]q\x00"
+                       "ctorch._utils\n"s),
+            "a list", "torch.jit.save"},
+           {"program.pt2", archive_of({"models/model.json", "archive_format"}), "torch.export",
+            "torch.jit.trace"},
+           {"old.pt", "\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s, "before PyTorch 1.6",
+            "torch.jit.script"},
+           {"plain.pt", "\x80\x04\x95"s, "a pickle", "torch.jit.script"},
+           {"model.onnx", "\x08\x08\x12\x07pytorch\x1a"s, "an ONNX model", "TorchScript"},
+           {"weights.safetensors", "\x40\0\0\0\0\0\0\0{\"w\":{\"dtype\":\"F32\"}}"s, "safetensors",
+            "torch.jit.script"},
+           {"data.npy", "\x93NUMPY\x01\0v\0"s, "numpy", "torch.jit.save"},
+           {"keras.h5", "\x89HDF\r\n\x1a\n"s, "HDF5", "TorchScript"},
+           {"lite.tflite", "\x1c\0\0\0TFL3\x14\0"s, "TensorFlow Lite", "TorchScript"},
+           {"pointer.pt", "version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "Git LFS",
+            "git lfs pull"},
+           {"page.pt", "<!DOCTYPE html><html></html>", "HTML", "download"},
+           {"packed.pt.gz", "\x1f\x8b\x08\0\0"s, "gzip", "gunzip"},
+           {"cut.pt", whole.substr(0, whole.size() / 2), "cut short", "again"},
+       }) {
+    write_file(path(each.name), each.bytes);
+    expect_bad_input(with_model(each.name), {each.name, each.what, each.remedy});
+  }
+}
+
+/// A model of one line, which gets the samples of data.pt.
+torch::jit::Module line_of(const std::string& body) {
+  torch::jit::Module module = user_module("Line");
+  module.register_module("conv", conv2d(3, 4, 3));
+  module.define("def forward(self, x):\n" + body);
+  return module;
+}
+
+TEST_F(Faults, TheModelsOwnRaiseShowsItsOwnText) {
+  line_of("  assert x.size(0) == 1, 'batch must be 1'\n  return self.conv.forward(x)\n")
+      .save(path("raise.pt"));
+  expect_bad_input(with_model("raise.pt"), {"sample 0", "AssertionError: batch must be 1"});
+  expect_bad_input({"bench", path("raise.pt"), "--data", path("data.pt")},
+                   {"AssertionError: batch must be 1"});
+  expect_bad_input({"compare", path("model.pt"), path("raise.pt"), "--data", path("data.pt")},
+                   {"raise.pt", "AssertionError: batch must be 1"});
+}
+
+TEST_F(Faults, OutOfMemoryIsOneSentenceWhereverItHappens) {
+  line_of("  big = torch.zeros([1 << 50])\n  return self.conv.forward(x) + big[0]\n").save(path("big.pt"));
+  for (const std::vector<std::string>& arguments :
+       {with_model("big.pt"), std::vector<std::string>{"bench", path("big.pt"), "--data", path("data.pt")},
+        std::vector<std::string>{"compare", path("model.pt"), path("big.pt"), "--data", path("data.pt")},
+        std::vector<std::string>{"sensitivity", path("big.pt"), "--calib", path("data.pt")},
+        std::vector<std::string>{"explain", path("big.pt"), "--calib", path("data.pt")}})
+    expect_bad_input(arguments, {"the memory of this machine does not suffice"});
+}
+
+TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFaultOfTheSample) {
+  line_of("  return self.conv.forward(x) * float('nan')\n").save(path("nan.pt"));
+  torch::jit::Module hidden = user_module("Hidden");
+  hidden.register_module("conv", conv2d(3, 4, 3));
+  hidden.register_module("again", conv2d(4, 4, 3));
+  hidden.define(
+      "def forward(self, x):\n"
+      "  return torch.nan_to_num(self.again.forward(torch.log(self.conv.forward(x) - 1000.0)))\n");
+  hidden.save(path("hidden.pt"));
+  for (const std::string name : {"nan.pt", "hidden.pt"})
+    expect_bad_input(with_model(name), {"inside of the model", "NaN", "sample 0, which has none"});
 }
 
 TEST_F(Faults, WhatIsQuantizedAlready) {

@@ -244,5 +244,14 @@ TEST(Stage, ConvertTellsHowFarItIs) {
   EXPECT_EQ(done.back(), total);
 }
 
+TEST(Stage, AFaultOfAModelIsNotTakenForOneOfTheSample) {
+  Module model = testing::user_module("Big");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.define("def forward(self, x):\n  return self.conv.forward(x) + torch.zeros([1 << 50])[0]\n");
+  Prepared prepared = prepared_for_x86(model);
+  const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
+  EXPECT_EQ(error_of([&] { calibrate(prepared, samples); }).code(), ErrorCode::OutOfMemory);
+}
+
 }  // namespace
 }  // namespace tsq
