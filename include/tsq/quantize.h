@@ -136,9 +136,14 @@ torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& ba
 /// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files = {});
 
-/// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. Throws
-/// Error(BadModel) in one sentence.
+/// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. What was saved
+/// on another device comes to the CPU, devices that its code names too. Throws Error(BadModel) in one sentence
+/// that says what the file is, where it is something else.
 torch::jit::Module load(const std::string& path);
+
+/// The devices other than the CPU that a TorchScript file was saved for or that its code names, as it spells
+/// them: "cuda:0". Throws as load.
+std::vector<std::string> foreign_devices(const std::string& path);
 
 /// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe",
 /// "mode", "qconfig_mapping", …}; null when the file is not tsq's. In a quantized file a mapping that tsq has a

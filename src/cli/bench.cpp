@@ -140,7 +140,10 @@ void run_bench(const BenchOptions& options, const Session& session) {
   std::vector<Measurement> measurements =
       steps.run("memory", [&](const Progress&) { return measure_memory(options, session); });
   std::vector<ModelFile> models;
-  for (const std::string& path : options.models) models.push_back(load_model(path));
+  for (const std::string& path : options.models) {
+    models.push_back(load_model(path));
+    tell_devices(models.back(), session);
+  }
   const std::vector<Sample> samples = load_samples(options.data, models.front().module);
   steps.run("bench", [&](const Progress& progress) {
     measure_latency(options, models, samples, measurements, progress);

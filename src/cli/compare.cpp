@@ -132,6 +132,8 @@ void run_compare(const CompareOptions& options, const Session& session) {
   Steps steps(session);
   ModelFile first = steps.run("load", [&](const Progress&) { return load_model(options.first); });
   ModelFile second = steps.run("load", [&](const Progress&) { return load_model(options.second); });
+  tell_devices(first, session);
+  tell_devices(second, session);
   const std::vector<Sample> samples = load_samples(options.data, first.module);
   const Comparison comparison = steps.run(
       "compare", [&](const Progress& progress) { return compare(first, second, samples, progress); });

@@ -50,6 +50,7 @@ Report report_of(const ExplainOptions& options, const Session& session) {
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  tell_devices(model, session);
   std::vector<Sample> samples;
   if (!options.calib.empty()) {
     samples =

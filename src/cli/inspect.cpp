@@ -39,6 +39,7 @@ json to_json(const ModelFile& model, const ModelFacts& facts, const json& metada
           {"packed_weights", to_json(facts.packed_weights)},
           {"operators", facts.operators},
           {"engines", engines},
+          {"devices", model.devices},
           {"tsq", metadata}};
 }
 
@@ -98,6 +99,7 @@ void print_text(const ModelFile& model, const ModelFacts& facts, const json& met
 
 void run_inspect(const std::string& path, const Session& session) {
   const ModelFile model = load_any(path);
+  tell_devices(model, session);
   const ModelFacts facts = model_facts(model.module, path);
   const json metadata = read_metadata(path);
   if (session.speaks_text()) print_text(model, facts, metadata);

@@ -1,12 +1,14 @@
 #include "cli/model_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/script.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "base/libtorch_error.h"
@@ -48,7 +50,8 @@ ModelFile load_any(const std::string& path) {
     return {.path = path,
             .module = std::move(module),
             .engine = at::globalContext().qEngine(),
-            .bytes = std::filesystem::file_size(path, code)};
+            .bytes = std::filesystem::file_size(path, code),
+            .devices = foreign_devices(path)};
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
@@ -75,6 +78,12 @@ ModelFile load_float_model(const std::string& path) {
   throw Error(ErrorCode::BadModel,
               fmt::format("'{}' is no float model, tsq made it (stage {})", path, metadata["stage"].dump()),
               "give the float model, or take the next step: tsq calibrate, convert or lower");
+}
+
+void tell_devices(const ModelFile& model, const Session& session) {
+  if (model.devices.empty() || session.quiet) return;
+  std::cerr << fmt::format("tsq: note: '{}' was saved for {}; it runs on the CPU here\n", model.path,
+                           fmt::join(model.devices, ", "));
 }
 
 at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {

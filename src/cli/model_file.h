@@ -6,6 +6,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "cli/session.h"
 
 namespace tsq::cli {
 
@@ -15,6 +18,7 @@ struct ModelFile {
   torch::jit::Module module;
   at::QEngine engine;
   uint64_t bytes{0};
+  std::vector<std::string> devices{};  ///< other than the CPU, that the file was saved for or names
 };
 
 /// The name of an engine as tsq writes it: "x86".
@@ -26,6 +30,10 @@ ModelFile load_any(const std::string& path);
 ModelFile load_model(const std::string& path);
 /// The same for a model that is to be quantized: refuses what tsq made already.
 ModelFile load_float_model(const std::string& path);
+
+/// Says on standard error, unless results are not wanted there either, that a file for another device runs on
+/// the CPU.
+void tell_devices(const ModelFile& model, const Session& session);
 
 /// Runs one sample without gradients, under the model's own engine. Throws Error(BadData) that names model
 /// and sample.

@@ -38,6 +38,7 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  tell_devices(model, session);
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
     return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
                    chosen.recipe);

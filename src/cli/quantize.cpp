@@ -238,6 +238,7 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   Steps steps(session);
   Outcome outcome{.backend = chosen.backend.name()};
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  tell_devices(model, session);
   outcome.bytes_before = model.bytes;
   const SampleSets samples =
       steps.run("read data", [&](const Progress&) { return sample_sets(options, chosen, model.module); });

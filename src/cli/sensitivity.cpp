@@ -101,6 +101,7 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  tell_devices(model, session);
   std::vector<Sample> calibration;
   if (!options.calib.empty()) calibration = load_samples(options.calib, model.module);
   const std::vector<Sample> judged =

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/libtorch_error.h"
+#include "io/devices.h"
 #include "io/file_kind.h"
 #include "pipeline/engine.h"
 #include "pipeline/float_model.h"
@@ -175,7 +176,18 @@ torch::jit::Module load(const std::string& path) {
     if (!engine.empty()) at::globalContext().setQEngine(engine_from_name(engine));
   }
   try {
-    return torch::jit::load(path);
+    torch::jit::Module module = torch::jit::load(path, at::kCPU);
+    io::move_to_cpu(module);
+    return module;
+  } catch (const std::exception& error) {
+    throw not_torchscript(path, error);
+  }
+}
+
+std::vector<std::string> foreign_devices(const std::string& path) {
+  check_readable(path);
+  try {
+    return io::devices_in_archive(path);
   } catch (const std::exception& error) {
     throw not_torchscript(path, error);
   }

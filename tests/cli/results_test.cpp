@@ -1,4 +1,5 @@
 // What the commands answer when all is well.
+#include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <torch/script.h>
 
@@ -295,6 +296,52 @@ TEST_F(Results, CompareOfAModelWithItselfIsEqualInEveryBit) {
   EXPECT_EQ(result["whole"]["equal_bits"], true);
   EXPECT_TRUE(result["whole"]["sqnr_db"].is_null());
   EXPECT_EQ(result["samples"], 4);
+}
+
+/// `file` as a GPU machine would have saved it, under another name.
+void save_as_of_gpu(const std::string& file, const std::string& as) {
+  caffe2::serialize::PyTorchStreamReader reader(file);
+  std::string bytes;
+  {
+    caffe2::serialize::PyTorchStreamWriter writer([&bytes](const void* data, std::size_t size) {
+      bytes.append(static_cast<const char*>(data), size);
+      return size;
+    });
+    const std::string cpu("X\x03\0\0\0cpu", 8);
+    const std::string cuda("X\x06\0\0\0cuda:0", 11);
+    for (const std::string& name : reader.getAllRecords()) {
+      if (name == "version" || name.starts_with(".data/")) continue;
+      const auto [data, size] = reader.getRecord(name);
+      std::string record(static_cast<const char*>(data.get()), size);
+      for (auto at = record.find(cpu); name == "data.pkl" && at != std::string::npos;
+           at = record.find(cpu, at + 1))
+        record.replace(at, cpu.size(), cuda);
+      writer.writeRecord(name, record.data(), record.size());
+    }
+    writer.writeEndOfFile();
+  }
+  write_file(as, bytes);
+}
+
+TEST_F(Results, AFileOfAGpuMachineRunsOnTheCpuAndSaysSo) {
+  torch::jit::Module model = user_module("OnGpu");
+  model.register_module("conv", conv2d(3, 4, 3));
+  model.register_attribute("place", c10::DeviceObjType::get(), c10::Device(at::kCUDA, 0));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = x.to(torch.device('cuda:0'))\n"
+      "  z = torch.zeros([1], device=torch.device('cuda')).cuda() + torch.ones([1], device=self.place)\n"
+      "  return self.conv.forward(y) + z\n");
+  model.save(path("cpu.pt"));
+  save_as_of_gpu(path("cpu.pt"), path("gpu.pt"));
+  ASSERT_ANY_THROW(torch::jit::load(path("gpu.pt")));
+  const Outcome outcome = tsq({"quantize", path("gpu.pt"), "--calib", path("data.pt"), "-o", path("q.pt")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("cuda:0"));
+  EXPECT_THAT(outcome.err, HasSubstr("on the CPU"));
+  EXPECT_NO_THROW(torch::jit::load(path("q.pt")).forward({torch::randn({2, 3, 8, 8})}));
+  EXPECT_EQ(tsq({"quantize", path("gpu.pt"), "--calib", path("data.pt"), "-o", path("q.pt"), "--quiet"}).err,
+            "");
 }
 
 TEST_F(Results, MappingsThatNobodyWroteWarnOfNothing) {
