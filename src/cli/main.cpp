@@ -1,5 +1,6 @@
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
 #include <torch/version.h>
 #include <tsq/quantize.h>
 
@@ -18,6 +19,11 @@ namespace {
 /// NNPACK).
 void silence_libtorch() {
   if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
+}
+
+/// Standard output is for results: with --json it holds one JSON value, whatever the model prints.
+void print_of_models_to_standard_error() {
+  torch::jit::setPrintHandler([](const std::string& text) { std::cerr << text; });
 }
 
 void add_commands(CLI::App& app, Session& session) {
@@ -134,5 +140,6 @@ int run(int argc, const char* const* argv) {
 int main(int argc, char** argv) {
   tsq::cli::end_cleanly_on_signals();
   tsq::cli::silence_libtorch();
+  tsq::cli::print_of_models_to_standard_error();
   return tsq::cli::run(argc, argv);
 }

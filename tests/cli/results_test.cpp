@@ -298,6 +298,36 @@ TEST_F(Results, CompareOfAModelWithItselfIsEqualInEveryBit) {
   EXPECT_EQ(result["samples"], 4);
 }
 
+TEST_F(Results, WhatAModelPrintsIsNoPartOfTheJson) {
+  torch::jit::Module model = user_module("Talks");
+  model.register_module("conv", conv2d(3, 4, 3));
+  model.define("def forward(self, x):\n  print('hello')\n  return self.conv.forward(x)\n");
+  model.save(path("talks.pt"));
+  const std::string talks = path("talks.pt");
+  const std::string data = path("data.pt");
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"quantize", talks, "--calib", data, "-o", path("q.pt")},
+           {"quantize", talks, "--calib", data, "-o", path("q.pt"), "--min-sqnr", "1"},
+           {"prepare", talks, "-o", path("1.pt")},
+           {"calibrate", path("1.pt"), "--calib", data, "-o", path("2.pt")},
+           {"convert", path("2.pt"), "-o", path("3.pt")},
+           {"lower", path("3.pt"), "-o", path("4.pt")},
+           {"explain", talks, "--calib", data},
+           {"sensitivity", talks, "--calib", data},
+           {"inspect", talks},
+           {"compare", talks, path("q.pt"), "--data", data},
+           {"bench", talks, path("q.pt"), "--data", data, "--rounds", "2"}}) {
+    std::vector<std::string> with_json = arguments;
+    with_json.emplace_back("--json");
+    const Outcome outcome = tsq(with_json);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments.front() << ": " << outcome.err;
+    EXPECT_FALSE(json::parse(outcome.out, nullptr, false).is_discarded())
+        << arguments.front() << ": " << outcome.out;
+    const bool runs = arguments.front() == "quantize" || arguments.front() == "bench";
+    EXPECT_TRUE(!runs || outcome.err.find("hello") != std::string::npos) << arguments.front();
+  }
+}
+
 /// `file` as a GPU machine would have saved it, under another name.
 void save_as_of_gpu(const std::string& file, const std::string& as) {
   caffe2::serialize::PyTorchStreamReader reader(file);
