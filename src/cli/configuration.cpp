@@ -5,7 +5,9 @@
 #include <tsq/quantize.h>
 
 #include <algorithm>
+#include <array>
 
+#include "cli/failure.h"
 #include "cli/json_file.h"
 
 namespace tsq::cli {
@@ -32,12 +34,60 @@ BackendConfig table(const ConfigurationOptions& options) {
   return own;
 }
 
+constexpr int kDefaultBits = 8;
+constexpr int64_t kDefaultGroupSize = 64;
+
+/// An option that was given, what it is about, and whether that is there.
+struct Given {
+  std::string_view option;
+  bool given;
+  bool counts;
+  std::string_view about;
+  std::string_view remedy;
+};
+
+/// An option that nothing reads would be a wish that is not heard.
+void refuse_ignored(const ConfigurationOptions& options) {
+  const bool own = !options.qconfig.empty();
+  const bool weight_only = options.mode == "weight_only";
+  const bool calibrates = options.mode == "static" || own;
+  const bool best = options.recipe == "best";
+  const std::string_view kOwn = "the mapping of --qconfig says it for each layer";
+  const std::array<Given, 9> all{{
+      {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
+      {"--bits", options.bits.has_value(), !own, kOwn, ""},
+      {"--group-size", options.group_size.has_value(), weight_only, "linear layers with 4 bits",
+       "add --mode weight_only --bits 4"},
+      {"--group-size", options.group_size.has_value(), !own, kOwn, ""},
+      {"--dtype", options.dtype.value_or("qint8") != "qint8", options.mode == "dynamic", "mode dynamic",
+       "add --mode dynamic"},
+      {"--dtype", options.dtype.has_value(), !own, kOwn, ""},
+      {"--weight-rounding", options.weight_rounding.has_value(), best && calibrates,
+       "recipe best in mode static", "choose these"},
+      {"--cross-layer-equalization", options.cross_layer_margin.has_value(), best && calibrates,
+       "recipe best in mode static", "choose these"},
+      {"--target-cpu", options.target_cpu.has_value(), best, "recipe best", "add --recipe best"},
+  }};
+  for (const Given& each : all) {
+    if (!each.given || each.counts) continue;
+    if (each.about == kOwn)
+      throw UsageError(
+          fmt::format("{} does not go with --qconfig: {}; leave {} out", each.option, kOwn, each.option));
+    throw UsageError(fmt::format("{} is about {}, and this is mode {}, recipe {}; {}, or leave {} out",
+                                 each.option, each.about, options.mode, options.recipe, each.remedy,
+                                 each.option));
+  }
+}
+
 QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
   if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
   if (options.dtype == "float16") return QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"));
   if (options.mode == "dynamic")
     return options.recipe == "best" ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
-  if (options.mode == "weight_only") return weight_only_qconfig_mapping(options.bits, options.group_size);
+  if (options.mode == "weight_only") {
+    return weight_only_qconfig_mapping(options.bits.value_or(kDefaultBits),
+                                       options.group_size.value_or(kDefaultGroupSize));
+  }
   const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
   return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
 }
@@ -159,25 +209,22 @@ LoweringOptions lowering_options(const ConfigurationOptions& options) {
 }
 
 Configuration configuration(const ConfigurationOptions& options) {
-  if (options.dtype == "float16" && options.mode != "dynamic") {
-    throw Error(ErrorCode::BadConfig, fmt::format("--dtype float16 does not go with mode {}", options.mode),
-                "add --mode dynamic, or leave --dtype out");
-  }
+  refuse_ignored(options);
   BackendConfig backend = table(options);
   if (quantizes_embeddings(options)) backend = with_weight_only(std::move(backend));
   QConfigMapping mapping = mapping_for(options, backend);
-  return {.backend = std::move(backend),
-          .mapping = std::move(mapping),
-          .custom = options.prepare_custom.empty() ? PrepareCustomConfig()
-                                                   : read_config<PrepareCustomConfig>(options.prepare_custom),
-          .equalization = options.equalization.empty()
-                              ? EqualizationMapping()
-                              : read_config<EqualizationMapping>(options.equalization),
-          .recipe = {.recipe = recipe_from_name(options.recipe),
-                     .target_cpu = target_cpu_from_name(options.target_cpu),
-                     .smooth_quant = options.smooth_quant,
-                     .cross_layer_margin = options.cross_layer_margin,
-                     .weight_rounding = weight_rounding_from_name(options.weight_rounding)}};
+  return {
+      .backend = std::move(backend),
+      .mapping = std::move(mapping),
+      .custom = options.prepare_custom.empty() ? PrepareCustomConfig()
+                                               : read_config<PrepareCustomConfig>(options.prepare_custom),
+      .equalization = options.equalization.empty() ? EqualizationMapping()
+                                                   : read_config<EqualizationMapping>(options.equalization),
+      .recipe = {.recipe = recipe_from_name(options.recipe),
+                 .target_cpu = target_cpu_from_name(options.target_cpu.value_or("native")),
+                 .smooth_quant = options.smooth_quant,
+                 .cross_layer_margin = options.cross_layer_margin,
+                 .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned"))}};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

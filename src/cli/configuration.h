@@ -24,13 +24,13 @@ struct ConfigurationOptions {
   std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
   std::string recipe{"best"};
-  std::string target_cpu{"native"};
+  std::optional<std::string> target_cpu{};
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
-  std::string weight_rounding{"learned"};
-  std::string dtype{"qint8"};  ///< of weights, in mode dynamic
-  int bits{8};                 ///< of weights, in mode weight_only
-  int64_t group_size{64};      ///< of linear layers with 4 bits
+  std::optional<std::string> weight_rounding{};
+  std::optional<std::string> dtype{};   ///< of weights, in mode dynamic
+  std::optional<int> bits{};            ///< of weights, in mode weight_only
+  std::optional<int64_t> group_size{};  ///< of linear layers with 4 bits
   std::string float_dtype{"float32"};
 
   /// The files that no output may replace.
@@ -50,7 +50,7 @@ struct Configuration {
   EqualizationMapping equalization;
   RecipeOptions recipe{};
 };
-/// Throws Error(BadConfig, Unsupported).
+/// Throws UsageError for an option that nothing would read with the others, Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);
 
 /// What convert alone takes.

@@ -225,6 +225,22 @@ TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFaultOfTheSample) {
     expect_bad_input(with_model(name), {"inside of the model", "NaN", "sample 0, which has none"});
 }
 
+TEST_F(Faults, OptionsThatNothingWouldRead) {
+  expect_bad_usage(with({"--bits", "4"}), {"--bits", "mode static", "--mode weight_only"});
+  expect_bad_usage(with({"--mode", "dynamic", "--bits", "4"}),
+                   {"--bits", "mode dynamic", "--mode weight_only"});
+  expect_bad_usage(with({"--mode", "dynamic", "--group-size", "32"}), {"--group-size", "mode dynamic"});
+  expect_bad_usage(with({"--dtype", "float16"}), {"--dtype", "mode static"});
+  expect_bad_usage(with({"--recipe", "fx", "--weight-rounding", "nearest"}),
+                   {"--weight-rounding", "recipe fx"});
+  expect_bad_usage(with({"--mode", "dynamic", "--cross-layer-equalization", "3"}),
+                   {"--cross-layer-equalization", "mode dynamic"});
+  expect_bad_usage(with({"--recipe", "fx", "--target-cpu", "vnni"}), {"--target-cpu", "recipe fx"});
+  write_file(path("q.json"), R"({"": null})");
+  expect_bad_usage(with({"--mode", "weight_only", "--bits", "4", "--qconfig", path("q.json")}),
+                   {"--bits", "--qconfig"});
+}
+
 TEST_F(Faults, WhatIsQuantizedAlready) {
   ASSERT_EQ(tsq({"prepare", path("model.pt"), "-o", path("1.pt")}).exit_code, 0);
   ASSERT_EQ(tsq({"calibrate", path("1.pt"), "--calib", path("data.pt"), "-o", path("2.pt")}).exit_code, 0);
@@ -479,7 +495,7 @@ TEST_F(Faults, RecipeThatThereIsNot) { expect_bad_usage(with({"--recipe", "bette
 
 TEST_F(Faults, BitsAndGroupSizesThatNoKernelHas) {
   expect_bad_usage(with({"--mode", "weight_only", "--bits", "3"}), {"--bits", "'3'"});
-  expect_bad_input(with({"--mode", "weight_only", "--dtype", "float16"}), {"--dtype float16", "weight_only"});
+  expect_bad_usage(with({"--mode", "weight_only", "--dtype", "float16"}), {"--dtype", "weight_only"});
   expect_bad_usage(with({"--mode", "weight_only", "--bits", "4", "--group-size", "48"}),
                    {"--group-size", "'48'"});
 }
