@@ -282,7 +282,7 @@ uint64_t size_of(const std::string& path) {
 void print_text(const QuantizeOptions& options, const Outcome& outcome) {
   std::cout << fmt::format("'{}' quantized for {} ({}, recipe {})\n", options.model, outcome.backend,
                            options.configuration.mode, options.configuration.recipe);
-  std::cout << operator_summary_text(outcome.report);
+  std::cout << operator_summary_text(outcome.report, "--report R.json");
   if (!options.output.empty()) {
     const uint64_t after = size_of(options.output);
     std::cout << fmt::format("  size       {} -> {} ({:.0f} %)\n", readable_size(outcome.bytes_before),

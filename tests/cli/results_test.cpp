@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/script.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/model_folder.h"
@@ -372,6 +373,35 @@ TEST_F(Results, AFileOfAGpuMachineRunsOnTheCpuAndSaysSo) {
   EXPECT_NO_THROW(torch::jit::load(path("q.pt")).forward({torch::randn({2, 3, 8, 8})}));
   EXPECT_EQ(tsq({"quantize", path("gpu.pt"), "--calib", path("data.pt"), "-o", path("q.pt"), "--quiet"}).err,
             "");
+}
+
+/// Lines of the summary between "operators" and "compute" or "size".
+std::size_t operator_lines(const std::string& summary) {
+  const auto begin = summary.find("  operators");
+  const std::string section = summary.substr(begin, summary.find("\n  size", begin) - begin);
+  return static_cast<std::size_t>(std::count(section.begin(), section.end(), '\n')) + 1;
+}
+
+TEST_F(Results, TheSummaryOfManyFloatOperatorsHasAtMostTwentyLines) {
+  torch::jit::Module model = user_module("Many");
+  model.register_module("conv", conv2d(3, 4, 3));
+  std::string body;
+  for (const std::string op : {"sin", "cos", "tan", "exp", "erf", "atan", "sinh", "cosh", "asinh", "floor",
+                               "ceil", "round", "frac", "trunc", "neg", "sign", "expm1", "abs", "square"}) {
+    for (int i = 0; i < 12; ++i) body += "  x = torch." + op + "(x)\n";
+  }
+  model.define("def forward(self, x):\n" + body + "  return self.conv.forward(x)\n");
+  model.save(path("many.pt"));
+  const std::vector<std::string> arguments{"quantize", path("many.pt"), "--calib",  path("data.pt"),
+                                           "-o",       path("q.pt"),    "--recipe", "fx"};
+  const Outcome outcome = tsq(arguments);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_LE(operator_lines(outcome.out), 20U) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("228 x no pattern of backend 'x86' matches it (aten::sin 12 x, "));
+  std::size_t listed = 0;
+  const json operators = answer(arguments)["operators"];
+  for (const json& group : operators["float_reasons"]) listed += group["operators"].size();
+  EXPECT_EQ(listed, operators["float"]) << "--json lists all";
 }
 
 TEST_F(Results, MappingsThatNobodyWroteWarnOfNothing) {
