@@ -69,4 +69,7 @@ const RecurrentPacking* recurrent_packing(ScalarType weight_dtype) {
   return found == kRecurrentPackings.end() ? nullptr : &*found;
 }
 
+std::span<const DynamicKernel> dynamic_kernels() { return kDynamic; }
+std::span<const RecurrentKernel> recurrent_kernels() { return kRecurrent; }
+
 }  // namespace tsq::lowering

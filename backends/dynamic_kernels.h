@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <span>
 #include <string_view>
 
 #include "backends/lowering_table.h"
@@ -43,5 +44,9 @@ struct RecurrentPacking {
 };
 /// Null when there is none.
 const RecurrentPacking* recurrent_packing(c10::ScalarType weight_dtype);
+
+/// Every row.
+std::span<const DynamicKernel> dynamic_kernels();
+std::span<const RecurrentKernel> recurrent_kernels();
 
 }  // namespace tsq::lowering

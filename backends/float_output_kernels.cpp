@@ -103,4 +103,6 @@ bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& wor
   return kernel.reads == Reads::Bytes && pays(kNanosecondsToDequantize, work);
 }
 
+std::span<const FloatOutputKernel> float_output_kernels() { return kKernels; }
+
 }  // namespace tsq::lowering

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "backends/lowering_table.h"
@@ -29,6 +30,9 @@ struct FloatOutputKernel {
 };
 /// Null when the engine has none.
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op);
+
+/// Every row.
+std::span<const FloatOutputKernel> float_output_kernels();
 
 /// What the kernels that read bytes do besides, by PyTorch's name of an activation's module or function and
 /// the kernel: "hardswish"; empty where they do not.

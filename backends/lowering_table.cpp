@@ -208,4 +208,8 @@ const UnaryKernel* unary_kernel(const Symbol& op) {
   return runs_itself ? &kRunsItself : nullptr;
 }
 
+std::span<const WeightedKernel> weighted_kernels() { return kWeighted; }
+std::span<const BinaryKernel> binary_kernels() { return kBinary; }
+std::span<const UnaryKernel> unary_kernels() { return kKernels; }
+
 }  // namespace tsq::lowering

@@ -3,6 +3,7 @@
 #include <tsq/pattern.h>
 
 #include <optional>
+#include <span>
 #include <string_view>
 
 /// The kernels of stock LibTorch, as a table. Source: the maps of
@@ -49,5 +50,10 @@ struct UnaryKernel {
   std::string_view kernel;
 };
 const UnaryKernel* unary_kernel(const Symbol& op);
+
+/// Every row with a kernel of its own.
+std::span<const WeightedKernel> weighted_kernels();
+std::span<const BinaryKernel> binary_kernels();
+std::span<const UnaryKernel> unary_kernels();
 
 }  // namespace tsq::lowering

@@ -8,9 +8,10 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
 
-#include <array>
+#include <algorithm>
 #include <set>
 
+#include "backends/kernel_engines.h"
 #include "base/libtorch_error.h"
 #include "cli/model_file.h"
 
@@ -73,11 +74,16 @@ void count_operators(const torch::jit::Block& block, std::map<std::string, std::
   }
 }
 
-/// Whether any tensor that the graph makes by quantize_per_tensor has dtype qint8: qnnpack alone computes on
-/// these.
+bool reads_weight(const torch::jit::Node& node) {
+  const auto kind = node.inputs().front()->node()->kind();
+  return kind == c10::prim::GetAttr || kind == c10::prim::Constant;
+}
+
+/// Whether any activation that the graph makes by quantize_per_tensor has dtype qint8: qnnpack alone computes
+/// on these.
 bool has_signed_activations(const torch::jit::Block& block) {
   for (const torch::jit::Node* node : block.nodes()) {
-    if (node->kind().toQualString() == std::string("aten::quantize_per_tensor")) {
+    if (node->kind().toQualString() == std::string("aten::quantize_per_tensor") && !reads_weight(*node)) {
       const auto dtype = torch::jit::toIValue(node->inputs().back());
       if (dtype && dtype->isInt() && dtype->toInt() == static_cast<int64_t>(at::kQInt8)) return true;
     }
@@ -88,15 +94,12 @@ bool has_signed_activations(const torch::jit::Block& block) {
   return false;
 }
 
-constexpr std::array<const char*, 5> kOnlyOnednn{"quantized::conv2d_add", "quantized::conv2d_add_relu",
-                                                 "quantized::linear_leaky_relu", "quantized::linear_tanh",
-                                                 "quantized::linear_with_input_q_dq_qweight_dq_output_fp32"};
-
 /// The first operator whose kernel only some engines have, and they do not include `engine`.
 std::string operator_refusal(const ModelFacts& facts, at::QEngine engine, bool signed_activations) {
-  for (const char* name : kOnlyOnednn) {
-    if (engine != at::QEngine::ONEDNN && facts.operators.contains(name))
-      return fmt::format("'{}' runs on onednn only", name);
+  for (const auto& [name, count] : facts.operators) {
+    const auto engines = lowering::engines_of(name);
+    if (engines.empty() || std::ranges::find(engines, engine_name(engine)) != engines.end()) continue;
+    return fmt::format("'{}' runs on {} only", name, fmt::join(engines, " and "));
   }
   if (signed_activations && engine != at::QEngine::QNNPACK)
     return "activations of dtype qint8 run on qnnpack only";
