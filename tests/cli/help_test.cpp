@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <regex>
+#include <set>
 
 #include "cli/program.h"
 
@@ -72,6 +74,27 @@ TEST(Help, ProgramNamesAllCommandsAndTheExitCodes) {
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
         "compare", "bench", "backend-config", "qconfig", "Exit codes"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
+  }
+}
+
+/// The words of a text that begin with "--".
+std::set<std::string> options_in(const std::string& text) {
+  static const std::regex kOption("--[a-z][a-z0-9-]*[a-z0-9]");
+  return {std::sregex_token_iterator(text.begin(), text.end(), kOption), std::sregex_token_iterator()};
+}
+
+TEST(Help, PagesNameOnlyOptionsThatThereAre) {
+  std::string help;
+  for (const std::string command :
+       {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
+        "compare", "bench", "backend-config", "qconfig"})
+    help += tsq({command, "--help"}).out;
+  const std::set<std::string> known = options_in(help);
+  for (const std::string page : {"coming-from.md", "command_line.md", "configuration.md", "sensitivity.md"}) {
+    const std::string text = read_file(TSQ_DOCS "/" + page);
+    EXPECT_FALSE(options_in(text).empty()) << page;
+    for (const std::string& option : options_in(text))
+      EXPECT_TRUE(known.contains(option)) << page << ": " << option;
   }
 }
 
