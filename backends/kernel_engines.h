@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-/// Which engines of LibTorch 2.13 have a kernel, where not all of them do. Found by running every kernel of the
-/// tables on every engine, as tests/cli/engines_test.cpp does.
+/// Which engines of LibTorch 2.13 have a kernel, where not all of them do. Found by running every kernel of
+/// the tables on every engine, as tests/cli/engines_test.cpp does.
 namespace tsq::lowering {
 
 /// The engines that have `kernel`, with or without its overload; empty: every one.

@@ -137,8 +137,8 @@ torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& ba
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files = {});
 
 /// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. What was saved
-/// on another device comes to the CPU, devices that its code names too. Throws Error(BadModel) in one sentence
-/// that says what the file is, where it is something else.
+/// on another device comes to the CPU, devices that its code names too. Throws Error(BadModel) in one
+/// sentence that says what the file is, where it is something else.
 torch::jit::Module load(const std::string& path);
 
 /// The devices other than the CPU that a TorchScript file was saved for or that its code names, as it spells

@@ -14,8 +14,8 @@ namespace tsq::detail {
 /// computes with rounded weights and activations, `prepared` is what both were made of: their nodes have the
 /// same names, and calls that share a weight in it share their error. Empty for a model whose activations are
 /// not quantized by calibrated ranges. Source: Nagel et al., Data-Free Quantization Through Weight
-/// Equalization and Bias Correction, 2019, appendix D (empirical bias correction). `on_sample` is called after
-/// each sample.
+/// Equalization and Bias Correction, 2019, appendix D (empirical bias correction). `on_sample` is called
+/// after each sample.
 passes::MeanErrors mean_errors(const ir::GraphModule& prepared, const ir::GraphModule& exact,
                                const ir::GraphModule& reference, std::span<const Sample> samples,
                                const std::function<void()>& on_sample = {});
