@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "io/archive.h"
+#include "base/libtorch_error.h"
 #include "pipeline/engine.h"
 #include "pipeline/measure.h"
 #include "trial/layer_groups.h"
@@ -32,8 +32,7 @@ bool quantizes_anything(const Report& report) {
 
 /// A fault of an input, which no choice of layers mends.
 bool is_users(const Error& error) {
-  return error.code() == ErrorCode::BadConfig || error.code() == ErrorCode::BadData ||
-         error.code() == ErrorCode::Unsupported;
+  return error.code() != ErrorCode::Internal && error.code() != ErrorCode::BadModel;
 }
 
 /// What a model is that was made and tried; `made` is empty where making it failed.
@@ -51,10 +50,9 @@ Attempt attempt(const Referee& referee, const Make& make) {
     if (is_users(error)) throw;
     result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = error.what()};
     return result;
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::exception& error) {
-    result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = io::one_line(error.what())};
+    rethrow_out_of_memory(error);
+    result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = reason_of(error)};
     return result;
   }
   result.trial = referee.judge(result.made->module);

@@ -10,12 +10,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
-#include "io/archive.h"
+#include "base/libtorch_error.h"
 #include "pipeline/engine.h"
 #include "pipeline/samples.h"
 #include "trial/referee.h"
@@ -75,10 +74,9 @@ std::optional<TrialFault> fault_of(const Work& work) {
   try {
     work();
     return std::nullopt;
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::exception& error) {
-    return TrialFault{.kind = FaultKind::Throws, .text = io::one_line(error.what())};
+    rethrow_out_of_memory(error);
+    return TrialFault{.kind = FaultKind::Throws, .text = reason_of(error)};
   }
 }
 
@@ -114,12 +112,11 @@ const at::IValue& Referee::wanted(std::size_t index) const {
     Module model = model_;
     wanted_[index] = run(model, samples_[index]);
     return *wanted_[index];
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
     throw Error(ErrorCode::BadData,
-                fmt::format("the model cannot run on sample {}: {}", index, io::one_line(error.what())),
-                "check shape and dtype of the sample against what the model takes");
+                fmt::format("the model cannot run on sample {}: {}", index, reason_of(error)),
+                "give samples that the model takes");
   }
 }
 
