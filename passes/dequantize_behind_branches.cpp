@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/quantize_operators.h"
+#include "passes/no_value.h"
 #include "passes/passes.h"
 
 namespace tsq::passes {
@@ -35,7 +36,15 @@ std::optional<std::vector<c10::IValue>> qparams_of(const Value* value) {
   return qparams;
 }
 
+/// Whether all that read a value compute with it, none passing it on.
+bool is_read_here(const Value* value) {
+  return std::all_of(value->uses().begin(), value->uses().end(), [](const torch::jit::Use& use) {
+    return use.user->kind() != c10::prim::Return && use.user->kind() != c10::prim::Loop;
+  });
+}
+
 bool is_quantized_alike(Node* branches, std::size_t index) {
+  if (may_be_no_value(branches->output(index)) && !is_read_here(branches->output(index))) return false;
   std::optional<std::vector<c10::IValue>> common;
   for (const torch::jit::Block* block : branches->blocks()) {
     const Value* returned = block->outputs()[index];
@@ -53,10 +62,20 @@ void dequantize_behind(ir::GraphModule& gm, Node* branches, std::size_t index) {
     const Value* returned = block->outputs()[index];
     if (!ir::is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
   }
-  Node* dequantize = gm.graph->create(kDequantize, {branches->output(index)}, 1);
-  ir::take_scope(dequantize, branches);
-  dequantize->insertAfter(branches);
-  branches->output(index)->replaceAllUsesAfterNodeWith(dequantize, dequantize->output());
+  Value* joined = branches->output(index);
+  const auto dequantize = [&] {
+    Node* made = gm.graph->create(kDequantize, {joined}, 1);
+    ir::take_scope(made, branches);
+    return made;
+  };
+  if (!may_be_no_value(joined)) {
+    Node* made = dequantize()->insertAfter(branches);
+    joined->replaceAllUsesAfterNodeWith(made, made->output());
+    return;
+  }
+  const std::vector<torch::jit::Use> uses = joined->uses();
+  for (const torch::jit::Use& use : uses)
+    use.user->replaceInput(use.offset, dequantize()->insertBefore(use.user)->output());
 }
 
 }  // namespace

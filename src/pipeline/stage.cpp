@@ -16,6 +16,7 @@
 #include "passes/batch_inputs.h"
 #include "passes/capture.h"
 #include "passes/compute_in_float.h"
+#include "passes/no_value.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
 #include "passes/settle_unreached.h"
@@ -275,6 +276,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   if (smoothing_of(*stage)) in_pass("smooth", [&] { passes::smooth(stage->gm, table, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   run_passes(recipe.on_observed, stage->gm, options);
+  in_pass("observe_where_read", [&] { passes::observe_where_read(stage->gm); });
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));

@@ -56,6 +56,63 @@ Module reloaded(const Module& module) {
   return torch::jit::load(file);
 }
 
+TEST(ControlFlow, AValueOfTheWayNotTakenIsNotTouched) {
+  for (const char* body : {// break and continue
+                           "  y = self.first.forward(x)\n"
+                           "  for i in range(6):\n"
+                           "    if i == 2:\n"
+                           "      continue\n"
+                           "    if i == 4:\n"
+                           "      break\n"
+                           "    y = torch.relu(self.second.forward(y))\n"
+                           "  return self.first.forward(y)\n",
+                           // return out of a loop
+                           "  for i in range(4):\n"
+                           "    x = self.second.forward(torch.relu(self.first.forward(x)))\n"
+                           "    if bool(x.mean() > 0.0):\n"
+                           "      return self.first.forward(x)\n"
+                           "  return x\n",
+                           // both
+                           "  i = 0\n"
+                           "  y = self.first.forward(x)\n"
+                           "  while True:\n"
+                           "    y = torch.tanh(self.second.forward(y))\n"
+                           "    i = i + 1\n"
+                           "    if i > 3:\n"
+                           "      return self.first.forward(y)\n"
+                           "    if bool(y.sum() > 1.0):\n"
+                           "      break\n"
+                           "  return self.first.forward(torch.relu(y))\n",
+                           // returns out of branches in branches
+                           "  assert bool(x.sum() < 1000.0)\n"
+                           "  y = self.first.forward(x)\n"
+                           "  if bool(x.sum() > 0):\n"
+                           "    y = torch.relu(self.second.forward(y))\n"
+                           "    if bool(y.sum() > 3.0):\n"
+                           "      return self.first.forward(y)\n"
+                           "  else:\n"
+                           "    return self.first.forward(torch.relu(y))\n"
+                           "  return self.first.forward(self.second.forward(y))\n"}) {
+    Module model = two_layers("Ways");
+    model.define(std::string("def forward(self, x):\n") + body);
+    model.eval();
+    const std::vector<Sample> samples = rows({1, 2, 3, 5, 8, 4});
+    for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+      for (const bool dynamic : {false, true}) {
+        const QConfigMapping mapping = dynamic                  ? dynamic_qconfig_mapping()
+                                       : recipe == Recipe::Best ? best_qconfig_mapping("x86")
+                                                                : default_qconfig_mapping("x86");
+        const BackendConfig backend = backend_config("x86");
+        Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+        calibrate(prepared, samples);
+        Module lowered = reloaded(convert(prepared, backend));
+        EXPECT_EQ(count(lowered, "aten::linear"), 0U) << body;
+        for (const Sample& sample : samples) EXPECT_NO_THROW(lowered.forward(sample)) << body;
+      }
+    }
+  }
+}
+
 TEST(ControlFlow, BothBranchesAreQuantizedAndWhatTheyGiveStaysQuantized) {
   Module model = two_layers("Branches");
   model.register_module("third", testing::linear(8, 8));
