@@ -21,6 +21,7 @@
 
 #include "config/known_names.h"
 #include "ir/known_containers.h"
+#include "ir/origin.h"
 #include "modules/attention_source.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
@@ -85,6 +86,23 @@ bool has_choices(const Module& module, Symbol type) {
   return type.name == "torch.nn.TransformerEncoder"
              ? module.hasattr("use_nested_tensor")
              : module.hasattr("num_heads") || module.hasattr("norm_first");
+}
+
+bool holds_fused_attention(const torch::jit::Block* block) {
+  return std::ranges::any_of(block->nodes(), [](const Node* node) {
+    const std::string_view kind = node->kind().toQualString();
+    return kind == "aten::_transformer_encoder_layer_fwd" || kind == "aten::_native_multi_head_attention" ||
+           std::ranges::any_of(node->blocks(), holds_fused_attention);
+  });
+}
+
+/// The branch of an `if` of torch.nn's attention, opened by freezing, that does without the fused kernel;
+/// empty for others.
+std::optional<bool> branch_without_fused_attention(const Node* node) {
+  if (node->kind() != c10::prim::If || ir::origin_of(node).writer != ir::Origin::Writer::Module)
+    return std::nullopt;
+  const bool then = holds_fused_attention(node->blocks()[0]);
+  return then == holds_fused_attention(node->blocks()[1]) ? std::nullopt : std::optional(!then);
 }
 
 /// Some operators of samples of different lengths know only the fused kernels.
@@ -330,8 +348,16 @@ class Capture {
         if (const auto plain =
                 opens_operators_ && !looks_into_leaves_ ? modules::plain_operator(node) : nullptr)
           return inline_call(node, *plain, node->inputs(), scope);
+        if (const auto branch =
+                opens_operators_ && !looks_into_leaves_ ? branch_without_fused_attention(node) : std::nullopt)
+          choose_branch(node, *branch);
         for (auto* inner : node->blocks()) walk(inner, scope);
     }
+  }
+
+  void choose_branch(Node* node, bool condition) {
+    const torch::jit::WithInsertPoint guard(node);
+    node->replaceInput(0, gm_.graph->insertConstant(condition));
   }
 
   void visit_method_call(Node* node, std::size_t scope) {

@@ -3,6 +3,7 @@
 //   if dim(conv) != 4: raise …; bn = BatchNorm2d(conv)   →   bn = BatchNorm2d(conv)
 
 #include <algorithm>
+#include <array>
 
 #include "ir/origin.h"
 #include "passes/passes.h"
@@ -35,16 +36,29 @@ bool is_library_assertion(const Node* node) {
   return is_library(condition) || is_library(node);
 }
 
-/// `a or b` of such an assertion.
+bool only_asks(const torch::jit::Block* block);
+
+/// Constants, and questions about shapes and dtypes.
+bool only_asks(const Node* node) {
+  constexpr std::array<std::string_view, 6> kQuestions{"prim::Constant",  "prim::GetAttr",
+                                                       "prim::dtype",     "prim::device",
+                                                       "prim::is_nested", "prim::ListConstruct"};
+  if (std::ranges::find(kQuestions, std::string_view(node->kind().toQualString())) != kQuestions.end())
+    return true;
+  if (node->kind() == c10::prim::If)
+    return std::ranges::all_of(node->blocks(),
+                               [](const torch::jit::Block* block) { return only_asks(block); });
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  return node->kind().is_aten() && schema != nullptr && !schema->is_mutable();
+}
+
+bool only_asks(const torch::jit::Block* block) {
+  return std::ranges::all_of(block->nodes(), [](const Node* node) { return only_asks(node); });
+}
+
+/// `a or b` of such an assertion, or what it would say.
 bool is_unused_condition(const Node* node) {
-  if (node->kind() != c10::prim::If || node->outputs().empty() || node->hasUses()) return false;
-  return std::all_of(node->blocks().begin(), node->blocks().end(), [](const torch::jit::Block* block) {
-    return std::all_of(block->nodes().begin(), block->nodes().end(), [](const Node* inner) {
-      const c10::FunctionSchema* schema = inner->maybeSchema();
-      return inner->kind() == c10::prim::Constant ||
-             (inner->kind().is_aten() && schema != nullptr && !schema->is_mutable());
-    });
-  });
+  return node->kind() == c10::prim::If && !node->hasUses() && only_asks(node);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
 
 #include <algorithm>
 
@@ -71,14 +72,38 @@ std::optional<std::vector<int64_t>> split_sizes(const Value* list, int64_t whole
   return sizes;
 }
 
+bool is_view(const Node* node) {
+  const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
+  return schema != nullptr && !schema->is_mutable() && schema->returns().size() == 1 &&
+         schema->returns().front().alias_info() != nullptr && !node->isNondeterministic();
+}
+
+/// Whether two values are one, or the same view of one memory.
+bool is_same_view(const Value* a, const Value* b) {
+  if (a == b) return true;
+  const Node* left = a->node();
+  const Node* right = b->node();
+  if (left->kind() != right->kind() || left->inputs().size() != right->inputs().size() ||
+      left->outputs().size() != 1 || right->outputs().size() != 1)
+    return false;
+  if (left->kind() == c10::prim::Constant) return torch::jit::toIValue(a) == torch::jit::toIValue(b);
+  if (!is_view(left)) return false;
+  for (std::size_t i = 0; i < left->inputs().size(); ++i) {
+    if (!is_same_view(left->input(i), right->input(i))) return false;
+  }
+  return true;
+}
+
 class Folding {
  public:
   explicit Folding(GraphModule& gm) : gm_(gm), folded_(gm) {}
 
   void run() {
-    while (know_split_sizes() || choose_branches() || fold_values()) {
+    while (know_split_sizes() || know_same_values() || choose_branches() || fold_values()) {
     }
     ir::eliminate_dead_code(*gm_.graph);
+    // Branches, too, of which nobody reads any more what they give.
+    torch::jit::EliminateDeadCode(gm_.graph->block());
   }
 
  private:
@@ -96,6 +121,37 @@ class Folding {
       const torch::jit::WithInsertPoint guard(node);
       node->replaceInput(1, gm_.graph->insertConstant(*sizes));
       changed = true;
+    }
+    return changed;
+  }
+
+  /// `x is x`, also where x is what several branches give twice.
+  bool know_same_values() {
+    bool changed = false;
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (node->kind() == c10::prim::If) changed |= give_once(node);
+      if (node->kind() != c10::aten::__is__ || node->input(0) != node->input(1) || !node->hasUses()) continue;
+      const torch::jit::WithInsertPoint guard(node);
+      node->output()->replaceAllUsesWith(gm_.graph->insertConstant(true));
+      changed = true;
+    }
+    return changed;
+  }
+
+  /// if c: x, x else: y, y   →   the first for both
+  static bool give_once(Node* branches) {
+    const auto are_same = [&](std::size_t a, std::size_t b) {
+      return std::ranges::all_of(branches->blocks(), [&](torch::jit::Block* block) {
+        return is_same_view(block->outputs()[a], block->outputs()[b]);
+      });
+    };
+    bool changed = false;
+    for (std::size_t i = 1; i < branches->outputs().size(); ++i) {
+      for (std::size_t k = 0; k < i && branches->output(i)->hasUses(); ++k) {
+        if (!are_same(k, i)) continue;
+        branches->output(i)->replaceAllUsesWith(branches->output(k));
+        changed = true;
+      }
     }
     return changed;
   }

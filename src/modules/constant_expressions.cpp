@@ -19,7 +19,7 @@ bool is_attribute(const Node* node) {
 /// What takes containers apart and puts them together; its results share memory with what it reads.
 bool handles_containers(const Node* node) {
   constexpr std::array kKinds{c10::prim::ListConstruct, c10::prim::TupleConstruct, c10::prim::ListUnpack,
-                              c10::prim::TupleUnpack, c10::prim::TupleIndex};
+                              c10::prim::TupleUnpack,   c10::prim::TupleIndex,     c10::prim::ConstantChunk};
   return std::ranges::find(kKinds, node->kind()) != kKinds.end();
 }
 
@@ -135,6 +135,8 @@ std::optional<c10::IValue> ConstantExpressions::computed(const Node* node, std::
   }
   try {
     const c10::NoGradGuard no_grad;
+    if (node->kind() == c10::prim::ConstantChunk)
+      return stack.front().toTensor().chunk(node->i(c10::attr::chunks), node->i(c10::attr::dim)).at(output);
     node->getOperation()(stack);
   } catch (const std::exception&) {
     return std::nullopt;  // it raises when the model runs, then

@@ -1,6 +1,6 @@
 """Modules of torch.nn that are made of layers, and layers that compute their weight: recipe best quantizes the layers.
 
-Each model is scripted, where torch.jit.script takes it, and traced. The prepared file, which computes in float, must give what the
+Each model is scripted, where torch.jit.script takes it, traced, and some are frozen. The prepared file, which computes in float, must give what the
 model gives; the lowered file must have every layer in int8, and stay close.
 """
 
@@ -170,6 +170,8 @@ CASES = {
     "spectral_norm": (lambda: Norms(nn.utils.parametrizations.spectral_norm), signal, 0, 3),
     "spectral_norm_hook": (lambda: Norms(nn.utils.spectral_norm), signal, 0, 3),
 }
+# Layers of the frozen scripted file, where there is one: queries, keys and values are projected by one layer.
+FROZEN = {"attention": 2, "attention_with_masks": 2, "encoder": 8, "encoder_norm_first": 8}
 
 
 def leaves(result) -> list:
@@ -206,16 +208,23 @@ def tsq(options, *arguments) -> None:
     assert finished.returncode == 0, (finished.stderr or finished.stdout).strip()[-400:]
 
 
-def check(options, folder: Path, name: str, is_scripted: bool, engine: str) -> None:
+def layers_of(name: str, form: str) -> int:
+    """0: there is no such file."""
+    return FROZEN.get(name, 0) if form == "frozen" else CASES[name][2 if form == "scripted" else 3]
+
+
+def check(options, folder: Path, name: str, form: str, engine: str) -> None:
     build, inputs = CASES[name][:2]
-    layers = CASES[name][2 if is_scripted else 3]
+    layers = layers_of(name, form)
     torch.manual_seed(0)
     model = build().eval()
     samples = [inputs() for _ in range(8)]
     with torch.no_grad():
-        scripted = torch.jit.script(model) if is_scripted else torch.jit.trace(model, samples[0])
+        made = torch.jit.trace(model, samples[0]) if form == "traced" else torch.jit.script(model)
+    if form == "frozen":
+        made = torch.jit.freeze(made)
     file, data, prepared, lowered = (folder / each for each in ("model.pt", "data.pt", "prepared.pt", "lowered.pt"))
-    scripted.save(str(file))
+    made.save(str(file))
     torch.save(samples, data)
     expected = outputs(torch.jit.load(str(file)), samples)
     tsq(options, "prepare", file, "--recipe", "best", "--backend", engine, "--output", prepared)
@@ -242,14 +251,14 @@ def main() -> int:
     torch.set_num_threads(1)
     failed = 0
     for name in options.only or CASES:
-        for is_scripted in (True, False):
-            for engine in ("x86", "onednn") if CASES[name][2 if is_scripted else 3] else ():
+        for form in ("scripted", "traced", "frozen"):
+            for engine in ("x86", "onednn") if layers_of(name, form) else ():
                 with tempfile.TemporaryDirectory() as folder:
                     try:
-                        check(options, Path(folder), name, is_scripted, engine)
+                        check(options, Path(folder), name, form, engine)
                     except Exception as error:
                         failed += 1
-                        print(f"FAIL {engine} {name} {'scripted' if is_scripted else 'traced'}: {' '.join(str(error).split())[:600]}", flush=True)
+                        print(f"FAIL {engine} {name} {form}: {' '.join(str(error).split())[:600]}", flush=True)
     print(f"{failed} failed")
     return 1 if failed else 0
 

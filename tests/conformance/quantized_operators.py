@@ -84,14 +84,16 @@ def _is_rounded_constant(node, module) -> bool:
 
 def rounded_constants(module: torch.jit.ScriptModule) -> set:
     """Digests of the constants that the model quantizes when it runs, as they are then rounded."""
-    nodes = [node for node in _nodes(module.inlined_graph) if node.kind() in ROUNDING]
+    graph = module.inlined_graph  # its nodes are there as long as it is
+    nodes = [node for node in _nodes(graph) if node.kind() in ROUNDING]
     rounded = (_tensor(node.output(), module) for node in nodes)
     return {_digest(tensor) for tensor in rounded if tensor is not None}
 
 
 def constants(module: torch.jit.ScriptModule) -> set:
     """Digests of the tensors that the model reads as they are in the file."""
-    nodes = [node for node in _nodes(module.inlined_graph) if node.kind() == "prim::GetAttr"]
+    graph = module.inlined_graph
+    nodes = [node for node in _nodes(graph) if node.kind() == "prim::GetAttr"]
     tensors = (_tensor(node.output(), module) for node in nodes)
     return {_digest(tensor) for tensor in tensors if tensor is not None}
 
@@ -99,7 +101,8 @@ def constants(module: torch.jit.ScriptModule) -> set:
 def quantized_operators(module: torch.jit.ScriptModule) -> list:
     """[(operator, scale, zero point)]; scale and zero point are None for operators that have none."""
     found = []
-    for node in _nodes(module.inlined_graph):
+    graph = module.inlined_graph
+    for node in _nodes(graph):
         if not _is_quantized(node.kind()) or _is_rounded_constant(node, module):
             continue
         arguments = [argument.name for argument in torch._C.parse_schema(node.schema()).arguments]

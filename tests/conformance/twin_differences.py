@@ -198,6 +198,18 @@ def has_batch_norm_of_unknown_rank(facts: Facts) -> bool:
     return any(node.all_input_nodes[0].op == "placeholder" for node in norms)
 
 
+def has_equal_tensors(facts: Facts) -> bool:
+    tensors = [attribute_of(facts.graph, node.target) for node in facts.nodes("get_attr")]
+    tensors = [tensor for tensor in tensors if not isinstance(tensor, nn.Parameter)]
+    return any(a.shape == b.shape and torch.equal(a, b) for index, a in enumerate(tensors) for b in tensors[:index])
+
+
+def attribute_of(module, path: str):
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
 RULES: Dict[str, List[tuple]] = {
     "frozen": [
         ("freezing forgets the names and classes of modules, which the configuration names", names_modules),
@@ -224,7 +236,9 @@ NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input, has_spell
 
 # Such padding changes how often a value occurs, which the observers of recipe best weigh.
 OPENED_PADDING = ("freezing opens the padding of a convolution, behind which its input is then observed", pads_by_a_mode)
-ALSO_IN_RECIPE_BEST = {"frozen": [OPENED_PADDING], "traced_frozen": [OPENED_PADDING]}
+# The calls of one weight share what calibration finds for them.
+SHARED_CONSTANT = ("equal tensors are one constant of a traced or frozen file", has_equal_tensors)
+ALSO_IN_RECIPE_BEST = {"traced": [SHARED_CONSTANT], "frozen": [OPENED_PADDING, SHARED_CONSTANT], "traced_frozen": [OPENED_PADDING, SHARED_CONSTANT]}
 
 
 def reason_for(case: Case, engine: str, twin: Twin, recipe: str) -> str:

@@ -80,6 +80,22 @@ TEST(FoldConstants, BranchesThatConstantsDecideGoAway) {
   EXPECT_EQ(count(lowered, "quantized::conv2d"), 1U);
 }
 
+/// As torch.nn.functional asks whether queries, keys and values are one.
+TEST(FoldConstants, AValueIsItself) {
+  const Module model = model_of(
+      "  a = x\n"
+      "  b = x\n"
+      "  if x.size(0) > 1:\n"
+      "    a = x.transpose(0, 1)\n"
+      "    b = a\n"
+      "  if a is b:\n"
+      "    y = torch.conv2d(x, self.v)\n"
+      "  else:\n"
+      "    y = torch.conv2d(a, self.v) + b.sum()\n"
+      "  return y\n");
+  EXPECT_EQ(count(testing::best_model(model, image(), "x86"), "quantized::conv2d"), 1U);
+}
+
 TEST(FoldConstants, AWeightThatTheModelWritesIsComputedInEachRun) {
   Module model = model_of(
       "  self.s.mul_(2.)\n"
