@@ -6,6 +6,7 @@
 
 #include "config/known_names.h"
 #include "ir/graph_module.h"
+#include "ir/literal.h"
 #include "ir/origin.h"
 
 namespace tsq::ir {
@@ -182,6 +183,23 @@ std::vector<Symbol> spellings(const Node* node, std::string_view name) {
   return all;
 }
 
+/// Whether a value is a tensor of the model's own that is no parameter. Frozen files do not tell.
+bool is_buffer(const GraphModule& gm, const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() != c10::prim::GetAttr || node->input(0) != gm.graph->inputs().at(0)) return false;
+  return node->hasAttribute(kLiteral) || gm.state.contains(node->s(c10::attr::name));
+}
+
+/// FX traces with parameters as proxies, but with buffers and literals themselves: of `self.buffer * x` it
+/// sees a call of the tensor's method.
+std::vector<Symbol> with_own_tensor_on_the_left(const GraphModule& gm, const Node* node,
+                                                std::vector<Symbol> written) {
+  const bool is_operator = written.size() == 1 && written.front().name.starts_with("operator.");
+  if (!is_operator || node->inputs().size() < 2 || !holds_tensor(node->input(1))) return written;
+  if (!is_buffer(gm, node->input(0)) || is_buffer(gm, node->input(1))) return written;
+  return {symbol(node->kind().toUnqualString())};
+}
+
 /// What the file tells of how its author wrote a node.
 std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
   if (is_module_call(node)) return {call_of(gm, node).type};
@@ -191,7 +209,8 @@ std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
     if (!name.starts_with(kFunctionalPrefix)) return {};
     return {parse_symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
   }
-  return node->kind().is_aten() ? spellings(node, node->kind().toUnqualString()) : std::vector<Symbol>{};
+  if (!node->kind().is_aten()) return {};
+  return with_own_tensor_on_the_left(gm, node, spellings(node, node->kind().toUnqualString()));
 }
 
 /// The other ways to write a node, functions of torch.nn.functional and modules that do nothing else

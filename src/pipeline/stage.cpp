@@ -17,6 +17,7 @@
 #include "passes/capture.h"
 #include "passes/compute_in_float.h"
 #include "passes/no_value.h"
+#include "passes/fold_literals.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
 #include "passes/settle_unreached.h"
@@ -225,6 +226,7 @@ ir::GraphModule plain_graph(ir::GraphModule gm, const RecipePasses& recipe = pas
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
   run_passes(recipe.on_flat, gm);
+  in_pass("fold_literals", [&] { passes::fold_literals(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
   in_pass("lift_embeddings", [&] { passes::lift_embeddings(gm); });
   return gm;

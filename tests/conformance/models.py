@@ -1,5 +1,6 @@
 """All conformance cases: importing this module fills the registry."""
 
+import constant_operand_cases  # noqa: F401
 import control_flow_cases  # noqa: F401
 import dynamic_cases  # noqa: F401
 import equalization_cases  # noqa: F401

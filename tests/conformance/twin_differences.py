@@ -172,6 +172,11 @@ def computes_with_parameters_alone(facts: Facts) -> bool:
     )
 
 
+def calls_a_method_of_a_buffer(facts: Facts) -> bool:
+    """`self.buffer * x`: FX, which traces with the tensor itself, sees a call of its method."""
+    return any(node.all_input_nodes and node.all_input_nodes[0].op == "get_attr" for node in facts.nodes("call_method"))
+
+
 def has_number_as_an_argument(facts: Facts) -> bool:
     return any(parameter.default is not inspect.Parameter.empty for parameter in inspect.signature(facts.model.forward).parameters.values())
 
@@ -218,6 +223,7 @@ RULES: Dict[str, List[tuple]] = {
         ("freezing opens a module of many operators, which FX takes as one", has_module_of_many_operators),
         ("freezing computes once what a model computes twice", computes_the_same_twice),
         ("freezing computes what depends on parameters alone, which FX observes", computes_with_parameters_alone),
+        ("freezing makes buffers and parameters constants, of which FX takes buffers alone as they are", calls_a_method_of_a_buffer),
     ],
     "traced": [
         ("tracing drops modules that return their input, which FX observes", has_identity),
