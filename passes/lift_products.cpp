@@ -2,18 +2,23 @@
 // themselves: traced transformers are written so.
 //   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 // FX has no row for addmm, and only a static one for matmul, which rounds the constant with one scale:
-// products of static QConfigs stay what they are unless any spelling counts. F.linear has static and dynamic
-// kernels of its own and becomes a layer where its weight alone is quantized, or any spelling counts: what a
-// recipe does to layers it does to modules.
+// products of static QConfigs stay what they are unless any spelling counts; then mm, bmm, inner and einsum
+// are products as well, and matrices that are computed of constants. F.linear has static and dynamic kernels
+// of its own and becomes a layer where its weight alone is quantized, or any spelling counts: what a recipe
+// does to layers it does to modules.
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+#include <functional>
+#include <set>
 #include <unordered_set>
 
 #include "ir/constants.h"
 #include "match/dtype_check.h"
 #include "match/qconfig_lookup.h"
+#include "modules/constant_expressions.h"
 #include "modules/kernel_arguments.h"
 #include "passes/passes.h"
 
@@ -24,12 +29,56 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-/// A product as a linear layer: the node whose output it gives, and its input.
+/// A product as a linear layer: the node whose output it gives, its input, and what is done to both.
 struct Product {
   Node* last{};
   Value* input{};
   ir::Weighted weighted{};
+  int64_t flattened{1};                ///< the last dimensions of the input that are multiplied
+  std::vector<int64_t> unflattened{};  ///< sizes in place of the output's last dimension
+  std::vector<int64_t> order{};        ///< of the output's dimensions
+  bool is_turned{false};               ///< the output's last two dimensions change places
 };
+
+/// The nodes of a lifted product: what it was, and what it has become.
+struct Lifted {
+  Node* product{};
+  Node* last{};
+  Node* layer{};
+  std::vector<Node*> behind{};  ///< what is done to the layer's output, the last first
+};
+
+/// An einsum of two tensors, an ellipsis as one letter.
+struct Equation {
+  std::string input{};
+  std::string weight{};
+  std::string output{};
+};
+
+/// Empty for sums over one tensor alone, diagonals and equations that leave the output open.
+std::optional<Equation> equation_of(std::string text, bool weight_is_first) {
+  std::erase(text, ' ');
+  // "..." as ".": no letter stands twice.
+  text.erase(std::unique(text.begin(), text.end(), [](char a, char b) { return a == '.' && b == '.'; }),
+             text.end());
+  const auto comma = text.find(',');
+  const auto arrow = text.find("->");
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) return std::nullopt;
+  Equation parts{text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1), text.substr(arrow + 2)};
+  if (weight_is_first) std::swap(parts.input, parts.weight);
+  for (const std::string* part : {&parts.input, &parts.weight, &parts.output}) {
+    if (std::set<char>(part->begin(), part->end()).size() != part->size()) return std::nullopt;
+  }
+  return parts;
+}
+
+std::string letters_of(const std::string& text, const std::function<bool(char)>& is_wanted) {
+  std::string found;
+  std::ranges::copy_if(text, std::back_inserter(found), is_wanted);
+  return found;
+}
+
+bool holds(const std::string& text, char letter) { return text.find(letter) != std::string::npos; }
 
 bool is_one(const Value* value) {
   const auto number = torch::jit::toIValue(value);
@@ -40,22 +89,22 @@ bool is_one(const Value* value) {
 class ProductLifting {
  public:
   ProductLifting(GraphModule& gm, const QConfigMapping& mapping)
-      : gm_(gm), mapping_(mapping), written_(ir::written_attributes(gm)) {}
+      : gm_(gm), mapping_(mapping), written_(ir::written_attributes(gm)), constants_(gm) {}
 
   void run() {
-    std::vector<std::tuple<Node*, Node*, Node*>> lifted;  // the product, its last node, the layer
+    std::vector<Lifted> lifted;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (const auto product = product_at(node)) lifted.emplace_back(node, product->last, insert(*product));
+      if (const auto product = product_at(node)) lifted.push_back(insert(node, *product));
     }
     const auto qconfigs = match::find_qconfigs(gm_, mapping_);
-    for (const auto& [product, last, layer] : lifted) {
-      const bool is_left_float = !qconfigs.at(product).qconfig || !qconfigs.at(last).qconfig;
-      const MaybeQConfig& layers = qconfigs.at(layer).qconfig;
-      if (product->kind() == c10::aten::linear ? is_wanted_of_linear(qconfigs.at(product).qconfig, layers)
-                                               : is_wanted(is_left_float, layers))
+    for (const Lifted& each : lifted) {
+      const bool is_left_float = !qconfigs.at(each.product).qconfig || !qconfigs.at(each.last).qconfig;
+      const MaybeQConfig& layers = qconfigs.at(each.layer).qconfig;
+      if (each.product->kind() == c10::aten::linear
+              ? is_wanted_of_linear(qconfigs.at(each.product).qconfig, layers)
+              : is_wanted(is_left_float, layers))
         continue;
-      layer->output()->replaceAllUsesWith(last->output());
-      layer->destroy();
+      take_back(each);
     }
     ir::eliminate_dead_code(*gm_.graph);
   }
@@ -79,7 +128,95 @@ class ProductLifting {
     if (node->kind() == c10::aten::linear) return linear(node);
     if (node->kind() == c10::aten::addmm) return addmm(node);
     if (node->kind() == c10::aten::matmul) return matmul(node);
-    return std::nullopt;
+    return gm_.any_spelling ? rare_product(node) : std::nullopt;
+  }
+
+  /// Products that FX never quantizes.
+  std::optional<Product> rare_product(Node* node) const {
+    if (node->kind() == c10::aten::mm) return matmul(node);
+    if (node->kind() == c10::aten::bmm) return of_shared_matrix(node, node->input(0), node->input(1));
+    if (node->kind() == c10::aten::baddbmm) return with_addend(node);
+    if (node->kind() == c10::aten::einsum) return einsum(node);
+    if (node->kind() != c10::Symbol::fromQualString("aten::inner")) return std::nullopt;
+    const auto weight = constant_tensor(node->input(1));
+    if (!is_matrix(weight) || constant_tensor(node->input(0))) return std::nullopt;
+    return Product{.last = node, .input = node->input(0), .weighted = {.weight = weight->detach()}};
+  }
+
+  /// One matrix for all of a batch, however it was repeated.
+  std::optional<Product> of_shared_matrix(Node* node, Value* input, const Value* factor) const {
+    while (true) {
+      const c10::Symbol kind = factor->node()->kind();
+      const bool repeats =
+          kind == c10::aten::expand || kind == c10::aten::repeat || kind == c10::aten::expand_as;
+      if (!repeats) break;
+      factor = factor->node()->input(0);
+    }
+    const auto known = constants_.value_of(factor);
+    if (!known || !known->isTensor() || constant_tensor(input)) return std::nullopt;
+    at::Tensor matrix = known->toTensor().detach();
+    if (matrix.dim() == 3 && matrix.size(0) == 1) matrix = matrix.squeeze(0);
+    if (!is_matrix(matrix)) return std::nullopt;
+    return Product{.last = node, .input = input, .weighted = {.weight = matrix.t().contiguous()}};
+  }
+
+  std::optional<Product> with_addend(Node* node) const {
+    auto product = of_shared_matrix(node, node->input(1), node->input(2));
+    const auto known = constants_.value_of(node->input(0));
+    if (!product || !known || !known->isTensor() || !is_one(node->input(3)) || !is_one(node->input(4)))
+      return std::nullopt;
+    const at::Tensor bias = known->toTensor().detach();
+    const at::Tensor& weight = product->weighted.weight;
+    if (bias.dim() == 0 || bias.numel() != bias.size(-1) || !is_bias_of(bias.flatten(), weight))
+      return std::nullopt;
+    product->weighted.bias = bias.flatten();
+    return product;
+  }
+
+  /// Where the input's last dimensions alone are multiplied, and none is common to all three tensors.
+  std::optional<Product> einsum(Node* node) const {
+    const auto text = torch::jit::toIValue(node->input(0));
+    const Node* list = node->input(1)->node();
+    if (!text || !text->isString() || list->kind() != c10::prim::ListConstruct || list->inputs().size() != 2)
+      return std::nullopt;
+    const auto first = constants_.value_of(list->input(0));
+    const auto second = constants_.value_of(list->input(1));
+    if (first.has_value() == second.has_value()) return std::nullopt;
+    const at::Tensor weight = (first ? first : second)->toTensor().detach();
+    const auto equation = equation_of(text->toStringRef(), first.has_value());
+    if (!equation || weight.scalar_type() != at::kFloat) return std::nullopt;
+    return of_equation(node, list->input(first ? 1 : 0), weight, *equation);
+  }
+
+  static std::optional<Product> of_equation(Node* node, Value* input, const at::Tensor& weight,
+                                            const Equation& names) {
+    const auto in_weight = [&](char letter) { return holds(names.weight, letter); };
+    const std::string multiplied = letters_of(names.input, in_weight);
+    const std::string kept = letters_of(names.input, [&](char letter) { return !in_weight(letter); });
+    const std::string made = letters_of(names.output, in_weight);
+    const auto is_in_output = [&](char letter) { return holds(names.output, letter); };
+    if (multiplied.empty() || made.empty() || !names.input.ends_with(multiplied) ||
+        holds(names.weight, '.') || std::ranges::any_of(multiplied, is_in_output) ||
+        !std::ranges::all_of(kept, is_in_output) || multiplied.size() + made.size() != names.weight.size() ||
+        kept.size() + made.size() != names.output.size() ||
+        static_cast<std::size_t>(weight.dim()) != names.weight.size())
+      return std::nullopt;
+    const std::string given = fmt::format("{}{}", kept, made);
+    if (given != names.output && holds(given, '.')) return std::nullopt;
+    Product product{.last = node, .input = input, .flattened = static_cast<int64_t>(multiplied.size())};
+    std::vector<int64_t> order;
+    for (const char letter : fmt::format("{}{}", made, multiplied))
+      order.push_back(static_cast<int64_t>(names.weight.find(letter)));
+    const at::Tensor ordered = weight.permute(order);
+    int64_t rows = 1;
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      rows *= ordered.size(static_cast<int64_t>(i));
+      if (made.size() > 1) product.unflattened.push_back(ordered.size(static_cast<int64_t>(i)));
+    }
+    product.weighted.weight = ordered.reshape({rows, -1}).contiguous();
+    if (given == names.output) return product;
+    for (const char letter : names.output) product.order.push_back(static_cast<int64_t>(given.find(letter)));
+    return product;
   }
 
   std::optional<Product> linear(Node* node) const {
@@ -96,15 +233,22 @@ class ProductLifting {
   std::optional<Product> addmm(Node* node) const {
     const auto bias = constant_tensor(node->input(0));
     auto weight = weight_of(node->input(2));
-    if (!bias || !weight || !is_one(node->input(3)) || !is_one(node->input(4))) return std::nullopt;
-    if (!is_bias_of(*bias, *weight) || constant_tensor(node->input(1))) return std::nullopt;
-    return Product{node, node->input(1), {.weight = *weight, .bias = *bias}};
+    if (!bias || !weight || !is_bias_of(*bias, *weight) || constant_tensor(node->input(1)))
+      return std::nullopt;
+    const bool is_plain = is_one(node->input(3)) && is_one(node->input(4));
+    if (is_plain) return Product{node, node->input(1), {.weight = *weight, .bias = *bias}};
+    const auto beta = torch::jit::toIValue(node->input(3));
+    const auto alpha = torch::jit::toIValue(node->input(4));
+    if (!gm_.any_spelling || !beta || !alpha || !beta->isScalar() || !alpha->isScalar()) return std::nullopt;
+    return Product{
+        node, node->input(1), {.weight = *weight * alpha->toScalar(), .bias = *bias * beta->toScalar()}};
   }
 
   /// With the addition of a constant vector behind it, where there is one.
   std::optional<Product> matmul(Node* node) const {
     auto weight = weight_of(node->input(1));
-    if (!weight || constant_tensor(node->input(0))) return std::nullopt;
+    if (!weight) return gm_.any_spelling ? turned_matmul(node) : std::nullopt;
+    if (constant_tensor(node->input(0))) return std::nullopt;
     Product product{node, node->input(0), {.weight = *weight}};
     if (node->output()->uses().size() != 1) return product;
     Node* add = node->output()->uses().front().user;
@@ -114,6 +258,25 @@ class ProductLifting {
     product.last = add;
     product.weighted.bias = *bias;
     return product;
+  }
+
+  /// W xᵀ = (x Wᵀ)ᵀ, where what the matrix multiplies has been turned for it.
+  std::optional<Product> turned_matmul(Node* node) const {
+    const auto weight = constant_tensor(node->input(0));
+    Node* turn = node->input(1)->node();
+    const bool is_turn =
+        turn->kind() == c10::aten::t || (turn->kind() == c10::aten::transpose && swaps_last_two(turn));
+    if (!is_matrix(weight) || !is_turn) return std::nullopt;
+    return Product{
+        .last = node, .input = turn->input(0), .weighted = {.weight = weight->detach()}, .is_turned = true};
+  }
+
+  /// Of tensors of three dimensions or any number of them.
+  static bool swaps_last_two(const Node* transpose) {
+    const auto first = ir::whole_number_constant(transpose->input(1));
+    const auto second = ir::whole_number_constant(transpose->input(2));
+    if (!first || !second) return false;
+    return std::min(*first, *second) == -2 && std::max(*first, *second) == -1;
   }
 
   static bool is_matrix(const std::optional<at::Tensor>& tensor) {
@@ -144,9 +307,13 @@ class ProductLifting {
     const Node* node = factor->node();
     const bool is_transpose =
         node->kind() == c10::aten::t || (node->kind() == c10::aten::transpose && swaps_both(node));
-    if (!is_transpose) return std::nullopt;
-    const auto matrix = constant_tensor(node->input(0));
-    return is_matrix(matrix) ? matrix : std::nullopt;
+    if (is_transpose) {
+      const auto matrix = constant_tensor(node->input(0));
+      return is_matrix(matrix) ? matrix : std::nullopt;
+    }
+    const auto computed = gm_.any_spelling ? constants_.value_of(factor) : std::nullopt;
+    if (!computed || !computed->isTensor() || !is_matrix(computed->toTensor())) return std::nullopt;
+    return computed->toTensor().detach().t().contiguous();
   }
 
   /// Whether a transposition of a matrix names its two dimensions.
@@ -156,23 +323,55 @@ class ProductLifting {
     return first && second && (*first - *second) % 2 != 0;
   }
 
-  Node* insert(const Product& product) {
+  Lifted insert(Node* node, const Product& product) {
     const std::string& scope = ir::scope_of(gm_, product.last).path;
     ir::ModuleCall call{.type = symbol("torch.nn.Linear"),
                         .path = fmt::format("{}{}linear_{}", scope, scope.empty() ? "" : ".", count_++)};
     call.weighted = product.weighted;
-    Node* layer = ir::create_module_call(gm_, std::move(call), {product.input},
-                                         ir::scope_index(product.last).value_or(0));
-    layer->insertAfter(product.last);
+    Node* before = product.last->next();
+    Value* input = product.input;
+    if (product.flattened > 1)
+      input = insert_before(before, product.last, "aten::flatten", input, {-product.flattened, int64_t{-1}});
+    Node* layer =
+        ir::create_module_call(gm_, std::move(call), {input}, ir::scope_index(product.last).value_or(0));
+    layer->insertBefore(before);
     layer->output()->setType(product.last->output()->type());
     layer->setSourceRange(product.last->sourceRange());
-    product.last->output()->replaceAllUsesAfterNodeWith(layer, layer->output());
-    return layer;
+    Lifted lifted{.product = node, .last = product.last, .layer = layer};
+    const auto give = [&](const char* kind, const std::vector<c10::IValue>& arguments) {
+      Value* from = lifted.behind.empty() ? layer->output() : lifted.behind.front()->output();
+      Value* made = insert_before(before, product.last, kind, from, arguments);
+      lifted.behind.insert(lifted.behind.begin(), made->node());
+    };
+    if (!product.unflattened.empty()) give("aten::unflatten", {int64_t{-1}, product.unflattened});
+    if (!product.order.empty()) give("aten::permute", {product.order});
+    if (product.is_turned) give("aten::transpose", {int64_t{-2}, int64_t{-1}});
+    Node* result = lifted.behind.empty() ? layer : lifted.behind.front();
+    product.last->output()->replaceAllUsesAfterNodeWith(result, result->output());
+    return lifted;
+  }
+
+  Value* insert_before(Node* before, const Node* origin, const char* kind, Value* input,
+                       const std::vector<c10::IValue>& arguments) {
+    std::vector<Value*> inputs{input};
+    for (const c10::IValue& argument : arguments)
+      inputs.push_back(modules::constant_before(gm_, before, argument));
+    Value* made = modules::insert_before(gm_, before, kind, inputs);
+    ir::take_scope(made->node(), origin);
+    return made;
+  }
+
+  static void take_back(const Lifted& lifted) {
+    Node* result = lifted.behind.empty() ? lifted.layer : lifted.behind.front();
+    result->output()->replaceAllUsesWith(lifted.last->output());
+    for (Node* node : lifted.behind) node->destroy();
+    lifted.layer->destroy();
   }
 
   GraphModule& gm_;
   const QConfigMapping& mapping_;
   std::unordered_set<std::string> written_;
+  modules::ConstantExpressions constants_;
   int count_{0};
 };
 
