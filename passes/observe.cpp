@@ -323,8 +323,9 @@ class Observe {
         const auto observer =
             needed_observer(node, role_of(node, i), value,
                             /*is_zeroth=*/!arguments[i].is_list && value == arguments[0].value);
-        if (observer)
-          ir::replace_operand(node, value, observed(value, *observer, ir::scope_of(gm_, node).path));
+        const std::string& layer = ir::scope_of(gm_, node).path;
+        if (observer && !is_rounded_in_branches(value, *observer, layer))
+          ir::replace_operand(node, value, observed(value, *observer, layer));
       }
     }
   }
@@ -360,6 +361,37 @@ class Observe {
     if (info.reuses_input || !is_quantized_dtype(wanted->dtype) || !made) return std::nullopt;
     const bool observable = is_quantized_dtype(made->dtype) || made->dtype == ScalarType::Float;
     return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;
+  }
+
+  /// Whether a branch of an `if` gives a value that is rounded there.
+  bool some_branch_rounds(const Value* value, ScalarType dtype) const {
+    const Node* node = value->node();
+    if (node->kind() != c10::prim::If) return false;
+    return std::ranges::any_of(node->blocks(), [&](const torch::jit::Block* block) {
+      const Value* given = block->outputs()[value->offset()];
+      const auto made = output_info(given);
+      return some_branch_rounds(given, dtype) || (made && !ir::is_no_value(given) && made->dtype == dtype);
+    });
+  }
+
+  /// A fixed range is that of an operator's output (D-37). Behind an `if` it would cut what has a range of
+  /// its own in its branch: it is for the other branches alone, as FX has it where there is no `if`.
+  bool is_rounded_in_branches(Value* value, const Observer& observer, const std::string& layer) {
+    if (observer.spec.observer != "FixedQParamsObserver" || !some_branch_rounds(value, observer.dtype))
+      return false;
+    for (torch::jit::Block* block : value->node()->blocks()) {
+      Value* given = block->outputs()[value->offset()];
+      const auto made = output_info(given);
+      const bool needs_none = ir::is_no_value(given) || (made && made->dtype == observer.dtype);
+      if (value->uses().size() > 1 || needs_none || is_rounded_in_branches(given, observer, layer)) continue;
+      Node* node = gm_.graph->create(ir::kObserverKind, {given}, 1);
+      ir::set_observer_index(node, new_entry(observer.spec, layer));
+      ir::take_scope(node, given->node());
+      node->output()->setType(given->type());
+      node->insertBefore(block->return_node());
+      block->return_node()->replaceInput(value->offset(), node->output());
+    }
+    return true;
   }
 
   /// An observer of `value`: one that is there already when class and dtype agree (D-22), else a new one.

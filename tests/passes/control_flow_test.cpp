@@ -162,6 +162,19 @@ TEST(ControlFlow, BranchesThatMeetHaveOneRange) {
   EXPECT_EQ(scales[0], scales[1]);
 }
 
+TEST(ControlFlow, AFixedRangeDoesNotCutWhatBranchesGive) {
+  Module model = two_layers("Fixed");
+  model.define(
+      "def forward(self, x):\n  y = x\n  for i in range(x.size(0) // 32):\n    y = self.first.forward(y)\n   "
+      " if i < "
+      "1:\n      y = self.second.forward(y)\n    y = torch.sigmoid(y)\n  return y\n");
+  const auto samples = rows({64, 64});
+  Module result = quantized(model, samples);
+  const at::Tensor wanted = model.forward(samples[0]).toTensor();
+  const at::Tensor got = result.forward(samples[0]).toTensor();
+  EXPECT_LT((wanted - got).norm().item<double>(), 0.03 * wanted.norm().item<double>());
+}
+
 TEST(ControlFlow, AValueFromOutsideOfTheBranchKeepsItsRangeThere) {
   Module model = two_layers("GoesRound");
   model.define(
