@@ -10,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/libtorch_error.h"
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/peak_memory.h"
@@ -23,6 +24,7 @@ constexpr const char* kSummary = "Measure latency, size and memory of models sid
 constexpr const char* kExamples =
     "  tsq bench model.pt model.int8.pt --data test.pt --threads 1\n"
     "  tsq bench a.pt b.pt c.pt --data test.pt --rounds 200 --json\n\n"
+    "A float file that comes first is also measured frozen and fused (torch::jit::optimize_for_inference).\n"
     "Models take turns within each round, so that a change of the machine's speed meets all of them. The "
     "ratio is the first\n"
     "model's median over this one's: above 1 is faster. Throughput counts the first axis of the first "
@@ -91,6 +93,25 @@ void measure_latency(const BenchOptions& options, std::vector<ModelFile>& models
   }
 }
 
+/// The float model as fast as LibTorch makes it: frozen, and fused where oneDNN can. None where the file is
+/// no float model, or LibTorch cannot freeze it (preserved state, attributes that are written).
+std::optional<ModelFile> frozen(const ModelFile& model, const Sample& sample) {
+  if (!read_metadata(model.path).is_null()) return std::nullopt;
+  try {
+    torch::jit::Module copy = model.module.deepcopy();
+    copy.eval();
+    const at::NoGradGuard no_grad;
+    ModelFile fused{.path = model.path + ", frozen",
+                    .module = torch::jit::optimize_for_inference(copy),
+                    .engine = model.engine};
+    run(fused, sample, 0);
+    return fused;
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    return std::nullopt;
+  }
+}
+
 /// Mean number of things that one run handles.
 double mean_batch(const BenchOptions& options, const std::vector<Sample>& samples) {
   int64_t things = 0;
@@ -105,8 +126,8 @@ void print_text(const std::vector<ModelFile>& models, const std::vector<Measurem
       {"model", "size", "min ms", "median ms", "ratio", "per second", "peak memory"}};
   for (std::size_t i = 0; i < models.size(); ++i) {
     const Measurement& m = measurements[i];
-    rows.push_back({models[i].path, readable_size(models[i].bytes), fmt::format("{:.3f}", 1000 * m.min()),
-                    fmt::format("{:.3f}", 1000 * m.median()),
+    rows.push_back({models[i].path, models[i].bytes > 0 ? readable_size(models[i].bytes) : "-",
+                    fmt::format("{:.3f}", 1000 * m.min()), fmt::format("{:.3f}", 1000 * m.median()),
                     fmt::format("{:.2f}", measurements[0].median() / m.median()),
                     fmt::format("{:.1f}", batch / m.median()),
                     m.peak_memory ? readable_size(*m.peak_memory) : "-"});
@@ -145,6 +166,11 @@ void run_bench(const BenchOptions& options, const Session& session) {
     tell_devices(models.back(), session);
   }
   const std::vector<Sample> samples = load_samples(options.data, models.front().module);
+  // Beside the float file the fair float model: what int8 has to beat.
+  if (std::optional<ModelFile> fused = frozen(models.front(), samples.front())) {
+    models.push_back(std::move(*fused));
+    measurements.emplace_back();
+  }
   steps.run("bench", [&](const Progress& progress) {
     measure_latency(options, models, samples, measurements, progress);
   });

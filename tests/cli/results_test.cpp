@@ -440,12 +440,13 @@ TEST_F(Results, BenchMeasuresEachModel) {
                               "--rounds", "7", "--threads", "1"});
   EXPECT_EQ(result["threads"], 1);
   EXPECT_EQ(result["mean_batch"], 2.0);
-  ASSERT_EQ(result["models"].size(), 2U);
+  ASSERT_EQ(result["models"].size(), 3U);
   for (const json& model : result["models"]) {
     EXPECT_GT(model["min_seconds"], 0.0);
     EXPECT_GE(model["median_seconds"], model["min_seconds"]);
-    EXPECT_GT(model["peak_memory_bytes"], 0);
   }
+  for (const std::size_t file : {0, 1}) EXPECT_GT(result["models"][file]["peak_memory_bytes"], 0);
+  EXPECT_EQ(result["models"][2]["path"], path("model.pt") + ", frozen");
   EXPECT_EQ(result["models"][0]["ratio"], 1.0);
   EXPECT_EQ(result["models"][1]["engine"], "x86");
 }
