@@ -156,6 +156,7 @@ struct Work {
 detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
                                std::optional<Prepared> first) {
   const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
+  const bool is_lowered = !work.options.output.empty();
   const bool is_made_for_this = is_made_for_this_processor(work.chosen.backend);
   detail::FinishTask task{
       .model = work.model.module,
@@ -171,8 +172,9 @@ detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
             return calibrated(work.chosen, wanted, work.model.module, work.samples.calibration, work.steps);
           },
       .samples = work.samples.trial,
-      .times = !work.options.no_check && is_made_for_this,
-      .leaves_what_does_not_pay = work.chosen.recipe.recipe == Recipe::Best && is_made_for_this,
+      .lowers = is_lowered,
+      .times = is_lowered && !work.options.no_check && is_made_for_this,
+      .leaves_what_does_not_pay = is_lowered && work.chosen.recipe.recipe == Recipe::Best && is_made_for_this,
       .force = work.options.force};
   return work.steps.run("convert", [&](const Progress& progress) {
     task.progress = progress;

@@ -65,7 +65,7 @@ class Finish {
       : task_(task), referee_(task.model, spread(task.samples, kMostTried)), mapping_(task.mapping) {}
 
   Finished run() {
-    const EngineGuard engine(task_.backend, /*must_have_kernels=*/true);
+    const EngineGuard engine(task_.backend, /*must_have_kernels=*/task_.lowers);
     prepared_ = task_.calibrated(mapping_);
     Attempt now = whole();
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
@@ -95,7 +95,12 @@ class Finish {
       Made made{.reference = convert_to_reference(*prepared_, task_.backend, task_.custom,
                                                   task_.convert_mapping, task_.progress),
                 .module = {}};
-      made.module = lower(made.reference, task_.backend, &made.report, task_.lowering);
+      if (task_.lowers) {
+        made.module = lower(made.reference, task_.backend, &made.report, task_.lowering);
+      } else {
+        made.module = made.reference.module();
+        made.report = made.reference.report();
+      }
       return made;
     });
   }
@@ -202,7 +207,7 @@ class Finish {
   }
 
   [[nodiscard]] bool can_choose_layers() const {
-    return prepared_->stage()->standalone.empty() && !task_.convert_mapping;
+    return task_.lowers && prepared_->stage()->standalone.empty() && !task_.convert_mapping;
   }
 
   Attempt change(const Attempt& now, Change what, const Indices& kept) {

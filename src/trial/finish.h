@@ -32,6 +32,7 @@ struct FinishTask {
   /// A calibrated model with a mapping; the same mapping gives the same model.
   std::function<Prepared(const QConfigMapping&)> calibrated{};
   std::span<const Sample> samples{};     ///< to try it on; none: it is only saved and loaded
+  bool lowers{true};                     ///< otherwise the reference model is the result
   bool times{false};                     ///< whether latency is measured, and decides
   bool leaves_what_does_not_pay{false};  ///< what makes the model slower or larger than float stays float
   bool force{false};                     ///< a fault is told, and changes nothing
