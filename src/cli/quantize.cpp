@@ -158,24 +158,24 @@ detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
   const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
   const bool is_lowered = !work.options.output.empty();
   const bool is_made_for_this = is_made_for_this_processor(work.chosen.backend);
-  detail::FinishTask task{
-      .model = work.model.module,
-      .model_bytes = work.model.bytes,
-      .backend = work.chosen.backend,
-      .mapping = mapping,
-      .custom = at_convert.custom,
-      .convert_mapping = at_convert.mapping,
-      .lowering = lowering_options(work.options.configuration),
-      .calibrated =
-          [&](const QConfigMapping& wanted) {
-            if (first) return *std::exchange(first, std::nullopt);
-            return calibrated(work.chosen, wanted, work.model.module, work.samples.calibration, work.steps);
-          },
-      .samples = work.samples.trial,
-      .lowers = is_lowered,
-      .times = is_lowered && !work.options.no_check && is_made_for_this,
-      .leaves_what_does_not_pay = is_lowered && work.chosen.recipe.recipe == Recipe::Best && is_made_for_this,
-      .force = work.options.force};
+  detail::FinishTask task{.model = work.model.module,
+                          .model_bytes = work.model.bytes,
+                          .backend = work.chosen.backend,
+                          .mapping = mapping,
+                          .custom = at_convert.custom,
+                          .convert_mapping = at_convert.mapping,
+                          .lowering = lowering_options(work.options.configuration),
+                          .calibrated =
+                              [&](const QConfigMapping& wanted) {
+                                if (first) return *std::exchange(first, std::nullopt);
+                                return calibrated(work.chosen, wanted, work.model.module,
+                                                  work.samples.calibration, work.steps);
+                              },
+                          .samples = work.samples.trial,
+                          .lowers = is_lowered,
+                          .times = is_lowered && !work.options.no_check && is_made_for_this,
+                          .leaves_what_does_not_pay = is_lowered && work.chosen.recipe.recipe == Recipe::Best,
+                          .force = work.options.force};
   return work.steps.run("convert", [&](const Progress& progress) {
     task.progress = progress;
     return detail::finish(task);
