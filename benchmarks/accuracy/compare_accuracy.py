@@ -76,7 +76,7 @@ def fx(network: Network, mode: str, engine: str, path: Path) -> None:
 
 
 def tsq(program: str, recipe: str, mode: str, engine: str, folder: Path, path: Path) -> None:
-    command = [program, 'quantize', str(folder / 'float.pt'), '--backend', engine, '--mode', mode, '--recipe', recipe]
+    command = [program, 'quantize', '--no-check', str(folder / 'float.pt'), '--backend', engine, '--mode', mode, '--recipe', recipe]
     command += ['--calib', str(folder / 'calibration.pt'), '--output', str(path), '--quiet']
     finished = subprocess.run(command, capture_output=True, text=True)
     if finished.returncode != 0:

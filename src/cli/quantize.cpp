@@ -360,8 +360,9 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("DATA.pt");
   command->add_flag("--no-check", options->no_check,
                     "Measure no latency: the same input has the same bytes as result");
-  command->add_flag("--force", options->force,
-                    "Write the result even where it cannot run as the float model does");
+  command->add_flag(
+      "--force", options->force,
+      "Write the int8 result as it is, even where it cannot run as the float model does or does not pay");
   add_goal_options(*command, options->goal);
   command->callback([options, &session] {
     session.action = [options, &session] {

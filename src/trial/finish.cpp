@@ -71,7 +71,7 @@ class Finish {
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
     if (!now.made) refuse(*now.trial.fault);
     std::optional<LatencyComparison> latency = timed(now);
-    if (task_.leaves_what_does_not_pay && !now.trial.fault) {
+    if (task_.leaves_what_does_not_pay && !now.trial.fault && !task_.force) {
       if (is_larger(now)) {
         now = change(now, {.cause = ChangeCause::Larger}, everything());
         latency.reset();

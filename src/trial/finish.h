@@ -35,7 +35,7 @@ struct FinishTask {
   bool lowers{true};                     ///< otherwise the reference model is the result
   bool times{false};                     ///< whether latency is measured, and decides
   bool leaves_what_does_not_pay{false};  ///< what makes the model slower or larger than float stays float
-  bool force{false};                     ///< a fault is told, and changes nothing
+  bool force{false};                     ///< what the trial shows is told, and changes nothing
   Progress progress{};                   ///< of converting
 };
 

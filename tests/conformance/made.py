@@ -69,7 +69,7 @@ def through_command(case: Case, paths: oracle.CasePaths) -> bool:
 
 
 def quantize_command(tsq: str, case: Case, paths: oracle.CasePaths, engine: str, out: Path, reference: Path) -> List[str]:
-    command: List[str] = [tsq, "quantize", str(paths.model), "--calib", str(paths.calibration), "--backend", engine]
+    command: List[str] = [tsq, "quantize", "--no-check", "--force", str(paths.model), "--calib", str(paths.calibration), "--backend", engine]
     command += ["--recipe", "fx", "--mode", "static", "--output", str(out), "--reference", str(reference), "--quiet"]
     if case.pass_qconfig:
         command += ["--qconfig", str(paths.qconfig)]
