@@ -105,13 +105,17 @@ std::optional<bool> branch_without_fused_attention(const Node* node) {
   return then == holds_fused_attention(node->blocks()[1]) ? std::nullopt : std::optional(!then);
 }
 
-/// Some operators of samples of different lengths know only the fused kernels.
-bool makes_nested_tensors(const Module& module) {
+bool makes_nested_tensor(const Node* node) {
+  return std::string_view(node->kind().toQualString()) == "aten::_nested_tensor_from_mask";
+}
+
+/// Whether a model decides when it runs to make nested tensors, which only the fused kernels know.
+bool chooses_nested_tensors(const Module& module) {
   for (const Module& each : module.modules()) {
     for (const auto& method : each.get_methods()) {
       const auto graph = torch::jit::toGraphFunction(method.function()).graph();
       for (const Node* node : ir::nodes_in_order(*graph)) {
-        if (std::string_view(node->kind().toQualString()) == "aten::_nested_tensor_from_mask") return true;
+        if (makes_nested_tensor(node) && node->owningBlock() != graph->block()) return true;
       }
     }
   }
@@ -198,7 +202,7 @@ class Capture {
         custom_(custom),
         written_(written_attributes(model)),
         looks_into_composites_(looks_into_composites),
-        opens_operators_(looks_into_composites && !makes_nested_tensors(model)) {
+        opens_operators_(looks_into_composites && !chooses_nested_tensors(model)) {
     for (const auto& named : model.named_modules())
       paths_.try_emplace(named.value._ivalue().get(), named.name);
   }
@@ -245,6 +249,7 @@ class Capture {
     owners_.clear();
     owners_[gm_.graph->inputs().at(0)] = model_;
     walk(gm_.graph->block(), 0);
+    drop_aliases();
     drop_module_values();
     return gm_.graph;
   }
@@ -345,14 +350,74 @@ class Capture {
         return;
       default:
         ir::set_scope(node, scope);
-        if (const auto plain =
-                opens_operators_ && !looks_into_leaves_ ? modules::plain_operator(node) : nullptr)
-          return inline_call(node, *plain, node->inputs(), scope);
-        if (const auto branch =
-                opens_operators_ && !looks_into_leaves_ ? branch_without_fused_attention(node) : std::nullopt)
-          choose_branch(node, *branch);
+        if (opens_operators_ && !looks_into_leaves_) {
+          if (open_operator(node, scope)) return;
+          if (const auto branch = branch_without_fused_attention(node)) choose_branch(node, *branch);
+        }
         for (auto* inner : node->blocks()) walk(inner, scope);
     }
+  }
+
+  /// Puts plain operators in place of the fused ones of attention, and samples of one length with a mask in
+  /// place of the nested tensors that tracing has seen torch.nn.TransformerEncoder make. False for other
+  /// nodes.
+  bool open_operator(Node* node, std::size_t scope) {
+    if (makes_nested_tensor(node)) return keep_lengths(node, scope);
+    const auto left_out = node->inputs().empty() ? left_out_.end() : left_out_.find(node->input(0));
+    const bool is_nested = left_out != left_out_.end();
+    if (is_nested && std::string_view(node->kind().toQualString()) == "aten::to_padded_tensor")
+      return fill_left_out(node, left_out->second, scope);
+    const auto plain = modules::plain_operator(node);
+    if (!plain) return false;
+    Value* mask = is_nested ? left_out->second : nullptr;
+    if (mask != nullptr) give_mask(node, mask);
+    Value* result = inline_call(node, *plain, node->inputs(), scope);
+    if (mask != nullptr) left_out_[result] = mask;
+    return true;
+  }
+
+  Value* insert(Node* before, const char* kind, at::ArrayRef<torch::jit::NamedValue> inputs,
+                std::size_t scope) {
+    const torch::jit::WithInsertPoint guard(before);
+    Value* made = gm_.graph->insert(c10::Symbol::fromQualString(kind), inputs);
+    ir::set_scope(made->node(), scope);
+    return made;
+  }
+
+  /// nested(x, kept)   →   x, of which the positions that are not kept are left out later
+  bool keep_lengths(Node* node, std::size_t scope) {
+    Value* padded = insert(node, "aten::alias", {node->input(0)}, scope);
+    left_out_[padded] = insert(node, "aten::logical_not", {node->input(1)}, scope);
+    aliases_.push_back(padded->node());
+    node->output()->replaceAllUsesWith(padded);
+    node->destroy();
+    return true;
+  }
+
+  bool fill_left_out(Node* node, Value* left_out, std::size_t scope) {
+    Value* positions = insert(node, "aten::unsqueeze", {left_out, int64_t{-1}}, scope);
+    Value* filled = insert(node, "aten::masked_fill", {node->input(0), positions, node->input(1)}, scope);
+    node->output()->replaceAllUsesWith(filled);
+    node->destroy();
+    return true;
+  }
+
+  /// The last arguments of a fused layer: its mask, and that it has a value for each position of a sample.
+  void give_mask(Node* layer, Value* mask) {
+    constexpr int64_t kOfPositions = 1;
+    const torch::jit::WithInsertPoint guard(layer);
+    const std::size_t last = layer->inputs().size() - 1;
+    layer->replaceInput(last - 1, mask);
+    layer->replaceInput(last, gm_.graph->insertConstant(kOfPositions));
+  }
+
+  void drop_aliases() {
+    for (Node* alias : aliases_) {
+      alias->output()->replaceAllUsesWith(alias->input(0));
+      alias->destroy();
+    }
+    aliases_.clear();
+    left_out_.clear();
   }
 
   void choose_branch(Node* node, bool condition) {
@@ -395,7 +460,7 @@ class Capture {
   void open(Node* call, const Module& module) {
     const Symbol type = class_symbol(module);
     if (const auto plain = modules::plain_forward(module, type))
-      return inline_call(call, *plain, call->inputs(), scope_for(module));
+      return static_cast<void>(inline_call(call, *plain, call->inputs(), scope_for(module)));
     // A scripted module without a plain form stays as it is.
     const bool is_attention =
         type.name == "torch.nn.MultiheadAttention" || type.name.starts_with("torch.nn.TransformerEncoder");
@@ -446,8 +511,8 @@ class Capture {
     if (!function_constant->hasUses()) function_constant->destroy();
   }
 
-  /// Puts the callee's body in place of the call and walks it.
-  void inline_call(Node* node, torch::jit::Graph& callee, c10::ArrayRef<Value*> inputs, std::size_t scope) {
+  /// Puts the callee's body in place of the call and walks it. The first result.
+  Value* inline_call(Node* node, torch::jit::Graph& callee, c10::ArrayRef<Value*> inputs, std::size_t scope) {
     Node* before = node->prev();
     std::vector<Value*> outputs;
     {
@@ -466,6 +531,7 @@ class Capture {
       inner = next;
     }
     node->destroy();
+    return outputs.empty() ? nullptr : outputs.front();
   }
 
   /// Attributes become constants when nothing writes them and their type allows, else slots of the flat graph
@@ -580,6 +646,9 @@ class Capture {
   bool looks_into_leaves_{false};
   bool looks_into_composites_{false};
   bool opens_operators_{false};  ///< fused ones of attention
+  std::unordered_map<const Value*, Value*>
+      left_out_;                ///< of samples that a trace nests: positions to leave out
+  std::vector<Node*> aliases_;  ///< that stand for nested tensors while a graph is walked
   std::unordered_map<ObjectPointer, std::string> paths_;
   std::unordered_map<Value*, Module> owners_;
   std::vector<std::pair<std::pair<ObjectPointer, std::string>, std::string>> slots_;

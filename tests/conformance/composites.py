@@ -161,7 +161,7 @@ CASES = {
     "encoder_without_batch": (lambda: Encoder(batch_first=True), rows(12), 12, 0),
     "encoder_with_mask": (lambda: MaskedEncoder(batch_first=True), lambda: (torch.randn(2, 12, WIDTH), masks()[0]), 12, 12),
     "encoder_with_padding": (lambda: PaddedEncoder(batch_first=True), lambda: (torch.randn(2, 12, WIDTH), masks()[1]), 12, 12),
-    "encoder_with_nested_padding": (lambda: PaddedEncoder(batch_first=True, nested=True), lambda: (torch.randn(2, 12, WIDTH), masks()[1]), 12, 0),
+    "encoder_with_nested_padding": (lambda: PaddedEncoder(batch_first=True, nested=True), lambda: (torch.randn(2, 12, WIDTH), masks()[1]), 12, 12),
     "decoder": (lambda: Decoder(), lambda: (torch.randn(2, 6, WIDTH), torch.randn(2, 12, WIDTH)), 10, 9),
     "decoder_norm_first": (lambda: Decoder(norm_first=True), lambda: (torch.randn(2, 6, WIDTH), torch.randn(2, 12, WIDTH)), 10, 0),
     "function": (lambda: Function(), rows(12, 2), 4, 4),
