@@ -59,7 +59,7 @@ class RecurrentLowering {
 
   /// Empty, or why the engine has none.
   std::string put_kernels_into(Node* op, ModuleCall& call) {
-    if (call.recurrent_qparams.front().dtype == c10::ScalarType::Half) {
+    if (call.recurrent_qparams.back().dtype == c10::ScalarType::Half) {
       const modules::KernelUse use{
           .gm = gm_, .op = op, .kernel = "quantized::linear_prepack_fp16", .input = nullptr};
       if (const auto* fault = modules::fault_of(use, lowering::Precaution::KeepReference))

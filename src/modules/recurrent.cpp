@@ -210,6 +210,19 @@ RecurrentWeights recurrent_weights(const ModuleCall& call) {
   return weights_of(*call.module, *graph, operators.front());
 }
 
+std::size_t weights_of_first_layer(const ModuleCall& call) {
+  const auto graph = inlined_graph(call);
+  for (const auto& [node, row] : recurrent_operators(*graph)) {
+    if (row->is_cell) return 0;
+    const auto both_ways =
+        known_value(*call.module, *graph, node->input(argument_index(node, "bidirectional")));
+    const auto count = known_value(*call.module, *graph, node->input(argument_index(node, "num_layers")));
+    if (!count || !count->isInt() || count->toInt() < 2 || !both_ways || !both_ways->isBool()) return 0;
+    return both_ways->toBool() ? 4 : 2;
+  }
+  return 0;
+}
+
 std::string_view recurrent_kernel_of(const ModuleCall& call) {
   const auto operators = recurrent_operators(*inlined_graph(call));
   return operators.empty() ? std::string_view() : operators.front().second->kernel;
@@ -246,6 +259,12 @@ Module rounded_recurrent(const ModuleCall& call, std::span<const QParams> qparam
 
 namespace {
 
+/// How many weights, those of the first layer, stay float.
+std::size_t float_weights(std::span<const QParams> qparams) {
+  const auto is_float = [](const QParams& each) { return each.dtype == c10::ScalarType::Float; };
+  return static_cast<std::size_t>(std::ranges::find_if_not(qparams, is_float) - qparams.begin());
+}
+
 struct PackedRecurrent {
   std::vector<c10::IValue> weights{};  ///< packed, in pairs
   std::vector<at::Tensor> biases{};
@@ -254,7 +273,7 @@ struct PackedRecurrent {
 PackedRecurrent pack_all(const RecurrentWeights& all, std::span<const QParams> qparams,
                          const lowering::RecurrentPacking& packing) {
   PackedRecurrent result;
-  for (std::size_t i = 0; i < all.weights.size(); ++i) {
+  for (std::size_t i = float_weights(qparams); i < all.weights.size(); ++i) {
     const ir::Weighted weighted = weighted_at(all, qparams, i);
     result.weights.push_back(pack(packing.prepack, weighted));
     result.biases.push_back(weighted.bias);
@@ -299,6 +318,101 @@ void replace_layer(Rewriting& rewriting, const Operator& op, Value* params, c10:
   node->destroy();
 }
 
+/// A stack of layers as its first one, in float, and the others behind it.
+///   y, h, c = lstm(x, [h0, c0], weights, layers)
+///     →   y, h1, c1 = lstm(x, [first of h0, of c0], float weights, 1)
+///         y, h2, c2 = lstm(y, [rest of h0, of c0], weights, layers - 1); h = cat(h1, h2); c = cat(c1, c2)
+class Stack {
+ public:
+  Stack(Rewriting& rewriting, Node* node, const RecurrentWeights& all, std::size_t float_weights)
+      : rewriting_(rewriting), node_(node), all_(all), first_layer_(float_weights) {}
+
+  /// The node of the layers behind the first.
+  Node* split() {
+    const auto directions = static_cast<int64_t>(first_layer_ / 2);
+    const auto others = static_cast<int64_t>(all_.weights.size() / 2) - directions;
+    Node* first = layers({node_->input(0), params_of_first(), 1, 0, directions});
+    Node* rest = layers({first->output(0), node_->input(argument_index(node_, "params")), others / directions,
+                         directions, others});
+    node_->output(0)->replaceAllUsesWith(rest->output(0));
+    for (std::size_t i = 1; i < node_->outputs().size(); ++i) {
+      Node* both = rewriting_.graph().createList(c10::TensorType::get(), {first->output(i), rest->output(i)});
+      both->insertBefore(node_);
+      node_->output(i)->replaceAllUsesWith(insert("aten::cat", {both->output(), number(0)}));
+    }
+    node_->destroy();
+    return rest;
+  }
+
+ private:
+  struct Layers {
+    Value* input{};
+    Value* params{};
+    int64_t count{};
+    int64_t state{};   ///< the first of their states
+    int64_t states{};  ///< how many they have
+  };
+
+  Value* number(int64_t value) { return rewriting_.constant(value, node_); }
+
+  Value* insert(const char* kind, std::vector<Value*> inputs) {
+    Node* made = rewriting_.graph().create(c10::Symbol::fromQualString(kind), inputs, 1);
+    made->insertBefore(node_);
+    return made->output();
+  }
+
+  Value* params_of_first() {
+    std::vector<Value*> values;
+    const auto hold = [&](const char* name, std::size_t i, const at::Tensor& tensor) {
+      values.push_back(rewriting_.attribute(fmt::format("{}_{}", name, i), tensor.detach(),
+                                            c10::TensorType::get(), node_));
+    };
+    for (std::size_t i = 0; i < first_layer_; i += 2) {
+      for (const std::size_t each : {i, i + 1}) hold("weight", each, all_.weights[each]);
+      for (const std::size_t each : {i, i + 1}) {
+        if (all_.biases[each].defined()) hold("bias", each, all_.biases[each]);
+      }
+    }
+    Node* list = rewriting_.graph().createList(c10::TensorType::get(), values);
+    list->insertBefore(node_);
+    return list->output();
+  }
+
+  Value* part_of(Value* states, const Layers& layers) {
+    return insert("aten::narrow", {states, number(0), number(layers.state), number(layers.states)});
+  }
+
+  /// Of a list, the hidden and the cell states; of a tensor, the hidden ones.
+  Value* states_of(const Layers& layers) {
+    Value* given = node_->input(argument_index(node_, "hx"));
+    if (given->type()->kind() != c10::TypeKind::ListType) return part_of(given, layers);
+    std::vector<Value*> parts;
+    for (const int64_t i : {0, 1})
+      parts.push_back(part_of(insert("aten::__getitem__", {given, number(i)}), layers));
+    Node* list = rewriting_.graph().createList(c10::TensorType::get(), parts);
+    list->insertBefore(node_);
+    return list->output();
+  }
+
+  Node* layers(const Layers& layers) {
+    std::vector<Value*> inputs = node_->inputs().vec();
+    inputs[0] = layers.input;
+    inputs[argument_index(node_, "hx")] = states_of(layers);
+    inputs[argument_index(node_, "params")] = layers.params;
+    inputs[argument_index(node_, "num_layers")] = number(layers.count);
+    Node* made = rewriting_.graph().create(node_->kind(), inputs, node_->outputs().size());
+    for (std::size_t i = 0; i < node_->outputs().size(); ++i)
+      made->output(i)->setType(node_->output(i)->type());
+    made->insertBefore(node_);
+    return made;
+  }
+
+  Rewriting& rewriting_;
+  Node* node_;
+  const RecurrentWeights& all_;
+  std::size_t first_layer_;
+};
+
 void replace_cell(Rewriting& rewriting, const Operator& op, const PackedRecurrent& packed,
                   const c10::TypePtr& type) {
   const auto& [node, row] = op;
@@ -318,17 +432,20 @@ void replace_cell(Rewriting& rewriting, const Operator& op, const PackedRecurren
 }  // namespace
 
 Module dynamic_recurrent(const ModuleCall& call, std::span<const QParams> qparams, bool reduce_range) {
-  const lowering::RecurrentPacking* packing = lowering::recurrent_packing(qparams.front().dtype);
+  const lowering::RecurrentPacking* packing = lowering::recurrent_packing(qparams.back().dtype);
   if (packing == nullptr) {
     throw Error(ErrorCode::Unsupported,
-                fmt::format("recurrent kernels have no weights of {}", c10::toString(qparams.front().dtype)),
+                fmt::format("recurrent kernels have no weights of {}", c10::toString(qparams.back().dtype)),
                 "choose a qconfig whose weights are qint8 or float16");
   }
   Rewriting rewriting(call);
   std::optional<PackedRecurrent> packed;
-  for (const Operator& op : recurrent_operators(rewriting.graph())) {
+  for (Operator op : recurrent_operators(rewriting.graph())) {
     // A cell's branches for its nonlinearities have the same weights.
-    if (!packed) packed = pack_all(weights_of(*call.module, rewriting.graph(), op), qparams, *packing);
+    const RecurrentWeights all = weights_of(*call.module, rewriting.graph(), op);
+    if (!packed) packed = pack_all(all, qparams, *packing);
+    if (const std::size_t first = float_weights(qparams); first > 0)
+      op.first = Stack(rewriting, op.first, all, first).split();
     if (op.second->is_cell) {
       replace_cell(rewriting, op, *packed, packed_type(packing->prepack));
     } else {

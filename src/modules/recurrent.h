@@ -37,4 +37,8 @@ torch::jit::Module rounded_recurrent(const ir::ModuleCall& call, std::span<const
 torch::jit::Module dynamic_recurrent(const ir::ModuleCall& call, std::span<const QParams> qparams,
                                      bool reduce_range);
 
+/// How many weights the first of several layers has, the first ones in their order; 0 for a cell and for a
+/// layer alone.
+std::size_t weights_of_first_layer(const ir::ModuleCall& call);
+
 }  // namespace tsq::modules

@@ -5,6 +5,7 @@
 #include "passes/fold_constants.h"
 #include "passes/keep_exact_weights.h"
 #include "passes/observe_layer_inputs.h"
+#include "passes/read_recurrent_inputs.h"
 #include "passes/settle_unreached.h"
 
 namespace tsq::detail {
@@ -116,6 +117,7 @@ constexpr std::array kBestOnReference{
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::share_parameters(gm); }},
 };
 constexpr std::array kBestBeforeLowering{
+    OnLowering{"read_recurrent_inputs", passes::read_recurrent_inputs},
     OnLowering{"average_in_float", [](ir::GraphModule& gm, Report&) { passes::average_in_float(gm); }},
     OnLowering{"multiply_in_float", passes::multiply_in_float},
     OnLowering{"take_other_kernels", [](ir::GraphModule& gm, Report&) { passes::take_other_kernels(gm); }},

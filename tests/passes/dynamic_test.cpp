@@ -82,6 +82,41 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
+/// Two layers over values of many sizes, as a spectrum's powers are.
+Module stacked_lstm(int64_t layers) {
+  std::vector<std::vector<int64_t>> shapes{{20, 6}, {20, 5}, {20}, {20}};
+  std::string names = "self.p0, self.p1, self.p2, self.p3";
+  if (layers == 2) {
+    shapes.insert(shapes.end(), {{20, 5}, {20, 5}, {20}, {20}});
+    names += ", self.p4, self.p5, self.p6, self.p7";
+  }
+  return recurrent(
+      fmt::format("  return torch.lstm(x, [h, h], [{}], True, {}, 0.0, False, False, False)[0]\n", names,
+                  layers),
+      shapes);
+}
+
+TEST(Dynamic, RecipeBestReadsTheInputOfStackedLayersWithoutRounding) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(21);
+  const at::Tensor x = (torch::randn({9, 2, 6}) * 3).exp() * 0.01;
+  const auto quantized = [](const Module& model, Recipe recipe) {
+    const QConfigMapping mapping =
+        recipe == Recipe::Best ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
+    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = recipe});
+    return convert(prepared, backend_config("x86"));
+  };
+  const at::Tensor states = torch::zeros({2, 2, 5});
+  Module stacked = stacked_lstm(2);
+  Module result = quantized(stacked, Recipe::Best);
+  FileCheck().check("aten::lstm")->check("aten::quantized_lstm")->run(graph_of(result));
+  const at::Tensor wanted = stacked.forward({x, states}).toTensor();
+  const at::Tensor error = result.forward({x, states}).toTensor() - wanted;
+  EXPECT_LT(error.norm().item<double>(), 0.03 * wanted.norm().item<double>());
+  FileCheck().check_not("aten::lstm")->run(graph_of(quantized(stacked_lstm(1), Recipe::Best)));
+  FileCheck().check_not("aten::lstm")->run(graph_of(quantized(stacked, Recipe::Fx)));
+}
+
 TEST(Dynamic, LinearLayersReadFloatAndTakeTheirReLU) {  // L-09
   const Module result = lowered(linears(), dynamic_qconfig_mapping());
   FileCheck()
