@@ -155,7 +155,9 @@ class ProductLifting {
     const auto known = constants_.value_of(factor);
     if (!known || !known->isTensor() || constant_tensor(input)) return std::nullopt;
     at::Tensor matrix = known->toTensor().detach();
-    if (matrix.dim() == 3 && matrix.size(0) == 1) matrix = matrix.squeeze(0);
+    const bool is_repeated =
+        matrix.dim() == 3 && matrix.size(0) > 0 && matrix.equal(matrix.narrow(0, 0, 1).expand_as(matrix));
+    if (is_repeated) matrix = matrix.select(0, 0);
     if (!is_matrix(matrix)) return std::nullopt;
     return Product{.last = node, .input = input, .weighted = {.weight = matrix.t().contiguous()}};
   }

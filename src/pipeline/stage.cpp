@@ -16,8 +16,8 @@
 #include "passes/batch_inputs.h"
 #include "passes/capture.h"
 #include "passes/compute_in_float.h"
-#include "passes/no_value.h"
 #include "passes/fold_literals.h"
+#include "passes/no_value.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
 #include "passes/settle_unreached.h"
@@ -298,12 +298,16 @@ std::vector<passes::ObserverResult> observer_results(const Stage& prepared) {
 
 bool is_uncalibrated(const Stage& prepared) {
   bool needs_data = false;
-  for (std::size_t i = 0; i < prepared.observers.size(); ++i) {
-    const ObserverSpec& spec = prepared.gm.observers[i].spec;
-    const ResolvedObserver resolved = resolve(spec);
+  for (const ir::Node* node : ir::nodes_in_order(*prepared.gm.graph)) {
+    // What a constant weight is like, convert finds out by itself.
+    if (!ir::is_observer(node) || node->input(0)->node()->kind() == c10::prim::GetAttr) continue;
+    const std::size_t index = ir::observer_index(node);
+    const ResolvedObserver resolved = resolve(prepared.gm.observers[index].spec);
     const bool finds_a_range = c10::isQIntType(resolved.dtype) && !resolved.is_dynamic;
-    if (!finds_a_range || !passes::uses_observer(prepared.gm, i) || saw_data(make_observer(spec))) continue;
-    if (saw_data(prepared.observers[i])) return false;
+    if (!finds_a_range || !passes::uses_observer(prepared.gm, index) ||
+        saw_data(make_observer(prepared.gm.observers[index].spec)))
+      continue;
+    if (saw_data(prepared.observers[index])) return false;
     needs_data = true;
   }
   return needs_data;

@@ -30,12 +30,16 @@ bool is_weight_only(const QConfigMapping& mapping) {
 
 /// A quantized file says by name what tsq's own mapping it was made with: the text is longer than many a
 /// model.
-nlohmann::json mapping_of_result(const QConfigMapping& mapping) {
+nlohmann::json mapping_of_result(const Stage& stage) {
+  const QConfigMapping& mapping = stage.mapping;
   if (mapping == best_dynamic_qconfig_mapping()) return "best_dynamic_qconfig_mapping()";
-  for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
-    if (mapping == default_qconfig_mapping(backend))
-      return fmt::format("default_qconfig_mapping('{}')", backend);
-    if (mapping == best_qconfig_mapping(backend)) return fmt::format("best_qconfig_mapping('{}')", backend);
+  for (const bool is_own : {true, false}) {
+    for (const std::string backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+      if ((backend == stage.backend.name()) != is_own) continue;
+      if (mapping == default_qconfig_mapping(backend))
+        return fmt::format("default_qconfig_mapping('{}')", backend);
+      if (mapping == best_qconfig_mapping(backend)) return fmt::format("best_qconfig_mapping('{}')", backend);
+    }
   }
   return mapping.to_dict();
 }
@@ -58,7 +62,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"recipe", to_string(stage.options.recipe)},
       {"backend", stage.backend.name()},
       {"engine", engine_name_of(stage.backend)},
-      {"qconfig_mapping", is_result ? mapping_of_result(stage.mapping) : stage.mapping.to_dict()}};
+      {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
   if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
   return metadata;
 }

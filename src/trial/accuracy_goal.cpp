@@ -95,6 +95,8 @@ class Search {
       return error_of(referee, first, last);
     });
     approach(groups);
+    // What a measure of one's own looks at, errors of the whole output do not tell.
+    if (!goal_.error_budget) give_back(groups);
     result.runs = groups.runs();
     return true;
   }
@@ -132,6 +134,21 @@ class Search {
     const bool holds = attempt(fmt::format("{} layers float", kept.size()), kept);
     tried_.emplace(kept, holds);
     return holds;
+  }
+
+  /// Groups that need not be float after all, those with the most work first.
+  void give_back(const LayerGroups& groups) {
+    constexpr std::size_t kMostTrials = 8;
+    std::vector<LayerGroup> sorted(groups.groups());
+    std::ranges::stable_sort(sorted, std::ranges::greater(), &LayerGroup::work);
+    std::size_t trials = 0;
+    for (const LayerGroup& each : sorted) {
+      Indices fewer = kept_;
+      std::erase_if(fewer, [&](std::size_t layer) { return layer >= each.first && layer < each.last; });
+      if (fewer.size() == kept_.size() || fewer.empty()) continue;
+      if (trials++ == kMostTrials) return;
+      attempt(fmt::format("{} layers float", fewer.size()), fewer);
+    }
   }
 
   static double total_error(const LayerGroups& groups) {

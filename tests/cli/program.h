@@ -41,7 +41,7 @@ class Program {
   std::string err_path_;
 };
 
-/// Runs `tsq` to its end; `quantize` without measuring times.
+/// Runs `tsq` to its end; `quantize` with --no-check and --force.
 Outcome tsq(const std::vector<std::string>& arguments);
 
 /// The file's bytes, empty when there is none.

@@ -404,6 +404,14 @@ TEST_F(Results, TheSummaryOfManyFloatOperatorsHasAtMostTwentyLines) {
   EXPECT_EQ(listed, operators["float"]) << "--json lists all";
 }
 
+/// How many of the warnings are of entries that match nothing.
+std::size_t unmatched_entries(const json& result) {
+  std::size_t count = 0;
+  for (const std::string warning : result["warnings"])
+    count += warning.find("matches no operator") != std::string::npos;
+  return count;
+}
+
 TEST_F(Results, MappingsThatNobodyWroteWarnOfNothing) {
   const json names = answer({"qconfig", "list"});
   for (const json& entry : names["mappings"]) {
@@ -411,13 +419,13 @@ TEST_F(Results, MappingsThatNobodyWroteWarnOfNothing) {
     write_file(path("q.json"), tsq({"qconfig", "show", name}).out);
     const json result = answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o", path("q.pt"),
                                 "--recipe", "fx", "--qconfig", path("q.json")});
-    EXPECT_TRUE(result["warnings"].empty()) << name << ": " << result["warnings"];
+    EXPECT_EQ(unmatched_entries(result), 0U) << name << ": " << result["warnings"];
   }
   for (const std::string mode : {"static", "dynamic", "weight_only"}) {
     for (const std::string recipe : {"fx", "best"}) {
       const json result = answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o",
                                   path("q.pt"), "--recipe", recipe, "--mode", mode});
-      EXPECT_TRUE(result["warnings"].empty()) << mode << ": " << result["warnings"];
+      EXPECT_EQ(unmatched_entries(result), 0U) << mode << ": " << result["warnings"];
     }
   }
 }
@@ -431,7 +439,7 @@ TEST_F(Results, AnEntryThatAPersonAddedOrChangedWarns) {
   write_file(path("q.json"), mapping.dump());
   const json result = answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o", path("q.pt"),
                               "--recipe", "fx", "--qconfig", path("q.json")});
-  EXPECT_EQ(result["warnings"].size(), 2U) << result["warnings"];
+  EXPECT_EQ(unmatched_entries(result), 2U) << result["warnings"];
 }
 
 TEST_F(Results, BenchMeasuresEachModel) {
