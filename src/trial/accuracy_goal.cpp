@@ -112,6 +112,10 @@ class Search {
     return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
   }
 
+  static std::string float_text(const Indices& kept) {
+    return fmt::format("{} layer{} float", kept.size(), kept.size() == 1 ? "" : "s");
+  }
+
   /// Budgets of error from the goal's own downwards until one holds, then between the last two.
   void approach(LayerGroups& groups) {
     constexpr int kMostHalvings = 6;
@@ -131,7 +135,7 @@ class Search {
     const Indices kept = within(groups, budget);
     if (kept.size() == candidates_.size()) return true;
     if (const auto known = tried_.find(kept); known != tried_.end()) return known->second;
-    const bool holds = attempt(fmt::format("{} layers float", kept.size()), kept);
+    const bool holds = attempt(float_text(kept), kept);
     tried_.emplace(kept, holds);
     return holds;
   }
@@ -147,7 +151,7 @@ class Search {
       std::erase_if(fewer, [&](std::size_t layer) { return layer >= each.first && layer < each.last; });
       if (fewer.size() == kept_.size() || fewer.empty()) continue;
       if (trials++ == kMostTrials) return;
-      attempt(fmt::format("{} layers float", fewer.size()), fewer);
+      attempt(float_text(fewer), fewer);
     }
   }
 

@@ -71,24 +71,26 @@ class Finish {
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
     if (!now.made) refuse(*now.trial.fault);
     std::optional<LatencyComparison> latency = timed(now);
-    if (task_.leaves_what_does_not_pay && !now.trial.fault && !task_.force) {
-      if (is_larger(now)) {
-        now = change(now, {.cause = ChangeCause::Larger}, everything());
-        latency.reset();
-      } else if (latency && latency->is_slower()) {
-        now = without_what_does_not_pay(std::move(now));
-        latency = timed(now);
-        // What pays in parts may not pay in all, and what was measured was measured with noise.
-        if (latency && latency->is_slower()) {
-          now = change(now, {.cause = ChangeCause::Slower}, everything());
-          latency.reset();
-        }
-      }
-    }
+    if (task_.leaves_what_does_not_pay && !task_.force) now = paying(std::move(now), latency);
     return finished(std::move(now), latency);
   }
 
  private:
+  /// What makes the model slower or larger than float stays float. `latency` becomes that of the result.
+  Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
+    if (now.trial.fault) return now;
+    const auto is_slower = [&] { return latency && latency->is_slower(); };
+    if (is_slower() && !is_larger(now)) {
+      now = without_what_does_not_pay(std::move(now));
+      latency = timed(now);
+    }
+    // What pays in parts may not pay in all, and what was measured was measured with noise.
+    if (!is_larger(now) && !is_slower()) return now;
+    const ChangeCause cause = is_larger(now) ? ChangeCause::Larger : ChangeCause::Slower;
+    latency.reset();
+    return change(now, {.cause = cause}, everything());
+  }
+
   /// Convert and lower with everything in int8 that the mapping gives.
   Attempt whole() const {
     return attempt(referee_, [&] {
