@@ -20,8 +20,8 @@ namespace tsq {
 ///
 /// Throws Error(BadData), with the file, the sample and the argument, when the file cannot be read or holds
 /// something else than tensors, numbers, strings, None and containers of these, no sample at all, a sample of
-/// empty tensors only, or a tensor with NaN or infinite values. A sample that names its arguments (a dict, or other array names in `.npz`)
-/// needs the second form.
+/// empty tensors only, or a tensor with NaN or infinite values. A sample that names its arguments (a dict, or
+/// other array names in `.npz`) needs the second form.
 std::vector<Sample> load_samples(const std::string& path);
 
 /// The same, bound to the forward of `model`: named arguments find their place, defaults are filled in, lists

@@ -146,8 +146,8 @@ torch::jit::Module load(const std::string& path);
 std::vector<std::string> foreign_devices(const std::string& path);
 
 /// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe",
-/// "mode", "qconfig_mapping", …}; null when the file is not tsq's. In a quantized file a mapping that tsq has a
-/// function for is that function's call, "default_qconfig_mapping('x86')".
+/// "mode", "qconfig_mapping", …}; null when the file is not tsq's. In a quantized file a mapping that tsq has
+/// a function for is that function's call, "default_qconfig_mapping('x86')".
 nlohmann::json read_metadata(const std::string& path);
 
 /// The extra files of an archive, without tsq's own. Throws Error(BadModel).

@@ -47,10 +47,11 @@ struct Trial {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
-/// Tries `candidate` as a stranger will use it: saved, loaded again from those bytes, run on each sample, and
-/// its result compared with that of `model`, which is right. Shapes may differ where they depend on values
-/// (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on copies of the samples with
-/// the same random numbers; neither is changed. The candidate is loaded and run with the engine of `backend`.
+/// Tries `candidate` as whoever loads it will use it: saved, loaded again from those bytes, run on each
+/// sample, and its result compared with that of `model`, which is right. Shapes may differ where they depend
+/// on values (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on copies of the
+/// samples with the same random numbers; neither is changed. The candidate is loaded and run with the engine
+/// of `backend`.
 /// Throws Error(BadData) for a sample that `model` refuses. Not safe to call while another thread uses
 /// LibTorch's quantized engine.
 Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candidate,

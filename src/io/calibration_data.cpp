@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "io/empty_tensors.h"
 #include "base/libtorch_error.h"
+#include "io/empty_tensors.h"
 #include "io/numpy_file.h"
 #include "pipeline/float_model.h"
 
