@@ -35,14 +35,18 @@ Value* contiguous_behind(GraphModule& gm, Value* value) {
 /// The memory that a view in front of a write is of.
 Value* memory_of(Node* view) {
   Value* value = view->input(0);
-  while (ir::stays_float(value->node()) && !ir::operands(value->node()).empty())
-    value = ir::operands(value->node()).front();
+  while (ir::stays_float(value->node())) {
+    const auto operands = ir::operands(value->node());
+    if (operands.empty() || operands.front()->type()->kind() != c10::TypeKind::TensorType) break;
+    value = operands.front();
+  }
   return value;
 }
 
 void make_memory_contiguous(GraphModule& gm, Node* view) {
   Value* memory = memory_of(view);
   const Node* maker = memory->node();
+  if (memory->type()->kind() != c10::TypeKind::TensorType) return;
   const bool is_given = maker->kind() == c10::prim::Param || maker->kind() == c10::prim::GetAttr ||
                         maker->kind() == c10::prim::Constant;
   if (is_given || maker->kind() == kContiguous) return;
