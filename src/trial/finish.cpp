@@ -78,7 +78,7 @@ class Finish {
  private:
   /// What makes the model slower or larger than float stays float. `latency` becomes that of the result.
   Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
-    if (now.trial.fault) return now;
+    if (now.trial.fault || !can_choose_layers()) return now;
     const auto is_slower = [&] { return latency && latency->is_slower(); };
     if (is_slower() && !is_larger(now)) {
       now = without_what_does_not_pay(std::move(now));
@@ -186,7 +186,6 @@ class Finish {
 
   /// Groups of layers that are not faster in int8 by themselves stay float.
   Attempt without_what_does_not_pay(Attempt now) {
-    if (!can_choose_layers()) return now;
     constexpr std::size_t kMostRuns = 16;
     constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7};
     candidates().count_work(task_.samples.front());
