@@ -119,6 +119,10 @@ struct GoalOptions {
   std::size_t ranking_samples{16};
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
+  /// The score of the model that a mapping gives when it is prepared and calibrated anew, on whatever
+  /// samples: it may be lower than that of the model out of the same calibration, and the search then aims
+  /// higher.
+  std::function<double(const QConfigMapping&)> confirm{};
   std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
   Progress on_ranking{};
 };

@@ -123,15 +123,14 @@ GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, cons
   return steps.run("search", [&](const Progress&) {
     GoalOutcome outcome;
     const std::vector<Sample> some = detail::spread(samples, task.options.samples);
-    AccuracyGoal goal = goal_of(task, prepared, some, outcome);
+    const AccuracyGoal goal = goal_of(task, prepared, some, outcome);
     outcome.measure = goal.measure;
     outcome.at_least = goal.at_least;
-    outcome.score = goal.score;
-    goal.at_least += task.harder;
     // One line at a time: what was tried last, then how far ranking is.
     auto line = std::make_unique<ProgressLine>("search", !session.quiet);
     bool is_ranking = false;
     GoalOptions options{.custom = task.custom, .lowering = task.lowering};
+    options.confirm = [&](const QConfigMapping& mapping) { return task.confirm(mapping, goal); };
     options.on_trial = [&](const GoalTrial& trial) {
       line.reset();
       line = std::make_unique<ProgressLine>(trial_line(trial), !session.quiet);

@@ -39,7 +39,8 @@ struct GoalTask {
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
   std::span<const Sample> calibrated{};  ///< samples that the model was calibrated on, where others judge it
-  double harder{0};                      ///< how much more than the goal is aimed at
+  /// The score of the model that a mapping gives when it is made as the command's result is.
+  std::function<double(const QConfigMapping&, const AccuracyGoal&)> confirm{};
 };
 
 /// The search and the goal that it had.
@@ -48,7 +49,6 @@ struct GoalOutcome {
   std::string measure{};
   double at_least{0};
   std::optional<double> float_score{};  ///< of the program
-  std::function<double(const torch::jit::Module&)> score{};
 
   [[nodiscard]] nlohmann::json to_json() const;
 };

@@ -3,8 +3,10 @@
 #include <tsq/data.h>
 #include <tsq/error.h>
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -65,6 +67,7 @@ struct Outcome {
   uint64_t bytes_before{0};
   Report report{};
   std::optional<GoalOutcome> goal{};
+  std::optional<Trial> unseen{};  ///< all samples, each with a model that was not calibrated on it
   std::optional<Verdict> verdict{};
   std::vector<std::pair<std::string, double>> seconds{};
 };
@@ -94,11 +97,15 @@ void check_usage(const QuantizeOptions& options) {
   if (options.output.empty()) throw UsageError("a goal is about the quantized model; give --output OUT.pt");
 }
 
-/// Samples for calibration and, where a goal is judged on them, others that are held back for judging.
-struct SampleSets {
+/// Samples to calibrate on, and others to judge by.
+struct Fold {
   std::vector<Sample> calibration{};
   std::vector<Sample> trial{};
-  std::size_t held_back{0};
+};
+
+struct SampleSets : Fold {
+  std::size_t held_back{0};    ///< of the calibration data, for judging alone
+  std::vector<Fold> others{};  ///< other ways to hold as many back: together each sample is held back once
 };
 
 /// Such a model takes no float samples, or returns no float values: it cannot be held against the float one.
@@ -106,23 +113,36 @@ bool has_quantized_ends(const PrepareCustomConfig& custom) {
   return !custom.input_quantized_indexes().empty() || !custom.output_quantized_indexes().empty();
 }
 
+constexpr std::size_t kFolds = 4;
+
+/// Every fourth sample, from the `first` on, is there to judge by.
+Fold fold(const std::vector<Sample>& samples, std::size_t first) {
+  Fold result;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    (i % kFolds == first ? result.trial : result.calibration).push_back(samples[i]);
+  return result;
+}
+
 /// A goal that is judged on what was calibrated on says nothing of other data: every fourth is held back.
+/// A few of them do not tell how much samples differ: then each is held back once.
 SampleSets sample_sets(const QuantizeOptions& options, const Configuration& chosen,
                        const torch::jit::Module& model) {
-  constexpr std::size_t kHeldBack = 4;
+  constexpr std::size_t kFirst = 1;
   SampleSets sets;
   if (!options.calib.empty()) sets.calibration = load_samples(options.calib, model);
   if (has_quantized_ends(chosen.custom)) return sets;
   if (!options.goal.data.empty()) {
     sets.trial = load_samples(options.goal.data, model);
-  } else if (!options.goal.is_judged_on_samples() || sets.calibration.size() < 2) {
-    sets.trial = sets.calibration;
-  } else {
-    std::vector<Sample> others;
-    for (std::size_t i = 0; i < sets.calibration.size(); ++i)
-      (i % kHeldBack == 1 ? sets.trial : others).push_back(sets.calibration[i]);
-    sets.calibration = std::move(others);
-    sets.held_back = sets.trial.size();
+    return sets;
+  }
+  const std::vector<Sample> all = sets.calibration;
+  sets.trial = all;
+  if (!options.goal.is_judged_on_samples() || all.size() < 2) return sets;
+  static_cast<Fold&>(sets) = fold(all, kFirst);
+  sets.held_back = sets.trial.size();
+  if (!options.goal.min_sqnr || sets.held_back >= detail::kMostTried) return sets;
+  for (std::size_t first = 0; first < std::min(kFolds, all.size()); ++first) {
+    if (first != kFirst) sets.others.push_back(fold(all, first));
   }
   return sets;
 }
@@ -182,35 +202,68 @@ detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
   });
 }
 
-/// The model of the mapping that the goal's search finds. What the search judged was made out of one
-/// calibration; made from the start it may do worse: then the search aims higher.
-detail::Finished finished_for_goal(const Work& work, Prepared prepared, Outcome& outcome) {
-  constexpr int kMostSearches = 3;
+/// What models of a mapping show on samples that they were not calibrated on: `done` on its own, and one more
+/// for each other way to hold samples back.
+Trial unseen_trial(const Work& work, const detail::Finished& done) {
+  Trial all = done.trial;
+  double share = 0;
+  for (const Fold& fold : work.samples.others) {
+    const Prepared prepared =
+        calibrated(work.chosen, done.mapping, work.model.module, fold.calibration, work.steps);
+    const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
+    const Reference reference =
+        convert_to_reference(prepared, work.chosen.backend, at_convert.custom, at_convert.mapping);
+    const torch::jit::Module module =
+        lower(reference, work.chosen.backend, nullptr, lowering_options(work.options.configuration));
+    const Trial trial = try_model(work.model.module, module, work.chosen.backend, fold.trial);
+    if (trial.fault) return trial;
+    all.samples += trial.samples;
+    all.sample_db.insert(all.sample_db.end(), trial.sample_db.begin(), trial.sample_db.end());
+  }
+  for (const double db : all.sample_db) share += std::pow(10, -db / 10);
+  if (!all.sample_db.empty())
+    all.sqnr_db = -10 * std::log10(share / static_cast<double>(all.sample_db.size()));
+  return all;
+}
+
+/// The model of the mapping that the goal's search finds.
+detail::Finished finished_for_goal(const Work& work, const Prepared& prepared, Outcome& outcome) {
+  const Session silent{.quiet = true};
+  Steps inner(silent);
+  const Work again{.options = work.options,
+                   .chosen = work.chosen,
+                   .model = work.model,
+                   .samples = work.samples,
+                   .steps = inner,
+                   .session = silent};
+  std::optional<detail::Finished> done;
+  const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& goal) {
+    done = finished_with(again, mapping, std::nullopt);
+    constexpr double kSame = std::numeric_limits<double>::infinity();
+    if (!done->module) return kSame;
+    if (work.samples.others.empty()) return goal.score(*done->module);
+    outcome.unseen = unseen_trial(again, *done);
+    if (outcome.unseen->fault) return -kSame;
+    return outcome.unseen->expected_db().value_or(outcome.unseen->sqnr_db.value_or(kSame));
+  };
   GoalTask task{.options = work.options.goal,
                 .model = work.options.model,
                 .output = work.options.output,
                 .custom = convert_configuration(work.options.convert).custom,
-                .lowering = lowering_options(work.options.configuration)};
+                .lowering = lowering_options(work.options.configuration),
+                .confirm = confirm};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
-  for (int search = 1;; ++search) {
-    outcome.goal =
-        search_for_goal(task, prepared, work.chosen.backend, work.samples.trial, work.steps, work.session);
-    const GoalSearch& found = outcome.goal->search;
-    detail::Finished done =
-        finished_with(work, found.mapping, found.kept.empty() ? std::optional(prepared) : std::nullopt);
-    if (!done.module) return done;
-    outcome.goal->search.score = outcome.goal->score(*done.module);
-    const double missing = outcome.goal->at_least - outcome.goal->search.score;
-    if (missing <= 0 || search == kMostSearches) return done;
-    task.harder += missing;
-  }
+  outcome.goal =
+      search_for_goal(task, prepared, work.chosen.backend, work.samples.trial, work.steps, work.session);
+  if (!done->module) outcome.unseen.reset();
+  return *std::move(done);
 }
 
 /// The model found, and what it was made with: with a goal, what stays float is searched for first.
 detail::Finished finished(const Work& work, Outcome& outcome) {
   Prepared prepared =
       calibrated(work.chosen, work.chosen.mapping, work.model.module, work.samples.calibration, work.steps);
-  if (work.options.goal.given()) return finished_for_goal(work, std::move(prepared), outcome);
+  if (work.options.goal.given()) return finished_for_goal(work, prepared, outcome);
   return finished_with(work, work.chosen.mapping, std::move(prepared));
 }
 
@@ -258,6 +311,7 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   outcome.report = done.report;
   outcome.verdict =
       verdict_of(done, {.model_bytes = model.bytes,
+                        .unseen = outcome.unseen,
                         .samples_are_calibration = options.goal.data.empty() && samples.held_back == 0,
                         .recipe = chosen.recipe.recipe,
                         .backend = chosen.backend,
@@ -296,7 +350,10 @@ void print_text(const QuantizeOptions& options, const Outcome& outcome) {
   std::cout << (outcome.samples > 0 ? fmt::format(" ({} samples)\n", outcome.samples) : "\n");
   std::cout << outcome.verdict->text();
   if (outcome.held_back > 0)
-    std::cout << fmt::format("  held back  {} samples of --calib, for judging alone\n", outcome.held_back);
+    std::cout << fmt::format(
+        "  held back  {} sample{} of --calib, for judging alone{}\n", outcome.held_back,
+        outcome.held_back == 1 ? "" : "s",
+        outcome.unseen ? "; further models of the same mapping held back the others" : "");
   std::cout << unobserved_text(outcome.report) << warnings_text(outcome.report)
             << outcome.verdict->warnings_text();
   if (outcome.goal) std::cout << goal_text(*outcome.goal);

@@ -23,8 +23,13 @@ using detail::Finished;
 
 std::string db_text(double db) { return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db); }
 
+/// What tells most of data that the model has not seen.
+const Trial& judged(const Finished& finished, const VerdictContext& context) {
+  return context.unseen ? *context.unseen : finished.trial;
+}
+
 std::string trial_text(const Finished& finished, const VerdictContext& context) {
-  const Trial& trial = finished.trial;
+  const Trial& trial = judged(finished, context);
   if (trial.fault)
     return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
   if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt has it run on samples\n";
@@ -100,29 +105,32 @@ std::string leaving_remedy(const VerdictContext& context) {
   return "deploy the float model";
 }
 
+std::string accuracy_remedy(const VerdictContext& context) {
+  return context.unseen ? "give a higher --min-sqnr" : "--min-sqnr 20 leaves float what costs most";
+}
+
 std::vector<std::string> warnings_of(const Finished& finished, const VerdictContext& context,
                                      bool is_users_model) {
   std::vector<std::string> warnings;
-  const Trial& trial = finished.trial;
+  const Trial& trial = judged(finished, context);
   if (trial.fault) {
     warnings.push_back(fmt::format("written by --force though it fails: {}", trial.fault->text));
     return warnings;
   }
   if (trial.sqnr_db && *trial.sqnr_db < kPoor) {
-    warnings.push_back(fmt::format("SQNR is {}, under 20 dB: --min-sqnr 20 leaves float what costs most",
-                                   db_text(*trial.sqnr_db)));
+    warnings.push_back(
+        fmt::format("SQNR is {}, under 20 dB: {}", db_text(*trial.sqnr_db), accuracy_remedy(context)));
   } else if (const auto expected = trial.expected_db(); expected && *expected < kPoor) {
-    warnings.push_back(fmt::format(
-        "SQNR may be {} on other samples, under 20 dB: --min-sqnr 20 leaves float what costs most",
-        db_text(*expected)));
+    warnings.push_back(fmt::format("SQNR may be {} on other samples, under 20 dB: {}", db_text(*expected),
+                                   accuracy_remedy(context)));
   }
   if (finished.latency && finished.latency->is_slower()) {
     warnings.push_back(fmt::format("slower than float, {:.2f} of its speed: {}", finished.latency->ratio,
                                    leaving_remedy(context)));
   }
-  const double growth =
-      static_cast<double>(trial.bytes) / static_cast<double>(std::max<uint64_t>(1, context.model_bytes));
-  if (trial.bytes > 0 && growth > kLarger && !is_users_model)
+  const double growth = static_cast<double>(finished.trial.bytes) /
+                        static_cast<double>(std::max<uint64_t>(1, context.model_bytes));
+  if (finished.trial.bytes > 0 && growth > kLarger && !is_users_model)
     warnings.push_back(
         fmt::format("larger than float, {:.0f} % of its file: {}", 100 * growth, leaving_remedy(context)));
   const detail::Totals sums = detail::totals(finished.report);
@@ -158,7 +166,7 @@ Verdict verdict_of(const Finished& finished, const VerdictContext& context) {
   verdict.text_ = trial_text(finished, context) + latency_text(finished, context);
   for (const Change& change : finished.changes) verdict.text_ += change_text(change);
   verdict.warnings_ = warnings_of(finished, context, is_users_model);
-  verdict.json_ = finished.trial.to_json();
+  verdict.json_ = judged(finished, context).to_json();
   verdict.json_["latency"] = finished.latency ? finished.latency->to_json() : nlohmann::json(nullptr);
   verdict.json_["is_float_model"] = is_users_model;
   nlohmann::json changes = nlohmann::json::array();

@@ -4,6 +4,7 @@
 #include <tsq/recipe.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace tsq::cli {
 /// What the command knows of a finished model beside what its trial has shown.
 struct VerdictContext {
   uint64_t model_bytes{0};
+  std::optional<Trial> unseen{};        ///< of models that were not calibrated on the samples, where known
   bool samples_are_calibration{false};  ///< it was tried on what it was calibrated on
   Recipe recipe{Recipe::Best};
   const BackendConfig& backend;

@@ -14,6 +14,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "pipeline/engine.h"
 #include "trial/layer_groups.h"
@@ -26,7 +27,6 @@ using detail::Candidates;
 using detail::Indices;
 using detail::LayerGroup;
 using detail::LayerGroups;
-using detail::Made;
 using detail::Referee;
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -50,33 +50,63 @@ class Search {
         options_(options) {}
 
   GoalSearch run() {
-    GoalSearch result{.mapping = prepared_.stage()->mapping};
-    const bool is_reached = attempt("all int8", {}) || reach(result);
-    result.reached = is_reached;
+    bool is_reached = attempt("all int8", {}) || reach();
+    // A model that is made anew may do worse than the one that the search saw.
+    while (is_reached && options_.confirm && !confirmed()) is_reached = step_down();
+    GoalSearch result{.reached = is_reached, .mapping = prepared_.stage()->mapping};
+    result.runs = groups_ ? groups_->runs() : 0;
     result.trials = trials_;
     if (!is_reached) {
       result.score = std::ranges::max_element(trials_, {}, &GoalTrial::score)->score;
       return result;
     }
-    result.reference = found_->reference;
+    result.reference = candidates_.make(kept_).reference;
     result.kept = candidates_.layers(kept_);
-    result.mapping = keep_float(result.mapping, result.kept);
+    result.mapping = mapping();
     result.score = score_;
     return result;
   }
 
  private:
-  /// Whether the goal holds with the `kept` layers in float; then it is the best so far.
-  bool attempt(const std::string& what, const Indices& kept) {
-    Made made = candidates_.make(kept);
-    GoalTrial trial{.what = what, .float_layers = kept.size(), .score = goal_.score(made.module)};
+  QConfigMapping mapping() const { return keep_float(prepared_.stage()->mapping, candidates_.layers(kept_)); }
+
+  void tell(GoalTrial trial) {
     trial.reached = trial.score >= goal_.at_least;
     trials_.push_back(trial);
     if (options_.on_trial) options_.on_trial(trial);
-    if (!trial.reached) return false;
+  }
+
+  /// Whether what is aimed at holds with the `kept` layers in float; then it is the best so far.
+  bool attempt(const std::string& what, const Indices& kept) {
+    auto known = scores_.find(kept);
+    if (known == scores_.end()) {
+      known = scores_.emplace(kept, goal_.score(candidates_.make(kept).module)).first;
+      tell({.what = what, .float_layers = kept.size(), .score = known->second});
+    }
+    if (known->second < goal_.at_least) return false;
     kept_ = kept;
-    score_ = trial.score;
-    found_ = std::move(made);
+    score_ = known->second;
+    return true;
+  }
+
+  /// Whether the model that the mapping found gives holds the goal.
+  bool confirmed() {
+    score_ = options_.confirm(mapping());
+    tell({.what = float_text(kept_) + ", made anew", .float_layers = kept_.size(), .score = score_});
+    return score_ >= goal_.at_least;
+  }
+
+  /// More layers float than in what was found; whether there are any.
+  bool step_down() {
+    if (!groups_) return reach();
+    const std::size_t before = kept_.size();
+    if (before == candidates_.size()) return false;
+    ++steps_;
+    for (int i = 0; i < kMostHalvings && kept_.size() <= before; ++i) {
+      budget_ /= 2;
+      kept_ = within(*groups_, budget_);
+    }
+    if (kept_.size() <= before || steps_ == kMostSteps) kept_ = all();
     return true;
   }
 
@@ -86,19 +116,22 @@ class Search {
     return indices;
   }
 
-  bool reach(GoalSearch& result) {
+  bool reach() {
     if (candidates_.size() == 0 || !attempt("all float", all())) return false;
-    candidates_.count_work(samples_.front());
-    const Referee referee(prepared_.stage()->float_model, detail::spread(samples_, options_.ranking_samples));
-    LayerGroups groups(candidates_, [&](std::size_t first, std::size_t last) {
-      if (options_.on_ranking) options_.on_ranking(++ranked_, kMostRuns);
-      return error_of(referee, first, last);
-    });
-    approach(groups);
+    rank();
+    approach();
     // What a measure of one's own looks at, errors of the whole output do not tell.
-    if (!goal_.error_budget) give_back(groups);
-    result.runs = groups.runs();
+    if (!goal_.error_budget) give_back();
     return true;
+  }
+
+  void rank() {
+    candidates_.count_work(samples_.front());
+    referee_.emplace(prepared_.stage()->float_model, detail::spread(samples_, options_.ranking_samples));
+    groups_.emplace(candidates_, [&](std::size_t first, std::size_t last) {
+      if (options_.on_ranking) options_.on_ranking(++ranked_, most_runs());
+      return error_of(*referee_, first, last);
+    });
   }
 
   /// The error that layers [first, last) add by themselves.
@@ -117,33 +150,27 @@ class Search {
   }
 
   /// Budgets of error from the goal's own downwards until one holds, then between the last two.
-  void approach(LayerGroups& groups) {
-    constexpr int kMostHalvings = 6;
+  void approach() {
     constexpr int kMostBisections = 2;
     double too_much = std::numeric_limits<double>::infinity();
-    double budget = goal_.error_budget.value_or(total_error(groups) / 2);
-    for (int i = 0; i < kMostHalvings && !holds(groups, budget); ++i, budget /= 2) too_much = budget;
-    double enough = budget;
+    budget_ = goal_.error_budget.value_or(total_error(*groups_) / 2);
+    for (int i = 0; i < kMostHalvings && !holds(budget_); ++i, budget_ /= 2) too_much = budget_;
     for (int i = 0; i < kMostBisections && std::isfinite(too_much); ++i) {
-      const double middle = std::sqrt(enough * too_much);
-      (holds(groups, middle) ? enough : too_much) = middle;
+      const double middle = std::sqrt(budget_ * too_much);
+      (holds(middle) ? budget_ : too_much) = middle;
     }
   }
 
   /// Whether the goal holds with what the budget leaves in float. All in float holds.
-  bool holds(LayerGroups& groups, double budget) {
-    const Indices kept = within(groups, budget);
-    if (kept.size() == candidates_.size()) return true;
-    if (const auto known = tried_.find(kept); known != tried_.end()) return known->second;
-    const bool holds = attempt(float_text(kept), kept);
-    tried_.emplace(kept, holds);
-    return holds;
+  bool holds(double budget) {
+    const Indices kept = within(*groups_, budget);
+    return kept.size() == candidates_.size() || attempt(float_text(kept), kept);
   }
 
   /// Groups that need not be float after all, those with the most work first.
-  void give_back(const LayerGroups& groups) {
+  void give_back() {
     constexpr std::size_t kMostTrials = 8;
-    std::vector<LayerGroup> sorted(groups.groups());
+    std::vector<LayerGroup> sorted(groups_->groups());
     std::ranges::stable_sort(sorted, std::ranges::greater(), &LayerGroup::work);
     std::size_t trials = 0;
     for (const LayerGroup& each : sorted) {
@@ -165,40 +192,49 @@ class Search {
   /// split as long as runs are left.
   Indices within(LayerGroups& groups, double budget) const {
     while (true) {
-      const double limit = affordable(groups, budget);
-      const auto fits = [&](const LayerGroup& each) { return each.measured <= limit * each.work; };
-      if (groups.runs() + 2 > kMostRuns || !groups.split([&](const LayerGroup& each) { return !fits(each); }))
+      const std::set<std::size_t> chosen = affordable(groups, budget);
+      const auto fits = [&](const LayerGroup& each) { return chosen.contains(each.first); };
+      if (groups.runs() + 2 > most_runs() ||
+          !groups.split([&](const LayerGroup& each) { return !fits(each); }))
         return groups.others(fits);
     }
   }
 
-  /// The largest error for a unit of work with which the groups at or below it stay in the budget.
-  static double affordable(const LayerGroups& groups, double budget) {
+  /// Groups, by their first layer, whose errors add up to the budget at most: those with the least error for
+  /// their work first.
+  static std::set<std::size_t> affordable(const LayerGroups& groups, double budget) {
     std::vector<LayerGroup> sorted(groups.groups());
     std::ranges::sort(sorted, {}, [](const LayerGroup& each) { return each.measured / each.work; });
-    double limit = -1;
+    std::set<std::size_t> chosen;
     double sum = 0;
     for (const LayerGroup& each : sorted) {
+      if (!(sum + each.measured <= budget)) continue;
       sum += each.measured;
-      if (!(sum <= budget)) break;
-      limit = each.measured / each.work;
+      chosen.insert(each.first);
     }
-    return limit;
+    return chosen;
   }
 
-  static constexpr std::size_t kMostRuns = 32;
+  /// A smaller budget asks for a closer look.
+  std::size_t most_runs() const { return 32 + 16 * steps_; }
+
+  static constexpr int kMostHalvings = 6;
+  static constexpr std::size_t kMostSteps = 6;
 
   Candidates candidates_;
   const Prepared& prepared_;
   const AccuracyGoal& goal_;
   std::span<const Sample> samples_;
   const GoalOptions& options_;
+  double budget_{0};      ///< of error, of what was found
+  std::size_t steps_{0};  ///< down from what did not hold when it was made anew
+  std::optional<Referee> referee_{};
+  std::optional<LayerGroups> groups_{};
   std::vector<GoalTrial> trials_{};
   std::size_t ranked_{0};
-  std::map<Indices, bool> tried_{};
+  std::map<Indices, double> scores_{};
   Indices kept_{};
   double score_{0};
-  std::optional<Made> found_{};
 };
 
 nlohmann::json finite_or_null(double value) {

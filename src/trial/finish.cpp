@@ -22,7 +22,6 @@ namespace {
 using torch::jit::Module;
 
 constexpr double kLarger = 1.02;
-constexpr std::size_t kMostTried = 16;  // samples
 /// After so many layers that cannot run, the fault is no single layer's.
 constexpr std::size_t kMostFaults = 12;
 
@@ -118,15 +117,14 @@ class Finish {
     return all;
   }
 
-  [[noreturn]] void refuse(const TrialFault& fault, const std::string& layer = {}) const {
+  [[noreturn]] static void refuse(const TrialFault& fault) {
     throw Error(ErrorCode::Unsupported,
                 fmt::format("the quantized model {}: {}",
                             fault.kind == FaultKind::Throws
                                 ? fmt::format("cannot run on sample {}", fault.sample)
                                 : fmt::format("is not the float model's like on sample {}", fault.sample),
                             fault.text),
-                "leave the operator float by a QConfigMapping, or write it all the same with --force",
-                Where{.layer = layer});
+                "leave the operator float by a QConfigMapping, or write it all the same with --force");
   }
 
   bool is_larger(const Attempt& now) const {

@@ -11,6 +11,9 @@
 
 namespace tsq::detail {
 
+/// How many samples a model is tried on at most.
+inline constexpr std::size_t kMostTried = 16;
+
 /// Why layers were left float after the finished model had been tried.
 enum class ChangeCause { Fault, Slower, Larger };
 

@@ -314,6 +314,37 @@ TEST(Goal, LayersThatItDoesNotNeedAreGivenBack) {
   EXPECT_THAT(names(found.kept), ElementsAre("quiet"));
 }
 
+TEST(Goal, MoreStaysFloatUntilTheModelMadeAnewHoldsIt) {
+  const Prepared prepared = calibrated(model_with_two_outputs(), default_qconfig_mapping());
+  std::vector<QConfigMapping> confirmed;
+  GoalOptions options;
+  options.confirm = [&](const QConfigMapping& mapping) {
+    confirmed.push_back(mapping);
+    return confirmed.size() < 2 ? 9.0 : 11.0;
+  };
+  const GoalSearch found =
+      reach_goal(prepared, backend_config("x86"), sqnr_goal(prepared, samples(), 10), samples(), options);
+  ASSERT_TRUE(found.reached);
+  EXPECT_EQ(found.score, 11);
+  ASSERT_EQ(confirmed.size(), 2U);
+  EXPECT_EQ(confirmed.back(), found.mapping);
+  std::vector<std::size_t> float_layers;
+  for (const GoalTrial& trial : found.trials) {
+    if (trial.what.ends_with("made anew")) float_layers.push_back(trial.float_layers);
+  }
+  ASSERT_EQ(float_layers.size(), 2U);
+  EXPECT_LT(float_layers[0], float_layers[1]);
+}
+
+TEST(Goal, OutOfReachWhereNoModelMadeAnewHoldsIt) {
+  const Prepared prepared = calibrated(model_with_two_outputs(), default_qconfig_mapping());
+  GoalOptions options;
+  options.confirm = [](const QConfigMapping&) { return 9.0; };
+  EXPECT_FALSE(
+      reach_goal(prepared, backend_config("x86"), sqnr_goal(prepared, samples(), 10), samples(), options)
+          .reached);
+}
+
 TEST(Goal, AgreementNeedsAMatrix) {
   const Prepared prepared = calibrated(model_with_additions(), default_qconfig_mapping());
   const AccuracyGoal goal = agreement_goal(prepared, samples(), 0.9);
