@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -20,6 +21,7 @@ struct DynamicKernel {
   std::string_view prepack;
   std::string_view kernel;
   bool takes_reduce_range;
+  int64_t batch_dims;  ///< the dimensions that it asks for, at least
 };
 /// Null when there is none.
 const DynamicKernel* dynamic_kernel(std::string_view op, PostOp post_op, c10::ScalarType weight_dtype);

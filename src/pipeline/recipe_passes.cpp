@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "passes/batch_dynamic_inputs.h"
 #include "passes/fold_constants.h"
 #include "passes/keep_exact_weights.h"
 #include "passes/observe_layer_inputs.h"
@@ -146,6 +147,8 @@ constexpr std::array kBestOnLowered{
               [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::call_cells_directly(gm); }},
     OnLowered{"signals_as_images", [](ir::GraphModule& gm, Report& report,
                                       const RecipeOptions&) { passes::signals_as_images(gm, report); }},
+    OnLowered{"batch_dynamic_inputs",
+              [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::batch_dynamic_inputs(gm); }},
 };
 
 }  // namespace

@@ -114,5 +114,29 @@ TEST(BatchInputs, ALayerThatQuantizesItsInputWhenItRunsTakesSamples) {
   EXPECT_GT(error_of(model, lowered, torch::randn({8})), 25);
 }
 
+TEST(BatchInputs, KernelsThatQuantizeTheirInputTakeSamplesToo) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Vectors");
+  model.register_module("first", testing::linear(8, 16));
+  model.register_module("last", testing::linear(16, 4));
+  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
+  model.eval();
+  for (const char* engine : kEngines) {
+    for (const QConfigMapping& mapping :
+         {best_dynamic_qconfig_mapping(), QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"))}) {
+      const BackendConfig backend = backend_config(engine);
+      const Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = Recipe::Best});
+      const Module lowered = convert(prepared, backend);
+      const bool has_float16 = std::string_view(engine) == "x86" || std::string_view(engine) == "fbgemm";
+      EXPECT_EQ(count(lowered, "aten::linear"),
+                has_float16 || mapping == best_dynamic_qconfig_mapping() ? 0U : 2U);
+      for (const std::vector<int64_t>& shape :
+           {std::vector<int64_t>{8}, std::vector<int64_t>{5, 8}, std::vector<int64_t>{2, 5, 8}}) {
+        EXPECT_GT(error_of(model, lowered, torch::randn(shape)), 30) << engine << ", " << shape.size();
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tsq
