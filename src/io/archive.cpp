@@ -133,10 +133,12 @@ void io::save_archive(const torch::jit::Module& module, const nlohmann::json& me
 
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files) {
   detail::check_not_empty(module);
-  nlohmann::json metadata;
-  if (module.hasattr(io::kMetadataAttribute))
-    metadata = nlohmann::json::parse(module.attr(io::kMetadataAttribute).toStringRef());
-  io::save_archive(module, metadata, path, extra_files);
+  if (!module.hasattr(io::kMetadataAttribute)) return io::save_archive(module, nullptr, path, extra_files);
+  const std::string text = module.attr(io::kMetadataAttribute).toStringRef();
+  // The text is a file of its own in the archive; the module need not hold it again.
+  torch::jit::Module without = module.copy();
+  without.setattr(io::kMetadataAttribute, std::string());
+  io::save_archive(without, text.empty() ? nlohmann::json() : nlohmann::json::parse(text), path, extra_files);
 }
 
 ExtraFiles read_extra_files(const std::string& path) {
@@ -177,6 +179,8 @@ torch::jit::Module load(const std::string& path) {
   }
   try {
     torch::jit::Module module = torch::jit::load(path, at::kCPU);
+    if (!metadata.is_null() && module.hasattr(io::kMetadataAttribute))
+      module.setattr(io::kMetadataAttribute, metadata.dump());
     io::move_to_cpu(module);
     return module;
   } catch (const std::exception& error) {
