@@ -40,6 +40,8 @@ struct Trial {
   /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db`: the lower end of
   /// Student's prediction interval. None for fewer than two samples or where one is infinite.
   [[nodiscard]] std::optional<double> expected_db() const;
+  /// The SQNR that 99 of 100 further samples exceed.
+  [[nodiscard]] std::optional<double> assured_db() const;
   /// The same with the spread of these and `more` samples, which were calibrated on: they tell the spread,
   /// but not the mean.
   [[nodiscard]] std::optional<double> expected_db(std::span<const double> more) const;

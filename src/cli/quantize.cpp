@@ -244,7 +244,7 @@ detail::Finished finished_for_goal(const Work& work, const Prepared& prepared, O
     if (work.samples.others.empty()) return goal.score(*done->module);
     outcome.unseen = unseen_trial(again, *done);
     if (outcome.unseen->fault) return -kSame;
-    return outcome.unseen->expected_db().value_or(outcome.unseen->sqnr_db.value_or(kSame));
+    return outcome.unseen->assured_db().value_or(outcome.unseen->sqnr_db.value_or(kSame));
   };
   GoalTask task{.options = work.options.goal,
                 .model = work.options.model,

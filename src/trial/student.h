@@ -15,4 +15,13 @@ constexpr double student_95(std::size_t degrees) {
   return degrees <= kQuantiles.size() ? kQuantiles[std::max<std::size_t>(degrees, 1) - 1] : kNormal;
 }
 
+/// The one-sided 99 % quantile.
+constexpr double student_99(std::size_t degrees) {
+  constexpr std::array kQuantiles{31.821, 6.965, 4.541, 3.747, 3.365, 3.143, 2.998, 2.896, 2.821, 2.764,
+                                  2.718,  2.681, 2.650, 2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528,
+                                  2.518,  2.508, 2.500, 2.492, 2.485, 2.479, 2.473, 2.467, 2.462, 2.457};
+  constexpr double kNormal = 2.326;
+  return degrees <= kQuantiles.size() ? kQuantiles[std::max<std::size_t>(degrees, 1) - 1] : kNormal;
+}
+
 }  // namespace tsq::detail

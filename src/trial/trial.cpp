@@ -91,6 +91,22 @@ double squares_around_mean(std::span<const double> values) {
                          [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
 }
 
+/// The lower end of Student's prediction interval for one more sample like `own`, by the spread of these and
+/// `more`.
+std::optional<double> lower_end(std::span<const double> own, std::span<const double> more,
+                                double (*quantile)(std::size_t degrees)) {
+  const auto is_finite = [](double db) { return std::isfinite(db); };
+  const std::size_t n = own.size() + more.size();
+  // Both sets vary around means of their own: what was calibrated on does better.
+  const std::size_t means = more.empty() ? 1 : 2;
+  if (own.empty() || n <= means || !std::ranges::all_of(own, is_finite) ||
+      !std::ranges::all_of(more, is_finite))
+    return std::nullopt;
+  const double squares = squares_around_mean(own) + squares_around_mean(more);
+  const double deviation = std::sqrt(squares / static_cast<double>(n - means));
+  return mean_of(own) - quantile(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(own.size()));
+}
+
 nlohmann::json finite_or_null(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
@@ -173,22 +189,13 @@ std::string_view to_string(FaultKind kind) {
   return "not_finite";
 }
 
-std::optional<double> Trial::expected_db() const { return expected_db({}); }
+std::optional<double> Trial::expected_db() const { return lower_end(sample_db, {}, detail::student_95); }
 
 std::optional<double> Trial::expected_db(std::span<const double> more) const {
-  const auto is_finite = [](double db) { return std::isfinite(db); };
-  const std::size_t n = sample_db.size() + more.size();
-  if (sample_db.empty() || n < 2 || !std::ranges::all_of(sample_db, is_finite) ||
-      !std::ranges::all_of(more, is_finite))
-    return std::nullopt;
-  // Both sets vary around means of their own: what was calibrated on does better.
-  const std::size_t means = more.empty() ? 1 : 2;
-  if (n <= means) return std::nullopt;
-  const double squares = squares_around_mean(sample_db) + squares_around_mean(more);
-  const double deviation = std::sqrt(squares / static_cast<double>(n - means));
-  return mean_of(sample_db) -
-         detail::student_95(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(sample_db.size()));
+  return lower_end(sample_db, more, detail::student_95);
 }
+
+std::optional<double> Trial::assured_db() const { return lower_end(sample_db, {}, detail::student_99); }
 
 nlohmann::json Trial::to_json() const {
   nlohmann::json json = {{"samples", samples},
