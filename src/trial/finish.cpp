@@ -79,10 +79,12 @@ class Finish {
   Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
     if (now.trial.fault || !can_choose_layers()) return now;
     const auto is_slower = [&] { return latency && latency->is_slower(); };
-    if (is_slower() && !is_larger(now)) {
-      now = without_what_does_not_pay(std::move(now));
+    const auto leave = [&](ChangeCause cause) {
+      now = without_what_does_not_pay(std::move(now), cause);
       latency = timed(now);
-    }
+    };
+    if (is_larger(now)) leave(ChangeCause::Larger);
+    if (is_slower()) leave(ChangeCause::Slower);
     // What pays in parts may not pay in all, and what was measured was measured with noise.
     if (!is_larger(now) && !is_slower()) return now;
     const ChangeCause cause = is_larger(now) ? ChangeCause::Larger : ChangeCause::Slower;
@@ -182,27 +184,35 @@ class Finish {
     return fails - 1;
   }
 
-  /// Groups of layers that are not faster in int8 by themselves stay float.
-  Attempt without_what_does_not_pay(Attempt now) {
+  /// Groups of layers that are not faster, or smaller, in int8 by themselves stay float.
+  Attempt without_what_does_not_pay(Attempt now, ChangeCause cause) {
     constexpr std::size_t kMostRuns = 16;
-    constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7};
-    candidates().count_work(task_.samples.front());
-    const Module in_float = candidates().make(everything()).module;
+    if (!task_.samples.empty()) candidates().count_work(task_.samples.front());
+    const Attempt in_float = attempt(referee_, [&] { return candidates().make(everything()); });
+    if (!in_float.made) return now;
     LayerGroups groups(candidates(), [&](std::size_t first, std::size_t last) {
       Indices others = everything();
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(first),
                    others.begin() + static_cast<std::ptrdiff_t>(last));
       const Attempt alone = attempt(referee_, [&] { return candidates().make(others); });
-      if (alone.trial.fault) return 0.0;
-      return compare_latency(in_float, alone.made->module, task_.backend, task_.samples.front(), kQuick)
-          .ratio;
+      return alone.trial.fault ? 0.0 : gain(in_float, alone, cause);
     });
     const auto pays = [](const LayerGroup& each) { return each.measured > 1; };
     while (groups.runs() + 2 <= kMostRuns &&
            groups.split([&](const LayerGroup& each) { return !pays(each); })) {
     }
     const Indices kept = groups.others(pays);
-    return change(now, {.cause = ChangeCause::Slower}, kept);
+    return change(now, {.cause = cause}, kept);
+  }
+
+  /// How many times as fast, or as small, a model is as another.
+  double gain(const Attempt& before, const Attempt& after, ChangeCause cause) const {
+    if (cause == ChangeCause::Larger)
+      return static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
+    constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7};
+    return compare_latency(before.made->module, after.made->module, task_.backend, task_.samples.front(),
+                           kQuick)
+        .ratio;
   }
 
   [[nodiscard]] bool can_choose_layers() const {

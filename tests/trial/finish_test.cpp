@@ -6,6 +6,7 @@
 #include <tsq/error.h>
 
 #include <limits>
+#include <sstream>
 
 #include "pipeline/stage.h"
 #include "support/small_models.h"
@@ -129,6 +130,34 @@ TEST(Finish, WhatIsLargerThanFloatStaysFloat) {
   EXPECT_EQ(done.changes[0].cause, ChangeCause::Larger);
   EXPECT_FALSE(done.trial.fault.has_value());
   EXPECT_TRUE(finished(chain("good"), false, 100).module.has_value()) << "only where that is asked for";
+}
+
+/// A layer that shrinks, and one that adds int8 weights to a table that the model also looks rows up in.
+Module with_a_table() {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Table");
+  model.register_module("first", testing::linear(6, 64));
+  model.register_module("good", testing::linear(64, 64));
+  model.register_parameter("table", torch::randn({256, 64}), false);
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.linear(self.good.forward(self.first.forward(x)), self.table)\n"
+      "  return y, torch.index_select(self.table, 0, torch.argmax(x, 1))\n");
+  model.eval();
+  return model;
+}
+
+TEST(Finish, OnlyWhatMakesAFileLargerStaysFloat) {
+  const Module model = with_a_table();
+  std::ostringstream file;
+  model.save(file);
+  const Finished done = finished(model, /*leaves_what_does_not_pay=*/true, file.str().size());
+  ASSERT_TRUE(done.module.has_value());
+  ASSERT_EQ(done.changes.size(), 1U);
+  EXPECT_EQ(done.changes[0].cause, ChangeCause::Larger);
+  EXPECT_LT(done.trial.bytes, file.str().size());
+  for (const Decision& decision : done.report.decisions)
+    EXPECT_TRUE(decision.layer != "good" || decision.quantized);
 }
 
 }  // namespace
