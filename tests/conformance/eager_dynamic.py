@@ -27,7 +27,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from case import ENGINES
 from configuration_json import backend_to_json, mapping_to_json
-from made import JobServer
+from jobs import JobServer
 
 KINDS = {nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.GRUCell, nn.RNNCell}
 QCONFIGS = {"int8": (default_dynamic_qconfig, ENGINES), "float16": (float16_dynamic_qconfig, ("x86", "fbgemm"))}

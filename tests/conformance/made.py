@@ -1,7 +1,5 @@
 """tsq's side of a case: quantizes it, then loads and runs the files as any LibTorch program would."""
 
-import json
-import os
 import subprocess
 import zlib
 from pathlib import Path
@@ -11,10 +9,9 @@ import torch
 
 import oracle
 from case import Case
+from jobs import JOB_SECONDS, JobServer, one_thread
 from quantized_operators import constants, rounded_constants
 
-# A job that takes longer is stopped and fails.
-JOB_SECONDS = 600
 # One in so many cases goes through the command itself, whose start costs more than most cases; the others through a
 # process that serves many.
 COMMAND_SHARE = 20
@@ -33,28 +30,6 @@ class Made:
         self.constants: set = set()  # digests of the tensors that the lowered model reads
         self.rounded_constants: set = set()  # and of those that it rounds in each run
         self.graph = ""
-
-
-class JobServer:
-    """A running `quantize_cases`, which one process at a time may ask."""
-
-    def __init__(self, program: str) -> None:
-        self.process = subprocess.Popen(
-            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=one_thread()
-        )
-
-    def ask(self, job: dict) -> dict:
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def stop(self) -> None:
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def one_thread() -> dict:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 # Configurations that the command has an option for.

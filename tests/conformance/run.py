@@ -9,24 +9,22 @@ against those of the files that tsq wrote, loaded by stock torch.jit.load in thi
 
 import argparse
 import collections
-import json
 import os
 import re
-import signal
 import sys
 import time
-import traceback
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Optional
 
 import torch
 
 import oracle
 from case import ENGINES, Case
-from made import JOB_SECONDS, JobServer, Made, run_stand_in, run_tsq
+from jobs import FAILED, JobServer, forked
+from made import Made, run_stand_in, run_tsq
 from models import CASES
 
-EQUAL, REWRITTEN, BETTER, REFUSED, FX_ONLY, FAILED = "equal", "equal to FX of the rewritten model", "better than FX", "refused", "fx", "FAIL"
+EQUAL, REWRITTEN, BETTER, REFUSED, FX_ONLY = "equal", "equal to FX of the rewritten model", "better than FX", "refused", "fx"
 
 
 # ---- comparison
@@ -192,45 +190,7 @@ def judge(case: Case, engine: str, expectation: oracle.Expectation, made: Made):
     return FAILED, f"{first}; {decibel_text(expectation, made)}"
 
 
-# ---- jobs: one forked process each, so that a crash of a kernel ends one case only
-
-
-def forked(jobs: list, work: Callable, slots: list, report: Callable) -> None:
-    """`slots`: what at most that many processes at a time have to themselves, each its own."""
-    waiting, running, free = list(reversed(jobs)), {}, list(slots)
-    while waiting or running:
-        while waiting and free:
-            job, slot = waiting.pop(), free.pop()
-            read_end, write_end = os.pipe()
-            child = os.fork()
-            if child == 0:
-                os.close(read_end)
-                signal.alarm(JOB_SECONDS + 60)
-                _silence()
-                try:
-                    answer = work(job, slot)
-                except BaseException:
-                    answer = (FAILED, "harness: " + traceback.format_exc()[-1500:])
-                with os.fdopen(write_end, "w") as pipe:
-                    json.dump(answer, pipe)
-                os._exit(0)
-            os.close(write_end)
-            running[child] = (job, slot, read_end, time.monotonic())
-        child, status = os.waitpid(-1, 0)
-        if child not in running:
-            continue
-        job, slot, read_end, start = running.pop(child)
-        free.append(slot)
-        with os.fdopen(read_end) as pipe:
-            text = pipe.read()
-        answer = json.loads(text) if text else (FAILED, f"the process of this case ended with status {status}")
-        report(job, *answer, time.monotonic() - start)
-
-
-def _silence() -> None:
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
+# ---- one case
 
 
 def check(job, server: Optional[JobServer], options):

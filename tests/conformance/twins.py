@@ -22,9 +22,9 @@ import torch
 import oracle
 from case import ENGINES, Case
 from configuration_json import mapping_to_json
-from made import JobServer, quantize_job
+from jobs import FAILED, JobServer, forked
+from made import quantize_job
 from models import CASES
-from run import FAILED, forked
 from twin_differences import reason_for
 
 TWINS = ("traced", "frozen", "traced_frozen")

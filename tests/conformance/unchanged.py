@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from control_flow_models import MODELS, Model
-from made import JobServer
+from jobs import JobServer
 
 EMPTY_MAPPING = '{"": null}'
 

@@ -1,0 +1,145 @@
+#include "cli/command_line.h"
+
+#include <c10/util/Logging.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
+#include <torch/version.h>
+#include <tsq/quantize.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/failure.h"
+
+namespace tsq::cli {
+namespace {
+
+/// LibTorch warns on standard error of things that its users cannot change (deprecated dtypes, missing
+/// NNPACK).
+void silence_libtorch() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
+}
+
+/// Standard output is for results: with --json it holds one JSON value, whatever the model prints.
+void print_of_models_to_standard_error() {
+  torch::jit::setPrintHandler([](const std::string& text) { std::cerr << text; });
+}
+
+void add_commands(CLI::App& app, Session& session) {
+  add_quantize(app, session);
+  add_prepare(app, session);
+  add_calibrate(app, session);
+  add_convert(app, session);
+  add_lower(app, session);
+  add_explain(app, session);
+  add_sensitivity(app, session);
+  add_inspect(app, session);
+  add_compare(app, session);
+  add_bench(app, session);
+  add_backend_config(app, session);
+  add_qconfig(app, session);
+}
+
+/// The innermost command that was named.
+const CLI::App& chosen(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : chosen(*subcommands.front());
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string suggest(const std::string& given, const std::vector<std::string>& known) {
+  const std::vector<std::string_view> words(known.begin(), known.end());
+  return suggestion(given, words);
+}
+
+std::string quoted(const std::vector<std::string>& names) {
+  const std::vector<std::string_view> words(names.begin(), names.end());
+  return quoted_list(words);
+}
+
+/// What is wrong with a command line that CLI11 refused: an unknown word before a missing one, for the first
+/// is often why.
+std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = chosen(app);
+  const auto unknown = app.remaining(true);
+  for (const std::string& word : unknown) {
+    const std::string name = word.substr(0, word.find('='));
+    if (word.starts_with("--"))
+      return fmt::format("'{}' has no option '{}'; {}", full_name(command), name,
+                         suggest(name, option_names(command)));
+  }
+  const std::vector<std::string> commands = command_names(command);
+  if (!commands.empty() && !unknown.empty() && !unknown.front().starts_with('-')) {
+    return fmt::format("'{}' has no command '{}'; {}", full_name(command), unknown.front(),
+                       suggest(unknown.front(), commands));
+  }
+  if (!unknown.empty()) return fmt::format("'{}' does not take '{}'", full_name(command), unknown.front());
+  if (error.get_name() == "RequiredError" && !commands.empty()) {
+    return fmt::format("'{}' needs a command: {}", full_name(command), quoted(commands));
+  }
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+void settle_libtorch() {
+  silence_libtorch();
+  print_of_models_to_standard_error();
+}
+
+int run(int argc, const char* const* argv) {
+  CLI::App app{
+      "Quantizes TorchScript models: a float .pt goes in, an int8 .pt that stock LibTorch loads comes out.",
+      "tsq"};
+  Session session;
+  app.set_version_flag("--version", fmt::format("tsq {} (LibTorch {})", version(), TORCH_VERSION));
+  app.require_subcommand(1);
+  app.footer(
+      "'tsq COMMAND --help' explains a command.\n\n"
+      "Example:\n"
+      "  tsq quantize model.pt --calib data.pt --output model.int8.pt\n"
+      "  tsq compare model.pt model.int8.pt --data test.pt\n\n"
+      "Exit codes: 0 done, 1 bad input, 2 bad usage, 70 a fault of tsq itself.");
+  add_commands(app, session);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    const UsageError usage(
+        fmt::format("{} (see '{} --help')", usage_problem(app, e), full_name(chosen(app))));
+    return explain(usage, session.json);
+  }
+  try {
+    apply_threads(session);
+    session.action();
+    std::cout.flush();
+    return kDone;
+  } catch (const std::exception& e) {
+    return explain(e, session.json);
+  }
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,330 @@
+"""Quantizes random models, scripted and traced, as the command does, and runs the results on data that it has not seen.
+
+Each result must be written, load and run in stock TorchScript, have the structure, dtypes and shapes of the float result, be finite where
+that is, and keep 20 dB or have a warning of its accuracy; the results of the scripted and of the traced file of a model must be alike.
+
+  run.py --serve build/release/bin/serve_commands --count 300 --seed 1
+  run.py --serve … --first 17 --count 1 --show           one model: its text, and what became of it
+  run.py --serve … --first 17 --count 1 --shrink         the smallest model that still fails
+  run.py --serve … --count 3000 --engine all --speed     as long as it takes
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import List, Optional
+
+import torch
+
+sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "conformance"))
+
+from generate import Model, random_model, smaller, write_model
+from jobs import FAILED, JobServer, forked
+from files import Files, Unfit, decibels, leaves, run, structure
+from program import Spec, seeded
+
+ENGINES = ("x86", "fbgemm", "onednn", "qnnpack")
+ENOUGH = 20  # dB
+# What chance puts between two sets of unseen samples of a few values each: the command promises 20 dB for 19 of 20 of those that are
+# like its own, one at a time; here all are taken together, and some are longer.
+CHANCE = 1.5
+# Scripted and traced files round in places that differ by little: one bit is between them at most, where 30 dB are not kept anyway.
+BIT, PLENTY = 6.02, 30
+MOST_SHRINKING = 150
+ATTEMPTS = 12
+
+
+@dataclasses.dataclass
+class Setting:
+    """How a model is quantized."""
+
+    engine: str
+    mode: str
+    recipe: str
+
+    def __str__(self) -> str:
+        return f"{self.engine} {self.mode} {self.recipe}"
+
+
+class Fault(Exception):
+    """`kind` stays the same while a model is shrunk."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+def settings_of(seed: str, engines: str) -> List[Setting]:
+    r = seeded(seed + "/setting")
+    drawn = r.choice(ENGINES)
+    mode = r.choices(["static", "dynamic", "weight_only"], [80, 12, 8])[0]
+    recipe = "fx" if r.random() < 0.15 and mode == "static" else "best"
+    chosen = {"drawn": (drawn,), "all": ENGINES}.get(engines) or tuple(engines.split(","))
+    return [Setting(engine, mode, recipe) for engine in chosen]
+
+
+class Trial:
+    """One model file, quantized one way."""
+
+    def __init__(self, files: Files, form: str, setting: Setting, server: JobServer, speed: bool) -> None:
+        self.files, self.form, self.setting, self.server, self.speed = files, form, setting, server, speed
+        self.out = files.folder / f"{form}.{setting.engine}.int8.pt"
+        self.tests = files.tests_of(form)
+        self.summary: dict = {}
+        self.db = math.inf
+        self.mended = ""
+        self._quantize()
+        if self.tests:
+            self._judge()
+
+    def _command(self, *more: str) -> dict:
+        s = self.setting
+        arguments = ["quantize", str(self.files.forms[self.form]), "--backend", s.engine, "--mode", s.mode, "--recipe", s.recipe]
+        arguments += ["--calib" if s.mode == "static" else "--data", str(self.files.folder / f"{self.form}.calibration.pt")]
+        arguments += ["--output", str(self.out), "--json", "--quiet", *more]
+        answer = self.server.ask(arguments)
+        if answer["exit"] != 0:
+            raise Fault("refused" if answer["exit"] == 1 else "ended", f"exit {answer['exit']}: {answer['error'].strip()[-600:]}")
+        return json.loads(answer["out"])
+
+    def _quantize(self) -> None:
+        """Small files grow in int8, which the command would answer by leaving them float: they are asked for as they are. What cannot run
+        is then left float by the command's own choice."""
+        self.summary = self._command(*([] if self.speed else ["--no-check", "--force"]))
+        fault = self.summary["trial"]["fault"]
+        if fault:
+            self.mended = f"{fault['kind']}: {fault['text']}"
+            self.summary = self._command("--no-check")
+
+    def _judge(self) -> None:
+        try:
+            module = torch.jit.load(str(self.out))
+        except Exception as error:
+            raise Fault("load", last_line(error))
+        got = []
+        for index in [self.tests[0]] + self.tests:
+            try:
+                got.append(run(module, self.files.tests[index]))
+            except Exception as error:
+                raise Fault("run", f"sample {index} {[list(x.shape) for x in self.files.tests[index]]}: {last_line(error)}")
+        expected = [self.files.results[index] for index in self.tests]
+        for index, want, have in zip(self.tests, expected, got[1:]):
+            compare(index, want, have)
+        self.db = decibels(expected, got[1:])
+        if self.db < ENOUGH - CHANCE and not self.warns() and not self.files.amplifies:
+            raise Fault("accuracy", f"{self.db:.1f} dB without a warning; the command saw {self.summary['trial']['sqnr_db']}")
+
+    def warns(self) -> bool:
+        return any("SQNR" in warning for warning in self.summary["warnings"])
+
+    def is_float(self) -> bool:
+        return self.summary["trial"]["is_float_model"]
+
+
+def last_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]
+
+
+def compare(index: int, want, have) -> None:
+    if structure(want) != structure(have):
+        raise Fault("structure", f"sample {index}: {structure(have)}, float has {structure(want)}")
+    for a, b in zip(leaves(want), leaves(have)):
+        if isinstance(a, torch.Tensor) and a.is_floating_point() and bool((torch.isfinite(a) & ~torch.isfinite(b)).any()):
+            raise Fault("finite", f"sample {index} is not finite where float is")
+
+
+def alike(trials: List[Trial]) -> None:
+    """Of the scripted and the traced file, on what both compute."""
+    if len(trials) < 2 or trials[0].files.amplifies or trials[0].files.model.precision != "float":
+        return
+    if set(trials[0].tests) != set(trials[1].tests):
+        return
+    low, high = sorted(min(each.db, 200.0) for each in trials)
+    if low < PLENTY and high - low > BIT and not any(each.mended for each in trials):
+        raise Fault("forms", ", ".join(f"{each.form} {each.db:.1f} dB" for each in trials))
+
+
+def check_model(model: Model, seed: str, setting: Setting, server: JobServer, speed: bool, folder: Path) -> List[Trial]:
+    torch.backends.quantized.engine = setting.engine
+    torch.set_num_threads(1)
+    files = Files(model, folder, seed)
+    trials = []
+    for form in files.forms:
+        try:
+            trials.append(Trial(files, form, setting, server, speed))
+        except Fault as fault:
+            fault.args = (f"{form} {fault}",)
+            raise
+    alike(trials)
+    return trials
+
+
+def attempts(options, index: int):
+    return (f"{options.seed}/{index}/{attempt}" for attempt in range(ATTEMPTS))
+
+
+def facts_of(trials: List[Trial]) -> dict:
+    return {
+        "db": [round(min(each.db, 200.0), 1) for each in trials],
+        "warned": any(each.warns() for each in trials),
+        "float": sum(each.is_float() for each in trials),
+        "mended": [each.mended for each in trials if each.mended],
+        "slower": [warning for each in trials for warning in each.summary["warnings"] if "slower" in warning],
+        "amplifies": trials[0].files.amplifies,
+    }
+
+
+def check(job, server: JobServer, options):
+    """("", facts) or (FAILED, {kind, text, seed})."""
+    index, unfit = job, []
+    for seed in attempts(options, index):
+        model = random_model(seed)
+        facts: dict = {"seed": seed, "db": [], "runs": 0, "unfit": unfit}
+        for setting in settings_of(f"{options.seed}/{index}", options.engine):
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    trials = check_model(model, seed, setting, server, options.speed, Path(folder))
+                except Unfit as error:
+                    unfit.append(f"{seed}: {error}")
+                    break
+                except Fault as fault:
+                    return FAILED, {"kind": fault.kind, "text": f"{setting}: {fault}", "seed": seed, "tree": str(model.spec), "unfit": unfit}
+                facts["runs"] += len(trials)
+                for key, value in facts_of(trials).items():
+                    facts[key] = facts[key] + value if key in facts else value
+        else:
+            return "", facts
+    return FAILED, {"kind": "generator", "text": "; ".join(unfit[-2:]), "seed": "", "tree": "", "unfit": unfit}
+
+
+# ---- shrinking
+
+
+def fault_of(spec: Spec, seed: str, setting: Setting, options) -> Optional[dict]:
+    """What `check_model` finds with a tree, in a process of its own."""
+    answers = []
+
+    def work(_, server):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                check_model(write_model(seed, spec), seed, setting, server, options.speed, Path(folder))
+            except Fault as fault:
+                return FAILED, {"kind": fault.kind, "text": str(fault)}
+            except Unfit as error:
+                return "unfit", str(error)
+        return "", ""
+
+    server = JobServer(options.serve)
+    forked([0], work, [server], lambda job, verdict, found, seconds: answers.append((verdict, found)))
+    server.stop()
+    verdict, found = answers[0]
+    if verdict != FAILED:
+        return None
+    return found if isinstance(found, dict) else {"kind": "crash", "text": found}
+
+
+def shrink(seed: str, options, index: int) -> None:
+    spec = random_model(seed).spec
+    for setting in settings_of(f"{options.seed}/{index}", options.engine):
+        found = fault_of(spec, seed, setting, options)
+        if found is None:
+            continue
+        tried, go_on = 0, True
+        while go_on and tried < MOST_SHRINKING:
+            go_on = False
+            for candidate in smaller(spec):
+                tried += 1
+                other = fault_of(candidate, seed, setting, options)
+                if other is not None and other["kind"] == found["kind"]:
+                    spec, found, go_on = candidate, other, True
+                    break
+                if tried >= MOST_SHRINKING:
+                    break
+        print(f"---- {setting}, seed {seed}: {found['text']}\n{spec}\n{write_model(seed, spec).text}", flush=True)
+        return
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--serve", required=True, help="the built serve_commands")
+    parser.add_argument("--count", type=int, default=300, help="models (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first one (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
+    parser.add_argument("--engine", default="drawn", help="comma separated, 'all', or 'drawn': one a model, from the seed (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at once (default: %(default)s)")
+    parser.add_argument("--shrink", action="store_true", help="print the smallest part of each failing model that still fails")
+    parser.add_argument("--speed", action="store_true", help="measure, and list what is slower than float")
+    parser.add_argument("--show", action="store_true", help="print the text of each model")
+    parser.add_argument("--verbose", action="store_true", help="also print what passed, what did not become a model, and what the command mended")
+    return parser.parse_args()
+
+
+class Tally:
+    def __init__(self, options) -> None:
+        self.options = options
+        self.counts: collections.Counter = collections.Counter()
+        self.kinds: collections.Counter = collections.Counter()
+        self.failed: List[tuple] = []
+
+    def report(self, index: int, verdict: str, found, seconds: float) -> None:
+        if not isinstance(found, dict):
+            found = {"kind": "crash", "text": found, "seed": f"{self.options.seed}/{index}/0", "tree": "", "unfit": []}
+        self.counts["unfit"] += len(found["unfit"])
+        if self.options.verbose:
+            for text in found["unfit"]:
+                print(f"unfit {text}", flush=True)
+        if verdict == FAILED:
+            self.kinds[found["kind"]] += 1
+            self.failed.append((index, found["seed"]))
+            print(f"FAIL {index} [{found['seed']}] {found['text']}" + (f"\n     {found['tree']}" if self.options.verbose else ""), flush=True)
+            return
+        self.counts["passed"] += 1
+        self.counts["results"] += found["runs"]
+        self.counts["low"] += sum(db < ENOUGH for db in found["db"])
+        self.counts["low_by_nature"] += found["amplifies"] and any(db < ENOUGH for db in found["db"])
+        self.counts["float"] += found["float"]
+        self.counts["mended"] += bool(found["mended"])
+        if self.options.verbose:
+            print(f"pass {index} {found['db']}" + (" warned" if found["warned"] else "") + "".join(f"\n  mended {text}" for text in found["mended"]), flush=True)
+        for text in found["slower"]:
+            print(f"slow {index} {text}", flush=True)
+
+    def print(self, seconds: float) -> None:
+        counts = self.counts
+        print(
+            f"{counts['passed']} models passed with {counts['results']} results ({counts['low']} under {ENOUGH} dB that say so or amplify what disturbs them, "
+            f"{counts['float']} all float, {counts['mended']} in which the command left float what cannot run); {counts['unfit']} drafts were no models; "
+            f"{len(self.failed)} failed {dict(self.kinds) if self.kinds else ''} in {seconds:.0f} s"
+        )
+
+
+def main() -> int:
+    options = parse_options()
+    torch.set_num_threads(1)
+    start, tally = time.monotonic(), Tally(options)
+    indices = list(range(options.first, options.first + options.count))
+    servers = [JobServer(options.serve) for _ in range(options.jobs)]
+    forked(indices, lambda index, server: check(index, server, options), servers, tally.report)
+    for server in servers:
+        server.stop()
+    if options.show:
+        for index in indices:
+            seed = next((seed for failed, seed in tally.failed if failed == index), f"{options.seed}/{index}/0")
+            print(random_model(seed).text)
+    if options.shrink:
+        for index, seed in tally.failed:
+            shrink(seed or f"{options.seed}/{index}/0", options, index)
+    tally.print(time.monotonic() - start)
+    return 1 if tally.failed or not tally.counts["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
