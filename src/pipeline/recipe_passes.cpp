@@ -5,6 +5,7 @@
 #include "passes/batch_dynamic_inputs.h"
 #include "passes/fold_constants.h"
 #include "passes/keep_exact_weights.h"
+#include "passes/observe_fixed_inputs.h"
 #include "passes/observe_layer_inputs.h"
 #include "passes/read_recurrent_inputs.h"
 #include "passes/settle_unreached.h"
@@ -47,6 +48,8 @@ constexpr std::array kBestOnMatches{
               }},
 };
 constexpr std::array kBestOnObserved{
+    OnObserved{"observe_fixed_inputs",
+               [](ir::GraphModule& gm, const RecipeOptions&) { passes::observe_fixed_inputs(gm); }},
     OnObserved{"observe_layer_inputs",
                [](ir::GraphModule& gm, const RecipeOptions&) { passes::observe_layer_inputs(gm); }},
     OnObserved{"observe_channels",
