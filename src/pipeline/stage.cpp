@@ -302,6 +302,8 @@ bool is_uncalibrated(const Stage& prepared) {
     // What a constant weight is like, convert finds out by itself.
     if (!ir::is_observer(node) || node->input(0)->node()->kind() == c10::prim::GetAttr) continue;
     const std::size_t index = ir::observer_index(node);
+    // Channels that were never seen are not smoothed.
+    if (prepared.gm.observers[index].spec.observer == "_InputEqualizationObserver") continue;
     const ResolvedObserver resolved = resolve(prepared.gm.observers[index].spec);
     const bool finds_a_range = c10::isQIntType(resolved.dtype) && !resolved.is_dynamic;
     if (!finds_a_range || !passes::uses_observer(prepared.gm, index) ||

@@ -71,6 +71,16 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
   return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
 }
 
+TEST(Smooth, ModeDynamicNeedsNoDataForIt) {
+  const BackendConfig backend = backend_config("x86");
+  const Prepared prepared = prepare(two_readers(false), best_dynamic_qconfig_mapping(), backend, {}, {},
+                                    {.recipe = Recipe::Best});
+  EXPECT_NO_THROW(convert_to_reference(prepared, backend));
+  Prepared calibrated = prepared;
+  calibrate(calibrated, std::vector<Sample>{{torch::randn({3, 8})}});
+  EXPECT_NO_THROW(convert_to_reference(calibrated, backend));
+}
+
 TEST(Smooth, ScalesAreThoseOfThePaperAndOneForAllReaders) {
   torch::manual_seed(1);
   const Module model = with_outliers(two_readers(false));
