@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "match/dtype_check.h"
 #include "modules/amplified.h"
@@ -170,24 +171,62 @@ class Islands {
     return match::is_static(*qconfig) && takes_static(*match.row);
   }
 
-  /// The output of a branch or loop is what its blocks give.
-  [[nodiscard]] bool gives_quantized(const Value* value) const {
+  /// What was looked at on the way along values: a loop leads back to where it began.
+  using Seen = std::unordered_set<const void*>;
+
+  /// Whether a value comes from a layer through nothing but quantized operators. Those of a loop that read
+  /// only each other do not count: nothing is quantized there but by them.
+  [[nodiscard]] bool gives_quantized(const Value* value, Seen& seen) const {
+    if (!seen.insert(value).second) return false;
     const Node* node = value->node();
-    const bool is_loop = node->kind() == c10::prim::Loop;
-    if (node->kind() != c10::prim::If && !is_loop) return is_quantized(node);
-    const std::size_t output = value->offset() + (is_loop ? 1 : 0);  // a loop's first output is its condition
-    return std::ranges::any_of(node->blocks(), [&](const torch::jit::Block* block) {
-      return gives_quantized(block->outputs()[output]);
-    });
+    if (node->kind() == c10::prim::Param || !node->blocks().empty()) {
+      const std::vector<const Value*> sources = flows_from(value);
+      return std::ranges::any_of(sources,
+                                 [&](const Value* source) { return gives_quantized(source, seen); }) ||
+             is_quantized_input(node);
+    }
+    if (is_done_by_layer(node)) return true;
+    const auto found = table_.match_of.find(node);
+    if (found == table_.match_of.end() || !quantized_[found->second]) return false;
+    const Match& match = table_.matches[found->second];
+    return has_weight(match) || reads_quantized(match, seen);
   }
 
-  [[nodiscard]] bool is_quantized(const Node* node) const {
-    if (node->kind() == c10::prim::If || node->kind() == c10::prim::Loop) return true;
-    const bool is_inner = node->owningBlock()->owningNode() != nullptr;
-    if (node->kind() == c10::prim::Param) return is_inner || !custom_.input_quantized_indexes().empty();
-    if (node->kind() == c10::prim::Return) return is_inner || !custom_.output_quantized_indexes().empty();
-    const auto found = table_.match_of.find(node);
-    return (found != table_.match_of.end() && quantized_[found->second]) || is_done_by_layer(node);
+  [[nodiscard]] bool is_quantized_input(const Node* node) const {
+    return node->owningBlock()->owningNode() == nullptr && !custom_.input_quantized_indexes().empty();
+  }
+
+  /// The values that an output of a branch or loop, or what a loop carries, may be.
+  static std::vector<const Value*> flows_from(const Value* value) {
+    const Node* node = value->node();
+    if (node->kind() == c10::prim::If)
+      return {node->blocks()[0]->outputs()[value->offset()], node->blocks()[1]->outputs()[value->offset()]};
+    if (node->kind() == c10::prim::Loop) return carried(node, value->offset());
+    const Node* owner = node->owningBlock()->owningNode();
+    if (owner == nullptr || owner->kind() != c10::prim::Loop || value->offset() == 0) return {};
+    return carried(owner, value->offset() - 1);
+  }
+
+  /// What goes into a loop, and what its body gives: its inputs begin with the number of rounds and a
+  /// condition, the values of its body with the condition.
+  static std::vector<const Value*> carried(const Node* loop, std::size_t index) {
+    return {loop->input(index + 2), loop->blocks()[0]->outputs()[index + 1]};
+  }
+
+  /// The values that one becomes as the operand of a branch, a loop, or the end of their blocks.
+  static std::vector<const Value*> flows_to(const torch::jit::Use& use) {
+    constexpr std::size_t kBeforeInputs = 2;
+    if (use.user->kind() == c10::prim::Loop)
+      return use.offset < kBeforeInputs ? std::vector<const Value*>{}
+                                        : carriers(use.user, use.offset - kBeforeInputs);
+    const Node* owner = use.user->owningBlock()->owningNode();
+    if (use.user->kind() != c10::prim::Return || owner == nullptr) return {};
+    if (owner->kind() == c10::prim::If) return {owner->output(use.offset)};
+    return use.offset == 0 ? std::vector<const Value*>{} : carriers(owner, use.offset - 1);
+  }
+
+  static std::vector<const Value*> carriers(const Node* loop, std::size_t index) {
+    return {loop->output(index), loop->blocks()[0]->inputs()[index + 1]};
   }
 
   [[nodiscard]] bool is_done_by_layer(const Node* node) const {
@@ -195,31 +234,45 @@ class Islands {
     return layer != nullptr && modules::is_done_by_kernel(gm_, layer, node);
   }
 
-  [[nodiscard]] bool reads_quantized(const Match& match) const {
+  [[nodiscard]] bool reads_quantized(const Match& match, Seen& seen) const {
     const auto operands = ir::operands(match.root);
-    return std::any_of(operands.begin(), operands.end(),
-                       [&](const Value* value) { return ir::holds_tensor(value) && gives_quantized(value); });
+    return std::any_of(operands.begin(), operands.end(), [&](const Value* value) {
+      return ir::holds_tensor(value) && gives_quantized(value, seen);
+    });
   }
 
-  /// Whether a kernel reads what a match gives, also behind operators that move it.
-  [[nodiscard]] bool is_read_by_kernel(const Match& match) const {
-    return std::ranges::any_of(match.last->outputs(), [&](const Value* value) {
-      return std::ranges::any_of(ir::users(value), [&](const Node* user) {
-        if (!is_quantized(user)) return false;
-        const auto found = table_.match_of.find(user);
-        const bool moves = found != table_.match_of.end() && table_.matches[found->second].shares_observer;
-        return !moves || is_read_by_kernel(table_.matches[found->second]);
-      });
+  /// Whether a kernel reads what a match gives, also behind operators that move it: a layer's in the end.
+  [[nodiscard]] bool is_read_by_kernel(const Match& match, Seen& seen) const {
+    return std::ranges::any_of(match.last->outputs(),
+                               [&](const Value* value) { return is_read_by_kernel(value, seen); });
+  }
+
+  [[nodiscard]] bool is_read_by_kernel(const Value* value, Seen& seen) const {
+    if (!seen.insert(value).second) return false;
+    return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+      const Node* user = use.user;
+      if (user->kind() == c10::prim::Return && user->owningBlock()->owningNode() == nullptr)
+        return !custom_.output_quantized_indexes().empty();
+      const std::vector<const Value*> next = flows_to(use);
+      if (!next.empty())
+        return std::ranges::any_of(next, [&](const Value* each) { return is_read_by_kernel(each, seen); });
+      if (is_done_by_layer(user)) return true;
+      const auto found = table_.match_of.find(user);
+      if (found == table_.match_of.end() || !quantized_[found->second]) return false;
+      const Match& reader = table_.matches[found->second];
+      return has_weight(reader) || is_read_by_kernel(reader, seen);
     });
   }
 
   /// Operators that move or choose values (views, pools) do so on fewer bytes when what they read is
   /// quantized.
   [[nodiscard]] bool is_worth_it(const Match& match) const {
-    if (is_filter_bank(match)) return is_read_by_kernel(match);
+    Seen readers;
+    if (is_filter_bank(match)) return is_read_by_kernel(match, readers);
     if (has_weight(match)) return true;
-    if (!reads_quantized(match)) return false;
-    return (match.shares_observer && !is_one_of(match.root, kConcatenations)) || is_read_by_kernel(match);
+    if (Seen sources; !reads_quantized(match, sources)) return false;
+    return (match.shares_observer && !is_one_of(match.root, kConcatenations)) ||
+           is_read_by_kernel(match, readers);
   }
 
   [[nodiscard]] const char* reason_of(const Match& match) const {
