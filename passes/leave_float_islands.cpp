@@ -1,6 +1,6 @@
 // Operators without a weight that do not lie between quantized ones stay float, and so do filter banks that
-// only float operators read, what goes to a logarithm and its like, and activations that are as fast in float
-// behind a layer that gives its output in float.
+// only float operators read, what goes to a logarithm and its like, tables that rounding makes larger, and
+// activations that are as fast in float behind a layer that gives its output in float.
 //   sqrt(float) → add → sqrt(float): FX quantizes both inputs and the output of the addition. That costs
 //   three
 // roundings and takes longer than the addition in float. Values of a wide range (squares, attention scores
@@ -15,9 +15,11 @@
 
 #include "match/dtype_check.h"
 #include "modules/amplified.h"
+#include "modules/embedding.h"
 #include "modules/filter_bank.h"
 #include "modules/float_output.h"
 #include "modules/functional_weighted.h"
+#include "modules/recurrent.h"
 #include "modules/whole_average.h"
 #include "passes/passes.h"
 
@@ -100,8 +102,10 @@ class Islands {
   }
 
   [[nodiscard]] bool has_weight(const Match& match) const {
-    if (ir::is_module_call(match.root))
-      return ir::is_standalone(gm_, match.root) || ir::weighted_of(ir::call_of(gm_, match.root)) != nullptr;
+    if (ir::is_module_call(match.root)) {
+      const ir::ModuleCall& call = ir::call_of(gm_, match.root);
+      return call.standalone || ir::weighted_of(call) != nullptr || modules::is_recurrent(call.type);
+    }
     const auto targets = ir::targets(gm_, match.root);
     return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
       return !modules::module_of_functional(target.name).empty();
@@ -161,10 +165,28 @@ class Islands {
     return std::ranges::find(kMoves, node->kind()) != kMoves.end();
   }
 
+  /// The table whose rows a match looks up; null for others.
+  [[nodiscard]] const ir::EmbeddingTable* table_of(const Match& match) const {
+    if (!ir::is_module_call(match.root)) return nullptr;
+    const auto& table = ir::call_of(gm_, match.root).embedding;
+    return table ? &*table : nullptr;
+  }
+
+  /// A few columns take less than their scale and smallest value do.
+  [[nodiscard]] bool grows(const Match& match) const {
+    const ir::EmbeddingTable* table = table_of(match);
+    const MaybeQConfig& qconfig = qconfig_of(match.last);
+    if (table == nullptr || !qconfig || !match::is_weight_only(*qconfig) || table->weight.dim() != 2)
+      return false;
+    const int64_t row = modules::bytes_of_row(table->weight.size(1), resolve(qconfig->weight).dtype);
+    return row >= table->weight.size(1) * static_cast<int64_t>(sizeof(float));
+  }
+
   /// What this pass may decide about.
   [[nodiscard]] bool is_optional(const Match& match) const {
     const MaybeQConfig& qconfig = qconfig_of(match.last);
     if (!qconfig) return false;
+    if (table_of(match) != nullptr) return grows(match) || is_amplified(match);
     const bool is_dynamic = resolve(qconfig->activation).is_dynamic;
     if (has_weight(match) && !is_filter_bank(match))
       return is_amplified(match) && (is_dynamic || (match::is_static(*qconfig) && takes_static(*match.row)));
@@ -276,6 +298,7 @@ class Islands {
   }
 
   [[nodiscard]] const char* reason_of(const Match& match) const {
+    if (grows(match)) return "its rows are so short that they take more bytes with a scale each";
     if (is_one_of(match.root, kAttention))
       return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
     if (modules::is_whole_average(gm_, match.root))

@@ -39,8 +39,7 @@ class SharedRows {
 /// Why convert gave a matched embedding no qparams.
 std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
   if (!call.embedding) return "its mode and arguments cannot be told from the file";
-  if (call.embedding->weight.scalar_type() != at::kFloat || call.embedding->weight.numel() == 0)
-    return modules::unquantizable(*call.embedding, {});
+  if (std::string problem = modules::unquantizable(*call.embedding, {}); !problem.empty()) return problem;
   const c10::ScalarType dtype = resolve(qconfig.weight).dtype;
   if (c10::isQIntType(dtype)) {
     const std::string reason = modules::unquantizable(

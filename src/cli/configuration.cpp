@@ -94,7 +94,7 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
 
 /// PyTorch's tables have rows for some forms of an embedding only.
 bool quantizes_embeddings(const ConfigurationOptions& options) {
-  return options.mode == "weight_only" || (options.mode == "dynamic" && options.recipe == "best");
+  return options.mode == "weight_only" || options.recipe == "best";
 }
 
 std::vector<std::string> given(std::initializer_list<std::string> files) {

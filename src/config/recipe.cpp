@@ -13,6 +13,24 @@ ObserverSpec with_whole_range(ObserverSpec activation) {
   return {.observer = "MSEObserver"};
 }
 
+/// Tables of embeddings with 8 bits and a scale a row. No range of an activation comes into it.
+void quantize_embeddings(QConfigMapping& mapping) {
+  constexpr int kBits = 8;
+  const QConfig embedding = embedding_weight_only_qconfig(kBits);
+  mapping.set_object_type("torch.nn.Embedding", embedding)
+      .set_object_type("torch.nn.EmbeddingBag", embedding)
+      .set_object_type("torch.nn.functional.embedding", embedding)
+      .set_object_type("torch.nn.functional.embedding_bag", embedding);
+}
+
+/// Their kernels find the ranges of inputs and states when they run: there are no others.
+void quantize_recurrent(QConfigMapping& mapping) {
+  const QConfig recurrent = qconfig("per_channel_dynamic_qconfig");
+  for (const std::string_view type :
+       {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell"})
+    mapping.set_object_type(type, recurrent);
+}
+
 }  // namespace
 
 std::string_view to_string(Recipe recipe) { return recipe == Recipe::Best ? "best" : "fx"; }
@@ -85,18 +103,16 @@ QConfigMapping best_qconfig_mapping(std::string_view backend) {
     QConfig changed{with_whole_range(qconfig->activation), qconfig->weight};
     mapping.set_object_type(type, std::move(changed));
   }
+  quantize_embeddings(mapping);
+  quantize_recurrent(mapping);
   return mapping;
 }
 
 QConfigMapping best_dynamic_qconfig_mapping() {
-  constexpr int kBits = 8;
-  const QConfig embedding = embedding_weight_only_qconfig(kBits);
-  return QConfigMapping()
-      .set_global(qconfig("per_channel_dynamic_qconfig"))
-      .set_object_type("torch.nn.Embedding", embedding)
-      .set_object_type("torch.nn.EmbeddingBag", embedding)
-      .set_object_type("torch.nn.functional.embedding", embedding)
-      .set_object_type("torch.nn.functional.embedding_bag", embedding);
+  QConfigMapping mapping;
+  mapping.set_global(qconfig("per_channel_dynamic_qconfig"));
+  quantize_embeddings(mapping);
+  return mapping;
 }
 
 }  // namespace tsq

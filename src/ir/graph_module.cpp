@@ -279,6 +279,21 @@ Value* insert_double(GraphModule& gm, const std::string& name, double value) {
   return insert_attribute(gm, name, value, c10::FloatType::get());
 }
 
+namespace {
+
+/// The node whose memory an operator's result is, views and detached tensors looked through.
+const Node* memory_behind(const Value* value) {
+  for (const Node* node = value->node();; node = node->input(0)->node()) {
+    const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
+    if (schema == nullptr || schema->returns().size() != 1 || node->inputs().empty()) return node;
+    const auto* result = schema->returns().front().alias_info();
+    const auto* argument = schema->arguments().front().alias_info();
+    if (result == nullptr || argument == nullptr) return node;
+  }
+}
+
+}  // namespace
+
 std::unordered_set<std::string> written_attributes(const GraphModule& gm) {
   std::unordered_set<std::string> names;
   for (const Node* node : nodes_in_order(*gm.graph)) {
@@ -286,10 +301,10 @@ std::unordered_set<std::string> written_attributes(const GraphModule& gm) {
     const c10::FunctionSchema* schema = node->maybeSchema();
     if (schema == nullptr || !schema->is_mutable()) continue;
     for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
-      const Node* source = node->input(i)->node();
       const auto* alias = schema->arguments()[i].alias_info();
-      if (alias != nullptr && alias->isWrite() && source->kind() == c10::prim::GetAttr)
-        names.insert(source->s(c10::attr::name));
+      if (alias == nullptr || !alias->isWrite()) continue;
+      const Node* source = memory_behind(node->input(i));
+      if (source->kind() == c10::prim::GetAttr) names.insert(source->s(c10::attr::name));
     }
   }
   return names;

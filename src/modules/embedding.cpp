@@ -94,8 +94,8 @@ bool take_scripted(EmbeddingTable& table, const Module& module) {
   return true;
 }
 
-int bits_of(const EmbeddingTable& table) {
-  switch (table.weight_qparams->dtype) {
+int bits_of(ScalarType dtype) {
+  switch (dtype) {
     case ScalarType::QUInt4x2:
       return 4;
     case ScalarType::QUInt2x4:
@@ -104,6 +104,8 @@ int bits_of(const EmbeddingTable& table) {
       return 8;
   }
 }
+
+int bits_of(const EmbeddingTable& table) { return bits_of(table.weight_qparams->dtype); }
 
 /// A whole tensor's scale or zero point for each row of its own.
 at::Tensor for_each_row(const at::Tensor& value, int64_t rows) {
@@ -297,6 +299,8 @@ std::string unquantizable(const EmbeddingTable& table, const QParams& qparams) {
   if (table.weight.scalar_type() != at::kFloat || table.weight.dim() != 2)
     return "its table is no float32 tensor of two dimensions";
   if (table.weight.numel() == 0) return "its table is empty";
+  if (!at::isfinite(table.weight).all().item<bool>())
+    return "its table holds infinite values or NaN, which have no range";
   if (qparams.qscheme != c10::QScheme::PER_TENSOR_AFFINE && qparams.axis != 0)
     return "its weight observer has a scale for each column, the kernels for each row";
   return {};
@@ -339,6 +343,13 @@ at::Tensor packed_rows(const EmbeddingTable& table) {
   const at::Tensor rows = at::cat({in_whole_bytes(codes, bits), scales.view(at::kByte)}, 1);
   if (const auto row = zero_row(table)) rows.select(0, *row).zero_();
   return rows;
+}
+
+int64_t bytes_of_row(int64_t columns, ScalarType dtype) {
+  constexpr int kByte = 8;
+  const int bits = bits_of(dtype);
+  const std::size_t number = bits < kByte ? sizeof(at::Half) : sizeof(float);
+  return (columns * bits + kByte - 1) / kByte + static_cast<int64_t>(2 * number);
 }
 
 bool has_same_rows(const EmbeddingTable& a, const EmbeddingTable& b) {

@@ -32,6 +32,8 @@ torch::jit::Module quantized_embedding(const ir::EmbeddingTable& table, const at
 /// first, then scale and smallest value (float32 behind 8-bit codes, float16 behind others). Odd rows are
 /// filled up to whole bytes; the row of padding_idx of a bag is zero.
 at::Tensor packed_rows(const ir::EmbeddingTable& table);
+/// How many bytes a row of packed_rows has, for codes of `dtype`.
+int64_t bytes_of_row(int64_t columns, c10::ScalarType dtype);
 /// Whether packed_rows gives the same for both.
 [[nodiscard]] bool has_same_rows(const ir::EmbeddingTable& a, const ir::EmbeddingTable& b);
 

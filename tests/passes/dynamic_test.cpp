@@ -66,6 +66,18 @@ constexpr const char* kLstm =
 
 Module lstm() { return recurrent(kLstm, {{20, 6}, {20, 5}, {20}, {20}}); }
 
+Module gru() {
+  return recurrent(
+      "  return torch.gru(x, h, [self.p0, self.p1, self.p2, self.p3], True, 1, 0.0, False, False, "
+      "False)[0]\n",
+      {{15, 6}, {15, 5}, {15}, {15}});
+}
+
+Module gru_cell() {
+  return recurrent("  return torch.gru_cell(x, h, self.p0, self.p1, self.p2, self.p3)\n",
+                   {{15, 6}, {15, 5}, {15}, {15}});
+}
+
 at::Tensor run(Module module, const std::vector<at::Tensor>& inputs) {
   const at::NoGradGuard no_grad;
   std::vector<c10::IValue> arguments(inputs.begin(), inputs.end());
@@ -115,6 +127,32 @@ TEST(Dynamic, RecipeBestReadsTheInputOfStackedLayersWithoutRounding) {
   EXPECT_LT(error.norm().item<double>(), 0.03 * wanted.norm().item<double>());
   FileCheck().check_not("aten::lstm")->run(graph_of(quantized(stacked_lstm(1), Recipe::Best)));
   FileCheck().check_not("aten::lstm")->run(graph_of(quantized(stacked, Recipe::Fx)));
+}
+
+TEST(Dynamic, RecipeBestQuantizesRecurrentLayersInStaticModeToo) {
+  const at::NoGradGuard no_grad;
+  struct Case {
+    Module model;
+    std::string_view kernel;
+  };
+  const std::vector<Case> cases{{lstm(), "aten::quantized_lstm"},
+                                {gru(), "aten::quantized_gru"},
+                                {gru_cell(), "quantized::quantized_gru_cell_dynamic"}};
+  for (const auto& [model, kernel] : cases) {
+    const bool is_cell = kernel.starts_with("quantized::");
+    const at::Tensor x = is_cell ? torch::randn({4, 6}) : torch::randn({7, 4, 6});
+    const at::Tensor h = is_cell ? torch::zeros({4, 5}) : torch::zeros({1, 4, 5});
+    for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+      const BackendConfig backend = backend_config(engine);
+      Prepared prepared =
+          prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
+      calibrate(prepared, std::vector<Sample>{{x, h}});
+      EXPECT_EQ(quantized_layers(prepared).size(), 1) << "can be left float again";
+      const Module result = convert(prepared, backend);
+      FileCheck().check(std::string(kernel))->run(graph_of(result));
+      EXPECT_GT(testing::sqnr(run(model, {x, h}), run(reloaded(result), {x, h})), 25) << engine << kernel;
+    }
+  }
 }
 
 TEST(Dynamic, LinearLayersReadFloatAndTakeTheirReLU) {  // L-09
