@@ -8,10 +8,12 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <algorithm>
 #include <map>
 
 #include "match/smoothable.h"
 #include "modules/channel_scales.h"
+#include "modules/tied_table.h"
 #include "observers/observer_module.h"
 #include "passes/passes.h"
 
@@ -94,6 +96,7 @@ class ConvertSmoothing {
 
   void smooth(Group& group) {
     find_scale(group);
+    if (is_tied(group) && !halves_error(group)) return;
     if (!divide_layer_norm(group, group.observed->node())) divide_in_front(group, group.observed);
     for (const Layer& layer : group.layers) {
       modules::scale_parameters(gm_, observers_, layer.op, layer.kind,
@@ -117,6 +120,30 @@ class ConvertSmoothing {
     }
     group.scale = group.largest_input.clamp_min(kSmallest).pow(alpha_) /
                   largest_weight.clamp_min(kSmallest).pow(1 - alpha_);
+  }
+
+  bool is_tied(const Group& group) const {
+    return std::ranges::any_of(group.layers, [&](const Layer& layer) {
+      return modules::is_quantized_table(gm_, modules::weight_of(gm_, layer.op, layer.kind));
+    });
+  }
+
+  /// Whether scaling halves what rounding the input adds to the layers' outputs, in squares: a weight that is
+  /// a table of an embedding, too, becomes two by it.
+  bool halves_error(const Group& group) const {
+    const auto range = [&](const at::Tensor& scale) {
+      return ((group.max_input / scale).max() - (group.min_input / scale).min()).to(at::kDouble);
+    };
+    const auto energy = [&](const at::Tensor& scale) {
+      at::Tensor sum = at::zeros({}, at::kDouble);
+      for (const Layer& layer : group.layers)
+        sum += (modules::weight_of(gm_, layer.op, layer.kind).to(at::kDouble) * scale).square().sum();
+      return sum;
+    };
+    const auto error = [&](const at::Tensor& scale) {
+      return (range(scale).square() * energy(scale)).item<double>();
+    };
+    return 2 * error(group.scale) < error(at::ones_like(group.scale));
   }
 
   /// False when others read the LayerNorm's output, or its parameters are not the model's.

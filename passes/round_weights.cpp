@@ -16,6 +16,7 @@
 #include "modules/fault_conditions.h"
 #include "modules/packed.h"
 #include "modules/target_cpu.h"
+#include "modules/tied_table.h"
 #include "passes/layer_bias.h"
 #include "passes/passes.h"
 
@@ -172,7 +173,9 @@ void round_weights(ir::GraphModule& gm, TargetCpu cpu, const std::function<void(
   for (ir::ModuleCall& call : gm.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !can_be_rounded(*weighted)) continue;
-    if (!codes_are_bound(*weighted, cpu)) round(*weighted);
+    // What is looked up besides is best with the nearest codes.
+    if (!codes_are_bound(*weighted, cpu) && !modules::is_quantized_table(gm, weighted->weight))
+      round(*weighted);
     weighted->input_products.reset();
     if (on_layer) on_layer();
   }

@@ -5,6 +5,8 @@
 
 #include "match/equalizable.h"
 #include "match/smoothable.h"
+#include "modules/channel_scales.h"
+#include "modules/tied_table.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
 
@@ -54,6 +56,12 @@ void report_smoothing(const DecisionIndex& decisions, const Node* node, const st
   if (Decision* decision = decisions.of(node)) decision->equalization = text;
 }
 
+std::string smoothed(const GraphModule& gm, const Node* node, const match::Equalizable& kind) {
+  return modules::is_quantized_table(gm, modules::weight_of(gm, node, kind))
+             ? "smoothed where that halves the error: its weight is the table of an embedding, too"
+             : "smoothed";
+}
+
 }  // namespace
 
 void smooth(GraphModule& gm, const MatchTable& table, Report& report) {
@@ -66,7 +74,8 @@ void smooth(GraphModule& gm, const MatchTable& table, Report& report) {
     if (!kind || kind->channel_axis != kLinear || !is_observed_root(gm, table, node)) continue;
     Value* observed = ir::arguments(node).front().value;
     const std::string reason = refusal(gm, observed, *kind);
-    report_smoothing(decisions, node, reason.empty() ? "smoothed" : fmt::format("not smoothed: {}", reason));
+    report_smoothing(decisions, node,
+                     reason.empty() ? smoothed(gm, node, *kind) : fmt::format("not smoothed: {}", reason));
     if (!reason.empty()) continue;
     const auto [group, is_new] = group_of.try_emplace(observed, groups.size());
     if (is_new) groups.push_back({.observed = observed});

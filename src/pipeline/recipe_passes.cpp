@@ -9,6 +9,7 @@
 #include "passes/observe_layer_inputs.h"
 #include "passes/read_recurrent_inputs.h"
 #include "passes/settle_unreached.h"
+#include "passes/tie_tables.h"
 
 namespace tsq::detail {
 namespace {
@@ -115,6 +116,8 @@ constexpr std::array kBestOnReference{
                 [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
                   passes::bound_pair_sums(gm, options.target_cpu);
                 }},
+    OnReference{"tie_tables",
+                [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::tie_tables(gm); }},
     OnReference{"correct_biases",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::correct_biases(gm); }},
     OnReference{"share_parameters",

@@ -21,6 +21,7 @@
 #include "passes/passes.h"
 #include "passes/round_constants.h"
 #include "passes/settle_unreached.h"
+#include "passes/tie_tables.h"
 #include "passes/view_any_layout.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
@@ -418,6 +419,7 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   run_passes(passes_of(reference.options.recipe).on_lowered, gm, report, reference.options);
   in_pass("view_any_layout", [&] { passes::view_any_layout(gm); });
   in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
+  in_pass("hold_tied_tables_once", [&] { passes::hold_tied_tables_once(gm); });
   in_pass("lower_weight_only_linear", [&] { passes::lower_weight_only_linear(gm, report); });
   in_pass("explain_unlowered", [&] { passes::explain_unlowered(gm, report); });
   in_pass("fold_packed_weights", [&] { passes::fold_packed_weights(gm); });
