@@ -2,16 +2,17 @@
 // themselves: traced transformers are written so.
 //   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 // FX has no row for addmm, and only a static one for matmul, which rounds the constant with one scale:
-// products of static QConfigs stay what they are unless any spelling counts; then mm, bmm, inner and einsum
-// are products as well, and matrices that are computed of constants. F.linear has static and dynamic kernels
-// of its own and becomes a layer where its weight alone is quantized, or any spelling counts: what a recipe
-// does to layers it does to modules.
+// products of static QConfigs stay what they are unless any spelling counts; then mm, mv, bmm, inner, einsum,
+// tensordot and chains of products are products as well, and matrices that are computed of constants.
+// F.linear has static and dynamic kernels of its own and becomes a layer where its weight alone is quantized,
+// or any spelling counts: what a recipe does to layers it does to modules.
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <unordered_set>
 
@@ -34,6 +35,7 @@ struct Product {
   Node* last{};
   Value* input{};
   ir::Weighted weighted{};
+  std::vector<int64_t> moved{};        ///< dimensions of the input that become its last ones first
   int64_t flattened{1};                ///< the last dimensions of the input that are multiplied
   std::vector<int64_t> unflattened{};  ///< sizes in place of the output's last dimension
   std::vector<int64_t> order{};        ///< of the output's dimensions
@@ -92,6 +94,9 @@ class ProductLifting {
       : gm_(gm), mapping_(mapping), written_(ir::written_attributes(gm)), constants_(gm) {}
 
   void run() {
+    if (gm_.any_spelling) {
+      for (Node* node : ir::nodes_in_order(*gm_.graph)) open_chain(node);
+    }
     std::vector<Lifted> lifted;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (const auto product = product_at(node)) lifted.push_back(insert(node, *product));
@@ -110,6 +115,26 @@ class ProductLifting {
   }
 
  private:
+  /// multi_dot([x, W, V])   →   matmul(matmul(x, W), V)
+  void open_chain(Node* node) const {
+    const bool is_chain = node->kind() == c10::Symbol::fromQualString("aten::linalg_multi_dot") ||
+                          node->kind() == c10::Symbol::fromQualString("aten::chain_matmul");
+    if (!is_chain || node->inputs().size() != 1) return;
+    Node* list = node->input(0)->node();
+    if (list->kind() != c10::prim::ListConstruct || list->inputs().size() < 2 ||
+        constants_.value_of(list->input(0)))
+      return;
+    const auto is_weight = [&](const Value* factor) { return weight_of(factor).has_value(); };
+    if (!std::all_of(list->inputs().begin() + 1, list->inputs().end(), is_weight)) return;
+    Value* product = list->inputs()[0];
+    for (std::size_t i = 1; i < list->inputs().size(); ++i) {
+      product = modules::insert_before(gm_, node, "aten::matmul", {product, list->inputs()[i]});
+      product->node()->setSourceRange(node->sourceRange());
+      ir::take_scope(product->node(), node);
+    }
+    node->output()->replaceAllUsesWith(product);
+  }
+
   /// F.linear: where its weight alone is quantized, and where both are quantized alike and any spelling
   /// counts.
   bool is_wanted_of_linear(const MaybeQConfig& own, const MaybeQConfig& layers) const {
@@ -137,10 +162,69 @@ class ProductLifting {
     if (node->kind() == c10::aten::bmm) return of_shared_matrix(node, node->input(0), node->input(1));
     if (node->kind() == c10::aten::baddbmm) return with_addend(node);
     if (node->kind() == c10::aten::einsum) return einsum(node);
+    if (node->kind() == c10::aten::mv) return of_vector(node, node->input(0), node->input(1));
+    if (node->kind() == c10::Symbol::fromQualString("aten::addmv")) return with_vector(node);
+    if (node->kind() == c10::Symbol::fromQualString("aten::tensordot")) return tensordot(node);
     if (node->kind() != c10::Symbol::fromQualString("aten::inner")) return std::nullopt;
     const auto weight = constant_tensor(node->input(1));
     if (!is_matrix(weight) || constant_tensor(node->input(0))) return std::nullopt;
     return Product{.last = node, .input = node->input(0), .weighted = {.weight = weight->detach()}};
+  }
+
+  std::optional<Product> of_vector(Node* node, const Value* matrix, Value* vector) const {
+    const auto known = constants_.value_of(matrix);
+    if (!known || !known->isTensor() || !is_matrix(known->toTensor()) || constants_.value_of(vector))
+      return std::nullopt;
+    return Product{
+        .last = node, .input = vector, .weighted = {.weight = known->toTensor().detach().contiguous()}};
+  }
+
+  /// addmv(b, W, x)
+  std::optional<Product> with_vector(Node* node) const {
+    auto product = of_vector(node, node->input(1), node->input(2));
+    const auto bias = constant_tensor(node->input(0));
+    if (!product || !bias || !is_bias_of(*bias, product->weighted.weight) || !is_one(node->input(3)) ||
+        !is_one(node->input(4)))
+      return std::nullopt;
+    product->weighted.bias = *bias;
+    return product;
+  }
+
+  /// Over any dimensions of the input: they are moved behind the others where they do not stand there.
+  std::optional<Product> tensordot(Node* node) const {
+    const auto known = constants_.value_of(node->input(1));
+    const auto of_input = constants_.value_of(node->input(2));
+    const auto of_weight = constants_.value_of(node->input(3));
+    if (!known || !known->isTensor() || constants_.value_of(node->input(0)) || !of_input ||
+        !of_input->isIntList() || !of_weight || !of_weight->isIntList())
+      return std::nullopt;
+    const at::Tensor weight = known->toTensor().detach();
+    const std::vector<int64_t> moved = of_input->toIntVector();
+    std::vector<int64_t> order;  // of the weight: what is kept, what is multiplied
+    std::vector<int64_t> multiplied;
+    for (const int64_t dimension : of_weight->toIntVector())
+      multiplied.push_back(dimension < 0 ? dimension + weight.dim() : dimension);
+    // One number for all of a dimension is a sum.
+    if (std::ranges::any_of(multiplied, [&](int64_t dimension) { return weight.size(dimension) == 1; }))
+      return std::nullopt;
+    for (int64_t i = 0; i < weight.dim(); ++i) {
+      if (std::ranges::find(multiplied, i) == multiplied.end()) order.push_back(i);
+    }
+    if (weight.scalar_type() != at::kFloat || moved.empty() || moved.size() != multiplied.size() ||
+        order.empty())
+      return std::nullopt;
+    Product product{.last = node, .input = node->input(0), .flattened = static_cast<int64_t>(moved.size())};
+    std::vector<int64_t> last(moved.size());
+    std::iota(last.begin(), last.end(), -product.flattened);
+    if (moved != last) product.moved = moved;
+    if (order.size() > 1) {
+      for (const int64_t dimension : order) product.unflattened.push_back(weight.size(dimension));
+    }
+    int64_t rows = 1;
+    for (const int64_t dimension : order) rows *= weight.size(dimension);
+    order.insert(order.end(), multiplied.begin(), multiplied.end());
+    product.weighted.weight = weight.permute(order).reshape({rows, -1}).contiguous();
+    return product;
   }
 
   /// One matrix for all of a batch, however it was repeated.
@@ -332,6 +416,11 @@ class ProductLifting {
     call.weighted = product.weighted;
     Node* before = product.last->next();
     Value* input = product.input;
+    if (!product.moved.empty()) {
+      std::vector<int64_t> last(product.moved.size());
+      std::iota(last.begin(), last.end(), -product.flattened);
+      input = insert_before(before, product.last, "aten::movedim", input, {product.moved, last});
+    }
     if (product.flattened > 1)
       input = insert_before(before, product.last, "aten::flatten", input, {-product.flattened, int64_t{-1}});
     Node* layer =

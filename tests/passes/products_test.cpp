@@ -41,7 +41,8 @@ at::Tensor rows() {
 std::size_t float_products(const Module& model) {
   std::size_t found = 0;
   for (const char* kind : {"aten::matmul", "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm",
-                           "aten::einsum", "aten::inner", "aten::linear"})
+                           "aten::einsum", "aten::inner", "aten::linear", "aten::mv", "aten::addmv",
+                           "aten::tensordot", "aten::linalg_multi_dot", "aten::chain_matmul"})
     found += testing::count(model, kind);
   return found;
 }
@@ -59,6 +60,12 @@ INSTANTIATE_TEST_SUITE_P(
         "torch.bmm(x, self.w.expand(4, -1, -1))", "torch.bmm(x, self.w.unsqueeze(0).repeat(4, 1, 1))",
         "torch.bmm(x, self.one.expand(x.size(0), -1, -1))",
         "torch.baddbmm(self.b.view(1, 1, -1), x, self.w.expand(4, -1, -1))", "torch.inner(x, self.v)",
+        "torch.tensordot(x, self.w, [-1], [0])", "torch.tensordot(x, self.v, [2], [1])",
+        "torch.tensordot(x.transpose(1, 2), self.w, [1], [-2])",
+        "torch.tensordot(x, self.heads, [2], [0]).flatten(2)",
+        "torch.tensordot(x.view(4, 9, 4, 4), self.joined, [2, 3], [0, 1])",
+        "torch.tensordot(x.view(4, 9, 4, 4), self.joined, [3, 2], [1, 0])",
+        "torch.linalg_multi_dot([x[0], self.w, self.v.t()])", "torch.chain_matmul([x[0], self.w])",
         "torch.mm(self.v, x[0].t()).t()", "torch.matmul(self.v, x.transpose(-1, -2)).transpose(-1, -2)",
         "torch.einsum('bti,io->bto', x, self.w)", "torch.einsum('oi,bti->bto', self.v, x)",
         "torch.einsum('...i,io->...o', x, self.w)", "torch.einsum('bti,ihd->bthd', x, self.heads).flatten(2)",
@@ -86,6 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Products, OtherSums,
                                            "torch.einsum('bti,io->boi', x, self.w)",
                                            "torch.einsum('bti,to->bio', x[:, :16], self.w[:9])",
                                            "torch.einsum('bti,oi->bti', x, self.v)",
+                                           "torch.tensordot(x, x, [0, 1], [0, 1])",
+                                           "torch.linalg_multi_dot([x[0].t(), x[0], self.w])",
                                            "torch.bmm(x, x.transpose(1, 2)) @ x"));
 
 TEST_P(OtherSums, AreNoProductsWithAMatrixAndStayWhatTheyAre) {
@@ -94,6 +103,23 @@ TEST_P(OtherSums, AreNoProductsWithAMatrixAndStayWhatTheyAre) {
   const Module quantized = testing::best_model(model, rows(), "x86");
   EXPECT_GT(float_products(quantized), 0);
   EXPECT_GT(testing::sqnr(testing::run(model, rows()), testing::run(quantized, rows())), 24);
+}
+
+TEST(Products, AMatrixTimesAVectorIsALinearLayerOfOneRow) {
+  const at::NoGradGuard no_grad;
+  for (const char* product : {"torch.mv(self.v, x[0, 0])", "torch.addmv(self.b, self.w.t(), x[0, 0])"}) {
+    const Module model = with_product(product);
+    for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+      const EngineGuard guard(backend_config(engine));
+      const Module quantized = testing::best_model(model, rows(), engine);
+      EXPECT_EQ(testing::count(quantized, "aten::mv") + testing::count(quantized, "aten::addmv"), 0)
+          << engine;
+      const at::Tensor wanted = testing::run(model, rows());
+      const at::Tensor got = testing::run(quantized, rows());
+      ASSERT_EQ(wanted.sizes(), got.sizes());
+      EXPECT_GT(testing::sqnr(wanted, got), 24) << engine;
+    }
+  }
 }
 
 TEST(ProductsOfFx, RareSpellingsStayFloatAsInPyTorch) {
