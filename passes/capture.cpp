@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -25,6 +26,7 @@
 #include "modules/attention_source.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
+#include "passes/resolve_futures.h"
 
 namespace tsq::passes {
 namespace {
@@ -126,6 +128,8 @@ void collect_written_attributes(torch::jit::Block* block, std::unordered_set<std
   for (Node* node : block->nodes()) {
     if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
     for (auto* inner : node->blocks()) collect_written_attributes(inner, names);
+    if (node->kind() == c10::prim::fork)
+      collect_written_attributes(node->g(c10::attr::Subgraph)->block(), names);
   }
 }
 
@@ -244,14 +248,24 @@ class Capture {
 
   /// The method with all its calls inlined, except those of leaf modules.
   std::shared_ptr<torch::jit::Graph> flat_graph(const torch::jit::Method& method) {
+    inline_method(method);
+    // A future that leaves the method's own code keeps the fork that it comes from.
+    if (!keeps_forks_ && !resolve_futures(*gm_.graph, method.function().getSchema())) {
+      keeps_forks_ = true;
+      inline_method(method);
+      keeps_forks_ = false;
+    }
+    drop_module_values();
+    return gm_.graph;
+  }
+
+  void inline_method(const torch::jit::Method& method) {
     gm_.graph = torch::jit::toGraphFunction(method.function()).graph()->copy();
     check_is_not_optimized(*gm_.graph);
     owners_.clear();
     owners_[gm_.graph->inputs().at(0)] = model_;
     walk(gm_.graph->block(), 0);
     drop_aliases();
-    drop_module_values();
-    return gm_.graph;
   }
 
   /// What users call beside forward. Methods that forward is made of are left out when their names start with
@@ -336,6 +350,14 @@ class Capture {
     }
   }
 
+  void visit_between(Node* before, const Node* end, std::size_t scope) {
+    for (Node* node = before->next(); node != end;) {
+      Node* next = node->next();
+      visit(node, scope);
+      node = next;
+    }
+  }
+
   void visit(Node* node, std::size_t scope) {
     switch (node->kind()) {
       case c10::prim::CallMethod:
@@ -348,6 +370,8 @@ class Capture {
         return visit_set_attr(node, scope);
       case c10::prim::Constant:
         return;
+      case c10::prim::fork:
+        return visit_fork(node, scope);
       default:
         ir::set_scope(node, scope);
         if (opens_operators_ && !looks_into_leaves_) {
@@ -425,10 +449,152 @@ class Capture {
     node->replaceInput(0, gm_.graph->insertConstant(condition));
   }
 
+  /// What is forked runs where it is forked: the branches' kernels use all threads, one after the other.
+  void visit_fork(Node* node, std::size_t scope) {
+    ir::set_scope(node, scope);
+    if (!keeps_forks_) inline_call(node, *node->g(c10::attr::Subgraph), node->inputs(), scope);
+  }
+
+  /// A module that may be the one to call, and the condition under which it is.
+  struct Choice {
+    Value* condition{};
+    Module module;
+  };
+
+  static bool is_chosen_by_index(const Value* value) {
+    return value->node()->kind() == c10::prim::ModuleContainerIndex;
+  }
+
+  /// The modules among which an index into a container or the branches of an `if` choose; empty where they
+  /// cannot be told.
+  std::vector<Choice> choices(Node* call) {
+    Value* chosen = call->input(0);
+    const torch::jit::WithInsertPoint guard(call);
+    if (is_chosen_by_index(chosen)) return choices_by_index(*chosen->node());
+    std::vector<Module> candidates;
+    if (!collect_candidates(chosen, candidates)) return {};
+    Value* number = number_of(chosen, candidates);
+    const torch::jit::WithInsertPoint before(call);
+    std::vector<Choice> found;
+    for (const Module& each : candidates)
+      found.push_back({is_equal(number, static_cast<int64_t>(found.size())), each});
+    return found;
+  }
+
+  Value* is_equal(Value* value, const c10::IValue& constant) {
+    return gm_.graph->insert(c10::aten::eq, {value, gm_.graph->insertConstant(constant)});
+  }
+
+  std::vector<Choice> choices_by_index(Node& index) {
+    const auto container = module_of(index.input(0));
+    if (!container) return {};
+    Value* key = index.input(1);
+    const bool is_number = key->type()->kind() == c10::TypeKind::IntType;
+    std::vector<Choice> found;
+    for (const auto& child : container->named_children()) {
+      const c10::IValue name =
+          is_number ? c10::IValue(static_cast<int64_t>(std::stoll(child.name))) : c10::IValue(child.name);
+      found.push_back({is_equal(key, name), child.value});
+    }
+    return found;
+  }
+
+  /// The modules that the branches of an `if` give, each once. False where one of them cannot be told.
+  bool collect_candidates(Value* value, std::vector<Module>& found) {
+    if (const auto module = module_of(value)) {
+      const auto is_it = [&](const Module& each) { return each._ivalue() == module->_ivalue(); };
+      if (std::ranges::none_of(found, is_it)) found.push_back(*module);
+      return true;
+    }
+    if (value->node()->kind() != c10::prim::If) return false;
+    return std::ranges::all_of(value->node()->blocks(), [&](torch::jit::Block* branch) {
+      return collect_candidates(branch->outputs()[value->offset()], found);
+    });
+  }
+
+  /// Which of the candidates a value is: a further output of the `if` that gives it.
+  Value* number_of(Value* value, const std::vector<Module>& candidates) {
+    if (const auto module = module_of(value)) {
+      const auto found = std::ranges::find_if(
+          candidates, [&](const Module& each) { return each._ivalue() == module->_ivalue(); });
+      return gm_.graph->insertConstant(static_cast<int64_t>(found - candidates.begin()));
+    }
+    Node* branches = value->node();
+    for (torch::jit::Block* branch : branches->blocks()) {
+      const torch::jit::WithInsertPoint guard(branch);
+      branch->registerOutput(number_of(branch->outputs()[value->offset()], candidates));
+    }
+    Value* number = branches->addOutput();
+    number->setType(c10::IntType::get());
+    return number;
+  }
+
+  /// A value that is a module of the model.
+  Value* insert_module(const Module& module) {
+    Value* value = gm_.graph->inputs().at(0);
+    std::string_view path = paths_.at(module._ivalue().get());
+    while (!path.empty()) {
+      const std::size_t end = std::min(path.find('.'), path.size());
+      value = gm_.graph->insertGetAttr(value, std::string(path.substr(0, end)));
+      path.remove_prefix(std::min(end + 1, path.size()));
+    }
+    return value;
+  }
+
+  /// The call of a module that the model chooses becomes the calls of those that it chooses from:
+  ///   y = CallMethod(container[i], x)   →   if i == 0: y = CallMethod(a, x) else: if i == 1: … else: raise
+  bool call_each_choice(Node* call, std::size_t scope) {
+    const std::vector<Choice> found = choices(call);
+    if (found.empty()) return false;
+    Node* before = call->prev();
+    {
+      const torch::jit::WithInsertPoint guard(call);
+      Value* result = insert_calls(*call, found, is_chosen_by_index(call->input(0)));
+      call->output()->replaceAllUsesWith(result);
+    }
+    visit_between(before, call, scope);
+    call->destroy();
+    return true;
+  }
+
+  /// `may_miss`: none of the choices may be the one.
+  Value* insert_calls(Node& call, std::span<const Choice> choices, bool may_miss) {
+    if (choices.empty()) return insert_missing(call.output()->type());
+    if (choices.size() == 1 && !may_miss) return insert_call(call, choices.front().module);
+    Node* branches = gm_.graph->insertNode(gm_.graph->create(c10::prim::If, {choices.front().condition}, 1));
+    branches->output()->setType(call.output()->type());
+    torch::jit::Block* then = branches->addBlock();
+    torch::jit::Block* otherwise = branches->addBlock();
+    {
+      const torch::jit::WithInsertPoint guard(then);
+      then->registerOutput(insert_call(call, choices.front().module));
+    }
+    const torch::jit::WithInsertPoint guard(otherwise);
+    otherwise->registerOutput(insert_calls(call, choices.subspan(1), may_miss));
+    return branches->output();
+  }
+
+  Value* insert_call(Node& call, const Module& module) {
+    std::vector<Value*> inputs(call.inputs().begin(), call.inputs().end());
+    inputs.front() = insert_module(module);
+    Node* made = gm_.graph->insertNode(gm_.graph->create(c10::prim::CallMethod, inputs, 1));
+    made->s_(c10::attr::name, call.s(c10::attr::name));
+    made->output()->setType(call.output()->type());
+    made->setSourceRange(call.sourceRange());
+    return made->output();
+  }
+
+  Value* insert_missing(const c10::TypePtr& type) {
+    Value* text = gm_.graph->insertConstant("the list or dict has no module of this index");
+    Value* none = gm_.graph->insertConstant(c10::IValue());
+    gm_.graph->insertNode(gm_.graph->create(c10::prim::RaiseException, {text, none}, 0));
+    return gm_.graph->insertNode(gm_.graph->createUninitialized(type))->output();
+  }
+
   void visit_method_call(Node* node, std::size_t scope) {
     const auto module = module_of(node->input(0));
     ir::set_scope(node, scope);
-    if (!module) return;
+    if (!module) return static_cast<void>(call_each_choice(node, scope));
     const std::string& name = node->s(c10::attr::name);
     if (is_stub_of_eager_mode(*module, gm_.scopes[scope]) && node->inputs().size() == 2) {
       node->output()->replaceAllUsesWith(node->input(1));
@@ -525,11 +691,7 @@ class Capture {
       }
       node->outputs()[i]->replaceAllUsesWith(outputs[i]);
     }
-    for (Node* inner = before->next(); inner != node;) {
-      Node* next = inner->next();
-      visit(inner, scope);
-      inner = next;
-    }
+    visit_between(before, node, scope);
     node->destroy();
     return outputs.empty() ? nullptr : outputs.front();
   }
@@ -586,7 +748,9 @@ class Capture {
   void drop_module_values() {
     std::vector<Node*> nodes = ir::nodes_in_order(*gm_.graph);
     for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
-      if ((*it)->kind() == c10::prim::GetAttr && !(*it)->output()->hasUses()) (*it)->destroy();
+      const bool is_access =
+          (*it)->kind() == c10::prim::GetAttr || (*it)->kind() == c10::prim::ModuleContainerIndex;
+      if (is_access && !(*it)->output()->hasUses()) (*it)->destroy();
     }
   }
 
@@ -644,6 +808,7 @@ class Capture {
   std::unordered_set<std::string> called_methods_;  ///< of the model itself, by forward
   std::unordered_set<ObjectPointer> kept_;
   bool looks_into_leaves_{false};
+  bool keeps_forks_{false};
   bool looks_into_composites_{false};
   bool opens_operators_{false};  ///< fused ones of attention
   std::unordered_map<const Value*, Value*>

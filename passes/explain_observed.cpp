@@ -21,7 +21,7 @@ using ir::Node;
 using ir::Value;
 
 /// A call that capture could not look through, by what is called.
-enum class OpaqueCall { None, ChosenModule, Method, HostOperator };
+enum class OpaqueCall { None, ChosenModule, Method, Fork, HostOperator };
 
 OpaqueCall opaque_call(const Node* node) {
   if (node->kind() == c10::prim::CallMethod) {
@@ -30,12 +30,14 @@ OpaqueCall opaque_call(const Node* node) {
     const bool is_module = type->kind() == TypeKind::InterfaceType || (object && object->is_module());
     return is_module ? OpaqueCall::ChosenModule : OpaqueCall::Method;
   }
+  if (node->kind() == c10::prim::fork) return OpaqueCall::Fork;
   const bool of_torch = node->kind().is_aten() || node->kind().is_prim() ||
                         std::string_view(node->kind().ns().toUnqualString()) == "quantized";
   return of_torch ? OpaqueCall::None : OpaqueCall::HostOperator;
 }
 
 std::string name_of(const GraphModule& gm, const Node* node) {
+  if (node->kind() == c10::prim::fork) return "torch.jit.fork";
   if (node->kind() != c10::prim::CallMethod) return ir::display_name(gm, node);
   const auto named = node->input(0)->type()->cast<c10::NamedType>();
   const std::string type = named && named->name() ? named->name()->qualifiedName() : "a class";
@@ -123,6 +125,10 @@ void explain_opaque(OpaqueCall call, Decision& decision) {
     case OpaqueCall::Method:
       decision.reason = "a method of a class that is no module, which is not looked into";
       decision.remedy = "move the computation into a module to have it quantized";
+      return;
+    case OpaqueCall::Fork:
+      decision.reason = "its future leaves the method or goes into an attribute or a class";
+      decision.remedy = "wait for it (torch.jit.wait) in the method that forks";
       return;
     case OpaqueCall::HostOperator:
       decision.reason = "an operator of the host program, which passes through untouched";

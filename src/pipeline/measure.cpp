@@ -75,6 +75,21 @@ void insert_probe(ir::GraphModule& gm, std::size_t id, bool begins) {
   gm.graph->insertNode(gm.graph->create(probe_kind(), {which, when}, 0));
 }
 
+/// What is forked runs in another thread, where nobody measures: here it runs first, and a future of its
+/// result is forked.
+void run_in_place(ir::GraphModule& gm, ir::Node* fork) {
+  const torch::jit::WithInsertPoint before(fork);
+  const std::vector<ir::Value*> results =
+      torch::jit::insertGraph(*gm.graph, *fork->g(c10::attr::Subgraph), fork->inputs());
+  auto passes_on = std::make_shared<torch::jit::Graph>();
+  fork->removeAllInputs();
+  for (ir::Value* result : results) {
+    passes_on->registerOutput(passes_on->addInput()->setType(result->type()));
+    fork->addInput(result);
+  }
+  fork->g_(c10::attr::Subgraph, passes_on);
+}
+
 /// Probes round the operator of each decision about this graph. `standalone` is its path, empty for the
 /// model.
 void insert_probes(ir::GraphModule& gm, const std::string& standalone, const Report& report) {
@@ -93,6 +108,7 @@ void insert_probes(ir::GraphModule& gm, const std::string& standalone, const Rep
     }
     const torch::jit::WithInsertPoint after(node->next());
     insert_probe(gm, found->second, /*begins=*/false);
+    if (node->kind() == c10::prim::fork) run_in_place(gm, node);
   }
 }
 

@@ -706,6 +706,44 @@ class Interfaces(nn.Module):
         return self.layer.forward(chosen.forward(x))
 
 
+@model((rows(), 0), (rows(), 1), (rows(), 2))
+class ChosenByBranches(nn.Module):
+    left: Layer
+    right: Layer
+
+    def __init__(self):
+        super().__init__()
+        self.left = Interfaces.Scale()
+        self.right = Interfaces.Shift()
+        self.named = nn.ModuleDict({"left": Interfaces.Scale(), "right": Interfaces.Scale()})
+
+    def forward(self, x, index: int):
+        layer = self.left if index == 0 else (self.right if index == 1 else self.left)
+        named: Layer = self.named["left" if index == 0 else "right"]
+        listed: List[Layer] = [self.right, self.left, self.right]
+        return listed[index].forward(named.forward(layer.forward(x)))
+
+
+@model((rows(), 2), (rows(3), 0))
+class Forks(Base):
+    def halves(self, x):
+        other = torch.jit.fork(self.first, x)
+        return self.second(x), torch.jit.wait(other)
+
+    def forward(self, x, n: int):
+        pair = torch.jit.fork(self.halves, x)
+        started: List[torch.jit.Future[torch.Tensor]] = []
+        for i in range(n):
+            started.append(torch.jit.fork(self.second, x + i))
+        named: Dict[str, torch.jit.Future[torch.Tensor]] = {}
+        named["first"] = torch.jit.fork(self.first, x)
+        total = torch.jit.wait(named["first"])
+        for each in started:
+            total = total + torch.jit.wait(each)
+        left, right = torch.jit.wait(pair)
+        return total, left - right
+
+
 @model(rows())
 class UnknownOperators(Base):
     def forward(self, x):

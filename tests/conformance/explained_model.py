@@ -126,8 +126,9 @@ class Explained(nn.Module):
         z = y.flatten(0, 1)
         z = self.in_order(z)
         z = self.behind_alone(self.alone(self.opaque(z)))
-        chosen: Layer = self.choices[turns - 2]
-        z = chosen.forward(z)
+        layer: Layer = self.choices[turns - 2]
+        chosen: List[Layer] = [layer]
+        z = chosen[turns - 2].forward(z)
         z, state = self.lstm(z)
         words = self.embedding(torch.cat([ids + 1, ids], 1))
         z = torch.cat([z, words.sum(0).unsqueeze(0).expand(z.size(0), -1, -1)], 1)
