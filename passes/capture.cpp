@@ -22,6 +22,7 @@
 
 #include "config/known_names.h"
 #include "ir/known_containers.h"
+#include "ir/methods.h"
 #include "ir/origin.h"
 #include "modules/attention_source.h"
 #include "modules/weighted.h"
@@ -199,6 +200,15 @@ void check_is_not_optimized(torch::jit::Graph& graph) {
   }
 }
 
+/// Layers of other dtypes compute in float between casts, which are for those that call from outside.
+bool takes_and_gives_floats(const Module& model, const PrepareCustomConfig& custom) {
+  if (!custom.input_quantized_indexes().empty() || !custom.output_quantized_indexes().empty()) return false;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.is_floating_point() && parameter.scalar_type() != c10::ScalarType::Float) return false;
+  }
+  return true;
+}
+
 class Capture {
  public:
   Capture(const Module& model, const PrepareCustomConfig& custom, bool looks_into_composites)
@@ -206,7 +216,8 @@ class Capture {
         custom_(custom),
         written_(written_attributes(model)),
         looks_into_composites_(looks_into_composites),
-        opens_operators_(looks_into_composites && !chooses_nested_tensors(model)) {
+        opens_operators_(looks_into_composites && !chooses_nested_tensors(model)),
+        forward_takes_floats_(takes_and_gives_floats(model, custom)) {
     for (const auto& named : model.named_modules())
       paths_.try_emplace(named.value._ivalue().get(), named.name);
   }
@@ -601,6 +612,8 @@ class Capture {
       node->destroy();
       return;
     }
+    if (looks_into_leaves_ && is_root(*module) && name == "forward" && forward_takes_floats_)
+      return keep_forward_call(node);
     if (is_root(*module)) called_methods_.insert(name);
     if (!looks_into_leaves_ && is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
       if (is_opened(*module)) return open(node, *module);
@@ -609,6 +622,17 @@ class Capture {
     }
     auto& callee = torch::jit::toGraphFunction(module->get_method(name).function());
     inline_call(node, *callee.graph(), node->inputs(), scope_for(*module));
+  }
+
+  /// Other methods call what forward becomes.
+  void keep_forward_call(Node* call) {
+    Node* kept = gm_.graph->create(ir::kForwardKind, call->inputs(), 1);
+    kept->replaceInput(0, gm_.graph->inputs().at(0));
+    kept->output()->copyMetadata(call->output());
+    kept->insertBefore(call);
+    kept->setSourceRange(call->sourceRange());
+    call->output()->replaceAllUsesWith(kept->output());
+    call->destroy();
   }
 
   bool is_opened(const Module& module) const {
@@ -811,6 +835,8 @@ class Capture {
   bool keeps_forks_{false};
   bool looks_into_composites_{false};
   bool opens_operators_{false};  ///< fused ones of attention
+  /// Whether forward, quantized, takes and gives what it does in float.
+  bool forward_takes_floats_{false};
   std::unordered_map<const Value*, Value*>
       left_out_;                ///< of samples that a trace nests: positions to leave out
   std::vector<Node*> aliases_;  ///< that stand for nested tensors while a graph is walked

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "ir/methods.h"
 #include "ir/quantize_operators.h"
 #include "modules/packed.h"
 #include "modules/recurrent.h"
@@ -265,10 +266,25 @@ class Emitter {
   void add_method(const std::string& name, const std::shared_ptr<Graph>& body,
                   const c10::FunctionSchema& schema) {
     body->inputs().at(0)->setType(root_.type());
+    call_forward(*body);
     auto* function = root_._ivalue()->compilation_unit()->create_function(
         c10::QualifiedName(*root_.type()->name(), name), body);
     root_.type()->addMethod(function);
     function->setSchema(on_new_self(name, schema));
+  }
+
+  /// Of the module that is made, which has a forward by now.
+  static void call_forward(Graph& body) {
+    for (Node* node : nodes_in_order(body)) {
+      if (!is_forward_call(node)) continue;
+      Node* call = body.create(c10::prim::CallMethod, node->inputs(), 1);
+      call->s_(c10::attr::name, "forward");
+      call->output()->copyMetadata(node->output());
+      call->insertBefore(node);
+      call->setSourceRange(node->sourceRange());
+      node->output()->replaceAllUsesWith(call->output());
+      node->destroy();
+    }
   }
 
   void strip_marks() {

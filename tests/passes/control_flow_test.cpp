@@ -244,6 +244,32 @@ TEST(ControlFlow, OtherMethodsStayAsTheyWere) {
   EXPECT_TRUE(torch::equal((*method)({x}).toTensor(), model.run_method("encode", x).toTensor()));
 }
 
+TEST(ControlFlow, MethodsThatCallForwardCallTheQuantizedOneAndNeedNoFloatWeights) {
+  Module model = two_layers("Generates");
+  model.define(
+      "def forward(self, x, scale: float = 1.0):\n"
+      "  return self.second.forward(torch.relu(self.first.forward(x))) * scale\n");
+  model.define("def twice(self, x):\n  return self.forward(self.forward(x), 0.5)\n");
+  model.define(
+      "def generate(self, x, n: int):\n"
+      "  l = [x]\n  for i in range(n):\n    l.append(self.twice(l[-1]))\n  return torch.cat(l)\n");
+  model.eval();
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const BackendConfig backend = backend_config("x86");
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    EXPECT_TRUE(reloaded(prepared.module()).run_method("generate", torch::randn({2, 8}), 2).isTensor());
+    calibrate(prepared, rows({4, 4}));
+    Module result = reloaded(convert(prepared, backend));
+    const at::Tensor x = torch::randn({2, 8});
+    const at::Tensor once = result.forward({x}).toTensor();
+    const at::Tensor twice = result.forward({once, 0.5}).toTensor();
+    EXPECT_TRUE(torch::equal(result.run_method("twice", x).toTensor(), twice));
+    EXPECT_TRUE(torch::equal(result.run_method("generate", x, 1).toTensor(), torch::cat({x, twice})));
+    for (const auto& attribute : result.named_attributes())
+      EXPECT_FALSE(attribute.value.isTensor()) << attribute.name;  // weights are packed
+  }
+}
+
 TEST(ControlFlow, PrivateMethodsThatForwardIsMadeOfAreLeftOut) {
   Module model = two_layers("Private");
   model.define(
