@@ -200,15 +200,6 @@ void check_is_not_optimized(torch::jit::Graph& graph) {
   }
 }
 
-/// Layers of other dtypes compute in float between casts, which are for those that call from outside.
-bool takes_and_gives_floats(const Module& model, const PrepareCustomConfig& custom) {
-  if (!custom.input_quantized_indexes().empty() || !custom.output_quantized_indexes().empty()) return false;
-  for (const at::Tensor& parameter : model.parameters()) {
-    if (parameter.is_floating_point() && parameter.scalar_type() != c10::ScalarType::Float) return false;
-  }
-  return true;
-}
-
 class Capture {
  public:
   Capture(const Module& model, const PrepareCustomConfig& custom, bool looks_into_composites)
@@ -217,7 +208,7 @@ class Capture {
         written_(written_attributes(model)),
         looks_into_composites_(looks_into_composites),
         opens_operators_(looks_into_composites && !chooses_nested_tensors(model)),
-        forward_takes_floats_(takes_and_gives_floats(model, custom)) {
+        opens_methods_(opens_methods(model, custom)) {
     for (const auto& named : model.named_modules())
       paths_.try_emplace(named.value._ivalue().get(), named.name);
   }
@@ -275,6 +266,7 @@ class Capture {
     check_is_not_optimized(*gm_.graph);
     owners_.clear();
     owners_[gm_.graph->inputs().at(0)] = model_;
+    set_places(ir::nodes_in_order(*gm_.graph), places_of("", method.name()));
     walk(gm_.graph->block(), 0);
     drop_aliases();
   }
@@ -288,13 +280,19 @@ class Capture {
 
   void capture_other_methods() {
     const auto forward = gm_.graph;
-    looks_into_leaves_ = true;
+    captures_other_method_ = true;
+    looks_into_leaves_ = !opens_methods_;
     for (const auto& method : model_.get_methods()) {
       if (!is_for_users(method.name())) continue;
       const auto graph = flat_graph(method);
+      if (!looks_into_leaves_) {
+        fold_constants();
+        make_module_calls();
+      }
       keep_chosen_modules(*graph);
       gm_.methods.push_back({.name = method.name(), .graph = graph, .schema = method.function().getSchema()});
     }
+    captures_other_method_ = false;
     looks_into_leaves_ = false;
     gm_.graph = forward;
   }
@@ -590,6 +588,7 @@ class Capture {
     inputs.front() = insert_module(module);
     Node* made = gm_.graph->insertNode(gm_.graph->create(c10::prim::CallMethod, inputs, 1));
     made->s_(c10::attr::name, call.s(c10::attr::name));
+    ir::set_place(made, places_of(path_of(module), std::to_string(places_of_call(&call))));
     made->output()->setType(call.output()->type());
     made->setSourceRange(call.sourceRange());
     return made->output();
@@ -612,8 +611,7 @@ class Capture {
       node->destroy();
       return;
     }
-    if (looks_into_leaves_ && is_root(*module) && name == "forward" && forward_takes_floats_)
-      return keep_forward_call(node);
+    if (captures_other_method_ && is_root(*module) && name == "forward" && opens_methods_) return;
     if (is_root(*module)) called_methods_.insert(name);
     if (!looks_into_leaves_ && is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
       if (is_opened(*module)) return open(node, *module);
@@ -621,13 +619,26 @@ class Capture {
       if (modules::is_weighted(class_symbol(*module))) return drop_own_parameters(node, *module);
     }
     auto& callee = torch::jit::toGraphFunction(module->get_method(name).function());
-    inline_call(node, *callee.graph(), node->inputs(), scope_for(*module));
+    inline_call(node, *callee.graph(), node->inputs(), scope_for(*module), places_of(path_of(*module), name));
+  }
+
+  /// A number from which those of a code's nodes follow.
+  static int64_t places_of(const std::string& path, std::string_view method) {
+    return static_cast<int64_t>(std::hash<std::string>()(fmt::format("{}.{}", path, method)));
+  }
+  static int64_t places_of_call(const Node* call) {
+    return places_of(std::to_string(ir::place_of(call).value_or(0)), call->kind().toQualString());
+  }
+  static void set_places(const std::vector<Node*>& nodes, int64_t first) {
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      ir::set_place(nodes[i], static_cast<int64_t>(c10::get_hash(first, i)));
   }
 
   /// Other methods call what forward becomes.
   void keep_forward_call(Node* call) {
     Node* kept = gm_.graph->create(ir::kForwardKind, call->inputs(), 1);
     kept->replaceInput(0, gm_.graph->inputs().at(0));
+    ir::take_scope(kept, call);
     kept->output()->copyMetadata(call->output());
     kept->insertBefore(call);
     kept->setSourceRange(call->sourceRange());
@@ -703,6 +714,10 @@ class Capture {
 
   /// Puts the callee's body in place of the call and walks it. The first result.
   Value* inline_call(Node* node, torch::jit::Graph& callee, c10::ArrayRef<Value*> inputs, std::size_t scope) {
+    return inline_call(node, callee, inputs, scope, places_of_call(node));
+  }
+  Value* inline_call(Node* node, torch::jit::Graph& callee, c10::ArrayRef<Value*> inputs, std::size_t scope,
+                     int64_t places) {
     Node* before = node->prev();
     std::vector<Value*> outputs;
     {
@@ -715,6 +730,9 @@ class Capture {
       }
       node->outputs()[i]->replaceAllUsesWith(outputs[i]);
     }
+    std::vector<Node*> inserted;
+    for (Node* each = before->next(); each != node; each = each->next()) ir::collect_nodes(each, inserted);
+    set_places(inserted, places);
     visit_between(before, node, scope);
     node->destroy();
     return outputs.empty() ? nullptr : outputs.front();
@@ -809,6 +827,10 @@ class Capture {
       if (node->kind() != c10::prim::CallMethod || !is_forward(node->s(c10::attr::name))) continue;
       const auto module = module_of(node->input(0));
       if (!module) continue;
+      if (is_root(*module)) {
+        keep_forward_call(node);
+        continue;
+      }
       ir::ModuleCall call{
           .type = class_symbol(*module),
           .path = path_of(*module),
@@ -820,6 +842,9 @@ class Capture {
       made->insertBefore(node);
       made->output()->setType(node->output()->type());
       made->setSourceRange(node->sourceRange());
+      // A module is the same wherever it is called.
+      const ir::ModuleCall& made_of = ir::call_of(gm_, made);
+      ir::set_place(made, places_of(made_of.path, made_of.method));
       node->output()->replaceAllUsesWith(made->output());
       node->destroy();
     }
@@ -832,11 +857,11 @@ class Capture {
   std::unordered_set<std::string> called_methods_;  ///< of the model itself, by forward
   std::unordered_set<ObjectPointer> kept_;
   bool looks_into_leaves_{false};
+  bool captures_other_method_{false};
   bool keeps_forks_{false};
   bool looks_into_composites_{false};
   bool opens_operators_{false};  ///< fused ones of attention
-  /// Whether forward, quantized, takes and gives what it does in float.
-  bool forward_takes_floats_{false};
+  bool opens_methods_{false};
   std::unordered_map<const Value*, Value*>
       left_out_;                ///< of samples that a trace nests: positions to leave out
   std::vector<Node*> aliases_;  ///< that stand for nested tensors while a graph is walked
@@ -847,6 +872,14 @@ class Capture {
 };
 
 }  // namespace
+
+bool opens_methods(const Module& model, const PrepareCustomConfig& custom) {
+  if (!custom.input_quantized_indexes().empty() || !custom.output_quantized_indexes().empty()) return false;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.is_floating_point() && parameter.scalar_type() != c10::ScalarType::Float) return false;
+  }
+  return true;
+}
 
 ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomConfig& custom) {
   return Capture(module, custom, /*looks_into_composites=*/false).run();

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "ir/image_shapes.h"
+#include "ir/methods.h"
 #include "match/matcher.h"
 #include "modules/weighted.h"
 #include "passes/passes.h"
@@ -231,6 +232,7 @@ void apply(GraphModule& gm, const FusionMatch& match) {
   made->insertBefore(last);
   made->output()->setType(last->output()->type());
   made->setSourceRange(root->sourceRange());
+  ir::take_place(made, root);
   last->output()->replaceAllUsesWith(made->output());
   // Last first: each node's reader is gone before the node.
   for (Node* node : match::nodes_of(match.tree)) node->destroy();

@@ -13,6 +13,7 @@
 #include <unordered_set>
 
 #include "ir/constants.h"
+#include "ir/methods.h"
 #include "ir/origin.h"
 #include "modules/kernel_arguments.h"
 #include "modules/synthesized.h"
@@ -289,6 +290,7 @@ void lift(GraphModule& gm) {
     made->insertBefore(node);
     made->output()->setType(node->output()->type());
     made->setSourceRange(node->sourceRange());
+    ir::take_place(made, node);
     node->output()->replaceAllUsesWith(made->output());
     node->destroy();
   }

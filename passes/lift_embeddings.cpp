@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "ir/methods.h"
 #include "ir/origin.h"
 #include "modules/embedding.h"
 #include "modules/kernel_arguments.h"
@@ -171,6 +172,7 @@ class Lifting {
     made->insertBefore(node);
     made->output()->setType(node->output(0)->type());
     made->setSourceRange(node->sourceRange());
+    ir::take_place(made, node);
     node->output(0)->replaceAllUsesWith(made->output());
     node->destroy();
   }

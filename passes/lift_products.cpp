@@ -17,6 +17,7 @@
 #include <unordered_set>
 
 #include "ir/constants.h"
+#include "ir/methods.h"
 #include "match/dtype_check.h"
 #include "match/qconfig_lookup.h"
 #include "modules/constant_expressions.h"
@@ -428,6 +429,7 @@ class ProductLifting {
     layer->insertBefore(before);
     layer->output()->setType(product.last->output()->type());
     layer->setSourceRange(product.last->sourceRange());
+    ir::take_place(layer, product.last);
     Lifted lifted{.product = node, .last = product.last, .layer = layer};
     const auto give = [&](const char* kind, const std::vector<c10::IValue>& arguments) {
       Value* from = lifted.behind.empty() ? layer->output() : lifted.behind.front()->output();

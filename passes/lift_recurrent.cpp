@@ -12,6 +12,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "ir/methods.h"
 #include "ir/origin.h"
 #include "modules/cell_patterns.h"
 #include "modules/kernel_arguments.h"
@@ -158,6 +159,7 @@ class RecurrentLifting {
     Node* lifted = ir::create_module_call(gm_, std::move(call), inputs, ir::scope_index(node).value_or(0));
     lifted->insertBefore(node);
     lifted->setSourceRange(node->sourceRange());
+    ir::take_place(lifted, node);
     lifted->output()->setType(module.get_method("forward").function().getSchema().returns().front().type());
     replace_outputs(node, lifted);
     node->destroy();

@@ -3,11 +3,13 @@
 #include "passes/settle_unreached.h"
 
 #include <ATen/Context.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
 #include "backends/dynamic_kernels.h"
+#include "ir/methods.h"
 #include "modules/kernel_arguments.h"
 #include "modules/weighted.h"
 #include "observers/observer_module.h"
@@ -24,6 +26,9 @@ using torch::jit::Block;
 
 constexpr const char* kReason = "no calibration sample reached it, so that its ranges are not known";
 constexpr const char* kRemedy = "add samples that do";
+constexpr const char* kMethodReason =
+    "method '{}' stays float where no calibration sample reached it and forward does not run the same";
+constexpr const char* kMethodRemedy = "calibrate with --method {}";
 constexpr const char* kFindsRange =
     "no calibration sample reached it: the range of its input is found when the model runs";
 constexpr const char* kTakesRange =
@@ -39,8 +44,12 @@ bool is_within(const Node* node, const Block* block) {
 
 class Unreached {
  public:
-  Unreached(GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report)
-      : gm_(gm), observers_(observers), decisions_(report), nodes_(ir::nodes_in_order(*gm.graph)) {
+  Unreached(GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report, bool in_methods)
+      : gm_(gm),
+        observers_(observers),
+        decisions_(report),
+        in_methods_(in_methods),
+        nodes_(ir::nodes_in_order(*gm.graph)) {
     for (Node* node : nodes_) {
       if (ir::is_observer(node) && needs_data(node)) places_[ir::observer_index(node)].push_back(node);
     }
@@ -49,6 +58,7 @@ class Unreached {
   void run() {
     if (std::ranges::none_of(places_, [&](const auto& place) { return saw(place.first); })) return;
     for (Node* node : nodes_) {
+      if (in_methods_ || node->kind() == ir::kMethodsKind) continue;
       for (const Block* block : node->blocks()) {
         if (was_not_entered(block)) blocks_.push_back(block);
       }
@@ -88,10 +98,17 @@ class Unreached {
 
   [[nodiscard]] bool is_unreached(const Node* node) const {
     if (ir::is_observer(node) || !is_observed(node)) return false;
+    if (in_methods_) return !ir::method_of(node).empty() && lacks_range(node);
     if (std::ranges::any_of(blocks_, [&](const Block* block) { return is_within(node, block); })) return true;
     std::set<std::size_t> telling = observers_behind(node);
     if (telling.empty()) telling = observers_before(node);
     return !telling.empty() && std::ranges::none_of(telling, [&](std::size_t index) { return saw(index); });
+  }
+
+  [[nodiscard]] bool lacks_range(const Node* node) const {
+    std::set<std::size_t> needed = observers_behind(node);
+    needed.merge(observers_before(node));
+    return std::ranges::any_of(needed, [&](std::size_t index) { return !saw(index); });
   }
 
   [[nodiscard]] std::set<std::size_t> observers_behind(const Node* node) const {
@@ -121,6 +138,7 @@ class Unreached {
   void drop_observers() {
     for (Node* node : nodes_) {
       if (!ir::is_observer(node) || !needs_data(node) || saw(ir::observer_index(node))) continue;
+      if (in_methods_ && ir::method_of(node).empty()) continue;
       node->output()->replaceAllUsesWith(node->input(0));
       node->destroy();
     }
@@ -140,8 +158,9 @@ class Unreached {
     ir::set_state(gm_, node, {});
     if (decision == nullptr || !decision->quantized) return;
     decision->quantized = false;
-    decision->reason = kReason;
-    decision->remedy = kRemedy;
+    const std::string method = ir::method_of(node);
+    decision->reason = method.empty() ? kReason : fmt::format(kMethodReason, method);
+    decision->remedy = method.empty() ? kRemedy : fmt::format(kMethodRemedy, method);
     decision->equalization.clear();
   }
 
@@ -233,6 +252,7 @@ class Unreached {
   GraphModule& gm_;
   std::span<const torch::jit::Module> observers_;
   DecisionIndex decisions_;
+  bool in_methods_;  ///< beside forward, and nowhere else
   std::vector<Node*> nodes_;
   std::map<std::size_t, std::vector<Node*>> places_;  ///< the nodes of each observer that needs data
   std::vector<const Block*> blocks_;                  ///< that no sample entered
@@ -242,7 +262,12 @@ class Unreached {
 }  // namespace
 
 void settle_unreached(GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report) {
-  Unreached(gm, observers, report).run();
+  Unreached(gm, observers, report, /*in_methods=*/false).run();
+}
+
+void settle_unreached_methods(GraphModule& gm, std::span<const torch::jit::Module> observers,
+                              Report& report) {
+  Unreached(gm, observers, report, /*in_methods=*/true).run();
 }
 
 void excuse_unused(const GraphModule& gm, std::span<ObserverResult> results) {

@@ -17,6 +17,11 @@ namespace tsq::passes {
 ///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
 void settle_unreached(ir::GraphModule& gm, std::span<const torch::jit::Module> observers, Report& report);
 
+/// The same for methods beside forward alone, operator by operator: an operator that lacks one of its ranges
+/// has none.
+void settle_unreached_methods(ir::GraphModule& gm, std::span<const torch::jit::Module> observers,
+                              Report& report);
+
 /// An observer that has no place in the graph any more needs no data.
 void excuse_unused(const ir::GraphModule& gm, std::span<ObserverResult> results);
 

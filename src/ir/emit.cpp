@@ -28,6 +28,7 @@ class Emitter {
         root_("__torch__.tsq.GraphModule", std::make_shared<torch::jit::CompilationUnit>()) {}
 
   Module run() {
+    join_methods(gm_);
     for (Node* node : nodes_in_order(*gm_.graph)) {
       if (is_module_call(node)) {
         expand(node);
@@ -36,7 +37,9 @@ class Emitter {
       }
     }
     eliminate_dead_code(*gm_.graph);
-    strip_marks();
+    split_methods(gm_);
+    strip_marks(*gm_.graph);
+    for (Method& method : gm_.methods) strip_marks(*method.graph);
     self()->setType(gm_.attributes.type());
     // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
     if (observers_.empty()) inline_calls(gm_.graph);
@@ -287,11 +290,11 @@ class Emitter {
     }
   }
 
-  void strip_marks() {
-    for (Node* node : nodes_in_order(graph())) {
-      for (const auto& each :
-           {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer"), c10::Symbol::attr("tsq_scope"),
-            c10::Symbol::attr("tsq_state"), c10::Symbol::attr("tsq_memory")}) {
+  static void strip_marks(Graph& marked) {
+    for (Node* node : nodes_in_order(marked)) {
+      for (const auto& each : {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer"),
+                               c10::Symbol::attr("tsq_scope"), c10::Symbol::attr("tsq_state"),
+                               c10::Symbol::attr("tsq_memory"), c10::Symbol::attr("tsq_place")}) {
         if (node->hasAttribute(each)) node->removeAttribute(each);
       }
     }

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ir/methods.h"
+
 namespace tsq::ir {
 namespace {
 
@@ -76,7 +78,9 @@ const Weighted* weighted_of(const ModuleCall& call) {
 GraphModule GraphModule::copy() const {
   GraphModule result = *this;
   result.graph = graph->copy();
-  for (Method& method : result.methods) method.graph = method.graph->copy();
+  for (Method& method : result.methods) {
+    if (method.graph) method.graph = method.graph->copy();
+  }
   result.attributes = torch::jit::Module("__torch__.tsq.Attributes");
   const auto type = attributes.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
@@ -123,6 +127,7 @@ const Scope& scope_of(const GraphModule& gm, const Node* node) {
 void set_scope(Node* node, std::size_t index) { node->i_(kScopeAttribute, static_cast<int64_t>(index)); }
 void take_scope(Node* to, const Node* from) {
   if (const auto index = scope_index(from)) set_scope(to, *index);
+  take_place(to, from);
 }
 
 void set_state(GraphModule& gm, Node* node, NodeState state) {

@@ -70,7 +70,9 @@ c10::IValue list_of(const Node* node, const torch::jit::Stack& elements) {
 
 ConstantExpressions::ConstantExpressions(const ir::GraphModule& gm) : gm_(gm) {
   collect_written(*gm.graph);
-  for (const ir::Method& method : gm.methods) collect_written(*method.graph);
+  for (const ir::Method& method : gm.methods) {
+    if (method.graph) collect_written(*method.graph);
+  }
 }
 
 void ConstantExpressions::collect_written(const torch::jit::Graph& graph) {

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "ir/emit.h"
+#include "ir/methods.h"
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
 #include "passes/batch_inputs.h"
@@ -20,6 +21,7 @@
 #include "passes/no_value.h"
 #include "passes/passes.h"
 #include "passes/round_constants.h"
+#include "passes/settle_methods.h"
 #include "passes/settle_unreached.h"
 #include "passes/tie_tables.h"
 #include "passes/view_any_layout.h"
@@ -222,7 +224,19 @@ ir::GraphModule captured(const Module& model, const PrepareCustomConfig& custom,
   return gm;
 }
 
-ir::GraphModule plain_graph(ir::GraphModule gm, const RecipePasses& recipe = passes_of(Recipe::Fx)) {
+/// Forward, then the other methods that are captured as it is, each as the graph.
+template <typename Run>
+void on_each_method(ir::GraphModule& gm, bool opens_methods, const Run& run) {
+  run();
+  if (!opens_methods) return;
+  for (ir::Method& method : gm.methods) {
+    std::swap(gm.graph, method.graph);
+    run();
+    std::swap(gm.graph, method.graph);
+  }
+}
+
+void make_plain(ir::GraphModule& gm, const RecipePasses& recipe) {
   in_pass("lift_recurrent", [&] { passes::lift_recurrent(gm); });
   in_pass("untrace", [&] { passes::untrace(gm); });
   in_pass("normalise", [&] { passes::normalise(gm); });
@@ -230,21 +244,30 @@ ir::GraphModule plain_graph(ir::GraphModule gm, const RecipePasses& recipe = pas
   in_pass("fold_literals", [&] { passes::fold_literals(gm); });
   in_pass("lift", [&] { passes::lift(gm); });
   in_pass("lift_embeddings", [&] { passes::lift_embeddings(gm); });
+}
+
+ir::GraphModule plain_graph(ir::GraphModule gm, bool opens_methods,
+                            const RecipePasses& recipe = passes_of(Recipe::Fx)) {
+  on_each_method(gm, opens_methods, [&] { make_plain(gm, recipe); });
   return gm;
 }
 
-ir::GraphModule fused(ir::GraphModule gm, const BackendConfig& backend) {
+void fuse(ir::GraphModule& gm, const BackendConfig& backend) {
   in_pass("drop_library_assertions", [&] { passes::drop_library_assertions(gm); });
   in_pass("keep_writes", [&] { passes::keep_writes(gm); });
   in_pass("fuse", [&] { passes::fuse(gm, backend); });
-  return gm;
 }
 
 }  // namespace
 
 ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
                             const PrepareCustomConfig& custom) {
-  return fused(plain_graph(in_pass("capture", [&] { return passes::capture(model, custom); })), backend);
+  const bool opens_methods = passes::opens_methods(model, custom);
+  ir::GraphModule gm =
+      plain_graph(in_pass("capture", [&] { return passes::capture(model, custom); }), opens_methods);
+  on_each_method(gm, opens_methods, [&] { fuse(gm, backend); });
+  ir::join_methods(gm);
+  return gm;
 }
 
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
@@ -259,17 +282,23 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   stage->equalization = equalization;
   stage->preserved_attributes = custom.preserved_attributes();
   const RecipePasses& recipe = passes_of(options.recipe);
-  ir::GraphModule changed = plain_graph(captured(model, custom, recipe), recipe);
-  changed.any_spelling = recipe.any_spelling;
-  run_passes(recipe.on_captured, changed);
-  in_pass("lift_products", [&] { passes::lift_products(changed, mapping); });
-  stage->gm = fused(std::move(changed), backend);
+  ir::GraphModule& gm = stage->gm;
+  const bool opens_methods = passes::opens_methods(model, custom);
+  gm = plain_graph(captured(model, custom, recipe), opens_methods, recipe);
+  gm.any_spelling = recipe.any_spelling;
+  on_each_method(gm, opens_methods, [&] {
+    run_passes(recipe.on_captured, gm);
+    in_pass("lift_products", [&] { passes::lift_products(gm, mapping); });
+    fuse(gm, backend);
+  });
+  ir::join_methods(gm);
   check_quantized_indexes(stage->gm, custom);
   passes::MatchTable table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   if (!quantizes_anything(table)) {
     // A batch norm that a convolution takes in changes the last bits: not where nothing is quantized.
-    stage->gm = plain_graph(captured(model, custom, passes_of(Recipe::Fx)));
+    stage->gm = plain_graph(captured(model, custom, passes_of(Recipe::Fx)), opens_methods);
     stage->gm.any_spelling = recipe.any_spelling;
+    ir::join_methods(stage->gm);
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
   stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
@@ -352,6 +381,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   stage->backend = backend;
   stage->convert_mapping = mapping;
   const RecipePasses& recipe = passes_of(prepared.options.recipe);
+  in_pass("settle_methods", [&] { passes::settle_methods(stage->gm, prepared.observers, stage->report); });
   in_pass("batch_inputs", [&] { passes::batch_inputs(stage->gm, prepared.observers, stage->report); });
   run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers), stage->report,
              prepared.options);

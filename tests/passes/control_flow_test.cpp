@@ -230,18 +230,80 @@ TEST(ControlFlow, WeightsWithTwoOwnersArePackedOnce) {
   EXPECT_EQ(packed_attributes(quantized(reloaded(model), rows({4}))), 1);
 }
 
-TEST(ControlFlow, OtherMethodsStayAsTheyWere) {
+TEST(ControlFlow, OtherMethodsKeepTheirSignature) {
   Module model = two_layers("Methods");
   model.define("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n");
-  model.define("def encode(self, x, scale: float = 2.0):\n  return self.first.forward(x) * scale\n");
+  model.define("def scaled(self, x, scale: float = 2.0):\n  return x * scale\n");
   const Module result = reloaded(quantized(model, rows({4})));
-  const auto method = result.find_method("encode");
+  const auto method = result.find_method("scaled");
   ASSERT_TRUE(method.has_value());
   const auto& schema = method->function().getSchema();
   EXPECT_EQ(schema.arguments().at(2).name(), "scale");
   EXPECT_EQ(schema.arguments().at(2).default_value()->toDouble(), 2.0);
   const at::Tensor x = torch::randn({2, 8});
-  EXPECT_TRUE(torch::equal((*method)({x}).toTensor(), model.run_method("encode", x).toTensor()));
+  EXPECT_TRUE(torch::equal((*method)({x}).toTensor(), model.run_method("scaled", x).toTensor()));
+}
+
+/// What is left of a tensor when the noise is taken off it, in dB.
+double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
+  return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
+}
+
+bool has_float_weights(const Module& module) {
+  for (const auto& attribute : module.named_attributes()) {
+    if (attribute.value.isTensor()) return true;  // others are packed
+  }
+  return false;
+}
+
+TEST(ControlFlow, MethodsRunInInt8WhatForwardRunsByItsRanges) {
+  Module model = two_layers("Encodes");
+  model.define(
+      "def encode(self, x):\n"
+      "  y = torch.relu(self.first.forward(x * 2.0)) + 1.0\n"
+      "  for i in range(2):\n    y = torch.cat([y, y])\n"
+      "  return y\n"
+      "def decode(self, y):\n  return self.second.forward(y)\n"
+      "def forward(self, x):\n"
+      "  return self.decode(torch.relu(self.encode(torch.relu(x)) - 1.0))\n"
+      "def embed(self, x):\n  return self.encode(torch.relu(x)).mean(0)\n");
+  model.eval();
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const BackendConfig backend = backend_config("x86");
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    calibrate(prepared, rows({4, 4, 4}));
+    Module result = reloaded(convert(prepared, backend));
+    EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
+    const at::Tensor input = torch::relu(rows({3}).front()[0].toTensor());
+    const at::Tensor code = torch::relu(model.run_method("encode", input).toTensor() - 1.0);
+    for (const std::string method : {"forward", "encode", "decode", "embed"}) {
+      const at::Tensor x = method == "decode" ? code : input;
+      const at::Tensor wanted = model.run_method(method, x).toTensor();
+      EXPECT_GT(sqnr(wanted, result.run_method(method, x).toTensor()), 28) << method;
+    }
+  }
+}
+
+TEST(ControlFlow, WhatForwardDoesNotRunStaysFloatInMethodsAndIsNamed) {
+  Module model = two_layers("Decodes");
+  model.define(
+      "def forward(self, x):\n  return self.first.forward(x)\n"
+      "def decode(self, y):\n  return torch.relu(self.second.forward(self.first.forward(y)))\n");
+  model.eval();
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, rows({4, 4, 4}));
+  Report report;
+  Module result = reloaded(lower(convert_to_reference(prepared, backend), backend, &report));
+  EXPECT_TRUE(has_float_weights(result));
+  const auto second = std::ranges::find(report.decisions, "second", &Decision::layer);
+  ASSERT_NE(second, report.decisions.end());
+  EXPECT_FALSE(second->quantized);
+  EXPECT_NE(second->reason.find("method 'decode'"), std::string::npos) << second->reason;
+  EXPECT_NE(second->remedy.find("--method decode"), std::string::npos) << second->remedy;
+  EXPECT_TRUE(report.unobserved_layers.empty());
+  const at::Tensor x = rows({3}).front()[0].toTensor();
+  EXPECT_GT(sqnr(model.run_method("decode", x).toTensor(), result.run_method("decode", x).toTensor()), 28);
 }
 
 TEST(ControlFlow, MethodsThatCallForwardCallTheQuantizedOneAndNeedNoFloatWeights) {
@@ -265,8 +327,7 @@ TEST(ControlFlow, MethodsThatCallForwardCallTheQuantizedOneAndNeedNoFloatWeights
     const at::Tensor twice = result.forward({once, 0.5}).toTensor();
     EXPECT_TRUE(torch::equal(result.run_method("twice", x).toTensor(), twice));
     EXPECT_TRUE(torch::equal(result.run_method("generate", x, 1).toTensor(), torch::cat({x, twice})));
-    for (const auto& attribute : result.named_attributes())
-      EXPECT_FALSE(attribute.value.isTensor()) << attribute.name;  // weights are packed
+    EXPECT_FALSE(has_float_weights(result));
   }
 }
 
