@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/json_number.h"
 #include "cli/commands.h"
 #include "cli/model_file.h"
 #include "cli/progress.h"
@@ -85,25 +86,18 @@ Comparison compare(ModelFile& first, ModelFile& second, const std::vector<Sample
   return comparison;
 }
 
-/// JSON has no infinity: a difference of nothing is null there, and equal_bits says the rest.
-json finite_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-
-json number_or_null(const std::optional<double>& value) {
-  return value ? finite_or_null(*value) : json(nullptr);
-}
-
 std::string percent(const std::optional<double>& share) {
   return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
 }
 
 json to_json(const std::string& name, const Agreement& agreement) {
   return {{"output", name},
-          {"sqnr_db", finite_or_null(agreement.sqnr_db())},
-          {"largest_error", finite_or_null(agreement.largest_error())},
-          {"cosine", finite_or_null(agreement.cosine())},
-          {"row_cosine", number_or_null(agreement.row_cosine())},
-          {"top1_agreement", number_or_null(agreement.top1())},
-          {"nearest_agreement", number_or_null(agreement.nearest())},
+          {"sqnr_db", detail::finite_or_null(agreement.sqnr_db())},
+          {"largest_error", detail::finite_or_null(agreement.largest_error())},
+          {"cosine", detail::finite_or_null(agreement.cosine())},
+          {"row_cosine", detail::finite_or_null(agreement.row_cosine())},
+          {"top1_agreement", detail::finite_or_null(agreement.top1())},
+          {"nearest_agreement", detail::finite_or_null(agreement.nearest())},
           {"equal_bits", agreement.equal_bits()},
           {"numbers", agreement.numbers()}};
 }

@@ -12,9 +12,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr double kPoor = 20;      // dB
-constexpr double kLarger = 1.02;  // of the float file
-constexpr double kHardly = 0.1;   // of the work in int8
+constexpr double kPoor = 20;     // dB
+constexpr double kHardly = 0.1;  // of the work in int8
 constexpr std::size_t kNamed = 3;
 
 using detail::Change;
@@ -130,7 +129,7 @@ std::vector<std::string> warnings_of(const Finished& finished, const VerdictCont
   }
   const double growth = static_cast<double>(finished.trial.bytes) /
                         static_cast<double>(std::max<uint64_t>(1, context.model_bytes));
-  if (finished.trial.bytes > 0 && growth > kLarger && !is_users_model)
+  if (finished.trial.bytes > 0 && growth > detail::kLarger && !is_users_model)
     warnings.push_back(
         fmt::format("larger than float, {:.0f} % of its file: {}", 100 * growth, leaving_remedy(context)));
   const detail::Totals sums = detail::totals(finished.report);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json_number.h"
 #include "pipeline/engine.h"
 #include "pipeline/ranking.h"
 
@@ -35,15 +36,6 @@ Ranking rank_layers(const Calibrated& model, const BackendConfig& backend, const
 }
 
 }  // namespace detail
-
-namespace {
-
-/// Infinity has no JSON: a difference of nothing is null there.
-nlohmann::json finite_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
-
-}  // namespace
 
 Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
                         std::span<const Sample> samples, const SensitivityOptions& options) {
@@ -101,13 +93,13 @@ nlohmann::json Sensitivity::to_json() const {
   nlohmann::json entries = nlohmann::json::array();
   for (const LayerSensitivity& each : layers) {
     nlohmann::json entry = each.layer.to_json();
-    entry["alone_sqnr_db"] = finite_or_null(each.alone_db);
-    entry["cumulative_sqnr_db"] = finite_or_null(each.cumulative_db);
+    entry["alone_sqnr_db"] = detail::finite_or_null(each.alone_db);
+    entry["cumulative_sqnr_db"] = detail::finite_or_null(each.cumulative_db);
     entries.push_back(std::move(entry));
   }
   return {{"samples", samples},
-          {"int8_sqnr_db", finite_or_null(int8_db)},
-          {"float_sqnr_db", finite_or_null(float_db)},
+          {"int8_sqnr_db", detail::finite_or_null(int8_db)},
+          {"float_sqnr_db", detail::finite_or_null(float_db)},
           {"layers", std::move(entries)}};
 }
 

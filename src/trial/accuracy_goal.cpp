@@ -13,9 +13,9 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
+#include "base/json_number.h"
 #include "pipeline/engine.h"
 #include "trial/layer_groups.h"
 #include "trial/referee.h"
@@ -106,18 +106,12 @@ class Search {
       budget_ /= 2;
       kept_ = within(*groups_, budget_);
     }
-    if (kept_.size() <= before || steps_ == kMostSteps) kept_ = all();
+    if (kept_.size() <= before || steps_ == kMostSteps) kept_ = candidates_.all();
     return true;
   }
 
-  Indices all() const {
-    Indices indices(candidates_.size());
-    std::iota(indices.begin(), indices.end(), std::size_t{0});
-    return indices;
-  }
-
   bool reach() {
-    if (candidates_.size() == 0 || !attempt("all float", all())) return false;
+    if (candidates_.size() == 0 || !attempt("all float", candidates_.all())) return false;
     rank();
     approach();
     // What a measure of one's own looks at, errors of the whole output do not tell.
@@ -237,10 +231,6 @@ class Search {
   double score_{0};
 };
 
-nlohmann::json finite_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
-
 }  // namespace
 
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
@@ -290,14 +280,17 @@ nlohmann::json GoalSearch::to_json() const {
   for (const GoalTrial& trial : trials) {
     tried.push_back({{"what", trial.what},
                      {"float_layers", trial.float_layers},
-                     {"score", finite_or_null(trial.score)},
+                     {"score", detail::finite_or_null(trial.score)},
                      {"reached", trial.reached}});
   }
   nlohmann::json layers = nlohmann::json::array();
   for (const QuantizedLayer& layer : kept) layers.push_back(layer.to_json());
-  return {
-      {"reached", reached},         {"score", finite_or_null(score)}, {"kept_float", std::move(layers)},
-      {"trials", std::move(tried)}, {"ranking_runs", runs},           {"qconfig_mapping", mapping.to_dict()}};
+  return {{"reached", reached},
+          {"score", detail::finite_or_null(score)},
+          {"kept_float", std::move(layers)},
+          {"trials", std::move(tried)},
+          {"ranking_runs", runs},
+          {"qconfig_mapping", mapping.to_dict()}};
 }
 
 }  // namespace tsq

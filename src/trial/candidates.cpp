@@ -1,6 +1,7 @@
 #include "trial/candidates.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tsq::detail {
 
@@ -11,6 +12,12 @@ Candidates::Candidates(const Prepared& prepared, const BackendConfig& backend,
       custom_(custom),
       lowering_(lowering),
       model_(calibrated(prepared)) {}
+
+Indices Candidates::all() const {
+  Indices indices(size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
 
 std::vector<QuantizedLayer> Candidates::layers(const Indices& indices) const {
   std::vector<QuantizedLayer> chosen;

@@ -26,6 +26,8 @@ class Candidates {
              const LoweringOptions& lowering);
 
   [[nodiscard]] std::size_t size() const noexcept { return model_.layers.size(); }
+  /// Of all layers.
+  [[nodiscard]] Indices all() const;
   [[nodiscard]] const std::vector<QuantizedLayer>& layers() const noexcept { return model_.layers; }
   [[nodiscard]] std::vector<QuantizedLayer> layers(const Indices& indices) const;
   /// Fills the layers' multiply-accumulates from one float run.

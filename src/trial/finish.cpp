@@ -8,7 +8,6 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/libtorch_error.h"
 #include "pipeline/engine.h"
@@ -21,7 +20,6 @@ namespace {
 
 using torch::jit::Module;
 
-constexpr double kLarger = 1.02;
 /// After so many layers that cannot run, the fault is no single layer's.
 constexpr std::size_t kMostFaults = 12;
 
@@ -89,7 +87,7 @@ class Finish {
     if (!is_larger(now) && !is_slower()) return now;
     const ChangeCause cause = is_larger(now) ? ChangeCause::Larger : ChangeCause::Slower;
     latency.reset();
-    return change(now, {.cause = cause}, everything());
+    return change(now, {.cause = cause}, candidates().all());
   }
 
   /// Convert and lower with everything in int8 that the mapping gives.
@@ -111,12 +109,6 @@ class Finish {
   Candidates& candidates() {
     if (!candidates_) candidates_.emplace(*prepared_, task_.backend, task_.custom, task_.lowering);
     return *candidates_;
-  }
-
-  Indices everything() {
-    Indices all(candidates().size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
-    return all;
   }
 
   [[noreturn]] static void refuse(const TrialFault& fault) {
@@ -149,7 +141,7 @@ class Finish {
     std::vector<Change> found;
     while (now.trial.fault && kept.size() < candidates().size()) {
       if (found.size() >= kMostFaults) {
-        kept = everything();
+        kept = candidates().all();
         break;
       }
       const std::size_t layer = first_failing(kept);
@@ -162,7 +154,7 @@ class Finish {
     if (now.trial.fault) {
       const std::string text = now.trial.fault->text;
       found = {{.cause = ChangeCause::Fault, .text = text}};
-      kept = everything();
+      kept = candidates().all();
     }
     if (found.size() >= kMostFaults) found = {{.cause = ChangeCause::Fault, .text = found.front().text}};
     std::ranges::sort(kept);
@@ -188,10 +180,10 @@ class Finish {
   Attempt without_what_does_not_pay(Attempt now, ChangeCause cause) {
     constexpr std::size_t kMostRuns = 16;
     if (!task_.samples.empty()) candidates().count_work(task_.samples.front());
-    const Attempt in_float = attempt(referee_, [&] { return candidates().make(everything()); });
+    const Attempt in_float = attempt(referee_, [&] { return candidates().make(candidates().all()); });
     if (!in_float.made) return now;
     LayerGroups groups(candidates(), [&](std::size_t first, std::size_t last) {
-      Indices others = everything();
+      Indices others = candidates().all();
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(first),
                    others.begin() + static_cast<std::ptrdiff_t>(last));
       const Attempt alone = attempt(referee_, [&] { return candidates().make(others); });

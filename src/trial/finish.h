@@ -14,6 +14,9 @@ namespace tsq::detail {
 /// How many samples a model is tried on at most.
 inline constexpr std::size_t kMostTried = 16;
 
+/// A file with more than this times the float file's bytes is larger.
+inline constexpr double kLarger = 1.02;
+
 /// Why layers were left float after the finished model had been tried.
 enum class ChangeCause { Fault, Slower, Larger };
 

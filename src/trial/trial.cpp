@@ -14,6 +14,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "pipeline/engine.h"
 #include "pipeline/samples.h"
@@ -107,10 +108,6 @@ std::optional<double> lower_end(std::span<const double> own, std::span<const dou
   return mean_of(own) - quantile(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(own.size()));
 }
 
-nlohmann::json finite_or_null(const std::optional<double>& value) {
-  return value && std::isfinite(*value) ? nlohmann::json(*value) : nlohmann::json(nullptr);
-}
-
 }  // namespace
 
 namespace detail {
@@ -199,8 +196,8 @@ std::optional<double> Trial::assured_db() const { return lower_end(sample_db, {}
 
 nlohmann::json Trial::to_json() const {
   nlohmann::json json = {{"samples", samples},
-                         {"sqnr_db", finite_or_null(sqnr_db)},
-                         {"expected_sqnr_db", finite_or_null(expected_db())},
+                         {"sqnr_db", detail::finite_or_null(sqnr_db)},
+                         {"expected_sqnr_db", detail::finite_or_null(expected_db())},
                          {"fault", nullptr}};
   if (different_shapes > 0) json["different_shapes"] = different_shapes;
   if (fault) {
