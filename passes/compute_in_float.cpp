@@ -301,6 +301,7 @@ class Origins {
     if (const auto position = dtype_position(node)) {
       const Value* dtype = node->input(*position);
       if (const auto constant = constant_dtype(node)) {
+        if (has_no_dimensions(node->output(0))) return {};
         const bool is_float = c10::isFloatingType(*constant);
         if (is_float && node->outputs().size() == 1) floats_.insert(node->output());
         return is_float ? Origin{.dtype = constant} : Origin{};
@@ -312,6 +313,17 @@ class Origins {
       if (const Origin weight = of(node->input(1)); weight.dtype) return weight;
     }
     return is_factory(node) ? Origin{.dtype = ScalarType::Float} : of_operands(node);
+  }
+
+  /// Whether a value is a number in a tensor, which does not widen what it is multiplied with, whatever its
+  /// dtype. Traces cast each such literal to the dtype that it has.
+  [[nodiscard]] bool has_no_dimensions(const Value* value) const {
+    if (const at::Tensor held = held_tensor(gm_, value); held.defined()) return held.dim() == 0;
+    const Node* node = value->node();
+    if (node->kind() == c10::aten::tensor || node->kind() == c10::aten::scalar_tensor)
+      return node->input(0)->type()->kind() != TypeKind::ListType;
+    const bool copies = node->kind() == c10::aten::to || node->kind() == c10::aten::detach;
+    return copies && has_no_dimensions(node->input(0));
   }
 
   /// Tensors that are made of nothing are float unless they are told otherwise.
