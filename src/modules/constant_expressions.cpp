@@ -100,8 +100,13 @@ bool ConstantExpressions::only_reads(const torch::jit::Use& use) const {
 }
 
 bool ConstantExpressions::is_only_read(const Value* value) const {
-  return !has_memory(value) ||
-         std::ranges::all_of(value->uses(), [&](const torch::jit::Use& use) { return only_reads(use); });
+  if (!has_memory(value)) return true;
+  // The states of an unrolled loop reach its end on many ways.
+  if (const auto found = only_read_.find(value); found != only_read_.end()) return found->second;
+  const bool result =
+      std::ranges::all_of(value->uses(), [&](const torch::jit::Use& use) { return only_reads(use); });
+  only_read_.emplace(value, result);
+  return result;
 }
 
 std::optional<c10::IValue> ConstantExpressions::value_of(const Value* value) const {

@@ -32,6 +32,7 @@ class ConstantExpressions {
   const ir::GraphModule& gm_;
   std::unordered_set<std::string> written_;  ///< attributes, also those that may be written
   mutable std::unordered_map<const ir::Value*, std::optional<c10::IValue>> known_;
+  mutable std::unordered_map<const ir::Value*, bool> only_read_;  ///< what is_only_read found
 };
 
 }  // namespace tsq::modules

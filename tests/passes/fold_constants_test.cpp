@@ -112,5 +112,13 @@ TEST(FoldConstants, WhatIsLargerThanItsParametersIsComputedInEachRun) {
   EXPECT_EQ(count(testing::best_model(model, image(), "x86"), "aten::repeat"), 1U);
 }
 
+/// Each step reads the last one's result twice: the ways to the end double with each.
+TEST(FoldConstants, AnUnrolledLoopTakesNoLongerThanItsOperators) {
+  std::string steps = "  h = self.g.view([1, 16])\n";
+  for (int step = 0; step < 48; ++step) steps += "  h = torch.gru_cell(h, h, self.w, self.w)\n";
+  const Module model = model_of(steps + "  return x * h.sum()\n");
+  EXPECT_NO_THROW(testing::best_model(model, image(), "x86"));
+}
+
 }  // namespace
 }  // namespace tsq
