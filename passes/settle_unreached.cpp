@@ -28,7 +28,7 @@ constexpr const char* kReason = "no calibration sample reached it, so that its r
 constexpr const char* kRemedy = "add samples that do";
 constexpr const char* kMethodReason =
     "method '{}' stays float where no calibration sample reached it and forward does not run the same";
-constexpr const char* kMethodRemedy = "calibrate with --method {}";
+constexpr const char* kMethodRemedy = "calibrate by calling it (--method)";
 constexpr const char* kFindsRange =
     "no calibration sample reached it: the range of its input is found when the model runs";
 constexpr const char* kTakesRange =
@@ -160,7 +160,7 @@ class Unreached {
     decision->quantized = false;
     const std::string method = ir::method_of(node);
     decision->reason = method.empty() ? kReason : fmt::format(kMethodReason, method);
-    decision->remedy = method.empty() ? kRemedy : fmt::format(kMethodRemedy, method);
+    decision->remedy = method.empty() ? kRemedy : kMethodRemedy;
     decision->equalization.clear();
   }
 

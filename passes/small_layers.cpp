@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/kernel_limits.h"
+#include "ir/methods.h"
 #include "modules/fault_conditions.h"
 #include "modules/weighted.h"
 
@@ -29,10 +30,16 @@ int64_t products_of(const ir::Weighted& weighted) {
   return inputs / (weighted.weight.size(1) * weighted.groups * strides) * weighted.weight.numel();
 }
 
+/// Of one run of forward: other methods have runs of their own.
 int64_t products_of_network(const GraphModule& gm) {
   int64_t sum = 0;
   for (const ir::ModuleCall& call : gm.calls) {
     if (const ir::Weighted* weighted = ir::weighted_of(call)) sum += products_of(*weighted);
+  }
+  const Node* methods = ir::methods_node(gm);
+  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (methods == nullptr || !ir::is_module_call(node) || ir::method_of(node).empty()) continue;
+    if (const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node))) sum -= products_of(*weighted);
   }
   return sum;
 }

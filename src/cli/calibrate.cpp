@@ -10,6 +10,8 @@
 #include "cli/output_files.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
+#include "pipeline/calibration.h"
+#include "pipeline/renamed_methods.h"
 
 namespace tsq::cli {
 namespace {
@@ -24,6 +26,7 @@ struct CalibrateOptions {
   std::string model{};
   std::string calib{};
   std::string output{};
+  std::string method{"forward"};
 };
 
 void run_calibrate(const CalibrateOptions& options, const Session& session) {
@@ -31,9 +34,14 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   files.claim(options.output);
   Steps steps(session);
   Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
-  const std::vector<Sample> samples =
-      steps.run("read data", [&](const Progress&) { return load_samples(options.calib, prepared.module()); });
-  steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
+  const std::vector<Sample> samples = steps.run("read data", [&](const Progress&) {
+    const torch::jit::Module& module = prepared.module();
+    return load_samples(options.calib, detail::MethodAsForward(module, options.method).put(module));
+  });
+  steps.run("calibrate", [&](const Progress& progress) {
+    if (options.method == "forward") return calibrate(prepared, samples, progress);
+    detail::observe_samples(prepared, samples, progress, options.method);
+  });
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
@@ -56,6 +64,10 @@ void add_calibrate(CLI::App& app, Session& session) {
   command->add_option("--calib", options->calib, "Calibration data, as for 'tsq quantize'")
       ->required()
       ->type_name("DATA.pt");
+  command
+      ->add_option("--method", options->method,
+                   "Which method of the model is run on the samples, its arguments (default: forward)")
+      ->type_name("NAME");
   command->add_option("-o,--output", options->output, "Where the calibrated model goes")
       ->required()
       ->type_name("CALIBRATED.pt");

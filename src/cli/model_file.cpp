@@ -71,13 +71,22 @@ ModelFile load_model(const std::string& path) {
   return model;
 }
 
-ModelFile load_float_model(const std::string& path) {
-  ModelFile model = load_model(path);
+namespace {
+
+ModelFile refused_if_quantized(ModelFile model, const std::string& path) {
   const nlohmann::json metadata = read_metadata(path);
   if (!metadata.is_object() || !metadata.contains("stage")) return model;
   throw Error(ErrorCode::BadModel,
               fmt::format("'{}' is no float model, tsq made it (stage {})", path, metadata["stage"].dump()),
               "give the float model, or take the next step: tsq calibrate, convert or lower");
+}
+
+}  // namespace
+
+ModelFile load_float_model(const std::string& path) { return refused_if_quantized(load_model(path), path); }
+
+ModelFile load_float_model_of_any_method(const std::string& path) {
+  return refused_if_quantized(load_any(path), path);
 }
 
 void tell_devices(const ModelFile& model, const Session& session) {

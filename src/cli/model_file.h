@@ -30,6 +30,8 @@ ModelFile load_any(const std::string& path);
 ModelFile load_model(const std::string& path);
 /// The same for a model that is to be quantized: refuses what tsq made already.
 ModelFile load_float_model(const std::string& path);
+/// The same for a model of which any method may be run.
+ModelFile load_float_model_of_any_method(const std::string& path);
 
 /// Says on standard error, unless results are not wanted there either, that a file for another device runs on
 /// the CPU.

@@ -23,6 +23,7 @@
 #include "cli/verdict.h"
 #include "pipeline/calibration.h"
 #include "pipeline/engine.h"
+#include "pipeline/renamed_methods.h"
 #include "trial/finish.h"
 
 namespace tsq::cli {
@@ -52,6 +53,7 @@ struct QuantizeOptions {
   std::string output{};
   std::string reference{};
   std::string report{};
+  std::string method{"forward"};
   ConfigurationOptions configuration{};
   ConvertConfigurationOptions convert{};
   GoalCommandOptions goal{};
@@ -91,6 +93,9 @@ void check_usage(const QuantizeOptions& options) {
         "mode 'static' needs calibration data; give --calib DATA.pt (see 'tsq quantize --help')");
   }
   check_goal_usage(options.goal, !options.calib.empty());
+  if (options.method != "forward" && !(options.reference.empty() && options.goal.program.empty())) {
+    throw UsageError("--reference and --eval are about forward; leave out --method, or calibrate with it");
+  }
   if (!options.goal.given()) return;
   if (!options.convert.qconfig.empty())
     throw UsageError("--convert-qconfig and a goal both say what stays float; give one of them");
@@ -274,11 +279,12 @@ void write_reference(const QuantizeOptions& options, const Reference& reference,
 }
 
 void write_quantized(const QuantizeOptions& options, const detail::Finished& finished,
-                     const torch::jit::Module& model, Steps& steps, OutputFiles& files) {
+                     const torch::jit::Module& model, const detail::MethodAsForward& method, Steps& steps,
+                     OutputFiles& files) {
   if (options.output.empty()) return;
   steps.run("save", [&](const Progress&) {
     files.write(options.output, [&](const std::string& place) {
-      save(finished.module.value_or(model), place, read_extra_files(options.model));
+      save(method.take_back(finished.module.value_or(model)), place, read_extra_files(options.model));
     });
   });
 }
@@ -292,7 +298,12 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   Outcome outcome{.backend = chosen.backend.name()};
-  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  ModelFile model = steps.run("load", [&](const Progress&) {
+    return options.method == "forward" ? load_float_model(options.model)
+                                       : load_float_model_of_any_method(options.model);
+  });
+  const detail::MethodAsForward method(model.module, options.method);
+  model.module = method.put(model.module);
   tell_devices(model, session);
   outcome.bytes_before = model.bytes;
   const SampleSets samples =
@@ -307,7 +318,7 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
                                     .session = session},
                                    outcome);
   write_reference(options, done.reference, files);
-  write_quantized(options, done, model.module, steps, files);
+  write_quantized(options, done, model.module, method, steps, files);
   outcome.report = done.report;
   outcome.verdict =
       verdict_of(done, {.model_bytes = model.bytes,
@@ -401,6 +412,11 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("");
   command->add_option("--calib", options->calib, "Calibration data; needed in static mode")
       ->type_name("DATA.pt");
+  command
+      ->add_option("--method", options->method,
+                   "Which method of the model is run on the samples, its arguments, and judged by them\n"
+                   "(default: forward)")
+      ->type_name("NAME");
   command->add_option("-o,--output", options->output, "Where the quantized model goes")->type_name("OUT.pt");
   command->add_option("--reference", options->reference, "Also write the model of quantize/dequantize pairs")
       ->type_name("REF.pt");

@@ -84,14 +84,15 @@ bool all_finite(const at::IValue& result) {
 
 /// Why a prepared model cannot run on a sample: observers take what float operators take, so what the float
 /// model runs on is no fault of the sample. They find no range of NaN and infinity.
-Error run_failure(const Stage& stage, const Sample& sample, std::size_t index, const std::exception& error) {
+Error run_failure(const Stage& stage, const std::string& method, const Sample& sample, std::size_t index,
+                  const std::exception& error) {
   rethrow_out_of_memory(error);
   const std::string reason = reason_of(error);
   bool is_finite = reason.find("is not finite") == std::string::npos;
   try {
     Module model = stage.float_model.deepcopy();
     model.eval();
-    is_finite = all_finite(model.get_method("forward")(detail::copy_of(sample))) && is_finite;
+    is_finite = all_finite(model.get_method(method)(detail::copy_of(sample))) && is_finite;
   } catch (const std::exception& in_float) {
     rethrow_out_of_memory(in_float);
     return Error(ErrorCode::BadData,
@@ -149,7 +150,8 @@ Prepared prepare(const Module& model, const QConfigMapping& mapping, const Backe
   return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, options));
 }
 
-void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {
+void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples, const Progress& progress,
+                             const std::string& method_name) {
   if (samples.empty())
     throw Error(ErrorCode::BadData, "there are no calibration samples", "give at least one");
   const at::NoGradGuard no_grad;
@@ -158,17 +160,18 @@ void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples
   Stage& stage = *prepared.stage();
   stage.mean_errors.reset();
   Module module = prepared.module();
-  const auto method = module.get_method("forward");
+  const auto method = module.get_method(method_name);
+  const bool keeps_samples = stage.options.recipe == Recipe::Best && method_name == "forward";
   for (std::size_t i = 0; i < samples.size(); ++i) {
     check_sample(method.function().getSchema(), samples[i], i);
     ++stage.seen[kind_of(samples[i])];
-    if (stage.options.recipe == Recipe::Best) stage.kept_samples.add(samples[i]);
+    if (keeps_samples) stage.kept_samples.add(samples[i]);
     try {
       method(samples[i]);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      throw run_failure(stage, samples[i], i, error);
+      throw run_failure(stage, method_name, samples[i], i, error);
     }
     if (progress) progress(i + 1, samples.size());
   }

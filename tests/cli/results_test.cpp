@@ -442,6 +442,58 @@ TEST_F(Results, AnEntryThatAPersonAddedOrChangedWarns) {
   EXPECT_EQ(unmatched_entries(result), 2U) << result["warnings"];
 }
 
+std::size_t float_weights(const torch::jit::Module& module) {
+  std::size_t found = 0;
+  for (const auto& attribute : module.named_attributes()) found += attribute.value.isTensor() ? 1 : 0;
+  return found;
+}
+
+TEST_F(Results, AnyMethodCalibrates) {
+  torch::jit::Module model = user_module("Coder");
+  model.register_module("enc", linear(6, 6));
+  model.register_module("dec", linear(6, 6));
+  model.define(
+      "def forward(self, x):\n  return self.enc.forward(x)\n"
+      "def decode(self, z):\n  return self.dec.forward(z)\n"
+      "def twice(self, x, n: int):\n"
+      "  for i in range(n):\n    x = self.decode(self.forward(x))\n"
+      "  return x\n");
+  model.save(path("coder.pt"));
+  c10::List<at::IValue> calls(c10::AnyType::get());
+  c10::List<at::Tensor> inputs;
+  for (int i = 0; i < 4; ++i) {
+    inputs.push_back(torch::randn({3, 6}));
+    calls.push_back(c10::ivalue::Tuple::create({inputs.get(static_cast<std::size_t>(i)), int64_t{1}}));
+  }
+  write_data("calls.pt", calls);
+  write_data("inputs.pt", inputs);
+  const json result = answer({"quantize", path("coder.pt"), "--calib", path("calls.pt"), "--method", "twice",
+                              "--recipe", "fx", "-o", path("q.pt")});
+  EXPECT_GT(result["trial"]["sqnr_db"], 20.0) << result.dump();
+  succeed({"prepare", path("coder.pt"), "--recipe", "fx", "-o", path("p.pt")});
+  succeed({"calibrate", path("p.pt"), "--calib", path("inputs.pt"), "-o", path("c.pt")});
+  succeed({"calibrate", path("c.pt"), "--calib", path("calls.pt"), "--method", "twice", "-o", path("cc.pt")});
+  succeed({"convert", path("cc.pt"), "-o", path("r.pt")});
+  succeed({"lower", path("r.pt"), "-o", path("l.pt")});
+  for (const char* file : {"q.pt", "l.pt"}) {
+    torch::jit::Module quantized = torch::jit::load(path(file));
+    EXPECT_EQ(float_weights(quantized), 0U);
+    EXPECT_EQ(quantized.get_methods().size(), 3U);
+    const at::Tensor x = inputs.get(0);
+    for (const std::string method : {"forward", "decode"}) {
+      const at::Tensor wanted = model.run_method(method, x).toTensor();
+      const at::Tensor error = wanted - quantized.run_method(method, x).toTensor();
+      EXPECT_LT(error.norm().item<double>(), 0.2 * wanted.norm().item<double>()) << method;
+    }
+    EXPECT_EQ(quantized.get_method("twice").function().getSchema().arguments()[2].name(), "n");
+  }
+  const Outcome outcome = tsq(
+      {"quantize", path("coder.pt"), "--calib", path("inputs.pt"), "--method", "code", "-o", path("no.pt")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no method 'code'"));
+  EXPECT_THAT(outcome.err, HasSubstr("decode"));
+}
+
 TEST_F(Results, BenchMeasuresEachModel) {
   succeed(quantize_arguments());
   const json result = answer({"bench", path("model.pt"), path("out.pt"), "--data", path("data.pt"),

