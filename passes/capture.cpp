@@ -611,7 +611,10 @@ class Capture {
       node->destroy();
       return;
     }
-    if (captures_other_method_ && is_root(*module) && name == "forward" && opens_methods_) return;
+    // A call for its effects alone would be lost among what nobody uses.
+    if (captures_other_method_ && is_root(*module) && name == "forward" && opens_methods_ &&
+        node->output()->hasUses())
+      return;
     if (is_root(*module)) called_methods_.insert(name);
     if (!looks_into_leaves_ && is_forward(name) && is_leaf(*module, path_of(*module), custom_)) {
       if (is_opened(*module)) return open(node, *module);

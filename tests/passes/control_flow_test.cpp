@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/custom_class.h>
 #include <torch/script.h>
@@ -350,6 +351,44 @@ TEST(ControlFlow, MethodsShareTheStateOfForward) {
   Module result = reloaded(quantized(model, rows({4})));
   result.run_method("step");
   EXPECT_EQ(result.forward({torch::randn({1, 8})}).toTuple()->elements()[1].toInt(), 2);
+}
+
+TEST(ControlFlow, ACallOfForwardForItsEffectAloneStays) {
+  Module model = two_layers("Effect");
+  model.register_attribute("count", c10::IntType::get(), int64_t{1});
+  model.define(
+      "def forward(self, x):\n  self.count = self.count + 1\n  return self.first.forward(x)\n"
+      "def warm(self, x):\n  y = self.forward(x)\n  return self.count\n");
+  for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+    const BackendConfig backend = backend_config("x86");
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    calibrate(prepared, rows({4}));
+    Module result = reloaded(convert(prepared, backend));
+    EXPECT_EQ(result.run_method("warm", torch::randn({1, 8})).toInt(), 2);
+    EXPECT_EQ(result.attr("count").toInt(), 2);
+  }
+}
+
+TEST(ControlFlow, WhatOtherMethodsRunMakesNoLayerSmall) {
+  torch::manual_seed(5);
+  for (const bool has_methods : {false, true}) {
+    Module model = testing::user_module("Chain");
+    std::string chain = "x";
+    for (int i = 0; i < 12; ++i) {
+      model.register_module(fmt::format("l{}", i), testing::linear(64, 64));
+      chain = fmt::format("torch.tanh(self.l{}.forward({}))", i, chain);
+    }
+    model.define("def forward(self, x):\n  return " + chain + "\n");
+    if (has_methods) model.define("def twin(self, x):\n  return " + chain + " + 1.0\n");
+    model.eval();
+    const BackendConfig backend = backend_config("x86");
+    Prepared prepared =
+        prepare(model, best_qconfig_mapping("x86"), backend, {}, {}, {.recipe = Recipe::Best});
+    calibrate(prepared, std::vector<Sample>{{torch::randn({4, 64})}, {torch::randn({4, 64})}});
+    const Module result = convert(prepared, backend);
+    EXPECT_EQ(count(result, "aten::linear"), 0U);
+    EXPECT_FALSE(has_float_weights(result));
+  }
 }
 
 TEST(ControlFlow, CalibrationLeavesTheStateOfTheModelAlone) {
