@@ -404,7 +404,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
     passes::convert(stage->gm, results, backend, stage->custom);
     passes::dequantize_behind_branches(stage->gm);
     stage->report.unobserved_layers = unobserved_layers(prepared, results);
-    passes::explain_calibrated(prepared.gm, results, stage->report);
+    // Without data there is nothing to tell.
+    if (!is_uncalibrated(prepared)) passes::explain_calibrated(prepared.gm, results, stage->report);
   });
   parts.reach(observers_to_ask);
   const auto on_layer = [&parts] { parts.advance(); };
