@@ -60,11 +60,11 @@ std::optional<double> migration_strength(const RecipeOptions& options);
 std::optional<double> cross_layer_margin(const RecipeOptions& options);
 
 /// The mapping for recipe `best` in static mode: the backend's default one with 8-bit activations and, where
-/// the kernels have them, per-channel weights. Throws Error(BadConfig) for others than fbgemm, x86, qnnpack
-/// and onednn.
+/// the kernels have them, per-channel weights; recurrent layers and embeddings as in dynamic mode. Throws
+/// Error(BadConfig) for others than fbgemm, x86, qnnpack and onednn.
 QConfigMapping best_qconfig_mapping(std::string_view backend = "x86");
 /// The mapping for recipe `best` in dynamic mode: weights have a scale a channel, tables of embeddings 8 bits
-/// and a scale a row. It goes with `with_weight_only(table)`, which has rows for every form of an embedding.
+/// and a scale a row. Both go with `with_weight_only(table)`, which has rows for every form of an embedding.
 QConfigMapping best_dynamic_qconfig_mapping();
 
 }  // namespace tsq
