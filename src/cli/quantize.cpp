@@ -366,7 +366,7 @@ void print_text(const QuantizeOptions& options, const Outcome& outcome) {
         outcome.held_back == 1 ? "" : "s",
         outcome.unseen ? "; further models of the same mapping held back the others" : "");
   std::cout << unobserved_text(outcome.report) << warnings_text(outcome.report)
-            << outcome.verdict->warnings_text();
+            << outcome.verdict->remarks_text();
   if (outcome.goal) std::cout << goal_text(*outcome.goal);
   for (const auto& [what, path] : {std::pair{"output", options.output},
                                    {"reference", options.reference},

@@ -104,6 +104,11 @@ std::string leaving_remedy(const VerdictContext& context) {
   return "deploy the float model";
 }
 
+bool is_hardly_quantized(const Finished& finished) {
+  const detail::Totals sums = detail::totals(finished.report);
+  return sums.macs > 0 && sums.macs_share() < kHardly;
+}
+
 std::string accuracy_remedy(const VerdictContext& context) {
   return context.unseen ? "give a higher --min-sqnr" : "--min-sqnr 20 leaves float what costs most";
 }
@@ -132,17 +137,38 @@ std::vector<std::string> warnings_of(const Finished& finished, const VerdictCont
   if (finished.trial.bytes > 0 && growth > detail::kLarger && !is_users_model)
     warnings.push_back(
         fmt::format("larger than float, {:.0f} % of its file: {}", 100 * growth, leaving_remedy(context)));
-  const detail::Totals sums = detail::totals(finished.report);
-  if (is_users_model) {
-    warnings.push_back(left_float_for_speed_or_size(finished)
-                           ? "nothing is quantized, int8 does not pay for this model on this machine: the "
-                             "result is the float model"
-                           : "nothing is quantized, the result is the float model: 'tsq explain' says why");
-  } else if (sums.macs > 0 && sums.macs_share() < kHardly && !left_float_for_speed_or_size(finished)) {
+  const bool pays = !left_float_for_speed_or_size(finished);
+  if (is_users_model && pays) {
+    warnings.emplace_back("nothing is quantized, the result is the float model: 'tsq explain' says why");
+  } else if (!is_users_model && pays && is_hardly_quantized(finished)) {
     warnings.push_back(fmt::format("only {:.1f} % of the work is in int8: 'tsq explain' says what to change",
-                                   100 * sums.macs_share()));
+                                   100 * detail::totals(finished.report).macs_share()));
   }
   return warnings;
+}
+
+/// What is as it should be, and still worth knowing.
+std::vector<std::string> notes_of(const Finished& finished, const VerdictContext& context,
+                                  bool is_users_model) {
+  constexpr std::size_t kTellRanges = 19;  // one more exceeds the ranges of n in one of n + 1 cases
+  std::vector<std::string> notes;
+  if (left_float_for_speed_or_size(finished)) {
+    if (is_users_model) {
+      notes.emplace_back(
+          "int8 does not pay for this model on this machine: nothing is quantized, the result is the float "
+          "model");
+    } else if (is_hardly_quantized(finished)) {
+      notes.push_back(
+          fmt::format("{:.1f} % of the work is in int8: for the rest it does not pay on this machine",
+                      100 * detail::totals(finished.report).macs_share()));
+    }
+  }
+  if (context.unseen && context.unseen->samples < kTellRanges)
+    notes.push_back(
+        fmt::format("one of {} further samples has values outside of the ranges of {}: more make the "
+                    "goal surer",
+                    context.unseen->samples + 1, context.unseen->samples));
+  return notes;
 }
 
 nlohmann::json change_json(const Change& change) {
@@ -153,8 +179,9 @@ nlohmann::json change_json(const Change& change) {
 
 }  // namespace
 
-std::string Verdict::warnings_text() const {
+std::string Verdict::remarks_text() const {
   std::string text;
+  for (const std::string& note : notes_) text += fmt::format("  note       {}\n", note);
   for (const std::string& warning : warnings_) text += fmt::format("  warning    {}\n", warning);
   return text;
 }
@@ -165,6 +192,7 @@ Verdict verdict_of(const Finished& finished, const VerdictContext& context) {
   verdict.text_ = trial_text(finished, context) + latency_text(finished, context);
   for (const Change& change : finished.changes) verdict.text_ += change_text(change);
   verdict.warnings_ = warnings_of(finished, context, is_users_model);
+  verdict.notes_ = notes_of(finished, context, is_users_model);
   verdict.json_ = judged(finished, context).to_json();
   verdict.json_["latency"] = finished.latency ? finished.latency->to_json() : nlohmann::json(nullptr);
   verdict.json_["is_float_model"] = is_users_model;
@@ -173,6 +201,7 @@ Verdict verdict_of(const Finished& finished, const VerdictContext& context) {
   verdict.json_["left_float"] = std::move(changes);
   if (!finished.changes.empty()) verdict.json_["qconfig_mapping"] = finished.mapping.to_dict();
   verdict.json_["warnings"] = verdict.warnings_;
+  verdict.json_["notes"] = verdict.notes_;
   return verdict;
 }
 

@@ -29,13 +29,15 @@ class Verdict {
   [[nodiscard]] std::string text() const { return text_; }
   /// One sentence each with its remedy.
   [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
-  [[nodiscard]] std::string warnings_text() const;
+  /// Notes and warnings, a line each.
+  [[nodiscard]] std::string remarks_text() const;
   [[nodiscard]] const nlohmann::json& to_json() const noexcept { return json_; }
 
  private:
   friend Verdict verdict_of(const detail::Finished& finished, const VerdictContext& context);
   std::string text_{};
   std::vector<std::string> warnings_{};
+  std::vector<std::string> notes_{};
   nlohmann::json json_{};
 };
 
