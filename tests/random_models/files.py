@@ -64,10 +64,13 @@ def tensor(given: Input, model: Model, batch: int, more: int) -> torch.Tensor:
     shape = lead + (sizes + (given.channels,) if given.kind in ("sequence", "vector") else (given.channels,) + sizes)
     if model.distribution == "uniform":
         return torch.rand(shape) - (0.5 if torch.rand(()) < 0.5 else 0.4)
-    x = torch.randn(shape) + 0.1 * torch.randn(())
+    x = torch.randn(shape) + 0.2 * (torch.rand(()) - 0.5)
     if model.distribution == "relu":
         return x.relu()
-    return x * torch.exp(0.5 * torch.randn(())) if model.distribution == "wide" else x
+    if model.distribution == "wide":  # channels of many sizes
+        rows = given.channels if given.kind in ("sequence", "vector") else [given.channels] + [1] * len(sizes)
+        return x * torch.exp(torch.randn(rows, generator=torch.Generator().manual_seed(given.channels)))
+    return x
 
 
 def sample(model: Model, batch: int, more: int = 0, precision: str = "") -> tuple:
@@ -120,14 +123,13 @@ def is_fit(results: list) -> bool:
     return bool(torch.isfinite(values).all()) and 1e-6 < largest < 1e4 and float(values.std()) > 1e-3 * largest
 
 
-def amplifies(net, model: Model, samples: List[tuple], results: list) -> bool:
+def amplifies(net, samples: List[tuple]) -> bool:
     def disturbed(x: torch.Tensor) -> torch.Tensor:
-        noise = torch.randn(x.shape, dtype=torch.float64) * x.double().pow(2).mean().sqrt() * 10 ** (-DISTURBANCE_DB / 20)
-        return (x.double() + noise).to(x.dtype) if x.is_floating_point() else x
+        return x + torch.randn(x.shape) * x.pow(2).mean().sqrt() * 10 ** (-DISTURBANCE_DB / 20) if x.is_floating_point() else x
 
-    if model.precision in ("half", "bfloat16") or not any(x.is_floating_point() for x in samples[0]):
+    if not any(x.is_floating_point() for x in samples[0]):
         return False
-    others = [run(net, tuple(disturbed(x) for x in one)) for one in samples]
+    results, others = [run(net, one) for one in samples], [run(net, tuple(map(disturbed, one))) for one in samples]
     return decibels(results, others) < DISTURBANCE_DB - AMPLIFIED_DB
 
 
@@ -151,15 +153,19 @@ class Files:
         model = self.model
         net = build(model, self.folder, seed)
         spread_weights(net)
-        find_statistics(net, [sample(model, 8, precision="float") for _ in range(4)])
+        plain = [sample(model, 8, precision="float") for _ in range(4)]
+        find_statistics(net, plain)
+        self.amplifies = amplifies(net, plain)
         net = net.to(DTYPES[model.precision]).eval()
-        more = [0, 0, 0, 0, 4, 8] if model.free_sizes else [0] * 6
-        self.calibration = self._runnable(net, [sample(model, batch, each) for batch, each in zip((2, 1, 4, 2, 2, 3), more)], at_least=4)
-        self.tests = self._runnable(net, [sample(model, batch, each) for batch, each in zip((2, 2, 3, 1, 2, 5), more)], at_least=2)
+        # The documentation asks for a hundred inputs like those of real use: as many are in the batches, or there are more samples.
+        more = [0, 0, 0, 0, 0, 0, 4, 8] if model.free_sizes else [0] * 8
+        batched = any(each.batch for each in model.inputs)
+        shapes = list(zip((8, 5, 16, 12, 3, 15, 12, 12), more)) if batched else [(1, each) for each in 4 * more]
+        self.calibration = self._runnable(net, [sample(model, *each) for each in shapes], at_least=6)
+        self.tests = self._runnable(net, [sample(model, *each) for each in zip((8, 3, 5, 1, 4, 6), more[2:])], at_least=2)
         self.results = [run(net, one) for one in self.tests]
         if not is_fit(self.results):
             raise Unfit("its values are not finite, enormous, or all alike")
-        self.amplifies = amplifies(net, model, self.tests, self.results)
         if model.scripts:
             self._save("scripted", torch.jit.script(net))
         try:

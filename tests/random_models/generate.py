@@ -149,7 +149,7 @@ def entry_input(r) -> Input:
     kind = r.choice(["image", "image", "image", "signal", "sequence", "sequence", "vector", "tokens"])
     batch = r.random() > 0.1
     sizes = {"image": lambda: (r.choice([8, 12, 16]), r.choice([8, 12, 16])), "vector": tuple}.get(kind, lambda: (r.choice([8, 12, 16, 20]),))()
-    channels = {"image": r.choice([1, 3, 3, 8]), "signal": r.choice([1, 4, 8, 16])}.get(kind, r.choice([16, 24, 32]))
+    channels = {"image": r.choice([3, 3, 4, 8]), "signal": r.choice([2, 4, 8, 16])}.get(kind, r.choice([16, 24, 32]))
     return Input("x", kind, channels, sizes, batch)
 
 

@@ -186,10 +186,11 @@ def arithmetic(s, v: Value, r):
         return v.like(name=s.let(r.choice(SCALARS).format(v.name)))
     if way < 0.6:
         return v.like(name=s.let(r.choice(CURVES).format(v.name)))
-    make = s.buffer if r.random() < 0.6 else (lambda text: s.attribute("parameter", f"nn.Parameter({text})"))
     shape = r.choice([v.broadcast, "1"])
-    text = r.choice([f"{v.name} + {make(f'torch.randn({shape}) * 0.3')}", f"{v.name} * {make(f'torch.rand({shape}) + 0.3')}", f"{make(f'torch.rand({shape}) + 0.3')} * {v.name}", f"{v.name} - {make(f'torch.randn({shape})')}", f"{v.name} / {make(f'torch.rand({shape}) + 0.5')}", f"torch.add({v.name}, {make(f'torch.randn({shape})')}, alpha=0.5)", f"{make(f'torch.randn({shape})')} - {v.name}"])
-    return v.like(name=s.let(text))
+    make, text = r.choice([("torch.randn({}) * 0.3", "{0} + {1}"), ("torch.rand({}) + 0.3", "{0} * {1}"), ("torch.rand({}) + 0.3", "{1} * {0}"), ("torch.randn({})", "{0} - {1}"), ("torch.rand({}) + 0.5", "{0} / {1}"), ("torch.randn({})", "torch.add({0}, {1}, alpha=0.5)"), ("torch.randn({})", "{1} - {0}")])
+    made = make.format(shape)
+    other = s.buffer(made) if r.random() < 0.6 else s.attribute("parameter", f"nn.Parameter({made})")
+    return v.like(name=s.let(text.format(v.name, other)))
 
 
 def softmax(s, v: Value, r):

@@ -1,7 +1,7 @@
 """Quantizes random models, scripted and traced, as the command does, and runs the results on data that it has not seen.
 
 Each result must be written, load and run in stock TorchScript, have the structure, dtypes and shapes of the float result, be finite where
-that is, and keep 20 dB or have a warning of its accuracy; the results of the scripted and of the traced file of a model must be alike.
+that is, and keep 20 dB on half of the samples or have a warning of its accuracy; the results of the scripted and of the traced file of a model must be alike.
 
   run.py --serve build/release/bin/serve_commands --count 300 --seed 1
   run.py --serve … --first 17 --count 1 --show           one model: its text, and what became of it
@@ -15,6 +15,7 @@ import dataclasses
 import json
 import math
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -32,9 +33,9 @@ from program import Spec, seeded
 
 ENGINES = ("x86", "fbgemm", "onednn", "qnnpack")
 ENOUGH = 20  # dB
-# What chance puts between two sets of unseen samples of a few values each: the command promises 20 dB for 19 of 20 of those that are
-# like its own, one at a time; here all are taken together, and some are longer.
-CHANCE = 1.5
+# The command promises as much for 19 of 20 further samples: half of the few here do by far. Its own samples are those of calibration, on
+# which results are a little better.
+LIKE_CALIBRATION = 1.5
 # Scripted and traced files round in places that differ by little: one bit is between them at most, where 30 dB are not kept anyway.
 BIT, PLENTY = 6.02, 30
 MOST_SHRINKING = 150
@@ -118,7 +119,8 @@ class Trial:
         for index, want, have in zip(self.tests, expected, got[1:]):
             compare(index, want, have)
         self.db = decibels(expected, got[1:])
-        if self.db < ENOUGH - CHANCE and not self.warns() and not self.files.amplifies:
+        median = statistics.median(decibels([want], [have]) for want, have in zip(expected, got[1:]))
+        if median < ENOUGH - LIKE_CALIBRATION and not self.warns() and not self.files.amplifies:
             raise Fault("accuracy", f"{self.db:.1f} dB without a warning; the command saw {self.summary['trial']['sqnr_db']}")
 
     def warns(self) -> bool:
