@@ -77,14 +77,14 @@ TEST(ComputeInFloat, LayersAreQuantizedAndTheResultKeepsItsDtype) {
 
 TEST(ComputeInFloat, ANumberInATensorOfItsOwnDtypeChangesNoDtype) {
   for (const char* number : {"torch.tensor(0.8).to(6).detach()", "torch.tensor(0.8, dtype=6)"}) {
-    const Module model = network(
-        std::string("def forward(self, x):\n"
-                    "  y = torch.relu(self.conv.forward(x))\n"
-                    "  return self.linear.forward(y.mean([2, 3])) * ") +
-            number + "\n",
-        at::kHalf);
-    EXPECT_EQ(testing::run(quantized(model, {{input(at::kHalf)}}, Recipe::Best), input(at::kHalf)).scalar_type(),
-              at::kHalf)
+    const Module model = network(std::string("def forward(self, x):\n"
+                                             "  y = torch.relu(self.conv.forward(x))\n"
+                                             "  return self.linear.forward(y.mean([2, 3])) * ") +
+                                     number + "\n",
+                                 at::kHalf);
+    EXPECT_EQ(
+        testing::run(quantized(model, {{input(at::kHalf)}}, Recipe::Best), input(at::kHalf)).scalar_type(),
+        at::kHalf)
         << number;
   }
 }

@@ -46,8 +46,7 @@ TEST(FloatIslands, OperatorsOfALoopBehindItsLayerAreQuantized) {
 }
 
 TEST(FloatIslands, WhatABranchGivesIsFollowedToItsReaders) {
-  const std::string branch =
-      "  y = self.a.forward(x)\n  if x.size(0) > 2:\n    y = y + self.b.forward(x)\n";
+  const std::string branch = "  y = self.a.forward(x)\n  if x.size(0) > 2:\n    y = y + self.b.forward(x)\n";
   EXPECT_EQ(additions_in_int8(two_layers(branch + "  return self.b.forward(y)\n")), 1U);
   EXPECT_EQ(additions_in_int8(two_layers(branch + "  return torch.exp(y)\n")), 0U);
 }

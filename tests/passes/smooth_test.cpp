@@ -73,8 +73,8 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
 
 TEST(Smooth, ModeDynamicNeedsNoDataForIt) {
   const BackendConfig backend = backend_config("x86");
-  const Prepared prepared = prepare(two_readers(false), best_dynamic_qconfig_mapping(), backend, {}, {},
-                                    {.recipe = Recipe::Best});
+  const Prepared prepared =
+      prepare(two_readers(false), best_dynamic_qconfig_mapping(), backend, {}, {}, {.recipe = Recipe::Best});
   EXPECT_NO_THROW(convert_to_reference(prepared, backend));
   Prepared calibrated = prepared;
   calibrate(calibrated, std::vector<Sample>{{torch::randn({3, 8})}});

@@ -1,7 +1,7 @@
-// Runs many commands in one process: reads the arguments of one command a line, as a JSON array, and answers each with
-// one line, {"exit": code, "out": text, "error": text}, as the program would have ended. Loading LibTorch takes longer
-// than quantizing a small model; here it is loaded once, and each command runs in a fork of its own, so that a crash
-// ends that command only.
+// Runs many commands in one process: reads the arguments of one command a line, as a JSON array, and answers
+// each with one line, {"exit": code, "out": text, "error": text}, as the program would have ended. Loading
+// LibTorch takes longer than quantizing a small model; here it is loaded once, and each command runs in a
+// fork of its own, so that a crash ends that command only.
 
 #include <ATen/Parallel.h>
 #include <fcntl.h>
