@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -128,6 +129,15 @@ Fold fold(const std::vector<Sample>& samples, std::size_t first) {
   return result;
 }
 
+/// All but the one from `first` on.
+std::vector<Fold> other_folds(const std::vector<Sample>& samples, std::size_t first) {
+  std::vector<Fold> folds;
+  for (std::size_t i = 0; i < std::min(kFolds, samples.size()); ++i) {
+    if (i != first) folds.push_back(fold(samples, i));
+  }
+  return folds;
+}
+
 /// A goal that is judged on what was calibrated on says nothing of other data: every fourth is held back.
 /// A few of them do not tell how much samples differ: then each is held back once.
 SampleSets sample_sets(const QuantizeOptions& options, const Configuration& chosen,
@@ -145,10 +155,7 @@ SampleSets sample_sets(const QuantizeOptions& options, const Configuration& chos
   if (!options.goal.is_judged_on_samples() || all.size() < 2) return sets;
   static_cast<Fold&>(sets) = fold(all, kFirst);
   sets.held_back = sets.trial.size();
-  if (!options.goal.min_sqnr || sets.held_back >= detail::kMostTried) return sets;
-  for (std::size_t first = 0; first < std::min(kFolds, all.size()); ++first) {
-    if (first != kFirst) sets.others.push_back(fold(all, first));
-  }
+  if (options.goal.min_sqnr && sets.held_back < detail::kMostTried) sets.others = other_folds(all, kFirst);
   return sets;
 }
 
@@ -207,28 +214,53 @@ detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
   });
 }
 
-/// What models of a mapping show on samples that they were not calibrated on: `done` on its own, and one more
-/// for each other way to hold samples back.
-Trial unseen_trial(const Work& work, const detail::Finished& done) {
-  Trial all = done.trial;
-  double share = 0;
-  for (const Fold& fold : work.samples.others) {
+/// Adds to `seen` what models of a mapping show on samples that they were not calibrated on, one model for
+/// each way to hold some back.
+Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<const Fold> folds,
+                   Trial seen = {}) {
+  const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
+  for (const Fold& fold : folds) {
     const Prepared prepared =
-        calibrated(work.chosen, done.mapping, work.model.module, fold.calibration, work.steps);
-    const ConvertConfiguration at_convert = convert_configuration(work.options.convert);
+        calibrated(work.chosen, mapping, work.model.module, fold.calibration, work.steps);
     const Reference reference =
         convert_to_reference(prepared, work.chosen.backend, at_convert.custom, at_convert.mapping);
     const torch::jit::Module module =
         lower(reference, work.chosen.backend, nullptr, lowering_options(work.options.configuration));
     const Trial trial = try_model(work.model.module, module, work.chosen.backend, fold.trial);
     if (trial.fault) return trial;
-    all.samples += trial.samples;
-    all.sample_db.insert(all.sample_db.end(), trial.sample_db.begin(), trial.sample_db.end());
+    seen.samples += trial.samples;
+    seen.sample_db.insert(seen.sample_db.end(), trial.sample_db.begin(), trial.sample_db.end());
   }
-  for (const double db : all.sample_db) share += std::pow(10, -db / 10);
-  if (!all.sample_db.empty())
-    all.sqnr_db = -10 * std::log10(share / static_cast<double>(all.sample_db.size()));
-  return all;
+  double share = 0;
+  for (const double db : seen.sample_db) share += std::pow(10, -db / 10);
+  if (!seen.sample_db.empty())
+    seen.sqnr_db = -10 * std::log10(share / static_cast<double>(seen.sample_db.size()));
+  return seen;
+}
+
+/// What the samples that were calibrated on show is somewhat too good. Where that might hide a poor result,
+/// by one bit, models that have not seen them tell.
+std::optional<Trial> unseen_where_close(const Work& work, const detail::Finished& done) {
+  constexpr double kBit = 6.02;  // dB
+  const std::vector<Sample>& samples = work.samples.calibration;
+  const bool is_judged_on_calibration = work.options.goal.data.empty() && work.samples.held_back == 0;
+  if (!done.module || done.trial.fault || !is_judged_on_calibration || samples.size() < 2)
+    return std::nullopt;
+  const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
+  if (!expected || *expected < kPoorDb || *expected >= kPoorDb + kBit) return std::nullopt;
+  std::vector<Fold> folds{fold(samples, 0)};
+  if (folds.front().trial.size() < detail::kMostTried)
+    std::ranges::move(other_folds(samples, 0), std::back_inserter(folds));
+  const Session silent{.quiet = true};
+  Steps inner(silent);
+  const Work again{.options = work.options,
+                   .chosen = work.chosen,
+                   .model = work.model,
+                   .samples = work.samples,
+                   .steps = inner,
+                   .session = silent};
+  return work.steps.run("hold back",
+                        [&](const Progress&) { return unseen_trial(again, done.mapping, folds); });
 }
 
 /// The model of the mapping that the goal's search finds.
@@ -247,7 +279,7 @@ detail::Finished finished_for_goal(const Work& work, const Prepared& prepared, O
     constexpr double kSame = std::numeric_limits<double>::infinity();
     if (!done->module) return kSame;
     if (work.samples.others.empty()) return goal.score(*done->module);
-    outcome.unseen = unseen_trial(again, *done);
+    outcome.unseen = unseen_trial(again, done->mapping, work.samples.others, done->trial);
     if (outcome.unseen->fault) return -kSame;
     return outcome.unseen->assured_db().value_or(outcome.unseen->sqnr_db.value_or(kSame));
   };
@@ -269,7 +301,9 @@ detail::Finished finished(const Work& work, Outcome& outcome) {
   Prepared prepared =
       calibrated(work.chosen, work.chosen.mapping, work.model.module, work.samples.calibration, work.steps);
   if (work.options.goal.given()) return finished_for_goal(work, prepared, outcome);
-  return finished_with(work, work.chosen.mapping, std::move(prepared));
+  detail::Finished done = finished_with(work, work.chosen.mapping, std::move(prepared));
+  outcome.unseen = unseen_where_close(work, done);
+  return done;
 }
 
 void write_reference(const QuantizeOptions& options, const Reference& reference, OutputFiles& files) {
@@ -323,6 +357,7 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
   outcome.verdict =
       verdict_of(done, {.model_bytes = model.bytes,
                         .unseen = outcome.unseen,
+                        .has_goal = options.goal.given(),
                         .samples_are_calibration = options.goal.data.empty() && samples.held_back == 0,
                         .recipe = chosen.recipe.recipe,
                         .backend = chosen.backend,

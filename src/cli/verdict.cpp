@@ -12,7 +12,6 @@
 namespace tsq::cli {
 namespace {
 
-constexpr double kPoor = 20;     // dB
 constexpr double kHardly = 0.1;  // of the work in int8
 constexpr std::size_t kNamed = 3;
 
@@ -27,19 +26,27 @@ const Trial& judged(const Finished& finished, const VerdictContext& context) {
   return context.unseen ? *context.unseen : finished.trial;
 }
 
-std::string trial_text(const Finished& finished, const VerdictContext& context) {
-  const Trial& trial = judged(finished, context);
-  if (trial.fault)
-    return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
-  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt has it run on samples\n";
-  const std::string samples = fmt::format("on {} sample{}{}", trial.samples, trial.samples == 1 ? "" : "s",
-                                          context.samples_are_calibration ? " of the calibration data" : "");
-  if (!trial.sqnr_db)
-    return fmt::format("  trial      ran {}; no floating-point output to compare\n", samples);
-  std::string text = fmt::format("  SQNR       {} {}", db_text(*trial.sqnr_db), samples);
+std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin) {
+  std::string text = fmt::format("  {:<9}  {} on {} sample{}{}", label, db_text(*trial.sqnr_db),
+                                 trial.samples, trial.samples == 1 ? "" : "s", origin);
   if (const auto expected = trial.expected_db())
     text += fmt::format("; 19 of 20 further ones have more than {}", db_text(*expected));
   return text + "\n";
+}
+
+std::string trial_text(const Finished& finished, const VerdictContext& context) {
+  const Trial& trial = finished.trial;
+  if (trial.fault)
+    return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
+  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt has it run on samples\n";
+  if (!trial.sqnr_db)
+    return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n",
+                       trial.samples);
+  std::string text =
+      sqnr_text("SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "");
+  if (context.unseen && context.unseen->sqnr_db)
+    text += sqnr_text("unseen", *context.unseen, ", by models that were not calibrated on them");
+  return text;
 }
 
 std::string latency_text(const Finished& finished, const VerdictContext& context) {
@@ -110,7 +117,8 @@ bool is_hardly_quantized(const Finished& finished) {
 }
 
 std::string accuracy_remedy(const VerdictContext& context) {
-  return context.unseen ? "give a higher --min-sqnr" : "--min-sqnr 20 leaves float what costs most";
+  return context.has_goal && context.unseen ? "give a higher --min-sqnr"
+                                            : "--min-sqnr 20 leaves float what costs most";
 }
 
 std::vector<std::string> warnings_of(const Finished& finished, const VerdictContext& context,
@@ -121,10 +129,10 @@ std::vector<std::string> warnings_of(const Finished& finished, const VerdictCont
     warnings.push_back(fmt::format("written by --force though it fails: {}", trial.fault->text));
     return warnings;
   }
-  if (trial.sqnr_db && *trial.sqnr_db < kPoor) {
+  if (trial.sqnr_db && *trial.sqnr_db < kPoorDb) {
     warnings.push_back(
         fmt::format("SQNR is {}, under 20 dB: {}", db_text(*trial.sqnr_db), accuracy_remedy(context)));
-  } else if (const auto expected = trial.expected_db(); expected && *expected < kPoor) {
+  } else if (const auto expected = trial.expected_db(); expected && *expected < kPoorDb) {
     warnings.push_back(fmt::format("SQNR may be {} on other samples, under 20 dB: {}", db_text(*expected),
                                    accuracy_remedy(context)));
   }
@@ -163,7 +171,7 @@ std::vector<std::string> notes_of(const Finished& finished, const VerdictContext
                       100 * detail::totals(finished.report).macs_share()));
     }
   }
-  if (context.unseen && context.unseen->samples < kTellRanges)
+  if (context.has_goal && context.unseen && context.unseen->samples < kTellRanges)
     notes.push_back(
         fmt::format("one of {} further samples has values outside of the ranges of {}: more make the "
                     "goal surer",
@@ -193,7 +201,8 @@ Verdict verdict_of(const Finished& finished, const VerdictContext& context) {
   for (const Change& change : finished.changes) verdict.text_ += change_text(change);
   verdict.warnings_ = warnings_of(finished, context, is_users_model);
   verdict.notes_ = notes_of(finished, context, is_users_model);
-  verdict.json_ = judged(finished, context).to_json();
+  verdict.json_ = finished.trial.to_json();
+  verdict.json_["unseen"] = context.unseen ? context.unseen->to_json() : nlohmann::json(nullptr);
   verdict.json_["latency"] = finished.latency ? finished.latency->to_json() : nlohmann::json(nullptr);
   verdict.json_["is_float_model"] = is_users_model;
   nlohmann::json changes = nlohmann::json::array();

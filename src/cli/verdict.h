@@ -12,10 +12,14 @@
 
 namespace tsq::cli {
 
+/// Under so many dB a result is poor.
+inline constexpr double kPoorDb = 20;
+
 /// What the command knows of a finished model beside what its trial has shown.
 struct VerdictContext {
   uint64_t model_bytes{0};
-  std::optional<Trial> unseen{};        ///< of models that were not calibrated on the samples, where known
+  std::optional<Trial> unseen{};  ///< of models that were not calibrated on the samples, where known
+  bool has_goal{false};
   bool samples_are_calibration{false};  ///< it was tried on what it was calibrated on
   Recipe recipe{Recipe::Best};
   const BackendConfig& backend;

@@ -451,6 +451,34 @@ std::size_t float_weights(const torch::jit::Module& module) {
   return found;
 }
 
+TEST_F(Results, UnseenSamplesDecideWhereAResultIsCloseToPoor) {
+  bool was_close = false;
+  constexpr int size = 16;
+  for (double tail = 3; tail < 8; tail += 0.25) {
+    torch::manual_seed(1);
+    torch::jit::Module model = user_module("Layers");
+    model.register_module("first", linear(size, size));
+    model.register_module("last", linear(size, size));
+    model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
+    model.eval();
+    model.save(path("layers.pt"));
+    c10::List<at::Tensor> samples;
+    for (int i = 0; i < 4; ++i) samples.push_back(torch::randn({2, size}).abs().pow(tail));
+    write_data("layers_data.pt", samples);
+    const json result =
+        answer({"quantize", path("layers.pt"), "--calib", path("layers_data.pt"), "--output", path("q.pt")});
+    const json& trial = result["trial"];
+    const double expected = trial["expected_sqnr_db"].get<double>();
+    const bool is_close = expected >= 20 && expected < 26.02;
+    EXPECT_EQ(trial["unseen"].is_null(), !is_close) << tail;
+    if (!is_close) continue;
+    was_close = true;
+    EXPECT_EQ(trial["unseen"]["samples"], 4);
+    EXPECT_EQ(trial["unseen"]["expected_sqnr_db"].get<double>() < 20, !trial["warnings"].empty()) << trial;
+  }
+  EXPECT_TRUE(was_close) << "no tail tests anything";
+}
+
 TEST_F(Results, AnyMethodCalibrates) {
   torch::jit::Module model = user_module("Coder");
   model.register_module("enc", linear(6, 6));
