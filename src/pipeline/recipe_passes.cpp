@@ -8,6 +8,7 @@
 #include "passes/observe_fixed_inputs.h"
 #include "passes/observe_layer_inputs.h"
 #include "passes/read_recurrent_inputs.h"
+#include "passes/read_written_inputs.h"
 #include "passes/settle_unreached.h"
 #include "passes/tie_tables.h"
 
@@ -25,6 +26,7 @@ using OnLowering = RecipePass<ir::GraphModule&, Report&>;
 using OnLowered = OnReference;
 
 constexpr std::array kBestOnFlat{
+    OnGraph{"read_written_inputs", passes::read_written_inputs},
     OnGraph{"fold_constants", passes::fold_constants},
 };
 constexpr std::array kBestOnCaptured{
