@@ -238,16 +238,16 @@ Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<co
   return seen;
 }
 
-/// What the samples that were calibrated on show is somewhat too good. Where that might hide a poor result,
-/// by one bit, models that have not seen them tell.
+/// What the samples that were calibrated on show is somewhat too good. Where twice the error would be poor,
+/// models that have not seen them tell.
 std::optional<Trial> unseen_where_close(const Work& work, const detail::Finished& done) {
-  constexpr double kBit = 6.02;  // dB
+  constexpr double kTwice = 3.01;  // dB
   const std::vector<Sample>& samples = work.samples.calibration;
   const bool is_judged_on_calibration = work.options.goal.data.empty() && work.samples.held_back == 0;
   if (!done.module || done.trial.fault || !is_judged_on_calibration || samples.size() < 2)
     return std::nullopt;
   const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
-  if (!expected || *expected < kPoorDb || *expected >= kPoorDb + kBit) return std::nullopt;
+  if (!expected || *expected < kPoorDb || *expected >= kPoorDb + kTwice) return std::nullopt;
   std::vector<Fold> folds{fold(samples, 0)};
   if (folds.front().trial.size() < detail::kMostTried)
     std::ranges::move(other_folds(samples, 0), std::back_inserter(folds));
