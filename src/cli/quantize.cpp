@@ -293,6 +293,8 @@ detail::Finished finished_for_goal(const Work& work, const Prepared& prepared, O
   outcome.goal =
       search_for_goal(task, prepared, work.chosen.backend, work.samples.trial, work.steps, work.session);
   if (!done->module) outcome.unseen.reset();
+  // Entries of the search are nobody's mistake.
+  done->report.unmatched_entries = prepared.report().unmatched_entries;
   return *std::move(done);
 }
 

@@ -65,6 +65,7 @@ class Finish {
     const EngineGuard engine(task_.backend, /*must_have_kernels=*/task_.lowers);
     prepared_ = task_.calibrated(mapping_);
     Attempt now = whole();
+    if (now.made) unmatched_ = now.made->report.unmatched_entries;
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
     if (!now.made) refuse(*now.trial.fault);
     std::optional<LatencyComparison> latency = timed(now);
@@ -241,6 +242,9 @@ class Finish {
                     .latency = latency,
                     .mapping = mapping_,
                     .changes = std::move(changes_)};
+    // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
+    // name.
+    if (!result.changes.empty()) result.report.unmatched_entries = unmatched_;
     if (!task_.samples.empty()) measure(*prepared_, task_.samples.front(), 0, result.report);
     const bool is_users_model = !quantizes_anything(result.report) && !task_.force;
     if (!is_users_model) {
@@ -258,6 +262,7 @@ class Finish {
   std::optional<Prepared> prepared_{};
   std::optional<Candidates> candidates_{};
   std::vector<Change> changes_{};
+  std::vector<UnmatchedEntry> unmatched_{};  ///< entries of the task's mapping that match nothing
 };
 
 }  // namespace
