@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "observers/observer_module.h"
 #include "passes/decision_index.h"
 #include "passes/passes.h"
 

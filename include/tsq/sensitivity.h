@@ -120,8 +120,7 @@ struct GoalOptions {
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
   /// The score of the model that a mapping gives when it is prepared and calibrated anew, on whatever
-  /// samples: it may be lower than that of the model out of the same calibration, and the search then aims
-  /// higher.
+  /// samples: it may be lower than that of the model out of the same calibration. More stays float then.
   std::function<double(const QConfigMapping&)> confirm{};
   std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
   Progress on_ranking{};

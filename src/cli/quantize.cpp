@@ -183,6 +183,16 @@ struct Work {
   const Session& session;
 };
 
+/// The same work with steps of its own: those inside of another step are not shown.
+Work with_steps(const Work& work, Steps& steps, const Session& session) {
+  return {.options = work.options,
+          .chosen = work.chosen,
+          .model = work.model,
+          .samples = work.samples,
+          .steps = steps,
+          .session = session};
+}
+
 /// Finishes the model that `mapping` gives; `first` is one that is calibrated already, for the task's
 /// mapping.
 detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
@@ -253,12 +263,7 @@ std::optional<Trial> unseen_where_close(const Work& work, const detail::Finished
     std::ranges::move(other_folds(samples, 0), std::back_inserter(folds));
   const Session silent{.quiet = true};
   Steps inner(silent);
-  const Work again{.options = work.options,
-                   .chosen = work.chosen,
-                   .model = work.model,
-                   .samples = work.samples,
-                   .steps = inner,
-                   .session = silent};
+  const Work again = with_steps(work, inner, silent);
   return work.steps.run("hold back",
                         [&](const Progress&) { return unseen_trial(again, done.mapping, folds); });
 }
@@ -267,12 +272,7 @@ std::optional<Trial> unseen_where_close(const Work& work, const detail::Finished
 detail::Finished finished_for_goal(const Work& work, const Prepared& prepared, Outcome& outcome) {
   const Session silent{.quiet = true};
   Steps inner(silent);
-  const Work again{.options = work.options,
-                   .chosen = work.chosen,
-                   .model = work.model,
-                   .samples = work.samples,
-                   .steps = inner,
-                   .session = silent};
+  const Work again = with_steps(work, inner, silent);
   std::optional<detail::Finished> done;
   const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& goal) {
     done = finished_with(again, mapping, std::nullopt);

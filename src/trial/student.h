@@ -6,13 +6,19 @@
 
 namespace tsq::detail {
 
+/// The row of a table for 1, 2, … degrees of freedom; the normal distribution's after its end.
+template <std::size_t N>
+constexpr double quantile(const std::array<double, N>& rows, double normal, std::size_t degrees) {
+  return degrees <= N ? rows[std::max<std::size_t>(degrees, 1) - 1] : normal;
+}
+
 /// The one-sided 95 % quantile of Student's distribution with `degrees` degrees of freedom, at least 1.
 constexpr double student_95(std::size_t degrees) {
   constexpr std::array kQuantiles{6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
                                   1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725,
                                   1.721, 1.717, 1.714, 1.711, 1.708, 1.706, 1.703, 1.701, 1.699, 1.697};
   constexpr double kNormal = 1.645;
-  return degrees <= kQuantiles.size() ? kQuantiles[std::max<std::size_t>(degrees, 1) - 1] : kNormal;
+  return quantile(kQuantiles, kNormal, degrees);
 }
 
 /// The one-sided 99 % quantile.
@@ -21,7 +27,7 @@ constexpr double student_99(std::size_t degrees) {
                                   2.718,  2.681, 2.650, 2.624, 2.602, 2.583, 2.567, 2.552, 2.539, 2.528,
                                   2.518,  2.508, 2.500, 2.492, 2.485, 2.479, 2.473, 2.467, 2.462, 2.457};
   constexpr double kNormal = 2.326;
-  return degrees <= kQuantiles.size() ? kQuantiles[std::max<std::size_t>(degrees, 1) - 1] : kNormal;
+  return quantile(kQuantiles, kNormal, degrees);
 }
 
 }  // namespace tsq::detail
