@@ -24,13 +24,19 @@ target_compile_options(tsq_warnings INTERFACE -Wall -Wextra -Wshadow $<$<BOOL:${
                                               # g++ 12 sees std::optional's empty state as uninitialized once sanitizers are in
                                               $<$<BOOL:${TSQ_SANITIZE}>:-Wno-maybe-uninitialized>)
 
-# tsq_object_library(NAME sources…): a folder's objects. Files that see TorchScript share one precompiled header.
 function(tsq_compile_settings target)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_include_directories(${target} SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE tsq_warnings torch nlohmann_json::nlohmann_json fmt::fmt-header-only)
 endfunction()
 
+# tsq_room(NAME sources…): a folder of the library. cmake/rooms.txt has the order in which rooms may include each other.
+function(tsq_room name)
+  tsq_object_library(${name} ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY TSQ_ROOMS ${name})
+endfunction()
+
+# tsq_object_library(NAME sources…): a folder's objects. Files that see TorchScript share one precompiled header.
 function(tsq_object_library name)
   add_library(${name} OBJECT ${ARGN})
   tsq_compile_settings(${name})

@@ -11,7 +11,7 @@
 #include "cli/progress.h"
 #include "cli/summary.h"
 #include "pipeline/calibration.h"
-#include "pipeline/renamed_methods.h"
+#include "torchscript/renamed_methods.h"
 
 namespace tsq::cli {
 namespace {
@@ -36,7 +36,7 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const std::vector<Sample> samples = steps.run("read data", [&](const Progress&) {
     const torch::jit::Module& module = prepared.module();
-    return load_samples(options.calib, detail::MethodAsForward(module, options.method).put(module));
+    return load_samples(options.calib, torchscript::MethodAsForward(module, options.method).put(module));
   });
   steps.run("calibrate", [&](const Progress& progress) {
     if (options.method == "forward") return calibrate(prepared, samples, progress);

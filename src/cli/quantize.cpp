@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "backends/kernels/engine.h"
 #include "cli/commands.h"
 #include "cli/configuration.h"
 #include "cli/failure.h"
@@ -23,8 +24,7 @@
 #include "cli/text_table.h"
 #include "cli/verdict.h"
 #include "pipeline/calibration.h"
-#include "pipeline/engine.h"
-#include "pipeline/renamed_methods.h"
+#include "torchscript/renamed_methods.h"
 #include "trial/finish.h"
 
 namespace tsq::cli {
@@ -315,8 +315,8 @@ void write_reference(const QuantizeOptions& options, const Reference& reference,
 }
 
 void write_quantized(const QuantizeOptions& options, const detail::Finished& finished,
-                     const torch::jit::Module& model, const detail::MethodAsForward& method, Steps& steps,
-                     OutputFiles& files) {
+                     const torch::jit::Module& model, const torchscript::MethodAsForward& method,
+                     Steps& steps, OutputFiles& files) {
   if (options.output.empty()) return;
   steps.run("save", [&](const Progress&) {
     files.write(options.output, [&](const std::string& place) {
@@ -338,7 +338,7 @@ Outcome quantize(const QuantizeOptions& options, const Session& session) {
     return options.method == "forward" ? load_float_model(options.model)
                                        : load_float_model_of_any_method(options.model);
   });
-  const detail::MethodAsForward method(model.module, options.method);
+  const torchscript::MethodAsForward method(model.module, options.method);
   model.module = method.put(model.module);
   tell_devices(model, session);
   outcome.bytes_before = model.bytes;

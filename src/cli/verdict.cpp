@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pipeline/engine.h"
+#include "backends/kernels/engine.h"
 #include "pipeline/report_totals.h"
 
 namespace tsq::cli {

@@ -17,11 +17,11 @@
 #include <streambuf>
 #include <utility>
 
+#include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
 #include "io/devices.h"
 #include "io/file_kind.h"
-#include "pipeline/engine.h"
-#include "pipeline/float_model.h"
+#include "torchscript/float_model.h"
 
 namespace tsq {
 namespace {
@@ -132,7 +132,7 @@ void io::save_archive(const torch::jit::Module& module, const nlohmann::json& me
 }
 
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files) {
-  detail::check_not_empty(module);
+  torchscript::check_not_empty(module);
   if (!module.hasattr(io::kMetadataAttribute)) return io::save_archive(module, nullptr, path, extra_files);
   const std::string text = module.attr(io::kMetadataAttribute).toStringRef();
   // The text is a file of its own in the archive; the module need not hold it again.

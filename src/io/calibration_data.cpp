@@ -13,7 +13,7 @@
 #include "base/libtorch_error.h"
 #include "io/empty_tensors.h"
 #include "io/numpy_file.h"
-#include "pipeline/float_model.h"
+#include "torchscript/float_model.h"
 
 namespace tsq {
 namespace {
@@ -358,7 +358,7 @@ std::vector<Sample> load_samples(const std::string& path) {
 }
 
 std::vector<Sample> load_samples(const std::string& path, const torch::jit::Module& model) {
-  detail::check_not_empty(model);
+  torchscript::check_not_empty(model);
   const std::optional<torch::jit::Method> forward = model.find_method("forward");
   if (!forward)
     throw Error(ErrorCode::BadModel, "the model has no forward method", "script a module that has one");

@@ -85,7 +85,7 @@ struct ModuleCall {
   std::optional<Weighted> weighted{};
   std::optional<EmbeddingTable> embedding{};  ///< of Embedding and EmbeddingBag, where it can be told
   std::vector<QParams> recurrent_qparams{};   ///< of a recurrent module's weights, when it has become a
-                                              ///< reference module (modules::recurrent_weights)
+                                              ///< reference module (torchscript::recurrent_weights)
   std::optional<StandaloneBoundary> standalone{};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first

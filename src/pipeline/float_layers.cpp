@@ -13,10 +13,10 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
 #include "match/qconfig_lookup.h"
 #include "passes/passes.h"
-#include "pipeline/engine.h"
 #include "pipeline/measure.h"
 
 namespace tsq {

@@ -14,12 +14,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/kernels/packed.h"
 #include "base/libtorch_error.h"
-#include "ir/emit.h"
 #include "ir/quantize_operators.h"
-#include "modules/error_passage.h"
-#include "modules/packed.h"
+#include "operators/error_passage.h"
 #include "pipeline/samples.h"
+#include "torchscript/emit.h"
 
 namespace tsq::detail {
 namespace {
@@ -61,7 +61,7 @@ class Shifts {
 struct Layer {
   std::string node{};
   int64_t dims{0};  ///< of its sums, behind the channels
-  modules::ErrorPassage passage{};
+  operators::ErrorPassage passage{};
   std::deque<at::Tensor> wanted{};   ///< what the float run gave: [items, channels]
   std::shared_ptr<Shifts> shifts{};  ///< of all calls with the same weight, which have one bias
 };
@@ -95,9 +95,9 @@ at::Tensor shifted(const at::Tensor& sums, const at::Tensor& shift, int64_t dims
 at::Tensor shifts_of(const Layer& layer, const at::Tensor& sums, const at::Tensor& wanted) {
   const at::Tensor shift = layer.shifts->certain_mean();
   const at::Tensor values = shifted(sums, shift, layer.dims);
-  const at::Tensor got = item_means(modules::passed_integral(layer.passage, values), layer.dims);
+  const at::Tensor got = item_means(operators::passed_integral(layer.passage, values), layer.dims);
   if (got.sizes() != wanted.sizes()) return {};
-  const at::Tensor share = item_means(modules::passed_share(layer.passage, values), layer.dims).mean(0);
+  const at::Tensor share = item_means(operators::passed_share(layer.passage, values), layer.dims).mean(0);
   const at::Tensor rows = shift + (got - wanted) / share.clamp_min(kLeastShare);
   return at::isfinite(rows).all().item<bool>() ? rows : at::Tensor();
 }
@@ -124,7 +124,7 @@ void compare(torch::jit::Stack& stack) {
   Layer* layer = running == nullptr ? nullptr : &running->layers[index];
   if (layer != nullptr && has_positions_alike(sums, layer->dims)) {
     if (running->is_exact) {
-      layer->wanted.push_back(item_means(modules::passed_integral(layer->passage, sums), layer->dims));
+      layer->wanted.push_back(item_means(operators::passed_integral(layer->passage, sums), layer->dims));
     } else {
       sums = without_error(*layer, sums);
     }
@@ -182,7 +182,7 @@ bool has_int8_weight(const ir::Weighted* weighted) {
 void round_now(ir::ModuleCall& call) {
   ir::Weighted* weighted = ir::weighted_of(call);
   if (!has_int8_weight(weighted) || weighted->group_size > 0) return;
-  weighted->weight = modules::quantized_weight(*weighted).dequantize();
+  weighted->weight = kernels::quantized_weight(*weighted).dequantize();
   weighted->weight_qparams.reset();
 }
 
@@ -200,7 +200,7 @@ torch::jit::Module compared_module(const GraphModule& source, const std::vector<
       compare_fused(gm, node, found->second);
     }
   }
-  return ir::emit(gm);
+  return torchscript::emit(gm);
 }
 
 /// The shifts of each weight, by node.
@@ -233,7 +233,7 @@ std::vector<Layer> layers_of(const GraphModule& prepared, const GraphModule& ref
     const auto dims = static_cast<int64_t>(weighted->stride.size());
     layers.push_back({.node = node->output()->debugName(),
                       .dims = dims,
-                      .passage = modules::error_passage_behind(reference, node, dims),
+                      .passage = operators::error_passage_behind(reference, node, dims),
                       .shifts = found->second});
   }
   return layers;

@@ -17,10 +17,10 @@
 #include <unordered_map>
 
 #include "base/libtorch_error.h"
-#include "ir/emit.h"
 #include "observers/observer_module.h"
-#include "passes/explain_observed.h"
+#include "passes/observe/explain_observed.h"
 #include "pipeline/stage.h"
+#include "torchscript/emit.h"
 
 namespace tsq::detail {
 namespace {
@@ -122,7 +122,7 @@ torch::jit::Module probed_module(const Stage& stage, const std::string& standalo
   }
   std::vector<torch::jit::Module> observers;
   for (const ir::ObserverEntry& entry : gm.observers) observers.push_back(make_observer(entry.spec));
-  return ir::emit(gm, observers);
+  return torchscript::emit(gm, observers);
 }
 
 int64_t numel(const Shape& shape) {

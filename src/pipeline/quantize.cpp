@@ -10,14 +10,14 @@
 
 #include <algorithm>
 
+#include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
 #include "pipeline/agreement.h"
 #include "pipeline/calibration.h"
-#include "pipeline/engine.h"
-#include "pipeline/float_model.h"
 #include "pipeline/stage_file.h"
+#include "torchscript/float_model.h"
 
 namespace tsq {
 namespace {
@@ -144,7 +144,7 @@ void check_float_dtype(c10::ScalarType dtype) {
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareCustomConfig& custom, const EqualizationMapping& equalization,
                  const RecipeOptions& options) {
-  detail::check_float_model(model);
+  torchscript::check_float_model(model);
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
   return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, options));
@@ -233,7 +233,7 @@ Module convert(const Prepared& prepared, const BackendConfig& backend, const Con
 }
 
 Module fuse(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
-  detail::check_float_model(model);
+  torchscript::check_float_model(model);
   const at::NoGradGuard no_grad;
   Stage stage;
   stage.float_model = model;

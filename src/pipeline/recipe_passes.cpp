@@ -2,15 +2,15 @@
 
 #include <array>
 
-#include "passes/batch_dynamic_inputs.h"
-#include "passes/fold_constants.h"
-#include "passes/keep_exact_weights.h"
-#include "passes/observe_fixed_inputs.h"
-#include "passes/observe_layer_inputs.h"
-#include "passes/read_recurrent_inputs.h"
-#include "passes/read_written_inputs.h"
-#include "passes/settle_unreached.h"
-#include "passes/tie_tables.h"
+#include "passes/capture/read_written_inputs.h"
+#include "passes/convert/tie_tables.h"
+#include "passes/lower/batch_dynamic_inputs.h"
+#include "passes/lower/read_recurrent_inputs.h"
+#include "passes/observe/observe_fixed_inputs.h"
+#include "passes/observe/observe_layer_inputs.h"
+#include "passes/observe/settle_unreached.h"
+#include "passes/placement/keep_exact_weights.h"
+#include "passes/rewrite/fold_constants.h"
 
 namespace tsq::detail {
 namespace {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "backends/kernels/engine.h"
 #include "base/json_number.h"
-#include "pipeline/engine.h"
 #include "pipeline/ranking.h"
 
 namespace tsq {

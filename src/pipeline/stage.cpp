@@ -10,24 +10,24 @@
 #include <algorithm>
 #include <mutex>
 
-#include "ir/emit.h"
 #include "ir/methods.h"
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
-#include "passes/batch_inputs.h"
-#include "passes/capture.h"
-#include "passes/compute_in_float.h"
-#include "passes/fold_literals.h"
-#include "passes/no_value.h"
+#include "passes/capture/capture.h"
+#include "passes/capture/compute_in_float.h"
+#include "passes/capture/fold_literals.h"
+#include "passes/capture/no_value.h"
+#include "passes/convert/batch_inputs.h"
+#include "passes/convert/tie_tables.h"
+#include "passes/lower/round_constants.h"
+#include "passes/lower/view_any_layout.h"
+#include "passes/observe/settle_methods.h"
+#include "passes/observe/settle_unreached.h"
 #include "passes/passes.h"
-#include "passes/round_constants.h"
-#include "passes/settle_methods.h"
-#include "passes/settle_unreached.h"
-#include "passes/tie_tables.h"
-#include "passes/view_any_layout.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
-#include "pipeline/user_attributes.h"
+#include "torchscript/emit.h"
+#include "torchscript/user_attributes.h"
 
 namespace tsq::detail {
 namespace {
@@ -187,8 +187,8 @@ void take_decisions(Report& report, const Report& child, const std::string& path
 }  // namespace
 
 Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers) {
-  Module module = ir::emit(gm, observers);
-  keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
+  Module module = torchscript::emit(gm, observers);
+  torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
   return module;
 }
 

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
+#include "backends/kernels/engine.h"
 #include "io/archive.h"
-#include "pipeline/engine.h"
 
 namespace tsq {
 namespace detail {

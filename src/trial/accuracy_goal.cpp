@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "backends/kernels/engine.h"
 #include "base/json_number.h"
-#include "pipeline/engine.h"
 #include "trial/layer_groups.h"
 #include "trial/referee.h"
 

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
+#include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
-#include "pipeline/engine.h"
 #include "pipeline/measure.h"
 #include "trial/layer_groups.h"
 #include "trial/referee.h"

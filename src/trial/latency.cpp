@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "pipeline/engine.h"
+#include "backends/kernels/engine.h"
 #include "pipeline/samples.h"
 #include "trial/reloaded.h"
 

@@ -14,9 +14,9 @@
 #include <numeric>
 #include <sstream>
 
+#include "backends/kernels/engine.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
-#include "pipeline/engine.h"
 #include "pipeline/samples.h"
 #include "trial/referee.h"
 #include "trial/reloaded.h"

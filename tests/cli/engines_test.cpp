@@ -7,10 +7,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "backends/kernel_engines.h"
+#include "backends/kernels/kernel_engines.h"
 #include "cli/model_folder.h"
-#include "modules/source_resolver.h"
 #include "support/small_models.h"
+#include "torchscript/source_resolver.h"
 
 namespace tsq::testing {
 namespace {
@@ -168,7 +168,7 @@ class Engines : public ModelFolder {
                               "  w = torch.quantize_per_tensor(self.weight, 0.02, {}, {})\n"
                               "  return {}\n",
                               is_slope ? 64 : 0, is_slope ? 13 : 12, call.result),
-                  modules::source_resolver());
+                  torchscript::source_resolver());
     module.save(path("call.pt"));
   }
 
@@ -187,7 +187,7 @@ class Engines : public ModelFolder {
 TEST_F(Engines, InspectSaysOfEveryKernelOnWhichEnginesItRuns) {
   const auto calls = all_calls();
   const at::QEngine before = at::globalContext().qEngine();
-  for (const std::string& kernel : lowering::all_kernels()) {
+  for (const std::string& kernel : kernels::all_kernels()) {
     const auto call = calls.find(kernel);
     ASSERT_NE(call, calls.end()) << "no call of " << kernel << " here";
     write_model(kernel, call->second);

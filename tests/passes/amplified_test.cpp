@@ -4,7 +4,7 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
-#include "pipeline/engine.h"
+#include "backends/kernels/engine.h"
 #include "support/best_model.h"
 #include "support/small_models.h"
 

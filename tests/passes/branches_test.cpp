@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "pipeline/engine.h"
+#include "backends/kernels/engine.h"
 #include "support/best_model.h"
 #include "support/small_models.h"
 

@@ -1,6 +1,6 @@
 // Models in half, bfloat16 and double precision.
 
-#include "passes/compute_in_float.h"
+#include "passes/capture/compute_in_float.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,10 +5,10 @@
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
-#include "ir/emit.h"
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "torchscript/emit.h"
 
 namespace tsq {
 namespace {
@@ -97,7 +97,7 @@ TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
     const Prepared prepared = calibrated(model);
     const Equalized result = equalized(prepared);
     EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
-    Module module = ir::emit(result.gm, prepared.stage()->observers);
+    Module module = torchscript::emit(result.gm, prepared.stage()->observers);
     for (const Sample& sample : images()) {
       EXPECT_TRUE(
           at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
@@ -143,7 +143,7 @@ TEST(EqualizeAcrossLayers, ReachesAcrossLeakyReLUsPoolsAndPadding) {
     const Equalized result = equalized(prepared);
     EXPECT_EQ(reported(result, "last"), "equalized with 'first'") << between;
     EXPECT_GT(factors(model, result, "first").max().item<double>(), 2) << between;
-    Module module = ir::emit(result.gm, prepared.stage()->observers);
+    Module module = torchscript::emit(result.gm, prepared.stage()->observers);
     const Sample sample = images().front();
     EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
         << between;
@@ -157,7 +157,7 @@ TEST(EqualizeAcrossLayers, ABatchNormBehindAReLUTakesBackWhatItReads) {
   const Equalized result = equalized(prepared);
   EXPECT_EQ(reported(result, "bn"), "equalized with 'first'");
   EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
-  Module module = ir::emit(result.gm, prepared.stage()->observers);
+  Module module = torchscript::emit(result.gm, prepared.stage()->observers);
   const Sample sample = images().front();
   EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
 }
@@ -189,7 +189,7 @@ TEST(EqualizeAcrossLayers, RoundingTheActivationsCostsLess) {
     for (std::size_t i = 0; i < gm.observers.size(); ++i)
       found.push_back(passes::observer_result(gm.observers[i].spec, prepared.stage()->observers[i]));
     passes::convert(gm, found, backend_config("qnnpack"), {});
-    Module module = ir::emit(gm, {});
+    Module module = torchscript::emit(gm, {});
     double sum = 0;
     for (const Sample& sample : images())
       sum += (module.forward(sample).toTensor() - model.forward(sample).toTensor())

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ir/emit.h"
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "torchscript/emit.h"
 
 namespace tsq {
 namespace {
@@ -51,7 +51,7 @@ std::string reported(const Equalized& result, const std::string& path) {
 
 void expect_same_in_float(Module model, const Prepared& prepared, const Equalized& result,
                           const Sample& sample) {
-  Module module = ir::emit(result.gm, prepared.stage()->observers);
+  Module module = torchscript::emit(result.gm, prepared.stage()->observers);
   EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
 }
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
-#include "ir/emit.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
+#include "torchscript/emit.h"
 
 namespace tsq {
 namespace {
@@ -32,7 +32,8 @@ TEST(Fuse, ConvBnReluBecomesOneModuleThatComputesTheSame) {
   const ir::GraphModule gm = fused(model);
   EXPECT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.ao.nn.intrinsic.ConvReLU2d"});
   const at::Tensor x = torch::randn({1, 3, 8, 8});
-  EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
+  EXPECT_TRUE(
+      at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
 }
 
 TEST(Fuse, KeepsAConvWhoseOutputIsReadTwice) {  // C-08
@@ -62,7 +63,8 @@ TEST(Fuse, FoldsABatchNormIntoAConvWithoutBias) {  // C-21
   const ir::GraphModule gm = fused(model);
   ASSERT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.nn.Conv2d"});
   const at::Tensor x = torch::randn({1, 3, 4, 4});
-  EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
+  EXPECT_TRUE(
+      at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
 }
 
 TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twice in a row
@@ -79,7 +81,8 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
             (std::vector<std::string_view>{"torch.nn.Conv2d", "torch.ao.nn.intrinsic.ConvAdd2d",
                                            "torch.ao.nn.intrinsic.ConvAdd2d"}));
   const at::Tensor x = torch::randn({1, 3, 8, 8});
-  EXPECT_TRUE(at::allclose(ir::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-3, 1e-3));
+  EXPECT_TRUE(
+      at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-3, 1e-3));
 }
 
 ir::GraphModule fused_for_onednn(const std::string& forward) {

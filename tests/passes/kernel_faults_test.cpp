@@ -1,6 +1,6 @@
 // Each fault of backends/kernel_faults.cpp: the kernel by itself, against dequantize – operator – quantize.
 
-#include "backends/kernel_faults.h"
+#include "backends/kernels/kernel_faults.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -239,7 +239,7 @@ TEST(KernelFaults, ConvAddWritesIntoItsAddend) {
 }
 
 TEST(KernelFaults, EveryRowHasAReason) {
-  for (const lowering::KernelFault& fault : lowering::kernel_faults()) {
+  for (const kernels::KernelFault& fault : kernels::kernel_faults()) {
     EXPECT_FALSE(fault.reason.empty()) << fault.engine << " " << fault.kernel;
   }
 }

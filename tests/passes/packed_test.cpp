@@ -1,4 +1,4 @@
-#include "modules/packed.h"
+#include "backends/kernels/packed.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(Packed, QuantizesChannelsToTheBitsOfLibTorch) {
     weighted.weight_qparams = qparams;
     const at::Tensor expected = at::quantize_per_channel(weighted.weight, qparams.scale, qparams.zero_point,
                                                          axis, c10::ScalarType::QInt8);
-    const at::Tensor got = modules::quantized_weight(weighted);
+    const at::Tensor got = kernels::quantized_weight(weighted);
     EXPECT_TRUE(at::equal(got.int_repr(), expected.int_repr())) << "round " << round;
     EXPECT_TRUE(at::equal(got.q_per_channel_scales(), expected.q_per_channel_scales()));
     EXPECT_TRUE(at::equal(got.q_per_channel_zero_points(), expected.q_per_channel_zero_points()));

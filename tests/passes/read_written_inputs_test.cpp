@@ -1,6 +1,6 @@
 // Modules that write their result into their input.
 
-#include "passes/read_written_inputs.h"
+#include "passes/capture/read_written_inputs.h"
 
 #include <gtest/gtest.h>
 #include <torch/script.h>

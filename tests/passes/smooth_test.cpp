@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "ir/emit.h"
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "torchscript/emit.h"
 
 namespace tsq {
 namespace {
@@ -119,7 +119,7 @@ TEST(Smooth, ChangesNothingInFloat) {
     ir::GraphModule gm = prepared.stage()->gm.copy();
     std::vector<Module> observers = prepared.stage()->observers;
     passes::convert_smoothing(gm, observers, kAlpha);
-    Module smoothed = ir::emit(gm, observers);
+    Module smoothed = torchscript::emit(gm, observers);
     const auto wanted = model.forward({x}).toTuple()->elements().vec();
     const auto got = smoothed.forward({x}).toTuple()->elements().vec();
     for (std::size_t i = 0; i < wanted.size(); ++i)

@@ -10,9 +10,9 @@
 
 #include <sstream>
 
-#include "modules/embedding.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
+#include "torchscript/embedding.h"
 
 namespace tsq {
 namespace {

@@ -1,0 +1,75 @@
+#include "backends/kernels/dynamic_kernels.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tsq::kernels {
+namespace {
+
+using c10::ScalarType;
+
+constexpr std::array kDynamic{
+    DynamicKernel{"torch.nn.Linear", PostOp::None, ScalarType::QInt8, "quantized::linear_prepack",
+                  "quantized::linear_dynamic", true, 2},
+    DynamicKernel{"torch.nn.Linear", PostOp::ReLU, ScalarType::QInt8, "quantized::linear_prepack",
+                  "quantized::linear_relu_dynamic", true, 2},
+    DynamicKernel{"torch.nn.Linear", PostOp::None, ScalarType::Half, "quantized::linear_prepack_fp16",
+                  "quantized::linear_dynamic_fp16", false, 2},
+    DynamicKernel{"torch.nn.Linear", PostOp::ReLU, ScalarType::Half, "quantized::linear_prepack_fp16",
+                  "quantized::linear_relu_dynamic_fp16", false, 2},
+    DynamicKernel{"torch.nn.Conv1d", PostOp::None, ScalarType::QInt8, "quantized::conv1d_prepack",
+                  "quantized::conv1d_dynamic", true, 3},
+    DynamicKernel{"torch.nn.Conv2d", PostOp::None, ScalarType::QInt8, "quantized::conv2d_prepack",
+                  "quantized::conv2d_dynamic", true, 4},
+    DynamicKernel{"torch.nn.Conv3d", PostOp::None, ScalarType::QInt8, "quantized::conv3d_prepack",
+                  "quantized::conv3d_dynamic", true, 5},
+    DynamicKernel{"torch.nn.ConvTranspose1d", PostOp::None, ScalarType::QInt8,
+                  "quantized::conv_transpose1d_prepack", "quantized::conv_transpose1d_dynamic", true, 3},
+    DynamicKernel{"torch.nn.ConvTranspose2d", PostOp::None, ScalarType::QInt8,
+                  "quantized::conv_transpose2d_prepack", "quantized::conv_transpose2d_dynamic", true, 4},
+    DynamicKernel{"torch.nn.ConvTranspose3d", PostOp::None, ScalarType::QInt8,
+                  "quantized::conv_transpose3d_prepack", "quantized::conv_transpose3d_dynamic", true, 5},
+};
+
+constexpr std::array kRecurrent{
+    RecurrentKernel{"aten::lstm", "aten::quantized_lstm", false, true},
+    RecurrentKernel{"aten::gru", "aten::quantized_gru", false, false},
+    RecurrentKernel{"aten::lstm_cell", "quantized::quantized_lstm_cell_dynamic", true, false},
+    RecurrentKernel{"aten::gru_cell", "quantized::quantized_gru_cell_dynamic", true, false},
+    RecurrentKernel{"aten::rnn_tanh_cell", "quantized::quantized_rnn_tanh_cell_dynamic", true, false},
+    RecurrentKernel{"aten::rnn_relu_cell", "quantized::quantized_rnn_relu_cell_dynamic", true, false},
+};
+
+constexpr std::array kRecurrentPackings{
+    RecurrentPacking{ScalarType::QInt8, "quantized::linear_prepack",
+                     "quantized::make_quantized_cell_params_dynamic"},
+    RecurrentPacking{ScalarType::Half, "quantized::linear_prepack_fp16",
+                     "quantized::make_quantized_cell_params_fp16"},
+};
+
+}  // namespace
+
+const DynamicKernel* dynamic_kernel(std::string_view op, PostOp post_op, ScalarType weight_dtype) {
+  const auto found = std::find_if(kDynamic.begin(), kDynamic.end(), [&](const DynamicKernel& row) {
+    return row.op == op && row.post_op == post_op && row.weight_dtype == weight_dtype;
+  });
+  return found == kDynamic.end() ? nullptr : &*found;
+}
+
+const RecurrentKernel* recurrent_kernel(std::string_view op) {
+  const auto found = std::find_if(kRecurrent.begin(), kRecurrent.end(),
+                                  [&](const RecurrentKernel& row) { return row.op == op; });
+  return found == kRecurrent.end() ? nullptr : &*found;
+}
+
+const RecurrentPacking* recurrent_packing(ScalarType weight_dtype) {
+  const auto found =
+      std::find_if(kRecurrentPackings.begin(), kRecurrentPackings.end(),
+                   [&](const RecurrentPacking& row) { return row.weight_dtype == weight_dtype; });
+  return found == kRecurrentPackings.end() ? nullptr : &*found;
+}
+
+std::span<const DynamicKernel> dynamic_kernels() { return kDynamic; }
+std::span<const RecurrentKernel> recurrent_kernels() { return kRecurrent; }
+
+}  // namespace tsq::kernels

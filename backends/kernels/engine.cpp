@@ -1,0 +1,66 @@
+#include "backends/kernels/engine.h"
+
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+namespace tsq {
+namespace {
+
+/// LibTorch prints engines as X86 and FBGEMM; PyTorch's names are x86 and fbgemm.
+std::string in_lower_case(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
+}
+
+const BackendEntry* shipped(const BackendConfig& backend) {
+  const auto& entries = backend_entries();
+  const auto found = std::find_if(entries.begin(), entries.end(), [&](const BackendEntry& entry) {
+    return entry.name == backend.name() || entry.table().name() == backend.name();
+  });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string engine_name_of(const BackendConfig& backend) {
+  const BackendEntry* entry = shipped(backend);
+  if (entry != nullptr && entry->name != "native") return std::string(entry->engine);
+  return at::toString(at::globalContext().qEngine());
+}
+
+bool is_made_for_this_processor(const BackendConfig& backend) {
+#if defined(__aarch64__) || defined(__arm__)
+  constexpr bool kIsArm = true;
+#else
+  constexpr bool kIsArm = false;
+#endif
+  return kIsArm || in_lower_case(engine_name_of(backend)) != "qnnpack";
+}
+
+at::QEngine engine_from_name(const std::string& name) {
+  for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
+    if (in_lower_case(at::toString(engine)) == in_lower_case(name)) return engine;
+  }
+  throw Error(ErrorCode::Unsupported, fmt::format("this LibTorch has no quantized engine '{}'", name),
+              "build LibTorch with it, or choose another backend");
+}
+
+EngineGuard::EngineGuard(const BackendConfig& backend, bool must_have_kernels)
+    : former_(at::globalContext().qEngine()) {
+  const std::string name = engine_name_of(backend);
+  if (!name.empty()) {
+    at::globalContext().setQEngine(engine_from_name(name));
+  } else if (must_have_kernels) {
+    throw Error(ErrorCode::Unsupported,
+                fmt::format("backend '{}' has no kernels in LibTorch: its result is the reference model",
+                            backend.name()),
+                "stop at the reference model, or lower for x86, fbgemm, qnnpack or onednn");
+  }
+}
+
+EngineGuard::~EngineGuard() { at::globalContext().setQEngine(former_); }
+
+}  // namespace tsq

@@ -1,0 +1,265 @@
+#include "backends/kernels/fault_conditions.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "backends/kernels/packed.h"
+#include "ir/quantize_operators.h"
+#include "operators/arguments.h"
+#include "operators/convolution_padding.h"
+#include "operators/weighted.h"
+
+namespace tsq::kernels {
+
+std::string current_engine() {
+  std::string name = at::toString(at::globalContext().qEngine());
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+namespace {
+
+using ir::kQuantize;
+using kernels::FaultCondition;
+using kernels::KernelFault;
+
+bool all_equal(const std::vector<int64_t>& values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [value](int64_t each) { return each == value; });
+}
+
+/// Where the engine x86 takes oneDNN for a transposed convolution (onednn_utils::should_use_onednn_quant).
+bool takes_onednn(const ir::Weighted& weighted) {
+  constexpr int64_t kMostGroups = 100;
+  const at::Tensor& zero_point = weighted.weight_qparams->zero_point;
+  return zero_point.eq(0).all().item<bool>() && all_equal(weighted.output_padding, 0) &&
+         weighted.groups <= kMostGroups;
+}
+
+bool channels_differ(const ir::Weighted& weighted) {
+  return weighted.weight.size(0) != weighted.weight.size(1) * weighted.groups;
+}
+
+bool takes_direct_path(const ir::Weighted& weighted) {
+  const bool in_eights = weighted.weight.size(0) % 8 == 0 && weighted.weight.size(1) % 8 == 0;
+  return weighted.stride.size() == 2 && weighted.groups == 1 && weighted.weight.size(2) == 2 && in_eights &&
+         all_equal(weighted.dilation, 1) && all_equal(weighted.padding, 0);
+}
+
+/// The dtype that the quantize node before the kernels gives; empty where there is none.
+std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
+  const ir::Node* node = quantized->node();
+  if (node->kind() == kQuantize) {
+    const auto dtype = torch::jit::toIValue(node->input(3));
+    return dtype ? std::optional(static_cast<c10::ScalarType>(dtype->toInt())) : std::nullopt;
+  }
+  return node->inputs().empty() || node->kind().is_prim() ? std::nullopt : quantized_dtype(node->input(0));
+}
+
+bool is_signed(const KernelUse& use) {
+  return use.input != nullptr && quantized_dtype(use.input) == c10::ScalarType::QInt8;
+}
+
+bool averages_over_other_count(const KernelUse& use) {
+  const auto number = [&](const char* name) { return operators::argument_constant(use.gm, use.op, name); };
+  const auto ceil_mode = number("ceil_mode");
+  if (ceil_mode && ceil_mode->toBool()) return false;  // that one is not qnnpack's
+  const auto divisor = number("divisor_override");
+  if (divisor && !divisor->isNone()) return true;
+  const auto counts = number("count_include_pad");
+  if (!counts || counts->toBool()) return false;
+  const auto padding = number("padding");
+  if (!padding) return true;
+  if (padding->isInt()) return padding->toInt() != 0;
+  return !padding->isIntList() || !all_equal(padding->toIntVector(), 0);
+}
+
+bool has_one_bound(const KernelUse& use) {
+  const auto is_none = [&](const char* name) {
+    const auto bound = operators::argument_constant(use.gm, use.op, name);
+    return bound && bound->isNone();
+  };
+  return is_none("min") || is_none("max");
+}
+
+bool is_not_over_channels(const KernelUse& use) {
+  const auto dim = operators::argument_constant(use.gm, use.op, "dim");
+  return known_rank(use.input) != 4 || !dim || !dim->isInt() || dim->toInt() != 1;
+}
+
+/// The operators that torch.nn.functional.interpolate calls, in traced and frozen files.
+bool is_resampling(const ir::Node* node) {
+  const std::string_view kind = node->kind().toUnqualString();
+  return kind.starts_with("upsample_") || kind.starts_with("_upsample_");
+}
+
+bool has_no_interpolation(const KernelUse& use) {
+  if (is_resampling(use.op)) {
+    constexpr std::array<std::string_view, 5> kWithKernel{"upsample_nearest2d", "upsample_nearest3d",
+                                                          "_upsample_nearest_exact2d",
+                                                          "_upsample_nearest_exact3d", "upsample_bilinear2d"};
+    const std::string_view kind = use.op->kind().toUnqualString();
+    return std::find(kWithKernel.begin(), kWithKernel.end(), kind) == kWithKernel.end();
+  }
+  const auto mode = operators::argument_constant(use.gm, use.op, "mode");
+  if (!mode || !mode->isString()) return false;
+  const std::string& name = mode->toStringRef();
+  if (name == "area") return false;
+  const auto rank = known_rank(use.input);
+  if (name == "nearest" || name == "nearest-exact") return rank == 3;
+  return name != "bilinear";
+}
+
+/// The scale of a quantized tensor, where it is written in the graph.
+std::optional<double> known_scale(const ir::Value* quantized) {
+  constexpr std::array kKeepsScale{c10::aten::relu,      c10::aten::reshape, c10::aten::flatten,
+                                   c10::aten::squeeze,   c10::aten::permute, c10::aten::contiguous,
+                                   c10::aten::unsqueeze, c10::aten::slice,   c10::aten::max_pool2d};
+  const ir::Node* node = quantized->node();
+  while (std::find(kKeepsScale.begin(), kKeepsScale.end(), node->kind()) != kKeepsScale.end())
+    node = node->input(0)->node();
+  const ir::Value* scale =
+      node->kind() == kQuantize ? node->input(1) : operators::argument_named(node, "output_scale");
+  if (scale == nullptr && node->kind().toQualString() == std::string_view("quantized::add"))
+    scale = operators::argument_named(node, "scale");
+  const auto constant = scale == nullptr ? std::nullopt : torch::jit::toIValue(scale);
+  return constant && constant->isDouble() ? std::optional(constant->toDouble()) : std::nullopt;
+}
+
+/// The quantize node behind an operator, or behind the activation that its kernel does.
+const ir::Node* quantize_behind(const ir::Node* op) {
+  const ir::Node* reader = ir::only_reader(op);
+  if (reader != nullptr && reader->kind() != kQuantize) reader = ir::only_reader(reader);
+  return reader != nullptr && reader->kind() == kQuantize ? reader : nullptr;
+}
+
+/// What QNNPACK's pytorch_qnnp_create_add_nc_q8 refuses.
+bool addend_scale_is_out_of_range(const KernelUse& use) {
+  constexpr double kLeast = 0x1p-14;
+  constexpr double kBeyond = 0x1p8;
+  const ir::Node* quantize = quantize_behind(use.op);
+  const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
+  if (!sum) return false;
+  const auto operands = ir::operands(use.op);
+  return std::any_of(operands.begin(), operands.end(), [&](const ir::Value* addend) {
+    const bool is_quantized = addend->node()->kind() == ir::kDequantize;
+    const auto scale = is_quantized ? known_scale(addend->node()->input(0)) : std::nullopt;
+    return scale && (*scale / *sum < kLeast || *scale / *sum >= kBeyond);
+  });
+}
+
+bool batch_was_added(const ir::Value* quantized) {
+  constexpr std::array kKeepsLayout{c10::aten::relu, c10::aten::clamp, c10::aten::hardtanh};
+  const ir::Node* node = quantized->node();
+  while (std::find(kKeepsLayout.begin(), kKeepsLayout.end(), node->kind()) != kKeepsLayout.end())
+    node = node->input(0)->node();
+  return node->kind() == c10::aten::unsqueeze || node->kind() == c10::aten::reshape;
+}
+
+bool holds(FaultCondition condition, const KernelUse& use) {
+  switch (condition) {
+    case FaultCondition::Always:
+      return true;
+    case FaultCondition::TransposedChannelsDiffer:
+      return channels_differ(*use.weighted) && takes_onednn(*use.weighted);
+    case FaultCondition::TransposedDirectPath:
+      return takes_direct_path(*use.weighted);
+    case FaultCondition::TransposedDirectPathWithoutOneDnn:
+      return takes_direct_path(*use.weighted) && !takes_onednn(*use.weighted);
+    case FaultCondition::WithoutDimensions:
+      return use.input != nullptr && known_rank(use.input) == 0;
+    case FaultCondition::SignedInput:
+      return is_signed(use);
+    case FaultCondition::SignedInputWithoutXnnpack:
+      return is_signed(use) && !at::globalContext().isXNNPACKAvailable();
+    case FaultCondition::AverageOverOtherCount:
+      return averages_over_other_count(use);
+    case FaultCondition::OneBound:
+      return has_one_bound(use);
+    case FaultCondition::NotOverChannels:
+      return is_not_over_channels(use);
+    case FaultCondition::InterpolationWithoutKernel:
+      return has_no_interpolation(use);
+    case FaultCondition::AddendScaleOutOfRange:
+      return addend_scale_is_out_of_range(use);
+    case FaultCondition::BatchWasAdded:
+      return use.input != nullptr && batch_was_added(use.input);
+  }
+  return false;
+}
+
+bool is_interpolation(const ir::Node* node) {
+  if (node->kind() != c10::prim::CallFunction) return false;
+  const auto function = node->input(0)->type()->cast<c10::FunctionType>();
+  return function && function->function()->qualname().name() == "interpolate";
+}
+
+bool is_mean_of_all(const ir::Node* node) {
+  const c10::FunctionSchema* schema = node->kind() == c10::aten::mean ? node->maybeSchema() : nullptr;
+  return schema != nullptr && !schema->argumentIndexWithName("dim");
+}
+
+}  // namespace
+
+const KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution) {
+  const std::string engine = current_engine();
+  const auto faults = kernels::kernel_faults();
+  const auto kernel = use.kernel.substr(
+      0, use.kernel.starts_with("quantized::") ? use.kernel.find('.') : std::string_view::npos);
+  const auto found = std::find_if(faults.begin(), faults.end(), [&](const KernelFault& fault) {
+    return (fault.engine.empty() || fault.engine == engine) && fault.kernel == kernel &&
+           fault.precaution == precaution && holds(fault.when, use);
+  });
+  return found == faults.end() ? nullptr : &*found;
+}
+
+kernels::WeightedShape weighted_shape(const ir::Weighted& weighted) {
+  const at::Tensor& weight = weighted.weight;
+  return {.depthwise = weighted.groups > 1 && weight.size(1) == 1 && weighted.groups == weight.size(0),
+          .dims = weight.dim() - 2,
+          .channels = weight.size(0)};
+}
+
+bool is_slower_than_float(const ir::ModuleCall& layer) {
+  const ir::Weighted* weighted = ir::weighted_of(layer);
+  const Symbol& type = layer.members.empty() ? layer.type : layer.members.front().type;
+  if (weighted == nullptr || weighted->stride.empty() || operators::is_transposed(type)) return false;
+  const std::vector<int64_t> padding = operators::kernel_padding(*weighted);
+  return kernels::is_slower_than_float(current_engine(),
+                                       {.dims = weighted->weight.dim() - 2,
+                                        .groups = weighted->groups,
+                                        .channels_in = weighted->weight.size(1),
+                                        .channels_out = weighted->weight.size(0) / weighted->groups,
+                                        .kernel = weighted->weight.sizes().slice(2),
+                                        .stride = weighted->stride,
+                                        .padding = padding,
+                                        .dilation = weighted->dilation});
+}
+
+std::optional<int64_t> known_rank(const ir::Value* quantized) {
+  const ir::Node* node = quantized->node();
+  if (is_interpolation(node)) return known_rank(node->input(1));
+  if (is_mean_of_all(node) || (node->kind() == kQuantize && is_mean_of_all(node->input(0)->node()))) return 0;
+  if (node->kind() == kQuantize || node->kind() == ir::kDequantize)
+    return is_interpolation(node->input(0)->node()) || node->kind() != kQuantize ? known_rank(node->input(0))
+                                                                                 : std::nullopt;
+  const std::string_view kind = quantized->node()->kind().toQualString();
+  if (kind.starts_with("quantized::add") || kind.starts_with("quantized::mul")) {
+    const auto left = known_rank(node->input(0));
+    const auto right = ir::holds_tensor(node->input(1)) ? known_rank(node->input(1)) : left;
+    return left && right ? std::max(left, right) : std::nullopt;
+  }
+  if (kind.find("1d") != std::string_view::npos) return 3;
+  if (kind.find("2d") != std::string_view::npos) return 4;
+  if (kind.find("3d") != std::string_view::npos) return 5;
+  constexpr std::array<std::string_view, 8> kKeepsRank{
+      "aten::relu",     "aten::clamp",   "quantized::leaky_relu", "quantized::elu",
+      "aten::hardtanh", "aten::sigmoid", "quantized::hardswish",  "aten::contiguous"};
+  const bool keeps = std::find(kKeepsRank.begin(), kKeepsRank.end(), kind) != kKeepsRank.end();
+  return keeps ? known_rank(quantized->node()->input(0)) : std::nullopt;
+}
+
+}  // namespace tsq::kernels

@@ -1,0 +1,76 @@
+#include "backends/kernels/filter_bank.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+
+#include "backends/kernels/float_output.h"
+#include "operators/functional_weighted.h"
+
+namespace tsq::kernels {
+namespace {
+
+std::optional<ir::Weighted> convolution(const ir::GraphModule& gm, const ir::Node* node) {
+  if (ir::is_module_call(node)) {
+    const ir::ModuleCall& call = ir::call_of(gm, node);
+    return call.type.name == "torch.nn.Conv1d" ? call.weighted : std::nullopt;
+  }
+  return node->kind() == c10::aten::conv1d ? operators::float_functional_parameters(gm, node) : std::nullopt;
+}
+
+bool has_one_channel(const ir::Weighted& weighted) {
+  return !weighted.weight_qparams && weighted.weight.dim() == 3 && weighted.weight.size(1) == 1 &&
+         weighted.groups == 1;
+}
+
+bool is_plain(const ir::Weighted& weighted) {
+  return has_one_channel(weighted) && weighted.dilation == std::vector<int64_t>{1} &&
+         weighted.padding == std::vector<int64_t>{0} && weighted.padding_name != "same";
+}
+
+/// A function's filters may be what the model changes while it runs.
+bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& attributes) {
+  return std::ranges::any_of(node->inputs(), [&](const ir::Value* value) {
+    return value->node()->kind() == c10::prim::GetAttr &&
+           attributes.contains(value->node()->s(c10::attr::name));
+  });
+}
+
+}  // namespace
+
+bool has_few_copies(const ir::Weighted& filters) {
+  constexpr int64_t kMostCopies = 4;
+  return filters.weight.size(2) <= kMostCopies * filters.stride.front();
+}
+
+bool slides_over_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
+  const auto found = convolution(gm, node);
+  return found && has_one_channel(*found) &&
+         (has_few_copies(*found) || float_output_kernel_of(gm, node) == nullptr);
+}
+
+ir::Value* squared_value(const ir::Node* node) {
+  const auto has_exponent_two = [&] {
+    const auto exponent = torch::jit::toIValue(node->input(1));
+    return exponent && exponent->isScalar() && exponent->toScalar().toDouble() == 2;
+  };
+  const bool squares = node->kind() == c10::aten::square ||
+                       (node->kind() == c10::aten::mul && node->input(0) == node->input(1)) ||
+                       (node->kind() == c10::aten::pow && has_exponent_two());
+  return squares ? const_cast<ir::Value*>(node->input(0)) : nullptr;
+}
+
+std::vector<FilterBank> filter_banks(ir::GraphModule& gm) {
+  std::vector<FilterBank> found;
+  const auto written = ir::written_attributes(gm);
+  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    auto filters = reads_one_of(node, written) ? std::nullopt : convolution(gm, node);
+    if (!filters || !is_plain(*filters)) continue;
+    const std::string& path =
+        ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+    found.push_back({node, *std::move(filters), path});
+  }
+  return found;
+}
+
+}  // namespace tsq::kernels

@@ -1,0 +1,125 @@
+#include "backends/kernels/float_output.h"
+
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+
+#include "backends/kernels/fault_conditions.h"
+#include "operators/functional_weighted.h"
+
+namespace tsq::kernels {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using kernels::FloatOutputKernel;
+using kernels::PostOp;
+
+std::optional<ir::Weighted> parameters_of(const GraphModule& gm, const Node* layer) {
+  if (ir::is_module_call(layer)) {
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, layer));
+    return weighted == nullptr ? std::nullopt : std::optional(*weighted);
+  }
+  if (auto quantized = operators::functional_parameters(gm, layer)) return quantized;
+  return operators::float_functional_parameters(gm, layer);
+}
+
+/// Values of the layer's input for each of its output, but for its edges.
+double inputs_per_output(const ir::Weighted& weighted) {
+  const int64_t strides = c10::multiply_integers(weighted.stride);
+  return static_cast<double>(weighted.weight.size(1) * weighted.groups * strides) /
+         static_cast<double>(weighted.weight.size(0));
+}
+
+/// Values of the layer's output in a call with an input of the calibrated size.
+std::optional<double> outputs_of(const ir::Weighted& weighted) {
+  const at::Tensor& sizes = weighted.input.sizes;
+  if (!sizes.defined() || sizes.numel() == 0) return std::nullopt;
+  return static_cast<double>(sizes.prod().item<int64_t>()) / inputs_per_output(weighted);
+}
+
+kernels::LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
+  return {.inputs_per_output = reads_bytes ? 0 : inputs_per_output(weighted),
+          .groups = weighted.groups,
+          .outputs = outputs_of(weighted)};
+}
+
+/// The node that gives a value, observers aside.
+const Node* giver(const ir::Value* value) {
+  const Node* node = value->node();
+  return ir::is_observer(node) ? node->input(0)->node() : node;
+}
+
+bool pays(const GraphModule& gm, const Node* layer, const Node* activation, kernels::LayerWork work) {
+  work.slopes = slopes_of(gm, activation);
+  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
+           return kernels::pays_with_float_output(*kernel, target.name, work);
+         });
+}
+
+bool has_post_op(const GraphModule& gm, const Node* layer, const Node* activation) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
+           return !kernels::pointwise_post_op(target.name, kernel->kernel).empty();
+         });
+}
+
+/// Whether the layer in front gives bytes already, its activation being done in its kernel.
+bool reads_bytes(const GraphModule& gm, const Node* layer) {
+  const Node* activation = giver(layer->input(0));
+  const auto operands = ir::operands(activation);
+  if (operands.empty()) return false;
+  const Node* before = giver(operands.front());
+  if (!has_post_op(gm, before, activation)) return false;
+  const auto weighted = parameters_of(gm, before);
+  return weighted && pays(gm, before, activation, work_of(*weighted, /*reads_bytes=*/false));
+}
+
+}  // namespace
+
+const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Node* layer) {
+  const std::string engine = current_engine();
+  if (ir::is_module_call(layer)) {
+    const ir::ModuleCall& call = ir::call_of(gm, layer);
+    if (layer->inputs().size() != 1) return nullptr;
+    if (call.members.empty()) return kernels::float_output_kernel(engine, call.type.name, PostOp::None);
+    const PostOp post_op = kernels::post_op_of(call.type.name);
+    if (post_op == PostOp::None) return nullptr;
+    return kernels::float_output_kernel(engine, call.members.front().type.name, post_op);
+  }
+  for (const Symbol& target : ir::targets(gm, layer)) {
+    const std::string_view module = operators::module_of_functional(target.name);
+    if (!module.empty()) return kernels::float_output_kernel(engine, module, PostOp::None);
+  }
+  return nullptr;
+}
+
+int64_t slopes_of(const GraphModule& gm, const Node* activation) {
+  if (!ir::is_module_call(activation)) return 1;
+  const auto& module = ir::call_of(gm, activation).module;
+  const bool has_weight = module && module->hasattr("weight") && module->attr("weight").isTensor();
+  return has_weight ? module->attr("weight").toTensor().numel() : 1;
+}
+
+bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {
+  if (float_output_kernel_of(gm, layer) == nullptr || ir::only_reader(layer) == nullptr) return false;
+  const auto weighted = parameters_of(gm, layer);
+  return weighted && pays(gm, layer, activation, work_of(*weighted, reads_bytes(gm, layer)));
+}
+
+bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* activation) {
+  return has_post_op(gm, layer, activation) && stays_float_behind(gm, layer, activation);
+}
+
+bool gives_float_for_free(const GraphModule& gm, const Node* layer) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+  const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(gm, layer);
+  if (!weighted) return false;
+  // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
+  const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
+  return kernels::pays_without_rounding(
+      *kernel, has_one_channel ? kernels::LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
+}
+
+}  // namespace tsq::kernels

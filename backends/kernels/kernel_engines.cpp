@@ -1,0 +1,58 @@
+#include "backends/kernels/kernel_engines.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "backends/kernels/dynamic_kernels.h"
+#include "backends/kernels/float_output_kernels.h"
+#include "backends/kernels/lowering_table.h"
+
+namespace tsq::kernels {
+namespace {
+
+constexpr std::array<std::string_view, 1> kOnednn{"onednn"};
+constexpr std::array<std::string_view, 2> kFbgemm{"x86", "fbgemm"};
+
+struct Row {
+  std::string_view kernel;
+  std::span<const std::string_view> engines;
+};
+constexpr std::array kRows{
+    Row{"quantized::conv2d_add", kOnednn},
+    Row{"quantized::conv2d_add_relu", kOnednn},
+    Row{"quantized::linear_leaky_relu", kOnednn},
+    Row{"quantized::linear_tanh", kOnednn},
+    Row{"quantized::linear_with_input_q_dq_qweight_dq_output_fp32", kFbgemm},
+    Row{"quantized::linear_with_input_q_dq_qweight_dq_relu_output_fp32", kFbgemm},
+    Row{"quantized::linear_dynamic_fp16", kFbgemm},
+    Row{"quantized::linear_relu_dynamic_fp16", kFbgemm},
+};
+
+std::string_view without_overload(std::string_view kernel) { return kernel.substr(0, kernel.find('.')); }
+
+}  // namespace
+
+std::span<const std::string_view> engines_of(std::string_view kernel) {
+  const auto* const found = std::ranges::find(kRows, without_overload(kernel), &Row::kernel);
+  return found == kRows.end() ? std::span<const std::string_view>{} : found->engines;
+}
+
+std::vector<std::string> all_kernels() {
+  std::set<std::string> kernels;
+  const auto add = [&kernels](std::string_view kernel) {
+    if (!kernel.empty()) kernels.emplace(without_overload(kernel));
+  };
+  for (const WeightedKernel& row : weighted_kernels()) add(row.kernel);
+  for (const BinaryKernel& row : binary_kernels()) {
+    add(row.kernel);
+    add(row.relu_kernel);
+  }
+  for (const UnaryKernel& row : unary_kernels()) add(row.kernel);
+  for (const DynamicKernel& row : dynamic_kernels()) add(row.kernel);
+  for (const RecurrentKernel& row : recurrent_kernels()) add(row.kernel);
+  for (const FloatOutputKernel& row : float_output_kernels()) add(row.kernel);
+  return {kernels.begin(), kernels.end()};
+}
+
+}  // namespace tsq::kernels

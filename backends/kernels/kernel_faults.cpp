@@ -1,0 +1,245 @@
+#include "backends/kernels/kernel_faults.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace tsq::kernels {
+namespace {
+
+using enum FaultCondition;
+using enum Precaution;
+
+constexpr std::string_view kChannels =
+    "oneDNN's transposed convolution gives wrong results when the numbers of channels in and out differ";
+constexpr std::string_view kDirectPath =
+    "fbgemm's transposed convolution gives wrong results for a kernel of two rows without padding when both "
+    "numbers of channels are multiples of 8";
+constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d gives wrong results";
+constexpr std::string_view kSigned = "the engine's convolutions and linear layers take quint8 activations";
+constexpr std::string_view kSignedWithoutXnnpack =
+    "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
+constexpr std::string_view kSavedParams = "qnnpack cannot save packed parameters of three dimensions";
+constexpr std::string_view kOpaque = "oneDNN's reordered weights cannot be saved";
+constexpr std::string_view kClamp = "qnnpack's clamp gives wrong results on channels-last tensors";
+constexpr std::string_view kSoftmax =
+    "qnnpack's softmax fails or gives wrong results when its dimension is not the innermost one in memory";
+constexpr std::string_view kAverage =
+    "qnnpack's average pool counts padding whatever count_include_pad and divisor_override say";
+constexpr std::string_view kOneBound = "qnnpack's clamp takes two bounds only";
+constexpr std::string_view kNoDimensions = "qnnpack takes a tensor without dimensions for an empty one";
+constexpr std::string_view kNoMaxPool3d = "qnnpack has no max_pool3d";
+constexpr std::string_view kInterpolate =
+    "LibTorch interpolates quantized tensors of 4 dimensions by nearest, nearest-exact, bilinear and area "
+    "only, of 5 by nearest, nearest-exact and area";
+constexpr std::string_view kOnlyOneDnn = "only onednn has this kernel";
+constexpr std::string_view kFirstScale =
+    "qnnpack's packed weights keep the output scale of the first call for all calls with its input scale";
+constexpr std::string_view kNoFloat16 = "fbgemm alone has kernels with float16 weights";
+constexpr std::string_view kFullRange = "qnnpack ignores reduce_range, with a warning";
+constexpr std::string_view kScaleRatio =
+    "qnnpack adds only what has 2^-14 to 2^8 times the scale of the sum, and the ranges here differ by more";
+constexpr std::string_view kAddedBatch =
+    "pools and norms read a channels-last tensor wrongly whose batch dimension was added by unsqueeze";
+constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
+
+constexpr std::array kFaults{
+    KernelFault{"onednn", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"onednn", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"onednn", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"x86", "quantized::conv_transpose2d", TransposedDirectPathWithoutOneDnn, KeepReference,
+                kDirectPath},
+    KernelFault{"fbgemm", "quantized::conv_transpose2d", TransposedDirectPath, KeepReference, kDirectPath},
+    KernelFault{"qnnpack", "quantized::conv_transpose3d", Always, KeepReference, kTransposed3d},
+    KernelFault{"qnnpack", "quantized::conv3d", Always, PackWhenLoaded, kSavedParams},
+    KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackWhenLoaded, kSavedParams},
+    KernelFault{"", "onednn::qconv1d_pointwise", Always, PackWhenLoaded, kOpaque},
+    KernelFault{"", "onednn::qconv2d_pointwise", Always, PackWhenLoaded, kOpaque},
+    KernelFault{"qnnpack", "quantized::linear", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::linear_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv1d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv1d_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv2d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv2d_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv3d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv_transpose1d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::conv_transpose2d", Always, PackForEachCall, kFirstScale},
+    KernelFault{"qnnpack", "quantized::linear_prepack_fp16", Always, KeepReference, kNoFloat16},
+    KernelFault{"onednn", "quantized::linear_prepack_fp16", Always, KeepReference, kNoFloat16},
+    KernelFault{"qnnpack", "torch.nn.ReLU6", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.Hardtanh", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.functional.relu6", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.functional.hardtanh", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.nn.functional.hardtanh_", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "torch.clamp", OneBound, KeepReference, kOneBound},
+    KernelFault{"qnnpack", "clamp", OneBound, KeepReference, kOneBound},
+    KernelFault{"qnnpack", "torch.clamp", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "clamp", Always, PlainLayout, kClamp},
+    KernelFault{"qnnpack", "quantized::softmax", NotOverChannels, ContiguousInput, kSoftmax},
+    KernelFault{"qnnpack", "torch.nn.AvgPool1d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.AvgPool2d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.functional.avg_pool1d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.functional.avg_pool2d", AverageOverOtherCount, KeepReference, kAverage},
+    KernelFault{"qnnpack", "torch.nn.MaxPool3d", Always, KeepReference, kNoMaxPool3d},
+    KernelFault{"qnnpack", "torch.nn.functional.max_pool3d", Always, KeepReference, kNoMaxPool3d},
+    KernelFault{"qnnpack", "quantized::add", AddendScaleOutOfRange, KeepReference, kScaleRatio},
+    KernelFault{"qnnpack", "quantized::add_relu", AddendScaleOutOfRange, KeepReference, kScaleRatio},
+    KernelFault{"", "torch.nn.functional.interpolate", InterpolationWithoutKernel, KeepReference,
+                kInterpolate},
+    KernelFault{"x86", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"x86", "quantized::linear_tanh", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"x86", "quantized::conv2d_add", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"x86", "quantized::conv2d_add_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::linear_tanh", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::conv2d_add", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"fbgemm", "quantized::conv2d_add_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::linear_tanh", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::conv2d_add", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"qnnpack", "quantized::conv2d_add_relu", Always, KeepReference, kOnlyOneDnn},
+    KernelFault{"", "quantized::conv2d_add", Always, AddendOfItsOwn, kAddend},
+    KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
+};
+
+/// Convolutions and linear layers: quint8 activations on every engine, qint8 ones by XNNPACK alone.
+struct SignedInputs {
+  std::string_view engine;
+  FaultCondition when;
+  std::string_view reason;
+};
+constexpr std::array kSignedInputs{
+    SignedInputs{"qnnpack", SignedInputWithoutXnnpack, kSignedWithoutXnnpack},
+    SignedInputs{"x86", SignedInput, kSigned},
+    SignedInputs{"fbgemm", SignedInput, kSigned},
+    SignedInputs{"onednn", SignedInput, kSigned},
+};
+constexpr std::array<std::string_view, 15> kWeightedKernels{
+    "quantized::linear",           "quantized::linear_relu",      "quantized::linear_leaky_relu",
+    "quantized::linear_tanh",      "quantized::conv1d",           "quantized::conv1d_relu",
+    "quantized::conv2d",           "quantized::conv2d_relu",      "quantized::conv2d_add",
+    "quantized::conv2d_add_relu",  "quantized::conv3d",           "quantized::conv3d_relu",
+    "quantized::conv_transpose1d", "quantized::conv_transpose2d", "quantized::conv_transpose3d"};
+
+/// Element-wise operators of qnnpack, which takes a tensor of one value and no dimension for an empty one.
+constexpr std::array<std::string_view, 24> kQnnpackElementwise{"quantized::add",
+                                                               "quantized::add_relu",
+                                                               "quantized::hardswish",
+                                                               "torch.sigmoid",
+                                                               "sigmoid",
+                                                               "sigmoid_",
+                                                               "torch.nn.Sigmoid",
+                                                               "torch.tanh",
+                                                               "tanh",
+                                                               "tanh_",
+                                                               "torch.nn.Tanh",
+                                                               "torch.nn.functional.relu",
+                                                               "relu",
+                                                               "relu_",
+                                                               "torch.nn.ReLU",
+                                                               "torch.nn.functional.hardsigmoid",
+                                                               "torch.nn.Hardsigmoid",
+                                                               "torch.nn.ReLU6",
+                                                               "torch.nn.functional.relu6",
+                                                               "torch.nn.Hardtanh",
+                                                               "torch.nn.functional.hardtanh",
+                                                               "torch.clamp",
+                                                               "clamp",
+                                                               "torch.nn.functional.hardtanh_"};
+
+/// Convolutions whose dynamic kernels have the faults of the static ones: both are one kernel inside.
+struct DynamicTwin {
+  std::string_view kernel;
+  std::string_view dynamic;
+};
+constexpr std::array kDynamicTwins{
+    DynamicTwin{"quantized::conv3d", "quantized::conv3d_dynamic"},
+    DynamicTwin{"quantized::conv_transpose1d", "quantized::conv_transpose1d_dynamic"},
+    DynamicTwin{"quantized::conv_transpose2d", "quantized::conv_transpose2d_dynamic"},
+    DynamicTwin{"quantized::conv_transpose3d", "quantized::conv_transpose3d_dynamic"},
+};
+
+constexpr std::array<std::string_view, 9> kIgnoresReduceRange{"quantized::linear_dynamic",
+                                                              "quantized::linear_relu_dynamic",
+                                                              "quantized::make_quantized_cell_params_dynamic",
+                                                              "quantized::conv1d_dynamic",
+                                                              "quantized::conv2d_dynamic",
+                                                              "quantized::conv3d_dynamic",
+                                                              "quantized::conv_transpose1d_dynamic",
+                                                              "quantized::conv_transpose2d_dynamic",
+                                                              "quantized::conv_transpose3d_dynamic"};
+
+constexpr std::array<std::string_view, 18> kPools{"torch.nn.MaxPool1d",
+                                                  "torch.nn.MaxPool2d",
+                                                  "torch.nn.MaxPool3d",
+                                                  "torch.nn.AvgPool1d",
+                                                  "torch.nn.AvgPool2d",
+                                                  "torch.nn.AvgPool3d",
+                                                  "torch.nn.AdaptiveAvgPool1d",
+                                                  "torch.nn.AdaptiveAvgPool2d",
+                                                  "torch.nn.AdaptiveAvgPool3d",
+                                                  "torch.nn.functional.max_pool1d",
+                                                  "torch.nn.functional.max_pool2d",
+                                                  "torch.nn.functional.max_pool3d",
+                                                  "torch.nn.functional.avg_pool1d",
+                                                  "torch.nn.functional.avg_pool2d",
+                                                  "torch.nn.functional.avg_pool3d",
+                                                  "torch.nn.functional.adaptive_avg_pool1d",
+                                                  "torch.nn.functional.adaptive_avg_pool2d",
+                                                  "torch.nn.functional.adaptive_avg_pool3d"};
+
+std::vector<KernelFault> all_faults() {
+  std::vector<KernelFault> faults;
+  for (const std::string_view kernel : kPools)
+    faults.push_back({"", kernel, BatchWasAdded, PlainLayout, kAddedBatch});
+  for (const std::string_view kernel : {"quantized::instance_norm", "quantized::group_norm"})
+    faults.push_back({"", kernel, BatchWasAdded, ContiguousInput, kAddedBatch});
+  for (const std::string_view kernel : kQnnpackElementwise)
+    faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
+  for (const std::string_view kernel : kIgnoresReduceRange)
+    faults.push_back({"qnnpack", kernel, Always, FullRange, kFullRange});
+  for (const SignedInputs& row : kSignedInputs) {
+    for (const std::string_view kernel : kWeightedKernels)
+      faults.push_back({row.engine, kernel, row.when, KeepReference, row.reason});
+  }
+  faults.insert(faults.end(), kFaults.begin(), kFaults.end());
+  for (const DynamicTwin& twin : kDynamicTwins) {
+    for (KernelFault fault : kFaults) {
+      if (fault.kernel != twin.kernel || fault.precaution == PackForEachCall) continue;
+      fault.kernel = twin.dynamic;
+      faults.push_back(fault);
+    }
+  }
+  return faults;
+}
+
+}  // namespace
+
+std::span<const KernelFault> kernel_faults() {
+  static const std::vector<KernelFault> kAll = all_faults();
+  return kAll;
+}
+
+std::string remedy_of(const KernelFault& fault) {
+  if (fault.when == SignedInput || fault.when == SignedInputWithoutXnnpack)
+    return "give its activation observer dtype quint8";
+  std::string others;
+  for (const std::string_view engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    const auto faults = kernel_faults();
+    const bool is_faulty = std::any_of(faults.begin(), faults.end(), [&](const KernelFault& each) {
+      return each.engine == engine && each.kernel == fault.kernel && each.reason == fault.reason;
+    });
+    if (is_faulty || fault.engine.empty()) continue;
+    others += others.empty() ? "" : " or ";
+    others += engine;
+  }
+  return others.empty()
+             ? "change its arguments, or give it no qconfig: rounding before and after it brings no speed"
+             : "quantize for another engine: " + others;
+}
+
+}  // namespace tsq::kernels

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+/// What the kernels of LibTorch 2.13 are exact and fast for, by engine. Found by running them.
+namespace tsq::kernels {
+
+/// A convolution with as many groups as channels in and out, of so many dimensions, or any other weighted
+/// operator.
+struct WeightedShape {
+  bool depthwise{};
+  int64_t dims{};      ///< 0: a linear layer
+  int64_t channels{};  ///< out
+};
+
+/// Whether a kernel adds pairs of products of bytes in 16 bits, where 255 * (127 + 127) does not fit.
+/// fbgemm's depthwise kernels do on every CPU, the others only without VNNI; qnnpack's never do.
+bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, bool has_vnni);
+
+/// A convolution, as the engines choose a kernel for it.
+struct GroupedConvolution {
+  int64_t dims{};
+  int64_t groups{};
+  int64_t channels_in{};   ///< of a group
+  int64_t channels_out{};  ///< of a group
+  std::span<const int64_t> kernel{};
+  std::span<const int64_t> stride{};
+  std::span<const int64_t> padding{};
+  std::span<const int64_t> dilation{};
+};
+
+/// Whether the engine's kernel takes two to two hundred times as long as the float one: fbgemm has fast
+/// kernels for images alone, for some sizes, and goes through all others group by group.
+bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution);
+
+/// Whether an activation's kernel takes several times as long as the float operator with a dequantize and a
+/// quantize round it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
+bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes);
+
+/// A linear layer that gives float values may be left float when it has less than this share of the network's
+/// multiply-accumulates: one in so many.
+int64_t share_of_small_layers(std::string_view engine);
+
+/// The float weights of a layer over single points up to which it is faster in float; 0: never.
+int64_t largest_weight_at_points(std::string_view engine);
+
+/// The largest kernel that a depthwise convolution is fast with, whose size is odd and whose padding is half
+/// of it; 0: any.
+int64_t largest_fast_depthwise_kernel(std::string_view engine);
+
+/// The largest kernel, along one dimension, that pads its input itself in less time than an operator in front
+/// of it; 0: any.
+int64_t largest_kernel_that_pads(std::string_view engine);
+
+/// A convolution of images, with all channels in one group, that would grow to pad itself.
+struct GrowingKernel {
+  bool reads_bytes{};        ///< the output of a kernel, which would be dequantized to be padded
+  int64_t channels{};        ///< of its input
+  double products_to_add{};  ///< multiply-accumulates, for each value of its input
+};
+/// Whether that takes less time than padding its input by an operator.
+bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& kernel);
+
+}  // namespace tsq::kernels

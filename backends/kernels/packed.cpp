@@ -1,0 +1,128 @@
+#include "backends/kernels/packed.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include "base/libtorch_error.h"
+#include "ir/edit.h"
+#include "operators/arguments.h"
+#include "operators/convolution_padding.h"
+
+namespace tsq::kernels {
+namespace {
+
+bool is_linear_prepack(std::string_view prepack) {
+  return prepack == "quantized::linear_prepack" || prepack == "quantized::linear_prepack_fp16";
+}
+bool is_transposed_prepack(std::string_view prepack) {
+  return prepack.find("conv_transpose") != std::string_view::npos;
+}
+
+std::string first_line(const char* text) {
+  const std::string message(text);
+  return message.substr(0, message.find('\n'));
+}
+
+/// at::quantize_per_channel's bits (fbgemm::Quantize: nearbyint(zero_point + x · (1 / scale)), clamped), by
+/// vector operations instead of its loop over single values, which takes twenty times as long.
+at::Tensor quantize_channels(const at::Tensor& weight, const QParams& qparams) {
+  constexpr double kMin = -128;
+  constexpr double kMax = 127;
+  std::vector<int64_t> shape(static_cast<std::size_t>(weight.dim()), 1);
+  shape[static_cast<std::size_t>(qparams.axis)] = -1;
+  at::Tensor codes = weight * at::reciprocal(qparams.scale).reshape(shape);
+  codes.add_(qparams.zero_point.to(at::kFloat).reshape(shape)).round_().clamp_(kMin, kMax);
+  return at::_make_per_channel_quantized_tensor(codes.to(at::kChar), qparams.scale, qparams.zero_point,
+                                                qparams.axis);
+}
+
+}  // namespace
+
+at::Tensor quantized_weight(const ir::Weighted& weighted) {
+  const QParams& qparams = *weighted.weight_qparams;
+  const at::Tensor weight = weighted.weight.detach();
+  if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
+    return at::quantize_per_tensor(weight, qparams.scale.item<float>(), qparams.zero_point.item<int64_t>(),
+                                   qparams.dtype);
+  }
+  const bool plain =
+      qparams.dtype == c10::ScalarType::QInt8 && weight.scalar_type() == at::kFloat && weight.is_contiguous();
+  if (plain && at::isfinite(weight.sum()).item<bool>()) return quantize_channels(weight, qparams);
+  return at::quantize_per_channel(weight, qparams.scale, qparams.zero_point, qparams.axis, qparams.dtype);
+}
+
+c10::TypePtr packed_type(std::string_view prepack) {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(std::string(prepack).c_str(), "")
+      .schema()
+      .returns()
+      .front()
+      .type();
+}
+
+torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack) {
+  c10::Dispatcher::singleton().findSchemaOrThrow(std::string(name).c_str(), "").callBoxed(&stack);
+  return stack;
+}
+
+std::optional<UnpackedParams> unpacked(const ir::GraphModule& gm, const ir::Value* packed,
+                                       std::string_view unpack) {
+  const ir::Node* attribute = packed->node();
+  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().at(0))
+    return std::nullopt;
+  const torch::jit::Stack parts = call_operator(unpack, {gm.attributes.attr(attribute->s(c10::attr::name))});
+  return UnpackedParams{.weight = parts.at(0).toTensor(),
+                        .bias = parts.at(1).isNone() ? at::Tensor() : parts.at(1).toTensor()};
+}
+
+Error refusal(std::string_view prepack, const char* reason) {
+  return {ErrorCode::Unsupported, fmt::format("{} refused the weight: {}", prepack, first_line(reason)),
+          "choose a qconfig whose weight observer the engine takes, or none for this layer"};
+}
+
+c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
+  torch::jit::Stack stack;
+  // Packing rounds what becomes float16.
+  stack.emplace_back(weighted.weight_qparams->dtype == c10::ScalarType::Half
+                         ? weighted.weight.detach().to(at::kFloat)
+                         : (quantized.defined() ? quantized : quantized_weight(weighted)));
+  stack.emplace_back(weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue());
+  if (!is_linear_prepack(prepack)) {
+    stack.emplace_back(weighted.stride);
+    stack.emplace_back(operators::kernel_padding(weighted));
+    if (is_transposed_prepack(prepack)) stack.emplace_back(weighted.output_padding);
+    stack.emplace_back(weighted.dilation);
+    stack.emplace_back(weighted.groups);
+  }
+  try {
+    return call_operator(prepack, std::move(stack)).back();
+  } catch (const c10::Error& error) {
+    rethrow_out_of_memory(error);
+    throw refusal(prepack, error.what_without_backtrace());
+  }
+}
+
+ir::Value* packed_at_run(ir::GraphModule& gm, const ir::Node* op, std::string_view prepack,
+                         ir::Node* before) {
+  const bool is_linear = prepack.starts_with("quantized::linear_prepack");
+  if (!is_linear && (prepack.find("transpose") != std::string_view::npos || op->inputs().size() < 4))
+    return nullptr;
+  ir::Value* weight = const_cast<ir::Node*>(op)->input(1)->node()->input(0);
+  ir::Value* bias = operators::argument_named(op, "bias");
+  if (bias == nullptr) return nullptr;
+  std::vector<ir::Value*> inputs{weight, bias};
+  if (!is_linear) {
+    for (const char* name : {"stride", "padding", "dilation", "groups"}) {
+      ir::Value* value = operators::argument_named(op, name);
+      if (value == nullptr || value->type()->kind() == c10::TypeKind::StringType) return nullptr;
+      inputs.push_back(value);
+    }
+  }
+  ir::Value* packed = insert_before(gm, before, std::string(prepack).c_str(), inputs);
+  packed->setType(packed_type(prepack));
+  return packed;
+}
+
+}  // namespace tsq::kernels

@@ -1,0 +1,73 @@
+// Values that are not there on every way through the model.
+
+#include "passes/capture/no_value.h"
+
+#include <algorithm>
+#include <ranges>
+#include <set>
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+using torch::jit::Block;
+
+bool raises(const Block* block) {
+  return std::ranges::any_of(block->nodes(),
+                             [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
+}
+
+/// `seen`: values that are asked for already; what goes round a loop comes back to itself.
+bool may_be_no_value(const Value* value, std::set<const Value*>& seen) {
+  if (!seen.insert(value).second) return false;
+  if (ir::is_no_value(value)) return true;
+  const Node* node = value->node();
+  if (ir::is_observer(node)) return may_be_no_value(node->input(0), seen);
+  if (node->kind() == c10::prim::If) {
+    return std::ranges::any_of(node->blocks(), [&](const Block* block) {
+      return !raises(block) && may_be_no_value(block->outputs()[value->offset()], seen);
+    });
+  }
+  if (node->kind() == c10::prim::Loop) {
+    return may_be_no_value(node->input(value->offset() + 2), seen) ||
+           may_be_no_value(node->blocks()[0]->outputs()[value->offset() + 1], seen);
+  }
+  const Node* owner = node->kind() == c10::prim::Param ? node->owningBlock()->owningNode() : nullptr;
+  if (owner == nullptr || owner->kind() != c10::prim::Loop || value->offset() == 0) return false;
+  return may_be_no_value(owner->input(value->offset() + 1), seen) ||
+         may_be_no_value(owner->blocks()[0]->outputs()[value->offset()], seen);
+}
+
+bool passes_on(const Node* user) {
+  return user->kind() == c10::prim::Return || user->kind() == c10::prim::Loop;
+}
+
+}  // namespace
+
+bool may_be_no_value(const Value* value) {
+  std::set<const Value*> seen;
+  return may_be_no_value(value, seen);
+}
+
+void observe_where_read(GraphModule& gm) {
+  const auto nodes = ir::nodes_in_order(*gm.graph);
+  for (Node* observer : std::views::reverse(nodes)) {  // the last of several in a row first
+    if (!ir::is_observer(observer) || !may_be_no_value(observer->input(0))) continue;
+    Value* value = observer->input(0);
+    const std::vector<torch::jit::Use> uses = observer->output()->uses();
+    for (const torch::jit::Use& use : uses) {
+      if (passes_on(use.user)) {
+        use.user->replaceInput(use.offset, value);
+        continue;
+      }
+      Node* made = gm.graph->createClone(observer, [](Value* input) { return input; });
+      made->insertBefore(use.user);
+      use.user->replaceInput(use.offset, made->output());
+    }
+    observer->destroy();
+  }
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,325 @@
+// Linear layers and convolutions with a quantized input and a float output → kernels that multiply in int8
+// and give float.
+//   linear(dequantize(quantize(x, scale, zero_point)))
+//     →   quantized::linear_with_input_q_dq_qweight_dq_output_fp32(x, scale, zero_point, packed)
+//   conv2d(dequantize(x))
+//     →   onednn::qconv2d_pointwise(int_repr(x), x's scale and zero point, packed, ...)
+//   quantize(conv2d(dequantize(x))), where its other kernel is slow
+//     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ...))
+//   quantize(hardswish(conv2d(dequantize(x))))
+//     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
+// Behind the pass `lower`, which takes what has a quantized output.
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <unordered_map>
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/float_output.h"
+#include "backends/kernels/packed.h"
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "operators/clamp_bounds.h"
+#include "operators/convolution_inputs.h"
+#include "operators/convolution_padding.h"
+#include "operators/functional_weighted.h"
+#include "passes/decision_index.h"
+#include "passes/lower/passes.h"
+#include "passes/lower/weight_packing.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
+using ir::Node;
+using ir::Value;
+using kernels::FloatOutputKernel;
+using kernels::PostOp;
+using kernels::Reads;
+
+constexpr const char* kMakeQuantized = "aten::_make_per_tensor_quantized_tensor";
+
+class FloatOutputLowering {
+ public:
+  FloatOutputLowering(GraphModule& gm, Report& report, passes::PackingRefusals& refusals)
+      : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
+
+  /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
+  bool run() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (node->inputs().empty() || !reads_quantized(node)) continue;
+      if (is_quantized_behind(node) && !ir::stays_float(node)) continue;
+      if (ir::is_module_call(node)) {
+        lower_module(node);
+      } else {
+        lower_functional(node);
+      }
+    }
+    if (!packing_.pack_all(refusals_)) return false;
+    if (gives_channels_last_) read_any_layout();
+    ir::eliminate_dead_code(*gm_.graph);
+    return true;
+  }
+
+ private:
+  /// Whether an operator reads a tensor of quantized values.
+  static bool reads_quantized(const Node* node) { return node->input(0)->node()->kind() == kDequantize; }
+
+  /// The output is quantized: another kernel's place.
+  static bool is_quantized_behind(const Node* node) {
+    if (node->outputs().size() != 1) return true;
+    const auto& uses = node->output()->uses();
+    return uses.size() == 1 && uses.front().user->kind() == kQuantize;
+  }
+
+  void lower_module(Node* op) {
+    const ir::ModuleCall& call = ir::call_of(gm_, op);
+    const ir::Weighted* weighted = ir::weighted_of(call);
+    if (weighted == nullptr || !weighted->weight_qparams) return;
+    lower_layer(op, *weighted, call.path);
+  }
+
+  void lower_functional(Node* op) {
+    const ir::NodeState* state = ir::state_of(gm_, op);
+    if (kernels::float_output_kernel_of(gm_, op) == nullptr || state == nullptr || !state->qconfig) return;
+    if (op->input(1)->node()->kind() != kDequantize) return;
+    const auto weighted = operators::functional_parameters(gm_, op);
+    if (weighted) lower_layer(op, *weighted, ir::scope_of(gm_, op).path);
+  }
+
+  void lower_layer(Node* op, const ir::Weighted& weighted, const std::string& path) {
+    if (weighted.weight_qparams->dtype != c10::ScalarType::QInt8) return;
+    const FloatOutputKernel* row = kernels::float_output_kernel_of(gm_, op);
+    if (row == nullptr || passes::refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
+    const kernels::KernelUse use{.gm = gm_,
+                                 .op = op,
+                                 .kernel = row->kernel,
+                                 .input = op->input(0)->node()->input(0),
+                                 .weighted = &weighted};
+    if (kernels::fault_of(use, kernels::Precaution::KeepReference) != nullptr) return;
+    if (row->reads == Reads::Bytes) {
+      lower_to_pointwise(*row, op, weighted, path);
+    } else {
+      lower_to_linear(*row, op, weighted, path);
+    }
+  }
+
+  void lower_to_linear(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
+                       const std::string& path) {
+    const bool finds_range = row.reads == Reads::FloatRange;
+    std::vector<Value*> inputs = float_input(op);
+    if (finds_range) inputs = {clamped_input(inputs[0], op)};
+    inputs.push_back(packing_.packed(
+        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
+    if (finds_range) inputs.push_back(ir::constant_before(gm_, op, /*reduce_range*/ false));
+    say_kernel(op, row.kernel);
+    Value* result = made(row.kernel, inputs, op, op);
+    op->output()->replaceAllUsesWith(result);
+    result->setDebugName(op->output()->debugName());  // the report's for passes to come
+  }
+
+  /// The float tensor that a quantize node reads, clamped where the rounding did that as well.
+  Value* clamped_input(Value* input, const Node* op) {
+    Node* quantize = op->input(0)->node()->input(0)->node();
+    const bool is_rounded_here = quantize->kind() == kQuantize && quantize->input(0) == input;
+    const auto bounds = is_rounded_here ? operators::cut_off(quantize) : std::nullopt;
+    if (!bounds) return input;
+    Value*& clamped = clamped_[quantize];
+    const auto bound = [&](double value) {
+      return ir::constant_before(gm_, quantize, std::isfinite(value) ? c10::IValue(value) : c10::IValue());
+    };
+    if (clamped == nullptr) {
+      clamped = ir::insert_before(gm_, quantize, "aten::clamp",
+                                  {input, bound(bounds->lowest), bound(bounds->highest)});
+    }
+    return clamped;
+  }
+
+  Value* made(std::string_view kernel, const std::vector<Value*>& inputs, const Node* op, Node* before) {
+    Node* node = gm_.graph->create(c10::Symbol::fromQualString(std::string(kernel)), inputs, 1);
+    node->insertBefore(before);
+    node->setSourceRange(op->sourceRange());
+    ir::take_scope(node, op);
+    return node->output();
+  }
+
+  void say_kernel(const Node* op, std::string_view kernel) {
+    if (Decision* decision = decisions_.of(op)) decision->kernel = kernel;
+  }
+
+  /// What a pointwise kernel does besides the convolution: `last` is the node whose output it gives.
+  struct PostOps {
+    std::string_view activation;
+    Node* last;
+    Node* quantize;  ///< null: it gives float
+  };
+
+  PostOps post_ops_of(const FloatOutputKernel& row, Node* op) const {
+    const PostOps none{row.post_op == PostOp::ReLU ? "relu" : "none", op, nullptr};
+    Node* activation = only_user(op);
+    if (activation != nullptr && activation->kind() == kQuantize && is_quint8(activation))
+      return {none.activation, activation, activation};
+    if (row.post_op != PostOp::None || activation == nullptr) return none;
+    for (const Symbol& target : ir::targets(gm_, activation)) {
+      const std::string_view name = kernels::pointwise_post_op(target.name, row.kernel);
+      if (name.empty()) continue;
+      Node* quantize = only_user(activation);
+      const bool rounds = quantize != nullptr && quantize->kind() == kQuantize && is_quint8(quantize);
+      return {name, rounds ? quantize : activation, rounds ? quantize : nullptr};
+    }
+    return none;
+  }
+
+  /// The only reader, of the same block.
+  static Node* only_user(const Node* node) {
+    Node* user = ir::only_reader(node);
+    return user != nullptr && user->owningBlock() == node->owningBlock() ? user : nullptr;
+  }
+
+  static bool is_quint8(const Node* quantize) {
+    const auto dtype = torch::jit::toIValue(quantize->input(3));
+    return dtype && dtype->toInt() == static_cast<int64_t>(c10::ScalarType::QUInt8);
+  }
+
+  void lower_to_pointwise(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
+                          const std::string& path) {
+    const PostOps post_ops = post_ops_of(row, op);
+    Node* before = post_ops.last;
+    Value* result = made(row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), op, before);
+    if (Node* quantize = post_ops.quantize) {
+      result =
+          ir::insert_before(gm_, before, kMakeQuantized, {result, quantize->input(1), quantize->input(2)});
+    }
+    gives_channels_last_ = true;
+    say_kernel(op, row.kernel);
+    before->output()->replaceAllUsesWith(result);
+  }
+
+  std::vector<Value*> pointwise_inputs(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
+                                       const std::string& path, const PostOps& post_ops) {
+    Node* before = post_ops.last;
+    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm_, before, value); };
+    Value* input = op->input(0)->node()->input(0);
+    const auto [scale, zero_point] = qparams_of(input, before);
+    const auto known_zero_point = torch::jit::toIValue(zero_point);
+    Value* packed = packing_.packed(
+        weighted, {.op = op,
+                   .kernel = row.kernel,
+                   .prepack = row.prepack,
+                   .path = path,
+                   .before = before,
+                   .input_has_zero_point = !known_zero_point || known_zero_point->toInt() != 0});
+    std::vector<Value*> inputs{bytes_of(operators::padded_input(gm_, weighted, input, before), before), scale,
+                               zero_point, packed};
+    const auto optional_tensor = c10::OptionalType::create(c10::TensorType::get());
+    inputs.push_back(beside_packed(packed, "scale", c10::TensorType::get(), before));
+    inputs.push_back(beside_packed(packed, "zero_point", c10::TensorType::get(), before));
+    inputs.push_back(beside_packed(packed, "bias", optional_tensor, before));
+    for (const auto& sizes : {weighted.stride, operators::kernel_padding(weighted), weighted.dilation})
+      inputs.push_back(constant(sizes));
+    inputs.push_back(constant(weighted.groups));
+    Node* quantize = post_ops.quantize;
+    inputs.push_back(quantize != nullptr ? quantize->input(1) : constant(1.0));
+    inputs.push_back(quantize != nullptr ? quantize->input(2) : constant(int64_t{0}));
+    const auto dtype = quantize != nullptr ? c10::ScalarType::Byte : c10::ScalarType::Float;
+    inputs.push_back(constant(static_cast<int64_t>(dtype)));
+    inputs.push_back(constant(std::string(post_ops.activation)));
+    inputs.push_back(no_scalars(before));
+    inputs.push_back(constant(std::string()));
+    return inputs;
+  }
+
+  /// An attribute of the module that holds a packed weight.
+  Value* beside_packed(Value* packed, const char* name, const c10::TypePtr& type, Node* before) {
+    Node* get = gm_.graph->create(c10::prim::GetAttr, {packed->node()->input(0)}, 1);
+    get->s_(c10::attr::name, name);
+    get->output()->setType(type);
+    get->insertBefore(before);
+    return get->output();
+  }
+
+  Value* no_scalars(Node* before) {
+    const auto type = c10::OptionalType::create(c10::NumberType::get());
+    Node* list = gm_.graph->createList(type, {});
+    list->insertBefore(before);
+    return list->output();
+  }
+
+  /// For float readers of pointwise kernels, which give channels-last tensors as all convolutions in int8.
+  void read_any_layout() {
+    for (Node* view : ir::nodes_in_order(*gm_.graph)) {
+      if (view->kind() == c10::aten::view) ir::reshape_for_view(gm_, view);
+    }
+  }
+
+  /// The codes of a quantized tensor.
+  Value* bytes_of(Value* quantized, Node* before) {
+    if (quantized->node()->kind() == c10::Symbol::fromQualString(kMakeQuantized))
+      return quantized->node()->input(0);
+    Value*& bytes = bytes_[quantized];
+    if (bytes == nullptr || bytes->node()->owningBlock() != before->owningBlock())
+      bytes = ir::insert_before(gm_, before, "aten::int_repr", {quantized});
+    return bytes;
+  }
+
+  /// Scale and zero point of a quantized tensor.
+  std::pair<Value*, Value*> qparams_of(Value* quantized, Node* before) {
+    const Node* made_by = quantized->node();
+    const bool has_qparams =
+        made_by->kind() == kQuantize || made_by->kind() == c10::Symbol::fromQualString(kMakeQuantized);
+    if (has_qparams) return {made_by->input(1), made_by->input(2)};
+    if (const torch::jit::FunctionSchema* schema = made_by->maybeSchema()) {
+      const auto scale = schema->argumentIndexWithName("output_scale");
+      const auto zero_point = schema->argumentIndexWithName("output_zero_point");
+      if (scale && zero_point) {
+        return {made_by->input(static_cast<std::size_t>(*scale)),
+                made_by->input(static_cast<std::size_t>(*zero_point))};
+      }
+    }
+    if (keeps_qparams(made_by)) return qparams_of(made_by->input(0), before);
+    Value* scale = ir::insert_before(gm_, before, "aten::q_scale", {quantized});
+    Value* zero_point = ir::insert_before(gm_, before, "aten::q_zero_point", {quantized});
+    scale->setType(c10::FloatType::get());
+    zero_point->setType(c10::IntType::get());
+    return {scale, zero_point};
+  }
+
+  /// Operators that choose and move codes.
+  static bool keeps_qparams(const Node* node) {
+    constexpr std::array kKeep{c10::aten::max_pool1d, c10::aten::max_pool2d, c10::aten::relu,
+                               c10::aten::reshape,    c10::aten::flatten,    c10::aten::contiguous};
+    return std::ranges::find(kKeep, node->kind()) != kKeep.end();
+  }
+
+  /// The float tensor that the kernel quantizes once more, its scale and its zero point.
+  std::vector<Value*> float_input(Node* op) {
+    Value* quantized = op->input(0)->node()->input(0);
+    const Node* made_by = quantized->node();
+    const auto [scale, zero_point] = qparams_of(quantized, op);
+    return {made_by->kind() == kQuantize ? made_by->input(0) : op->input(0), scale, zero_point};
+  }
+
+  GraphModule& gm_;
+  DecisionIndex decisions_;
+  passes::PackingRefusals& refusals_;
+  passes::WeightPacking packing_;
+  std::unordered_map<const Value*, Value*> bytes_;   ///< of a quantized tensor, where last read
+  std::unordered_map<const Node*, Value*> clamped_;  ///< what a quantize node reads
+  bool gives_channels_last_{false};
+};
+
+}  // namespace
+
+void lower_float_outputs(GraphModule& gm, Report& report) {
+  passes::lower_with_refusals(gm, report,
+                              [](GraphModule& tried, Report& result, passes::PackingRefusals& refusals) {
+                                return FloatOutputLowering(tried, result, refusals).run();
+                              });
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,126 @@
+// Quantizing cuts off what its range does not hold: a clamp that cuts off no more than that is not needed.
+//   quantize(clamp(conv))   →   quantize(conv), also where the clamped values are moved before
+//   otherwise               →   quantize(clamp(dequantize(quantize(conv))))
+// The second form lets the operator become a kernel of its own; clamping codes and clamping values are the
+// same.
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/kernels/lowering_table.h"
+#include "ir/constants.h"
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "operators/clamp_bounds.h"
+#include "passes/lower/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
+using ir::Node;
+using ir::Value;
+
+/// What a quantize node can represent.
+struct Representable {
+  double lowest{};
+  double highest{};
+  double scale{};
+};
+
+std::optional<double> number(const GraphModule& gm, const Value* value) {
+  if (const auto constant = torch::jit::toIValue(value)) {
+    if (constant->isDouble()) return constant->toDouble();
+    if (constant->isInt()) return static_cast<double>(constant->toInt());
+  }
+  if (value->node()->kind() != c10::prim::GetAttr || value->node()->input(0) != gm.graph->inputs().at(0))
+    return std::nullopt;
+  const c10::IValue held = gm.attributes.attr(value->node()->s(c10::attr::name));
+  return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
+}
+
+std::optional<Representable> representable(const GraphModule& gm, const Node* quantize) {
+  const auto scale = number(gm, quantize->input(1));
+  const auto zero_point = number(gm, quantize->input(2));
+  const auto dtype = ir::whole_number_constant(quantize->input(3));
+  if (!scale || !zero_point || !dtype) return std::nullopt;
+  const bool is_signed = static_cast<c10::ScalarType>(*dtype) == c10::ScalarType::QInt8;
+  if (!is_signed && static_cast<c10::ScalarType>(*dtype) != c10::ScalarType::QUInt8) return std::nullopt;
+  const double first = is_signed ? -128 : 0;
+  return Representable{.lowest = (first - *zero_point) * *scale,
+                       .highest = (first + 255 - *zero_point) * *scale,
+                       .scale = *scale};
+}
+
+/// Whether nothing outside of the bounds, rounding apart, can be represented.
+bool saturates_within(const Representable& range, const operators::ClampBounds& bounds) {
+  const double rounding = range.scale / 2;
+  return range.lowest >= bounds.lowest - rounding && range.highest <= bounds.highest + rounding;
+}
+
+/// Kernels of a sum or product with a number work their range out themselves, and do not saturate at that of
+/// the quantize node.
+bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
+  const auto targets = ir::targets(gm, node);
+  return std::ranges::any_of(
+      targets, [](const Symbol& target) { return kernels::binary_kernel(target.name) != nullptr; });
+}
+
+/// The operator behind a clamp whose values a quantize node rounds: the quantize node itself, or the first of
+/// the operators that move them to it, and to nobody else.
+Node* first_behind_clamp(Node* quantize) {
+  constexpr std::array kMoves{c10::aten::unsqueeze, c10::aten::squeeze,   c10::aten::reshape,
+                              c10::aten::flatten,   c10::aten::transpose, c10::aten::permute,
+                              c10::aten::contiguous};
+  Node* behind = quantize;
+  while (true) {
+    Node* before = behind->input(0)->node();
+    if (std::ranges::find(kMoves, before->kind()) == kMoves.end() || before->output()->uses().size() != 1)
+      return behind;
+    behind = before;
+  }
+}
+
+void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
+  Value* input = ir::operands(clamp).front();
+  Value* quantized =
+      ir::insert_before(gm, clamp, "aten::quantize_per_tensor",
+                        {input, ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(1))),
+                         ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(2))),
+                         ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(3)))});
+  ir::take_scope(quantized->node(), quantize);
+  Value* dequantized = ir::insert_before(gm, clamp, "aten::dequantize", {quantized});
+  ir::replace_operand(clamp, input, dequantized);
+}
+
+}  // namespace
+
+void saturate_clamps(GraphModule& gm) {
+  for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
+    if (quantize->kind() != kQuantize) continue;
+    while (true) {
+      Node* behind = first_behind_clamp(quantize);
+      Node* clamp = behind->input(0)->node();
+      const auto bounds = operators::clamp_bounds(gm, clamp);
+      if (!bounds || clamp->output()->uses().size() != 1) break;
+      Value* input = ir::operands(clamp).front();
+      const auto range = representable(gm, quantize);
+      if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
+      if (!saturates_within(*range, *bounds)) {
+        if (behind == quantize && torch::jit::toIValue(quantize->input(1)))
+          quantize_before(gm, clamp, quantize);
+        break;
+      }
+      behind->replaceInput(0, input);
+      operators::set_cut_off(quantize, *bounds);
+      clamp->destroy();
+    }
+  }
+}
+
+}  // namespace tsq::passes

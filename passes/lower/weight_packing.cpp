@@ -1,0 +1,165 @@
+#include "passes/lower/weight_packing.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/packed.h"
+#include "torchscript/pack_when_loaded.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using kernels::Precaution;
+
+std::string bytes_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "none";
+  const at::Tensor flat = tensor.contiguous();
+  return {static_cast<const char*>(flat.const_data_ptr()), flat.nbytes()};
+}
+
+/// The same for tensors that are one in memory: files keep the storage of a parameter with two owners, not
+/// the tensor.
+std::string memory_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "none";
+  return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
+                     fmt::join(tensor.strides(), ","));
+}
+
+constexpr std::string_view kFloat16Prepack = "quantized::linear_prepack_fp16";
+
+/// The layout in which packing takes the weight of a convolution as it is: channels last.
+at::Tensor in_packing_layout(const at::Tensor& weight) {
+  constexpr int64_t kSignal = 3;
+  constexpr int64_t kImage = 4;
+  constexpr int64_t kVolume = 5;
+  switch (weight.dim()) {
+    case kSignal:
+      return weight.unsqueeze(2).contiguous(at::MemoryFormat::ChannelsLast).squeeze(2);
+    case kImage:
+      return weight.contiguous(at::MemoryFormat::ChannelsLast);
+    case kVolume:
+      return weight.contiguous(at::MemoryFormat::ChannelsLast3d);
+    default:
+      return weight.contiguous();
+  }
+}
+
+/// What tells packed weights apart; `call` where calls of one layer do not share theirs.
+std::string key_of(const ir::Weighted& weighted, std::string_view prepack, const std::string& call) {
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}", memory_of(weighted.weight), memory_of(weighted.bias),
+                     prepack, fmt::join(weighted.stride, ","), fmt::join(weighted.padding, ","),
+                     weighted.padding_name, fmt::join(weighted.dilation, ","), weighted.groups, call,
+                     bytes_of(weighted.weight_qparams->scale));
+}
+
+}  // namespace
+
+const std::string* refusal_of(const PackingRefusals& refusals, std::string_view prepack,
+                              const ir::Weighted& weighted) {
+  const auto found = refusals.find({std::string(prepack), weighted.weight.const_data_ptr()});
+  return found == refusals.end() ? nullptr : &found->second;
+}
+
+Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
+  const kernels::KernelUse use{
+      .gm = gm_, .op = site.op, .kernel = site.kernel, .input = nullptr, .weighted = &weighted};
+  const bool is_apart = fault_of(use, Precaution::PackForEachCall) != nullptr;
+  const bool when_loaded = fault_of(use, Precaution::PackWhenLoaded) != nullptr;
+  const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
+  const auto key = fmt::format("{} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point);
+  auto found = names_.find(key);
+  if (found == names_.end()) {
+    const std::string name = unique_name(site.path);
+    found = names_.emplace(key, name).first;
+    to_pack_.push_back({.weighted = weighted,
+                        .prepack = std::string(site.prepack),
+                        .name = name,
+                        .when_loaded = when_loaded,
+                        .input_has_zero_point = site.input_has_zero_point});
+  }
+  Value* held = get_attribute(gm_.graph->inputs().at(0), found->second, site.before);
+  if (!when_loaded) {
+    held->setType(kernels::packed_type(site.prepack));
+    return held;
+  }
+  owners_.emplace_back(held, found->second);
+  Value* params = get_attribute(held, "packed", site.before);
+  params->setType(kernels::packed_type(site.prepack));
+  return params;
+}
+
+Value* WeightPacking::get_attribute(Value* owner, const std::string& name, Node* before) {
+  Node* node = gm_.graph->create(c10::prim::GetAttr, {owner}, 1);
+  node->s_(c10::attr::name, name);
+  node->insertBefore(before);
+  return node->output();
+}
+
+std::string WeightPacking::unique_name(const std::string& path) const {
+  const std::string base = ir::unique_attribute_name(gm_, path + "_packed_params");
+  std::string name = base;
+  for (int i = 1;
+       std::any_of(to_pack_.begin(), to_pack_.end(), [&](const Packing& p) { return p.name == name; }); ++i) {
+    name = fmt::format("{}_{}", base, i);
+  }
+  return name;
+}
+
+void WeightPacking::share_quantized() {
+  std::map<std::string, std::vector<Packing*>> same;
+  for (Packing& packing : to_pack_) {
+    const QParams& qparams = *packing.weighted.weight_qparams;
+    if (packing.prepack == kFloat16Prepack || qparams.dtype == c10::ScalarType::Half) continue;
+    same[fmt::format("{} {} {} {}", memory_of(packing.weighted.weight), bytes_of(qparams.scale),
+                     bytes_of(qparams.zero_point), qparams.axis)]
+        .push_back(&packing);
+  }
+  for (auto& [key, packings] : same) {
+    if (packings.size() < 2) continue;
+    const at::Tensor quantized = in_packing_layout(kernels::quantized_weight(packings.front()->weighted));
+    for (Packing* packing : packings) packing->quantized = quantized;
+  }
+}
+
+bool WeightPacking::pack_all(PackingRefusals& refusals) {
+  share_quantized();
+  at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
+  });
+  std::map<std::string, c10::TypePtr> types;
+  bool complete = true;
+  for (const Packing& packing : to_pack_) {
+    if (packing.refusal.empty()) {
+      types[packing.name] = packing.result.type();
+      gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
+      continue;
+    }
+    complete = false;
+    refusals[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
+  }
+  if (!complete) return false;
+  for (const auto& [value, name] : owners_) value->setType(types.at(name));
+  return true;
+}
+
+void WeightPacking::pack(Packing& packing) {
+  try {
+    packing.result = packing.when_loaded
+                         ? torchscript::pack_when_loaded(packing.prepack, packing.weighted,
+                                                         packing.input_has_zero_point, packing.quantized)
+                               ._ivalue()
+                         : kernels::pack(packing.prepack, packing.weighted, packing.quantized);
+  } catch (const Error& error) {
+    packing.refusal = error.problem();
+  }
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,247 @@
+// Fusion rows → fused modules.
+//   bn = BatchNorm2d(conv); relu = ReLU(bn)   →   conv = ConvReLU2d(x)
+// A row is a fusion exactly when it has a fuser. Rows are tried longest first, nodes in reverse order
+// (C-01, C-02); the fused module takes its root's path. What cannot be fused soundly (a batch norm without
+// statistics) stays as it is.
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "ir/methods.h"
+#include "match/matcher.h"
+#include "operators/image_shapes.h"
+#include "operators/weighted.h"
+#include "passes/match/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::ModuleCall;
+using ir::Node;
+using match::MatchedNode;
+using operators::ImageShapes;
+
+struct FusionMatch {
+  const BackendPatternConfig* row{};
+  MatchedNode tree{};
+  bool addend_has_roots_shape{true};
+};
+
+void collect_nodes(const MatchedNode& matched, std::vector<const MatchedNode*>& forward) {
+  for (const MatchedNode& argument : matched.args) collect_nodes(argument, forward);
+  if (matched.node != nullptr) forward.push_back(&matched);
+}
+
+/// The matched operators in data-flow order, match_all left out.
+std::vector<const MatchedNode*> in_forward_order(const MatchedNode& tree) {
+  std::vector<const MatchedNode*> forward;
+  collect_nodes(tree, forward);
+  return forward;
+}
+
+/// The value beside the root's branch in the addition, as it is now: an earlier fusion may have
+/// replaced what was matched.
+ir::Value* other_addend(const MatchedNode& tree) {
+  for (std::size_t i = 0; i < tree.args.size(); ++i) {
+    if (tree.args[i].pattern->symbol.kind == SymbolKind::MatchAll) return ir::arguments(tree.node)[i].value;
+    if (ir::Value* value = other_addend(tree.args[i])) return value;
+  }
+  return nullptr;
+}
+
+/// The addition of a match; null where there is none.
+const Node* addition_of(const MatchedNode& tree) {
+  for (const MatchedNode& argument : tree.args) {
+    if (argument.pattern->symbol.kind == SymbolKind::MatchAll) return tree.node;
+    if (const Node* node = addition_of(argument)) return node;
+  }
+  return nullptr;
+}
+
+/// Whether the addition may become part of its root: one primitive adds into a result of the root's shape,
+/// without alpha (FX drops it), and cannot read its own result.
+bool is_sound_addition(operators::ImageShapes& shapes, const FusionMatch& match) {
+  const Node* addition = addition_of(match.tree);
+  ir::Value* addend = other_addend(match.tree);
+  if (addition == nullptr || addend == nullptr || !ir::holds_tensor(addend)) return false;
+  const auto matched = match::nodes_of(match.tree);
+  if (std::find(matched.begin(), matched.end(), addend->node()) != matched.end()) return false;
+  const auto arguments = ir::arguments(addition);
+  if (addition->kind() == c10::aten::add && arguments.size() > 2) {
+    const auto alpha = torch::jit::toIValue(arguments[2].value);
+    if (!alpha || !alpha->isInt() || alpha->toInt() != 1) return false;
+  }
+  const Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
+  return root != nullptr && shapes.fit(addend, root->output()) != operators::ImageShapes::Fit::Enlarges;
+}
+
+std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend) {
+  std::vector<const BackendPatternConfig*> rows = match::sorted_rows(backend);
+  std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
+  match::Matcher matcher(gm);
+  operators::ImageShapes shapes(gm);
+  std::vector<FusionMatch> found;
+  std::unordered_set<const Node*> claimed;
+  std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
+  std::reverse(nodes.begin(), nodes.end());
+  for (Node* node : nodes) {
+    if (claimed.contains(node)) continue;
+    for (const BackendPatternConfig* row : rows) {
+      auto tree = matcher.match(node, row->key());
+      if (!tree) continue;
+      const auto matched = match::nodes_of(*tree);
+      if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
+      FusionMatch match{.row = row, .tree = std::move(*tree)};
+      const bool adds = row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
+      if (adds && !is_sound_addition(shapes, match)) continue;
+      if (adds) {
+        const Node* root = match::root_of(match.tree, row->root_node_getter).node;
+        match.addend_has_roots_shape =
+            shapes.fit(other_addend(match.tree), root->output()) == operators::ImageShapes::Fit::SameShape;
+      }
+      claimed.insert(matched.begin(), matched.end());
+      found.push_back(std::move(match));
+      break;
+    }
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+/// FX wraps a functional in a module of its own for each match (C-13).
+ModuleCall member_of(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node)) return ir::call_of(gm, node);
+  const std::string name = std::string(ir::targets(gm, node).front().name);
+  ModuleCall call;
+  const auto is = [&](std::string_view function, std::string_view module) {
+    return name.ends_with(function) || name == module;
+  };
+  call.type = symbol(is("leaky_relu", "torch.nn.LeakyReLU") ? "torch.nn.LeakyReLU"
+                     : is("tanh", "torch.nn.Tanh")          ? "torch.nn.Tanh"
+                                                            : "torch.nn.ReLU");
+  for (const auto& argument : ir::arguments(node)) {
+    if (auto constant = torch::jit::toIValue(argument.value)) call.constants.push_back(*constant);
+  }
+  return call;
+}
+
+/// The root with the batch norm folded in; empty when the batch norm has nothing to fold.
+std::optional<ModuleCall> folded(const ModuleCall& root, const ModuleCall& bn) {
+  if (!root.weighted || !bn.module) return std::nullopt;
+  const auto parameters = operators::batch_norm_parameters(*bn.module);
+  if (!parameters) return std::nullopt;
+  if (operators::is_transposed(root.type) && root.weighted->groups > 1) return std::nullopt;
+  const bool is_linear = root.type.name == "torch.nn.Linear";
+  if (is_linear && parameters->running_mean.numel() != 1 &&
+      parameters->running_mean.numel() != root.weighted->weight.size(0))
+    return std::nullopt;
+  ModuleCall result = root;
+  result.module.reset();
+  result.weighted = operators::fold_batch_norm(*root.weighted, *parameters, root.type);
+  return result;
+}
+
+ModuleCall sequence(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
+  ModuleCall call;
+  call.type = row.fused_module.value_or(members.front().type);
+  call.path = members.front().path;
+  call.members = std::move(members);
+  return call;
+}
+
+/// What the row's fuser makes of the matched operators, in data-flow order. Empty: not sound.
+std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
+  const auto fold_first_two = [&]() -> bool {
+    auto result = folded(members.at(0), members.at(1));
+    if (!result) return false;
+    members.erase(members.begin());
+    members.front() = std::move(*result);
+    return true;
+  };
+  switch (*row.fuser_method) {
+    case Fuser::ConvBn:
+    case Fuser::LinearBn:
+    case Fuser::ConvTransposeBn:
+      if (!fold_first_two()) return std::nullopt;
+      return members.front();
+    case Fuser::ConvBnReLU: {
+      if (!fold_first_two()) return std::nullopt;
+      const std::string& dims =
+          std::string(members.front().type.name.substr(members.front().type.name.size() - 2));
+      ModuleCall call = sequence(row, std::move(members));
+      call.type = symbol("torch.ao.nn.intrinsic.ConvReLU" + dims);  // C-17: the row's fused_module is for QAT
+      return call;
+    }
+    case Fuser::ConvBnAdd:
+    case Fuser::ConvBnAddReLU:
+    case Fuser::LinearBnLeakyReLU:
+      if (!fold_first_two()) return std::nullopt;
+      return sequence(row, std::move(members));
+    case Fuser::Sequential:
+    case Fuser::ConvAdd:
+    case Fuser::ConvAddReLU:
+      return sequence(row, std::move(members));
+  }
+  return std::nullopt;
+}
+
+/// conv and batch norm trees have the root below the addition's other operands: data-flow order starts at the
+/// root.
+std::vector<ModuleCall> members_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
+  std::vector<ModuleCall> members;
+  for (const MatchedNode* matched : in_forward_order(match.tree)) {
+    if (matched->node == root) {
+      members.insert(members.begin(), member_of(gm, matched->node));
+    } else if (ir::is_module_call(matched->node) || matched->node->kind() != c10::aten::add) {
+      members.push_back(member_of(gm, matched->node));
+    }
+  }
+  return members;
+}
+
+/// What the report says of the matched operators, in data-flow order.
+std::vector<ir::Scope> parts_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
+  std::vector<ir::Scope> parts;
+  for (const MatchedNode* matched : in_forward_order(match.tree)) {
+    const Node* node = matched->node;
+    const auto targets = ir::targets(gm, node);
+    if (targets.empty()) continue;
+    const std::string& path =
+        ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+    parts.insert(node == root ? parts.begin() : parts.end(), {.path = path, .type = targets.front()});
+  }
+  return parts;
+}
+
+void apply(GraphModule& gm, const FusionMatch& match) {
+  Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
+  if (root == nullptr || !ir::is_module_call(root)) return;
+  auto fused = fuse_members(*match.row, members_of(gm, match, root));
+  if (!fused) return;
+  fused->parts = parts_of(gm, match, root);
+  fused->addend_may_broadcast = !match.addend_has_roots_shape;
+  Node* last = match.tree.node;
+  std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
+  if (match.row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
+    inputs.push_back(other_addend(match.tree));
+  Node* made = ir::create_module_call(gm, std::move(*fused), inputs, ir::scope_index(root).value_or(0));
+  made->insertBefore(last);
+  made->output()->setType(last->output()->type());
+  made->setSourceRange(root->sourceRange());
+  ir::take_place(made, root);
+  last->output()->replaceAllUsesWith(made->output());
+  // Last first: each node's reader is gone before the node.
+  for (Node* node : match::nodes_of(match.tree)) node->destroy();
+}
+
+}  // namespace
+
+void fuse(GraphModule& gm, const BackendConfig& backend) {
+  for (const FusionMatch& match : find_fusions(gm, backend)) apply(gm, match);
+}
+
+}  // namespace tsq::passes

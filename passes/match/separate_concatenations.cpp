@@ -1,0 +1,38 @@
+// A concatenation of values that others read too gets a range of its own. FX gives all of its inputs one
+// range, that of the widest, so that the others lose codes wherever they are read.
+//   obs1(a), obs1(b), cat([a, b]), obs1   becomes   obs1(a), obs2(b), cat([a, b]), obs3
+
+#include <algorithm>
+#include <array>
+
+#include "passes/match/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.concat", "torch.concatenate"};
+
+bool is_concatenation(const ir::GraphModule& gm, const ir::Node* node) {
+  const auto targets = ir::targets(gm, node);
+  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
+    return std::ranges::find(kConcatenations, target.name) != kConcatenations.end();
+  });
+}
+
+bool has_other_readers(const ir::Node* concatenation) {
+  const auto operands = ir::operands(concatenation);
+  return std::any_of(operands.begin(), operands.end(), [](const ir::Value* operand) {
+    return ir::holds_tensor(operand) && ir::users(operand).size() > 1;
+  });
+}
+
+}  // namespace
+
+void separate_concatenations(const ir::GraphModule& gm, MatchTable& table) {
+  for (Match& match : table.matches) {
+    if (match.shares_observer && is_concatenation(gm, match.root) && has_other_readers(match.root))
+      match.shares_observer = false;
+  }
+}
+
+}  // namespace tsq::passes

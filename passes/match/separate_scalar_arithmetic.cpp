@@ -1,0 +1,17 @@
+// A sum or product with a number gets a range of its own. FX gives it that of what it was added to, which
+// then counts both, or clips.
+//   obs1(x), x + 3, obs1   becomes   obs1(x), x + 3, obs2
+// Kernels with a number round nothing: they change zero point or scale.
+
+#include "passes/match/passes.h"
+
+namespace tsq::passes {
+
+void separate_scalar_arithmetic(MatchTable& table) {
+  for (Match& match : table.matches) {
+    const bool depends_on_arguments = !match.row->num_tensor_args_to_observation_type.empty();
+    if (match.shares_observer && depends_on_arguments) match.shares_observer = false;
+  }
+}
+
+}  // namespace tsq::passes

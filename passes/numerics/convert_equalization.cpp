@@ -1,0 +1,181 @@
+// Equalization observers → scales: input channels are multiplied by them, columns of the weight divided
+// (torch/ao/quantization/fx/_equalize.py, update_obs_for_equalization and convert_eq_obs).
+//   x → observer → equalization observer → linear   becomes   x → mul(scale) → observer → linear (weight /
+//   scale)
+// Between two equalized layers the scale goes into the rows of the first one's weight and into its bias.
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+
+#include "match/equalizable.h"
+#include "observers/observer_module.h"
+#include "passes/numerics/passes.h"
+#include "passes/observe/channel_scales.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+struct Layer {
+  Node* op{};
+  Node* equalizer{};          ///< its equalization observer; gone once the scale is placed
+  match::Equalizable kind{};  ///< how its parameters are found
+  at::Tensor min_input{};     ///< of each input channel
+  at::Tensor max_input{};
+  at::Tensor scale{};         ///< of its input channels; undefined: it is left alone
+  at::Tensor output_scale{};  ///< of its output channels, the input channels of the next layer
+};
+
+bool is_equalizer(const GraphModule& gm, const Node* node) {
+  return ir::is_observer(node) &&
+         gm.observers[ir::observer_index(node)].spec.observer == "_InputEqualizationObserver";
+}
+
+class ConvertEqualization {
+ public:
+  ConvertEqualization(GraphModule& gm, std::vector<Module>& observers) : gm_(gm), observers_(observers) {}
+
+  void run() {
+    find_layers();
+    for (Layer& layer : layers_) find_scale(layer);
+    for (Layer& layer : layers_) place_scale(layer);
+    //
+    for (const Layer& layer : layers_) {
+      passes::scale_parameters(gm_, observers_, layer.op, layer.kind,
+                               {.input = layer.scale, .output = layer.output_scale});
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  void find_layers() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      const auto kind = match::equalizable(gm_, node);
+      if (!kind) continue;
+      Node* equalizer = ir::arguments(node).front().value->node();
+      if (is_equalizer(gm_, equalizer))
+        layers_.push_back({.op = node, .equalizer = equalizer, .kind = *kind});
+    }
+  }
+
+  // The scale.
+
+  void find_scale(Layer& layer) {
+    const Module& observer = observers_[ir::observer_index(layer.equalizer)];
+    layer.min_input = observer.attr("min_val").toTensor();
+    layer.max_input = observer.attr("max_val").toTensor();
+    const at::Tensor weight = passes::weight_of(gm_, layer.op, layer.kind).to(at::kFloat);
+    if (layer.min_input.numel() == 0) return;
+    if (layer.min_input.numel() != weight.size(1)) {
+      throw Error(ErrorCode::BadModel,
+                  fmt::format("an equalization observer saw {} channels, the layer's weight has {}",
+                              layer.min_input.numel(), weight.size(1)),
+                  "prepare and calibrate the model again", Where{.layer = passes::layer_path(gm_, layer.op)});
+    }
+    const auto [min_weight, max_weight] = at::aminmax(weight.transpose(0, 1).flatten(1), 1);
+    const at::Tensor scale = at::sqrt((max_weight - min_weight) / (layer.max_input - layer.min_input));
+    layer.scale = at::nan_to_num(scale.masked_fill(scale == 0, 1), 1.0, 1.0, 1.0);
+    // PyTorch does not tell a single channel with scale 1 from a scale that was not found.
+    if (layer.scale.numel() == 1 && layer.scale.item<float>() == 1.0F) layer.scale.reset();
+  }
+
+  // Its place.
+
+  void place_scale(Layer& layer) {
+    Value* observed = layer.equalizer->input(0);
+    layer.equalizer->output()->replaceAllUsesWith(observed);
+    layer.equalizer->destroy();
+    if (!layer.scale.defined()) return;
+    if (Layer* previous = absorber(layer, observed)) {
+      previous->output_scale = layer.scale;
+      return;
+    }
+    if (must_keep_observer(observed)) {
+      multiply_behind(layer, observed);
+    } else {
+      multiply_in_front(layer, observed->node());
+    }
+  }
+
+  Layer* layer_of(const Node* node) {
+    const auto found = std::ranges::find(layers_, node, &Layer::op);
+    return found == layers_.end() ? nullptr : &*found;
+  }
+
+  /// The equalized layer whose output, through a ReLU or not, is read by `layer` alone; null when the scale
+  /// has to be multiplied. A ReLU lets positive factors through.
+  Layer* absorber(const Layer& layer, const Value* observed) {
+    const Value* made = observed->node()->input(0);
+    if (observed->uses().size() != 1 || made->uses().size() != 1) return nullptr;
+    if (match::is_relu(gm_, made->node())) {
+      made = ir::operands(made->node()).front();
+      if (made->uses().size() != 1) return nullptr;
+    }
+    Layer* previous = layer_of(made->node());
+    if (previous == nullptr || previous->kind.channel_axis != layer.kind.channel_axis) return nullptr;
+    if (previous->kind.bias != nullptr && !match::parameter_behind(gm_, previous->kind.bias)) return nullptr;
+    return passes::weight_of(gm_, previous->op, previous->kind).size(0) == layer.scale.numel() ? previous
+                                                                                               : nullptr;
+  }
+
+  /// FX multiplies in front of the observer always. Where others read what it observed they would get
+  /// scaled values; a layer that is not followed by its observer would lose its kernel.
+  bool must_keep_observer(const Value* observed) const {
+    if (observed->uses().size() != 1) return true;
+    if (resolve(gm_.observers[ir::observer_index(observed->node())].spec).is_dynamic) return false;
+    return match::equalizable(gm_, observed->node()->input(0)->node()).has_value();
+  }
+
+  /// mul(x, scale), inserted at the insertion point.
+  Value* multiply(const Layer& layer, Value* x) {
+    const std::string name = passes::layer_path(gm_, layer.op) + "_equalization_scale";
+    return passes::multiply_channels(gm_, x, layer.scale, name, layer.kind, layer.op);
+  }
+
+  /// FX gives the scaled range to the observer itself, so that a pool or view and its input, which share one,
+  /// get it as well.
+  void multiply_in_front(const Layer& layer, Node* observer) {
+    const torch::jit::WithInsertPoint guard(observer);
+    observer->replaceInput(0, multiply(layer, observer->input(0)));
+    const std::size_t index = ir::observer_index(observer);
+    observers_[index] = scaled_observer(layer, index);
+  }
+
+  void multiply_behind(const Layer& layer, Value* observed) {
+    const torch::jit::WithInsertPoint guard(layer.op);
+    const std::size_t index = ir::observer_index(observed->node());
+    Value* product = multiply(layer, observed);
+    Node* observer = ir::insert_observer(
+        gm_, product, passes::add_observer(gm_, observers_, index, scaled_observer(layer, index)));
+    ir::replace_operand(layer.op, observed, observer->output());
+  }
+
+  /// The observer of what is now multiplied. A histogram keeps its counts: as FX has it, they are spread over
+  /// the new range. Observers without a range (dynamic quantization) need none.
+  Module scaled_observer(const Layer& layer, std::size_t index) const {
+    Module scaled = observers_[index].deepcopy();
+    if (!scaled.hasattr("min_val")) return scaled;
+    scaled.setattr("min_val", at::min(layer.min_input * layer.scale));
+    scaled.setattr("max_val", at::max(layer.max_input * layer.scale));
+    return scaled;
+  }
+
+  GraphModule& gm_;
+  std::vector<Module>& observers_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+void convert_equalization(GraphModule& gm, std::vector<Module>& observers) {
+  ConvertEqualization(gm, observers).run();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,95 @@
+// Rounding commutes with taking the larger or smaller of two values, so that what is compared needs no range
+// of its own, and is rounded once.
+//   obs3(maximum(obs1(a), obs2(b)))   becomes   obs3(maximum(obs3(a), obs3(b)))
+
+#include <algorithm>
+#include <array>
+
+#include "passes/numerics/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+bool is_extreme(const Node* node) {
+  return node->kind() == c10::aten::maximum || node->kind() == c10::aten::minimum;
+}
+
+/// The value that operators in front of this one alone have moved.
+Value* unmoved(Value* value) {
+  constexpr std::array kMoves{c10::aten::permute, c10::aten::transpose, c10::aten::view,
+                              c10::aten::reshape, c10::aten::flatten,   c10::aten::unsqueeze,
+                              c10::aten::squeeze, c10::aten::contiguous};
+  while (std::ranges::find(kMoves, value->node()->kind()) != kMoves.end() && value->uses().size() == 1)
+    value = value->node()->input(0);
+  return value;
+}
+
+/// Observer nodes by the entry that they name.
+using ObserverNodes = std::map<std::size_t, std::vector<Node*>>;
+
+/// Maxima and minima of each other, and the values that they compare.
+struct Tree {
+  std::vector<const Node*> extremes{};
+  std::vector<Value*> compared{};
+};
+
+void collect(Value* moved, Tree& tree) {
+  Value* value = unmoved(moved);
+  if (!is_extreme(value->node()) || value->uses().size() != 1) {
+    tree.compared.push_back(value);
+    return;
+  }
+  tree.extremes.push_back(value->node());
+  for (Value* input : value->node()->inputs()) collect(input, tree);
+}
+
+/// Whether only the tree reads what these observers see, also where it is moved in between.
+bool are_only_compared(const std::vector<Node*>& observers, const Tree& tree) {
+  const std::size_t index = ir::observer_index(observers.front());
+  const auto is_one_of_them = [&](const Node* node) {
+    return node != nullptr && ir::is_observer(node) && ir::observer_index(node) == index;
+  };
+  return std::ranges::all_of(observers, [&](const Node* observer) {
+    return std::ranges::all_of(ir::users(observer->output()), [&](const Node* reader) {
+      return std::ranges::find(tree.extremes, reader) != tree.extremes.end() ||
+             is_one_of_them(ir::only_reader(reader));
+    });
+  });
+}
+
+bool round_alike(const ObserverSpec& one, const ObserverSpec& other) {
+  const ResolvedObserver a = resolve(one);
+  const ResolvedObserver b = resolve(other);
+  return a.dtype == b.dtype && a.qscheme == b.qscheme && a.quant_min == b.quant_min &&
+         a.quant_max == b.quant_max && !a.is_dynamic && !b.is_dynamic;
+}
+
+}  // namespace
+
+void share_ranges_of_extremes(GraphModule& gm) {
+  ObserverNodes nodes_of;
+  const auto nodes = ir::nodes_in_order(*gm.graph);
+  for (Node* node : nodes) {
+    if (ir::is_observer(node)) nodes_of[ir::observer_index(node)].push_back(node);
+  }
+  for (const Node* observer : nodes) {
+    if (!ir::is_observer(observer) || !is_extreme(unmoved(observer->input(0))->node())) continue;
+    const std::size_t shared = ir::observer_index(observer);
+    Tree tree;
+    collect(observer->input(0), tree);
+    for (const Value* value : tree.compared) {
+      if (!ir::is_observer(value->node())) continue;
+      const std::size_t own = ir::observer_index(value->node());
+      if (own == shared || !round_alike(gm.observers[own].spec, gm.observers[shared].spec) ||
+          !are_only_compared(nodes_of[own], tree))
+        continue;
+      for (Node* node : nodes_of[own]) ir::set_observer_index(node, shared);
+    }
+  }
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,66 @@
+// Modules that return their input in evaluation, and slices of all that there is, go away: tracing and
+// freezing drop the former too, and an observer behind one would round a value twice.
+//   y = Identity(x); z = conv(y)   →   z = conv(x)
+//   x[:, :4]                       →   slice(x, 1, 0, 4), not slice(slice(x, 0), 1, 0, 4)
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "ir/constants.h"
+#include "passes/rewrite/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+
+constexpr std::array<std::string_view, 7> kIdentities{
+    "torch.nn.Identity",  "torch.nn.Dropout",      "torch.nn.Dropout1d",          "torch.nn.Dropout2d",
+    "torch.nn.Dropout3d", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout"};
+constexpr std::array<c10::Symbol, 3> kDropouts{c10::aten::dropout, c10::aten::alpha_dropout,
+                                               c10::aten::feature_dropout};
+
+bool is_training(const torch::jit::Module& module) {
+  return module.hasattr("training") && module.attr("training").toBool();
+}
+
+/// `x[:]`, also along any dimension, of memory that nobody writes into.
+bool takes_all(const Node* node) {
+  if (node->kind() != c10::aten::slice || ir::stays_float(node) ||
+      !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
+    return false;
+  const auto is_none_or = [](const torch::jit::Value* value, int64_t number) {
+    const auto constant = torch::jit::toIValue(value);
+    return constant && (constant->isNone() || (constant->isInt() && constant->toInt() == number));
+  };
+  return is_none_or(node->input(2), 0) && is_none_or(node->input(3), std::numeric_limits<int64_t>::max()) &&
+         ir::whole_number_constant(node->input(4)) == 1;
+}
+
+bool returns_its_input(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node)) {
+    const ir::ModuleCall& call = ir::call_of(gm, node);
+    return std::ranges::find(kIdentities, call.type.name) != kIdentities.end() && call.module &&
+           !is_training(*call.module);
+  }
+  if (takes_all(node)) return true;
+  if (std::ranges::find(kDropouts, node->kind()) == kDropouts.end()) return false;
+  const auto training = torch::jit::toIValue(node->input(2));
+  return training && training->isBool() && !training->toBool();
+}
+
+}  // namespace
+
+void drop_identities(GraphModule& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!returns_its_input(gm, node) || node->inputs().empty() || node->outputs().size() != 1) continue;
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+}
+
+}  // namespace tsq::passes

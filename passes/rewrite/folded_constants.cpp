@@ -1,0 +1,48 @@
+#include "passes/rewrite/folded_constants.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace tsq::passes {
+namespace {
+
+/// Equal in all that a kernel sees.
+bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_quantized() != b.is_quantized() || a.sizes() != b.sizes() || a.strides() != b.strides() ||
+      a.scalar_type() != b.scalar_type())
+    return false;
+  return a.is_quantized() ? at::equal(a, b) : at::equal(a, b) && at::equal(a.signbit(), b.signbit());
+}
+
+/// A file keeps whole storages: a view of a larger tensor is copied out of it.
+at::Tensor without_rest(const at::Tensor& tensor) {
+  const bool is_whole = tensor.storage().nbytes() == tensor.nbytes();
+  return is_whole ? tensor.detach() : tensor.detach().clone();
+}
+
+}  // namespace
+
+void FoldedConstants::replace(ir::Value* value, const std::vector<std::string>& sources,
+                              const at::Tensor& tensor) {
+  ir::Node* node = gm_.graph->create(c10::prim::GetAttr, {gm_.graph->inputs().at(0)}, 1);
+  node->s_(c10::attr::name, name_of(sources, tensor));
+  node->output()->setType(c10::TensorType::get());
+  node->insertBefore(value->node());
+  ir::take_scope(node, value->node());
+  value->replaceAllUsesWith(node->output());
+}
+
+const std::string& FoldedConstants::name_of(const std::vector<std::string>& sources,
+                                            const at::Tensor& tensor) {
+  const auto found = std::ranges::find_if(
+      folded_, [&](const Folded& each) { return each.sources == sources && is_same(each.tensor, tensor); });
+  if (found != folded_.end()) return found->name;
+  const std::string name =
+      ir::unique_attribute_name(gm_, sources.empty() ? std::string("constant") : sources.front());
+  gm_.attributes.register_attribute(name, c10::TensorType::get(), without_rest(tensor));
+  folded_.push_back({sources, tensor, name});
+  return folded_.back().name;
+}
+
+}  // namespace tsq::passes

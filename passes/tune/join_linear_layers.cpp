@@ -1,0 +1,169 @@
+// Linear layers that quantize one input at run time quantize it once, as one layer with the rows of all.
+//   linear_dynamic(x, q), linear_dynamic(x, k)   →   split(linear_dynamic(x, [q; k]), [rows of q, rows of k])
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "backends/kernels/packed.h"
+#include "ir/edit.h"
+#include "operators/arguments.h"
+#include "passes/decision_index.h"
+#include "passes/tune/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+constexpr std::array<std::string_view, 2> kKernels{"quantized::linear_dynamic",
+                                                   "quantized::linear_relu_dynamic"};
+/// Operators that give a view of their first input where they can.
+constexpr std::array kViews{c10::aten::view,      c10::aten::reshape, c10::aten::transpose,
+                            c10::aten::permute,   c10::aten::flatten, c10::aten::unsqueeze,
+                            c10::aten::squeeze,   c10::aten::slice,   c10::aten::select,
+                            c10::aten::unflatten, c10::aten::movedim};
+
+constexpr const char* kNote =
+    "its input is quantized once, together with the other linear layers that read it";
+
+struct Layer {
+  Node* node{};
+  kernels::UnpackedParams params{};  ///< the weight is [rows, columns], quantized per channel
+  std::vector<Node*> views{};        ///< of its output, that would refuse a part of a tensor
+};
+
+bool is_linear(const Node* node) {
+  return std::ranges::find(kKernels, std::string_view(node->kind().toQualString())) != kKernels.end();
+}
+
+bool shares_memory(const Node* node) {
+  return std::ranges::any_of(node->schema().arguments(),
+                             [](const auto& argument) { return argument.alias_info() != nullptr; });
+}
+
+/// Whether nobody can tell that a value, or a view of it, is not contiguous. Views that would refuse it go to
+/// `views`.
+bool may_be_strided(const Value* value, std::vector<Node*>& views) {
+  return std::ranges::all_of(ir::users(value), [&](Node* reader) {
+    if (!reader->kind().is_aten() || reader->maybeSchema() == nullptr || ir::stays_float(reader))
+      return false;
+    if (std::ranges::find(kViews, reader->kind()) == kViews.end())
+      return !shares_memory(reader) || reader->kind() == c10::aten::contiguous;
+    if (reader->kind() == c10::aten::view) {
+      if (reader->input(1)->type()->kind() != c10::TypeKind::ListType) return false;
+      views.push_back(reader);
+    }
+    return may_be_strided(reader->output(), views);
+  });
+}
+
+class Joining {
+ public:
+  Joining(GraphModule& gm, Report& report) : gm_(gm), decisions_(report) {
+    for (Node* node : ir::nodes_in_order(*gm.graph)) {
+      if (node->kind() == c10::prim::GetAttr) ++readers_[node->s(c10::attr::name)];
+      if (is_linear(node)) linear_.push_back(node);
+    }
+  }
+
+  void run() {
+    for (Node* node : linear_) {
+      if (done_.contains(node)) continue;
+      const std::vector<Layer> layers = layers_like(node);
+      if (layers.size() < 2) continue;
+      for (const Layer& layer : layers) {
+        if (Decision* decision = decisions_.of(layer.node)) decision->notes.emplace_back(kNote);
+        for (Node* view : layer.views) ir::reshape_for_view(gm_, view);
+      }
+      join(layers);
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  /// The layers that quantize what `node` quantizes in the same way.
+  std::vector<Layer> layers_like(const Node* node) {
+    std::vector<Layer> layers;
+    const auto uses = node->input(0)->uses();
+    for (const auto& [reader, offset] : uses) {
+      const bool reads_alike =
+          offset == 0 && reader->kind() == node->kind() && reader->owningBlock() == node->owningBlock() &&
+          operators::constant_value(reader->input(2)) == operators::constant_value(node->input(2));
+      if (!reads_alike || !done_.insert(reader).second) continue;
+      auto layer = layer_of(reader);
+      if (layer && may_be_strided(reader->output(), layer->views)) layers.push_back(std::move(*layer));
+    }
+    return layers;
+  }
+
+  /// What a node computes, when its packed params are its own; empty for others.
+  std::optional<Layer> layer_of(Node* node) const {
+    if (node->input(1)->uses().size() != 1) return std::nullopt;
+    auto params = kernels::unpacked(gm_, node->input(1), "quantized::linear_unpack");
+    if (!params || params->weight.qscheme() != c10::kPerChannelAffine) return std::nullopt;
+    const bool is_own = readers_.at(node->input(1)->node()->s(c10::attr::name)) == 1;
+    return is_own ? std::optional(Layer{.node = node, .params = std::move(*params)}) : std::nullopt;
+  }
+
+  static c10::IValue packed(std::span<const Layer> layers) {
+    std::vector<at::Tensor> codes;
+    std::vector<at::Tensor> scales;
+    std::vector<at::Tensor> zero_points;
+    std::vector<at::Tensor> biases;
+    for (const Layer& layer : layers) {
+      const auto& [weight, bias] = layer.params;
+      codes.push_back(weight.int_repr());
+      scales.push_back(weight.q_per_channel_scales());
+      zero_points.push_back(weight.q_per_channel_zero_points());
+      biases.push_back(bias.defined() ? bias : at::zeros({weight.size(0)}));
+    }
+    const at::Tensor weight = at::_make_per_channel_quantized_tensor(at::cat(codes), at::cat(scales),
+                                                                     at::cat(zero_points), /*axis*/ 0);
+    return kernels::call_operator("quantized::linear_prepack", {weight, at::cat(biases)}).back();
+  }
+
+  /// Puts one node in front of the layers, and its parts in their place.
+  void join(std::span<const Layer> layers) {
+    Node* first = layers.front().node;
+    for (const Layer& layer : layers) {
+      if (layer.node->isBefore(first)) first = layer.node;
+    }
+    const torch::jit::WithInsertPoint guard(first);
+    const c10::IValue params = packed(layers);
+    std::vector<Value*> inputs = first->inputs().vec();
+    const std::string& name = inputs[1]->node()->s(c10::attr::name);
+    inputs[1] = ir::insert_attribute(gm_, name + "_joined", params, params.type());
+    Value* all = ir::insert_before(gm_, first, first->kind().toQualString(), inputs);
+    all->node()->setSourceRange(first->sourceRange());
+    ir::take_scope(all->node(), first);
+    std::vector<int64_t> rows;
+    for (const Layer& layer : layers) rows.push_back(layer.params.weight.size(0));
+    Value* parts = ir::insert_before(
+        gm_, first, "aten::split_with_sizes",
+        {all, ir::constant_before(gm_, first, rows), ir::constant_before(gm_, first, int64_t{-1})});
+    parts->setType(c10::ListType::ofTensors());
+    Node* part = gm_.graph->insertNode(gm_.graph->createListUnpack(parts, layers.size()));
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      layers[i].node->output()->replaceAllUsesWith(part->output(i));
+      layers[i].node->destroy();
+    }
+  }
+
+  GraphModule& gm_;
+  DecisionIndex decisions_;
+  std::vector<Node*> linear_;
+  std::unordered_map<std::string, int> readers_;  ///< of an attribute
+  std::unordered_set<const Node*> done_;
+};
+
+}  // namespace
+
+void join_linear_layers(GraphModule& gm, Report& report) { Joining(gm, report).run(); }
+
+}  // namespace tsq::passes

@@ -1,0 +1,172 @@
+// Averages in float by the kernel that is fastest with them. For images avg_pool2d takes a third of the time
+// of adaptive_avg_pool2d and mean; for signals avg_pool1d takes half of that of mean, which divides the sum
+// by an operator of its own. For very many values it takes ten times as long, but the convolution that gives
+// them much longer than either.
+//   adaptive_avg_pool2d(dequantize(x), 1)           →   avg_pool2d(dequantize(x), x.size()[2:])
+//   adaptive_avg_pool2d(mul(x, factors), 1)           →   mul(avg_pool2d(x, x.size()[2:]), factors)
+//   mean(sigmoid(dequantize(conv1d(x))), [2], True)   →   avg_pool1d(…, the signal's length)
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/packed.h"
+#include "ir/constants.h"
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "operators/arguments.h"
+#include "operators/whole_average.h"
+#include "passes/tune/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+/// x.size()[2:]
+Value* image_size(GraphModule& gm, Value* x, Node* before) {
+  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, before, value); };
+  const auto sizes = [&](const char* kind, const std::vector<Value*>& inputs) {
+    Value* list = ir::insert_before(gm, before, kind, inputs);
+    list->setType(c10::ListType::ofInts());
+    return list;
+  };
+  return sizes("aten::slice", {sizes("aten::size", {x}), constant(int64_t{2}), constant(c10::IValue()),
+                               constant(int64_t{1})});
+}
+
+constexpr std::array<std::string_view, 5> kModulesValueByValue{
+    "torch.nn.Hardswish", "torch.nn.SiLU", "torch.nn.ReLU", "torch.nn.PReLU", "torch.nn.ELU"};
+/// They keep the layout of their first operand.
+constexpr std::array<std::string_view, 16> kOfImages{
+    "aten::hardswish", "aten::hardswish_", "aten::silu", "aten::silu_",     "aten::relu", "aten::relu_",
+    "aten::relu6",     "aten::elu",        "aten::elu_", "aten::hardtanh",  "aten::cat",  "aten::add",
+    "aten::add_",      "aten::mul",        "aten::mul_", "aten::batch_norm"};
+
+bool keeps_layout(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node))
+    return std::ranges::find(kModulesValueByValue, ir::call_of(gm, node).type.name) !=
+           kModulesValueByValue.end();
+  const std::string_view kind = node->kind().toQualString();
+  return std::ranges::find(kOfImages, kind) != kOfImages.end();
+}
+
+/// Whether a kernel gives a value, or what it is made of, in channels-last layout, and with four dimensions.
+bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
+  const Node* node = value->node();
+  if (keeps_layout(gm, node)) return is_image_of_kernel(gm, ir::operands(node).front());
+  const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
+  if (node->kind() != ir::kDequantize && !is_float) return false;
+  const Node* kernel = is_float ? node : node->input(0)->node();
+  if (!ir::is_module_call(kernel)) return kernels::known_rank(value) == 4;
+  return ir::call_of(gm, kernel).type.name.ends_with("2d");  // MaxPool2d
+}
+
+/// The numbers by which the channels of a value are multiplied, for the average alone; null: they are not.
+Value* factors_of_channels(const GraphModule& gm, Value* value) {
+  Node* product = value->node();
+  if (product->kind() != c10::aten::mul || ir::only_reader(product) == nullptr) return nullptr;
+  const Node* attribute = product->input(1)->node();
+  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().front() ||
+      gm.state.contains(attribute->s(c10::attr::name)))
+    return nullptr;
+  const c10::IValue factors = gm.attributes.attr(attribute->s(c10::attr::name));
+  if (!factors.isTensor()) return nullptr;
+  const at::Tensor& tensor = factors.toTensor();
+  const bool is_of_channels = tensor.dim() == 3 && tensor.numel() == tensor.size(0);
+  return is_of_channels ? product->input(1) : nullptr;
+}
+
+void replace(Node* average, Value* pooled) {
+  pooled->node()->setSourceRange(average->sourceRange());
+  ir::take_scope(pooled->node(), average);
+  average->output()->replaceAllUsesWith(pooled);
+  average->destroy();
+}
+
+void use_average_pool(GraphModule& gm, Node* average) {
+  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, average, value); };
+  Value* x = ir::operands(average).front();
+  Value* factors = factors_of_channels(gm, x);
+  if (factors != nullptr) x = x->node()->input(0);
+  Value* no_strides = constant(c10::List<int64_t>());
+  Value* no_padding = constant(std::vector<int64_t>{0, 0});
+  Value* pooled = ir::insert_before(gm, average, "aten::avg_pool2d",
+                                    {x, image_size(gm, x, average), no_strides, no_padding, constant(false),
+                                     constant(true), constant(c10::IValue())});
+  if (factors != nullptr) pooled = ir::insert_before(gm, average, "aten::mul", {pooled, factors});
+  replace(average, pooled);
+}
+
+constexpr std::array kValueByValue{c10::aten::sigmoid, c10::aten::tanh, c10::aten::relu};
+
+struct Signals {
+  const Node* kernel{};
+  int64_t dims{};  ///< the kernel's three, or two where its one channel is taken out
+};
+
+bool has_one_channel(const GraphModule& gm, const Node* kernel) {
+  const auto params = kernels::unpacked(gm, kernel->input(1), "quantized::conv1d_unpack");
+  return params && params->weight.size(0) == 1;
+}
+
+/// The signals of a kernel that a value is made of, value by value; empty for others.
+std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
+  constexpr int64_t kOfKernel = 3;
+  const Node* node = value->node();
+  if (node->kind() == ir::kDequantize) {
+    const Node* kernel = node->input(0)->node();
+    const bool gives_signals =
+        std::string_view(kernel->kind().toQualString()).starts_with("quantized::conv1d");
+    return gives_signals ? std::optional(Signals{kernel, kOfKernel}) : std::nullopt;
+  }
+  const bool squeezes = node->kind() == c10::aten::squeeze;
+  if (!squeezes && std::ranges::find(kValueByValue, node->kind()) == kValueByValue.end()) return std::nullopt;
+  const auto signals = signals_of(gm, node->input(0));
+  if (!signals || !squeezes) return signals;
+  const auto dim = ir::whole_number_constant(node->inputs().back());
+  const bool takes_channel_out =
+      signals->dims == kOfKernel && (dim == 1 || dim == -2) && has_one_channel(gm, signals->kernel);
+  return takes_channel_out ? std::optional(Signals{signals->kernel, kOfKernel - 1}) : std::nullopt;
+}
+
+/// Whether a node is the mean of each signal, in whose place it leaves one value.
+bool is_mean_of_signals(const GraphModule& gm, const Node* node) {
+  const auto over = operators::averaged_and_kept(gm, node);
+  if (!over || over->size() != 1) return false;
+  const auto dtype = operators::argument_constant(gm, node, "dtype");
+  const auto signals = signals_of(gm, node->input(0));
+  return signals && dtype && dtype->isNone() && (over->front() == -1 || over->front() == signals->dims - 1);
+}
+
+void use_average_pool_of_signals(GraphModule& gm, Node* mean) {
+  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, mean, value); };
+  Value* length = ir::insert_before(gm, mean, "aten::size", {mean->input(0), constant(int64_t{-1})});
+  length->setType(c10::IntType::get());
+  Node* kernel = gm.graph->createList(c10::IntType::get(), {length});
+  kernel->insertBefore(mean);
+  Value* pooled = ir::insert_before(gm, mean, "aten::avg_pool1d",
+                                    {mean->input(0), kernel->output(), constant(c10::List<int64_t>()),
+                                     constant(std::vector<int64_t>{0}), constant(false), constant(true)});
+  replace(mean, pooled);
+}
+
+}  // namespace
+
+void pool_averages(GraphModule& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (is_mean_of_signals(gm, node)) {
+      use_average_pool_of_signals(gm, node);
+    } else if (operators::is_whole_image_average(gm, node) &&
+               is_image_of_kernel(gm, ir::operands(node).front())) {
+      use_average_pool(gm, node);
+    }
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,168 @@
+// Convolutions over signals run as convolutions over images of height one, by the same packed weights. The
+// kernels read and write channels last, a layout that tensors of three dimensions do not keep: each
+// quantize, int_repr and dequantize between them would copy.
+//   quantized::conv1d(quantize(x))   →   squeeze(quantized::conv2d(quantize(unsqueeze(x, 2))), 2)
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "ir/constants.h"
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "operators/arguments.h"
+#include "passes/tune/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+
+/// The same operator for signals and for images, by the position of the first of its lists of sizes.
+struct Kernel {
+  std::string_view for_signals;
+  std::string_view for_images;
+  std::size_t sizes{};  ///< stride, padding and dilation; 0: packed with the weight
+};
+constexpr std::array kKernels{
+    Kernel{"quantized::conv1d", "quantized::conv2d"},
+    Kernel{"quantized::conv1d_relu", "quantized::conv2d_relu"},
+    Kernel{"onednn::qconv1d_pointwise", "onednn::qconv2d_pointwise", 7},
+};
+/// Operators that compute value by value: their first inputs are tensors of one shape.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kElementwise{{
+    {"aten::quantize_per_tensor", 1},
+    {"aten::_make_per_tensor_quantized_tensor", 1},
+    {"aten::int_repr", 1},
+    {"aten::dequantize", 1},
+    {"aten::relu", 1},
+    {"aten::sigmoid", 1},
+    {"aten::tanh", 1},
+    {"quantized::hardswish", 1},
+    {"quantized::leaky_relu", 1},
+    {"quantized::elu", 1},
+    {"aten::add", 2},
+    {"aten::mul", 2},
+    {"quantized::add", 2},
+    {"quantized::add_relu", 2},
+    {"quantized::mul", 2},
+    {"quantized::mul_relu", 2},
+}};
+/// What stands between a float tensor and the kernel that reads it.
+constexpr std::array<std::string_view, 3> kInFront{
+    "aten::quantize_per_tensor", "aten::_make_per_tensor_quantized_tensor", "aten::int_repr"};
+constexpr int64_t kHeight = 2;
+
+const Kernel* kernel_of(const Node* node) {
+  const auto found =
+      std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &Kernel::for_signals);
+  return found == kKernels.end() ? nullptr : &*found;
+}
+
+/// How many tensors an operator reads that computes value by value; 0 for others.
+std::size_t tensors_of(const Node* node) {
+  const std::string_view kind = node->kind().toQualString();
+  const auto found = std::ranges::find(kElementwise, kind, [](const auto& row) { return row.first; });
+  return found == kElementwise.end() ? 0 : found->second;
+}
+
+class SignalsAsImages {
+ public:
+  explicit SignalsAsImages(GraphModule& gm) : gm_(gm) {}
+
+  void run() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (const Kernel* kernel = kernel_of(node)) {
+        convolve(node, *kernel);
+      } else if (const std::size_t tensors = tensors_of(node); tensors > 0 && reads_images(node, tensors)) {
+        compute(node, tensors);
+      } else if (node->kind() == c10::aten::squeeze && images_.contains(node->input(0))) {
+        squeeze_at_once(node);
+      }
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  void convolve(Node* node, const Kernel& kernel) {
+    std::vector<Value*> inputs = node->inputs().vec();
+    inputs[0] = image_of(node->input(0), node);
+    constexpr std::array<int64_t, 3> kOfHeight{1, 0, 1};  // stride, padding, dilation
+    for (std::size_t i = 0; kernel.sizes > 0 && i < kOfHeight.size(); ++i) {
+      std::vector<int64_t> sizes = operators::constant_value(inputs[kernel.sizes + i])->toIntVector();
+      sizes.insert(sizes.begin(), kOfHeight[i]);
+      inputs[kernel.sizes + i] = ir::constant_before(gm_, node, sizes);
+    }
+    replace(node, kernel.for_images, inputs);
+  }
+
+  bool reads_images(const Node* node, std::size_t tensors) const {
+    return std::ranges::all_of(node->inputs().slice(0, tensors),
+                               [&](const Value* value) { return images_.contains(value); });
+  }
+
+  void compute(Node* node, std::size_t tensors) {
+    std::vector<Value*> inputs = node->inputs().vec();
+    for (std::size_t i = 0; i < tensors; ++i) inputs[i] = images_.at(inputs[i]);
+    replace(node, node->kind().toQualString(), inputs);
+  }
+
+  /// A signal with a height of one: what it was made of, or a view of it for `reader`.
+  Value* image_of(Value* signal, Node* reader) {
+    if (const auto made = images_.find(signal); made != images_.end()) return made->second;
+    Node* node = signal->node();
+    // In another block it may be one of another rank.
+    const bool may_be_made =
+        node->owningBlock() == reader->owningBlock() &&
+        std::ranges::find(kInFront, std::string_view(node->kind().toQualString())) != kInFront.end();
+    if (!may_be_made)
+      return ir::insert_before(gm_, reader, "aten::unsqueeze",
+                               {signal, ir::constant_before(gm_, reader, kHeight)});
+    std::vector<Value*> inputs = node->inputs().vec();
+    inputs[0] = image_of(inputs[0], node);
+    return replace(node, node->kind().toQualString(), inputs);
+  }
+
+  /// A node that gives an image, and the signal in it for readers that take no other.
+  Value* replace(Node* node, std::string_view kind, const std::vector<Value*>& inputs) {
+    Value* image = ir::insert_before(gm_, node, std::string(kind).c_str(), inputs);
+    image->node()->setSourceRange(node->sourceRange());
+    ir::take_scope(image->node(), node);
+    Value* signal =
+        ir::insert_before(gm_, node, "aten::squeeze", {image, ir::constant_before(gm_, node, kHeight)});
+    node->output()->replaceAllUsesWith(signal);
+    node->destroy();
+    images_.emplace(signal, image);
+    return image;
+  }
+
+  /// squeeze(squeeze(image, height), dim) takes both dimensions out.
+  void squeeze_at_once(Node* squeeze) {
+    const auto dim = ir::whole_number_constant(squeeze->inputs().back());
+    if (!dim) return;
+    const bool is_counted_alike = *dim >= 0 ? *dim < kHeight : *dim == -1;
+    const int64_t of_image = is_counted_alike ? *dim : *dim + (*dim < 0 ? -1 : 1);
+    squeeze->replaceInput(0, images_.at(squeeze->input(0)));
+    squeeze->replaceInput(1, ir::constant_before(gm_, squeeze, std::vector<int64_t>{kHeight, of_image}));
+  }
+
+  GraphModule& gm_;
+  std::unordered_map<const Value*, Value*> images_;  ///< of a signal
+};
+
+/// Reports name the kernel that runs.
+void rename(Decision& decision) {
+  const auto found = std::ranges::find(kKernels, std::string_view(decision.kernel), &Kernel::for_signals);
+  if (found != kKernels.end()) decision.kernel = found->for_images;
+}
+
+}  // namespace
+
+void signals_as_images(GraphModule& gm, Report& report) {
+  SignalsAsImages(gm).run();
+  std::ranges::for_each(report.decisions, rename);
+}
+
+}  // namespace tsq::passes

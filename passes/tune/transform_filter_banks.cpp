@@ -1,0 +1,196 @@
+// An STFT that is spelt as a convolution with windowed cosines and sines → torch.stft, a fast Fourier
+// transform. It takes half the time for four windows, and a sixth for hundreds.
+//   conv1d(x, basis, stride)                      →   z = stft(squeeze(x)); cat([real(z), imag(z)])
+//   conv1d(x, basis, stride)[:, :frequencies]     →   real(z)
+//   sqrt(real(z)**2 + imag(z)**2)                 →   abs(z)
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+
+#include "backends/kernels/filter_bank.h"
+#include "ir/constants.h"
+#include "ir/edit.h"
+#include "operators/arguments.h"
+#include "passes/decision_index.h"
+#include "passes/tune/fourier_basis.h"
+#include "passes/tune/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::constant_before;
+using ir::GraphModule;
+using ir::insert_before;
+using ir::Node;
+using ir::Value;
+using kernels::squared_value;
+
+bool is_number(const Value* value, int64_t number) {
+  const auto constant = torch::jit::toIValue(value);
+  return constant && constant->isScalar() && constant->toScalar().equal(number);
+}
+
+bool is_none(const Value* value) {
+  const auto constant = torch::jit::toIValue(value);
+  return constant && constant->isNone();
+}
+
+/// Where a value comes from, slices and squares undone.
+const Value* origin(const Value* value) {
+  const Node* node = value->node();
+  if (const Value* root = squared_value(node)) return origin(root);
+  return node->kind() == c10::aten::slice ? origin(node->input(0)) : value;
+}
+
+/// Whether a node gives as many dimensions as `value` has, which is its first input.
+bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
+  constexpr std::array kOfOneTensor{c10::aten::slice,   c10::aten::sqrt,      c10::aten::log,
+                                    c10::aten::clamp,   c10::aten::clamp_min, c10::aten::quantize_per_tensor,
+                                    c10::aten::int_repr};
+  if (squared_value(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end())
+    return true;
+  if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
+  const Value* other = node->input(1);
+  if (!ir::holds_tensor(other) || origin(other) == origin(value)) return true;
+  if (other->node()->kind() != c10::prim::GetAttr) return false;
+  const std::string& name = other->node()->s(c10::attr::name);
+  constexpr int64_t kSpectrumRank = 3;
+  return gm.attributes.hasattr(name) && gm.attributes.attr(name).isTensor() &&
+         gm.attributes.attr(name).toTensor().dim() < kSpectrumRank;
+}
+
+/// Whether a kernel reads a tensor that takes three dimensions only: then what filters give has a batch.
+bool has_batch(const GraphModule& gm, const Value* value) {
+  return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+    const Node* reader = use.user;
+    if (use.offset != 0 || reader->owningBlock() != value->node()->owningBlock()) return false;
+    const std::string_view kind = reader->kind().toQualString();
+    return kind.starts_with("quantized::conv1d") || kind == "onednn::qconv1d_pointwise" ||
+           (keeps_rank(gm, reader, value) && has_batch(gm, reader->output()));
+  });
+}
+
+/// The halves of a spectrum.
+struct Parts {
+  Value* real{};
+  Value* imaginary{};
+  int64_t frequencies{};
+};
+
+/// The part that a slice of [batch, 2·frequencies, windows] takes; null where it takes something else.
+Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
+  const bool takes_filters = is_number(slice->input(1), -2) || (has_batch && is_number(slice->input(1), 1));
+  if (!takes_filters || !is_number(slice->input(4), 1)) return nullptr;
+  const Value* start = slice->input(2);
+  const Value* end = slice->input(3);
+  if ((is_none(start) || is_number(start, 0)) && is_number(end, parts.frequencies)) return parts.real;
+  const auto last = ir::whole_number_constant(end);
+  const bool takes_rest = is_none(end) || (last && *last >= 2 * parts.frequencies);
+  return is_number(start, parts.frequencies) && takes_rest ? parts.imaginary : nullptr;
+}
+
+/// Slices read the parts, all others both of them.
+void replace_by_parts(GraphModule& gm, Node* op, const Parts& parts) {
+  const bool batched = has_batch(gm, op->output());
+  const std::vector<Node*> readers = ir::users(op->output());
+  const bool is_written = std::ranges::any_of(readers, ir::stays_float);
+  for (Node* reader : readers) {
+    if (reader->kind() != c10::aten::slice || is_written) continue;
+    if (Value* part = sliced_part(reader, parts, batched)) reader->output()->replaceAllUsesWith(part);
+  }
+  Node* both = gm.graph->createList(c10::TensorType::get(), {parts.real, parts.imaginary});
+  both->insertBefore(op);
+  op->output()->replaceAllUsesWith(
+      insert_before(gm, op, "aten::cat", {both->output(), constant_before(gm, op, int64_t{-2})}));
+}
+
+/// Whether a node puts the dimension of channels into a batch of signals.
+bool puts_channels_in(const Node* node) {
+  return node->kind() == c10::aten::unsqueeze && is_number(node->input(1), 1);
+}
+
+/// Whether a node pads signals alike with and without a dimension of channels.
+bool pads_signals(const GraphModule& gm, const Node* node) {
+  const auto targets = ir::targets(gm, node);
+  const bool pads = std::ranges::any_of(
+      targets, [](const Symbol& target) { return target.name == "torch.nn.functional.pad"; });
+  if (!pads || node->output()->uses().size() != 1) return false;
+  const auto sides = operators::argument_constant(gm, node, "pad");
+  const auto mode = operators::argument_constant(gm, node, "mode");
+  return sides && sides->isIntList() && sides->toIntList().size() == 2 && mode && mode->isString() &&
+         (mode->toStringRef() == "reflect" || mode->toStringRef() == "constant");
+}
+
+/// What a convolution reads, without the dimension of its one channel.
+Value* signal_of(GraphModule& gm, Node* op) {
+  Node* pad = op->input(0)->node();
+  Value* padded = pads_signals(gm, pad) ? ir::operands(pad).front() : op->input(0);
+  const Node* unsqueeze = padded->node();
+  if (!puts_channels_in(unsqueeze))
+    return insert_before(gm, op, "aten::squeeze", {op->input(0), constant_before(gm, op, int64_t{-2})});
+  Value* signal = const_cast<Value*>(unsqueeze->input(0));
+  if (padded == op->input(0)) return signal;
+  ir::replace_operand(pad, padded, signal);
+  return pad->output();
+}
+
+void transform(GraphModule& gm, const kernels::FilterBank& bank, const passes::FourierBasis& basis) {
+  Node* op = bank.node;
+  const auto constant = [&](const c10::IValue& value) { return constant_before(gm, op, value); };
+  Value* signal = signal_of(gm, op);
+  Value* length = constant(basis.window.size(0));
+  Value* window = ir::attribute_before(gm, op, bank.path + "_window", basis.window);
+  Value* spectrum = insert_before(gm, op, "aten::stft",
+                                  {signal, length, constant(bank.filters.stride.front()), length, window,
+                                   /*normalized*/ constant(false), /*onesided*/ constant(true),
+                                   /*return_complex*/ constant(true), /*align_to_window*/ constant({})});
+  const auto part = [&](const char* name) { return insert_before(gm, op, name, {spectrum}); };
+  if (!basis.has_sines) {
+    op->output()->replaceAllUsesWith(part("aten::real"));
+  } else if (!basis.has_cosines) {
+    op->output()->replaceAllUsesWith(part("aten::imag"));
+  } else {
+    replace_by_parts(gm, op, {part("aten::real"), part("aten::imag"), basis.window.size(0) / 2 + 1});
+  }
+  op->destroy();
+}
+
+/// The spectrum whose magnitude a node computes; null for other nodes.
+Value* spectrum_of_magnitude(const Node* sqrt) {
+  if (sqrt->kind() != c10::aten::sqrt) return nullptr;
+  const Node* sum = sqrt->input(0)->node();
+  if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_number(sum->input(2), 1))
+    return nullptr;
+  Value* left = squared_value(sum->input(0)->node());
+  Value* right = squared_value(sum->input(1)->node());
+  if (left == nullptr || right == nullptr) return nullptr;
+  if (left->node()->kind() == c10::aten::imag) std::swap(left, right);
+  const bool are_parts = left->node()->kind() == c10::aten::real &&
+                         right->node()->kind() == c10::aten::imag &&
+                         left->node()->input(0) == right->node()->input(0);
+  return are_parts ? left->node()->input(0) : nullptr;
+}
+
+}  // namespace
+
+void transform_filter_banks(GraphModule& gm, Report& report) {
+  if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
+  const DecisionIndex decisions(report);
+  for (const kernels::FilterBank& bank : kernels::filter_banks(gm)) {
+    const auto basis =
+        bank.filters.bias.defined() ? std::nullopt : passes::fourier_basis(bank.filters.weight);
+    if (!basis) continue;
+    if (Decision* decision = decisions.of(bank.node))
+      decision->notes.push_back("computed by torch.stft: its filters are windowed cosines and sines");
+    transform(gm, bank, *basis);
+  }
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (Value* spectrum = spectrum_of_magnitude(node))
+      node->output()->replaceAllUsesWith(insert_before(gm, node, "aten::abs", {spectrum}));
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,47 @@
+// Inputs that are quantized at run time use all 256 codes where the kernel is exact with them. PyTorch's
+// dynamic modules use 128 on every engine.
+//   quantized::linear_dynamic(x, packed, reduce_range=True)   becomes   …, reduce_range=False)
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/kernel_limits.h"
+#include "backends/kernels/target_cpu.h"
+#include "ir/edit.h"
+#include "passes/tune/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+struct RangeKernel {
+  std::string_view name;
+  int64_t dims;  ///< of the convolution; 0: a linear layer
+};
+constexpr std::array kKernels{
+    RangeKernel{"quantized::linear_dynamic", 0}, RangeKernel{"quantized::linear_relu_dynamic", 0},
+    RangeKernel{"quantized::conv1d_dynamic", 1}, RangeKernel{"quantized::conv2d_dynamic", 2},
+    RangeKernel{"quantized::conv3d_dynamic", 3},
+};
+
+}  // namespace
+
+void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu) {
+  const std::string engine = kernels::current_engine();
+  const bool vnni = kernels::has_vnni(cpu);
+  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    const auto kernel =
+        std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
+    if (kernel == kKernels.end()) continue;
+    // A convolution's groups and channels are in its packed params: the worst case decides.
+    const kernels::WeightedShape shape{
+        .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
+    if (kernels::sums_pairs_in_16_bits(engine, shape, vnni)) continue;
+    node->replaceInput(node->inputs().size() - 1, ir::constant_before(gm, node, false));
+  }
+}
+
+}  // namespace tsq::passes

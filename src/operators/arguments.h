@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ir/graph_module.h"
+
+/// Constants that an operator is called with.
+namespace tsq::operators {
+
+/// The slope of a LeakyReLU: module, function, or member of a fused module.
+double negative_slope(const ir::ModuleCall& leaky_relu);
+
+/// A constant that an operator is called with: a module's attribute, or a function's argument by its name in
+/// the schema. Lists of constants are constants.
+std::optional<c10::IValue> argument_constant(const ir::GraphModule& gm, const ir::Node* op,
+                                             const std::string& name);
+/// The argument of a function by its name in the schema; null when it has none of that name.
+ir::Value* argument_named(const ir::Node* op, const std::string& name);
+/// A constant, also one spelt as a list of constants.
+std::optional<c10::IValue> constant_value(const ir::Value* value);
+
+}  // namespace tsq::operators

@@ -1,0 +1,129 @@
+#include "operators/error_passage.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "ir/quantize_operators.h"
+#include "operators/arguments.h"
+#include "operators/clamp_bounds.h"
+
+namespace tsq::operators {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+/// Where hardswish and hardsigmoid bend.
+constexpr double kBend = 3;
+
+enum class Kind { Swish, Sigmoid, Leaky };
+struct KindName {
+  std::string_view name;  ///< the last part of PyTorch's names
+  Kind kind;
+};
+constexpr std::array kKinds{
+    KindName{"Hardswish", Kind::Swish},     KindName{"hardswish", Kind::Swish},
+    KindName{"hardswish_", Kind::Swish},    KindName{"SiLU", Kind::Swish},
+    KindName{"silu", Kind::Swish},          KindName{"silu_", Kind::Swish},
+    KindName{"Hardsigmoid", Kind::Sigmoid}, KindName{"hardsigmoid", Kind::Sigmoid},
+    KindName{"Sigmoid", Kind::Sigmoid},     KindName{"sigmoid", Kind::Sigmoid},
+    KindName{"PReLU", Kind::Leaky},         KindName{"LeakyReLU", Kind::Leaky},
+    KindName{"leaky_relu", Kind::Leaky},    KindName{"leaky_relu_", Kind::Leaky},
+};
+
+std::optional<Kind> kind_of(const GraphModule& gm, const Node* node) {
+  for (const Symbol& target : ir::targets(gm, node)) {
+    const std::string_view name = target.name;
+    const auto found = std::ranges::find(kKinds, name.substr(name.find_last_of('.') + 1), &KindName::name);
+    if (found != kKinds.end()) return found->kind;
+  }
+  return std::nullopt;
+}
+
+/// Undefined where it is not known before the model runs.
+at::Tensor slopes_of(const GraphModule& gm, const Node* node) {
+  if (ir::is_module_call(node)) {
+    const ir::ModuleCall& call = ir::call_of(gm, node);
+    if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
+    const bool has_weight =
+        call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
+    return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
+  }
+  const auto slope = argument_constant(gm, node, "negative_slope");
+  return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
+}
+
+ErrorPassage leaky(const at::Tensor& slopes, int64_t dims) {
+  if (!slopes.defined()) return PassesAll{};
+  std::vector<int64_t> shape(static_cast<std::size_t>(dims) + 1, 1);
+  shape[0] = -1;
+  return PassesBelowZero{slopes.square().reshape(shape)};
+}
+
+/// The activation inside of a fused module.
+ErrorPassage fused_passage(const ir::ModuleCall& activation, int64_t dims) {
+  if (activation.type.name == "torch.nn.ReLU") return PassesBetween{0, kInfinity};
+  if (activation.type.name == "torch.nn.LeakyReLU")
+    return leaky(at::scalar_tensor(negative_slope(activation)), dims);
+  return PassesAll{};
+}
+
+}  // namespace
+
+ErrorPassage error_passage_behind(const GraphModule& gm, const Node* layer, int64_t dims) {
+  const ir::ModuleCall& call = ir::call_of(gm, layer);
+  if (call.members.size() > 1) return fused_passage(call.members.back(), dims);
+  const Node* reader = ir::only_reader(layer);
+  while (reader != nullptr && (reader->kind() == ir::kQuantize || reader->kind() == ir::kDequantize))
+    reader = ir::only_reader(reader);
+  if (reader == nullptr) return PassesAll{};
+  if (const auto bounds = clamp_bounds(gm, reader)) return PassesBetween{bounds->lowest, bounds->highest};
+  const auto kind = kind_of(gm, reader);
+  if (!kind) return PassesAll{};
+  if (*kind == Kind::Swish) return PassesAsHardswish{};
+  return *kind == Kind::Sigmoid ? ErrorPassage(PassesBetween{-kBend, kBend})
+                                : leaky(slopes_of(gm, reader), dims);
+}
+
+namespace {
+
+at::Tensor share_of(const PassesAll& /*passage*/, const at::Tensor& x) { return at::ones_like(x); }
+at::Tensor share_of(const PassesBetween& passage, const at::Tensor& x) {
+  return x.gt(passage.lowest).logical_and(x.lt(passage.highest)).to(x.scalar_type());
+}
+at::Tensor share_of(const PassesBelowZero& passage, const at::Tensor& x) {
+  return at::where(x.gt(0), at::ones({}, x.options()), passage.share.to(x.scalar_type()));
+}
+at::Tensor share_of(const PassesAsHardswish& /*passage*/, const at::Tensor& x) {
+  const at::Tensor derivative = (2 * x + kBend) / (2 * kBend);
+  return derivative.square().masked_fill(x.lt(-kBend), 0).masked_fill(x.gt(kBend), 1);
+}
+
+at::Tensor integral_of(const PassesAll& /*passage*/, const at::Tensor& x) { return x; }
+at::Tensor integral_of(const PassesBetween& passage, const at::Tensor& x) {
+  return x.clamp(passage.lowest, passage.highest);
+}
+at::Tensor integral_of(const PassesBelowZero& passage, const at::Tensor& x) {
+  return at::where(x.gt(0), x, x * passage.share.to(x.scalar_type()));
+}
+at::Tensor integral_of(const PassesAsHardswish& /*passage*/, const at::Tensor& x) {
+  return (2 * x.clamp(-kBend, kBend) + kBend).pow(3) / (24 * kBend * kBend) + (x - kBend).clamp_min(0);
+}
+
+}  // namespace
+
+at::Tensor passed_share(const ErrorPassage& passage, const at::Tensor& x) {
+  return std::visit([&](const auto& each) { return share_of(each, x); }, passage);
+}
+
+at::Tensor passed_integral(const ErrorPassage& passage, const at::Tensor& x) {
+  return std::visit([&](const auto& each) { return integral_of(each, x); }, passage);
+}
+
+}  // namespace tsq::operators

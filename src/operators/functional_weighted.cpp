@@ -1,0 +1,117 @@
+#include "operators/functional_weighted.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <map>
+
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "operators/arguments.h"
+
+namespace tsq::operators {
+namespace {
+
+using ir::GraphModule;
+using ir::kDequantize;
+using ir::kQuantize;
+using ir::Node;
+using ir::Value;
+
+const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
+
+std::optional<at::Tensor> attribute_tensor(const GraphModule& gm, const Value* value) {
+  if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm.graph->inputs().at(0)) {
+    const c10::IValue attribute = gm.attributes.attr(value->node()->s(c10::attr::name));
+    if (attribute.isTensor()) return attribute.toTensor().detach();
+  }
+  const auto constant = torch::jit::toIValue(value);
+  if (constant && constant->isTensor()) return constant->toTensor().detach();
+  return std::nullopt;
+}
+
+std::optional<ir::Weighted> with_bias_and_geometry(const GraphModule& gm, const Node* op,
+                                                   ir::Weighted result) {
+  if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
+    const auto bias = attribute_tensor(gm, op->input(2));
+    if (!bias) return std::nullopt;
+    result.bias = *bias;
+  }
+  if (op->inputs().size() <= 3) return result;
+  const auto argument = [&](const char* name) -> std::optional<c10::IValue> {
+    const Value* value = argument_named(op, name);
+    return value == nullptr ? std::nullopt : constant_value(value);
+  };
+  const auto stride = argument("stride");
+  const auto padding = argument("padding");
+  const auto dilation = argument("dilation");
+  const auto groups = argument("groups");
+  if (!stride || !padding || !padding->isIntList() || !dilation || !groups) return std::nullopt;
+  result.stride = stride->toIntVector();
+  result.padding = padding->toIntVector();
+  result.dilation = dilation->toIntVector();
+  result.groups = groups->toInt();
+  const auto output_padding = argument("output_padding");
+  result.output_padding =
+      output_padding ? output_padding->toIntVector() : std::vector<int64_t>(result.stride.size(), 0);
+  return result;
+}
+
+}  // namespace
+
+std::string_view module_of_functional(std::string_view function) {
+  static const std::map<std::string_view, std::string_view> kModules{
+      {"torch.nn.functional.linear", "torch.nn.Linear"},
+      {"torch.nn.functional.conv1d", "torch.nn.Conv1d"},
+      {"torch.nn.functional.conv2d", "torch.nn.Conv2d"},
+      {"torch.nn.functional.conv3d", "torch.nn.Conv3d"},
+      {"torch.nn.functional.conv_transpose1d", "torch.nn.ConvTranspose1d"},
+      {"torch.nn.functional.conv_transpose2d", "torch.nn.ConvTranspose2d"},
+      {"torch.nn.functional.conv_transpose3d", "torch.nn.ConvTranspose3d"},
+  };
+  const auto found = kModules.find(function);
+  return found == kModules.end() ? std::string_view() : found->second;
+}
+
+std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
+  const Node* dequantize = op->input(1)->node();
+  if (dequantize->kind() != kDequantize) return std::nullopt;
+  const Node* quantize = dequantize->input(0)->node();
+  const bool is_cast = quantize->kind() == c10::aten::to && quantize->inputs().size() == 5;
+  if (!is_cast && quantize->kind() != kQuantize && quantize->kind() != kQuantizePerChannel)
+    return std::nullopt;
+  const auto dtype = torch::jit::toIValue(is_cast ? quantize->input(1) : quantize->inputs().back());
+  if (!dtype || !dtype->isInt()) return std::nullopt;
+  return static_cast<c10::ScalarType>(dtype->toInt());
+}
+
+std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const Node* op) {
+  ir::Weighted result;
+  const auto dtype = functional_weight_dtype(op);
+  if (!dtype) return std::nullopt;
+  const Node* quantize = op->input(1)->node()->input(0)->node();
+  const auto weight = attribute_tensor(gm, quantize->input(0));
+  if (!weight) return std::nullopt;
+  result.weight = *weight;
+  QParams qparams{.dtype = *dtype};
+  if (quantize->kind() == kQuantize) {
+    qparams.scale = at::scalar_tensor(constant_value(quantize->input(1))->toDouble(), at::kFloat);
+    qparams.zero_point = at::scalar_tensor(constant_value(quantize->input(2))->toInt(), at::kLong);
+  } else if (quantize->kind() == kQuantizePerChannel) {
+    qparams.qscheme = c10::QScheme::PER_CHANNEL_AFFINE;
+    qparams.scale = *attribute_tensor(gm, quantize->input(1));
+    qparams.zero_point = *attribute_tensor(gm, quantize->input(2));
+    qparams.axis = constant_value(quantize->input(3))->toInt();
+  }
+  result.weight_qparams = qparams;
+  return with_bias_and_geometry(gm, op, std::move(result));
+}
+
+std::optional<ir::Weighted> float_functional_parameters(const GraphModule& gm, const Node* op) {
+  const Value* held = op->input(1);
+  const auto weight = attribute_tensor(gm, ir::is_observer(held->node()) ? held->node()->input(0) : held);
+  if (!weight) return std::nullopt;
+  return with_bias_and_geometry(gm, op, {.weight = *weight});
+}
+
+}  // namespace tsq::operators

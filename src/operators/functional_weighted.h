@@ -1,0 +1,20 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::operators {
+
+/// The module class of a functional convolution, transposed convolution or linear layer:
+/// "torch.nn.functional.conv2d" → "torch.nn.Conv2d"; empty for others.
+std::string_view module_of_functional(std::string_view function);
+
+/// The dtype that the weight of F.linear / F.conv* is rounded to; empty where it is not.
+std::optional<c10::ScalarType> functional_weight_dtype(const ir::Node* op);
+
+/// Weight and arguments of F.linear / F.conv* in a reference graph, when all of them are known now.
+std::optional<ir::Weighted> functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
+
+/// The same where the weight is not rounded; it may be observed.
+std::optional<ir::Weighted> float_functional_parameters(const ir::GraphModule& gm, const ir::Node* op);
+
+}  // namespace tsq::operators

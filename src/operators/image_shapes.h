@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph_module.h"
+
+namespace tsq::operators {
+
+/// What is known about the sizes of images (tensors of four dimensions) in a float graph before anything
+/// runs. Sizes are expressions over those of the graph's inputs; equal expressions are equal sizes.
+class ImageShapes {
+ public:
+  explicit ImageShapes(const ir::GraphModule& gm);
+
+  /// How an addend goes with the shape of what it is added to.
+  enum class Fit {
+    SameShape,
+    MayBroadcast,  ///< the sum has the shape of the other one, as far as can be told
+    Enlarges       ///< the sum has another shape
+  };
+  [[nodiscard]] Fit fit(const ir::Value* addend, const ir::Value* other);
+
+ private:
+  using Shape = std::array<std::size_t, 4>;  ///< indices into `sizes_`
+
+  /// A constant, or an expression over the size of `source` that shrinks it about `factor` times.
+  struct Size {
+    std::optional<int64_t> constant{};
+    const ir::Value* source{};
+    int64_t factor{1};
+  };
+
+  void visit(const ir::Node* node);
+  void visit_convolution(const ir::Node* node, const ir::Weighted& weighted);
+  [[nodiscard]] std::optional<std::vector<int64_t>> pooled_size(const ir::Node* node) const;
+  [[nodiscard]] std::optional<at::Tensor> known_tensor(const ir::Value* value) const;
+  Shape shape_of(const ir::Value* value);
+  Shape broadcast(const ir::Value* result, const Shape& a, const Shape& b);
+  std::size_t constant(int64_t value);
+  std::size_t expression(const std::string& key, const ir::Value* source, int64_t factor);
+  std::size_t strided(std::size_t size, int64_t offset, int64_t stride);
+  std::size_t own_size(const ir::Value* value, std::size_t axis);
+  Fit fit_size(std::size_t addend, std::size_t other) const;
+
+  const ir::GraphModule& gm_;
+  std::vector<Size> sizes_;
+  std::map<std::string, std::size_t> interned_;
+  std::unordered_map<const ir::Value*, Shape> shapes_;
+};
+
+}  // namespace tsq::operators

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::operators {
+
+/// Whether a module class is a convolution, a transposed convolution or a linear layer of torch.nn.
+[[nodiscard]] bool is_weighted(Symbol type);
+[[nodiscard]] bool is_transposed(Symbol type);
+
+/// The parameters of such a module, from its attributes and constants, or, in a traced file, from the
+/// arguments of the operator in its forward. Empty when they cannot be told.
+std::optional<ir::Weighted> weighted_parameters(Symbol type, const torch::jit::Module& module);
+
+/// A constant of a module: attribute, class constant, or the argument `argument` of the first `op` in its
+/// forward (traced files).
+std::optional<c10::IValue> module_constant(const torch::jit::Module& module, const std::string& name,
+                                           c10::Symbol op, const std::string& argument);
+
+/// A batch norm's parameters; weight and bias undefined when it is not affine.
+struct BatchNorm {
+  at::Tensor weight{};
+  at::Tensor bias{};
+  at::Tensor running_mean{};
+  at::Tensor running_var{};
+  double eps{1e-5};
+};
+/// Empty when the module has no running statistics.
+std::optional<BatchNorm> batch_norm_parameters(const torch::jit::Module& module);
+
+/// A copy of a batch norm that divides its input's channels by `input` and multiplies its output's by
+/// `output`, each undefined for nothing. Empty for a module without parameters of its own.
+std::optional<torch::jit::Module> scaled_batch_norm(const torch::jit::Module& module, const at::Tensor& input,
+                                                    const at::Tensor& output);
+
+/// torch.nn.utils.fusion.fuse_conv_bn_weights / fuse_linear_bn_weights, the same operations in the same order
+/// (C-21).
+ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, Symbol type);
+
+/// A convolution without padding that computes what it did behind the batch norm, from the batch norm's
+/// input.
+ir::Weighted fold_batch_norm_before(const ir::Weighted& weighted, const BatchNorm& bn);
+
+}  // namespace tsq::operators

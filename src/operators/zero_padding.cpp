@@ -1,0 +1,78 @@
+#include "operators/zero_padding.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operators/arguments.h"
+#include "operators/weighted.h"
+
+namespace tsq::operators {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+
+constexpr std::array<std::string_view, 8> kPads{
+    "torch.constant_pad_nd", "torch.nn.functional.pad", "torch.nn.ZeroPad1d",     "torch.nn.ZeroPad2d",
+    "torch.nn.ZeroPad3d",    "torch.nn.ConstantPad1d",  "torch.nn.ConstantPad2d", "torch.nn.ConstantPad3d"};
+
+bool is_pad(const GraphModule& gm, const Node* node) {
+  const auto targets = ir::targets(gm, node);
+  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
+    return std::ranges::find(kPads, target.name) != kPads.end();
+  });
+}
+
+std::optional<c10::IValue> padding_argument(const GraphModule& gm, const Node* pad, const char* of_function,
+                                            const char* of_module) {
+  if (!ir::is_module_call(pad)) return argument_constant(gm, pad, of_function);
+  const ir::ModuleCall& call = ir::call_of(gm, pad);
+  if (!call.module) return std::nullopt;
+  return module_constant(*call.module, of_module, c10::aten::pad, of_function);
+}
+
+bool adds_zeros(const GraphModule& gm, const Node* pad) {
+  const auto value = padding_argument(gm, pad, "value", "value");
+  if (value) {
+    return value->isNone() || (value->isDouble() && value->toDouble() == 0) ||
+           (value->isInt() && value->toInt() == 0);
+  }
+  if (ir::is_module_call(pad)) return ir::call_of(gm, pad).type.name.starts_with("torch.nn.ZeroPad");
+  return argument_named(pad, "value") == nullptr;
+}
+
+bool is_constant_mode(const GraphModule& gm, const Node* pad) {
+  if (ir::is_module_call(pad) || argument_named(pad, "mode") == nullptr) return true;
+  const auto mode = argument_constant(gm, pad, "mode");
+  return mode && mode->isString() && mode->toStringRef() == "constant";
+}
+
+std::optional<std::vector<int64_t>> int_list(const std::optional<c10::IValue>& value) {
+  if (!value) return std::nullopt;
+  if (value->isIntList()) return value->toIntVector();
+  if (!value->isTuple()) return std::nullopt;
+  std::vector<int64_t> list;
+  for (const c10::IValue& element : value->toTupleRef().elements()) {
+    if (!element.isInt()) return std::nullopt;
+    list.push_back(element.toInt());
+  }
+  return list;
+}
+
+}  // namespace
+
+std::optional<Padding> zero_padding(const GraphModule& gm, const Node* pad, std::size_t dims) {
+  if (!is_pad(gm, pad)) return std::nullopt;
+  if (!adds_zeros(gm, pad) || !is_constant_mode(gm, pad)) return std::nullopt;
+  const auto sides = int_list(padding_argument(gm, pad, "pad", "padding"));
+  if (!sides || sides->size() > 2 * dims || sides->size() % 2 != 0) return std::nullopt;
+  if (std::any_of(sides->begin(), sides->end(), [](int64_t side) { return side < 0; })) return std::nullopt;
+  Padding result{.before = std::vector<int64_t>(dims, 0), .after = std::vector<int64_t>(dims, 0)};
+  for (std::size_t i = 0; i < sides->size() / 2; ++i) {
+    result.before[dims - 1 - i] = (*sides)[2 * i];
+    result.after[dims - 1 - i] = (*sides)[2 * i + 1];
+  }
+  return result;
+}
+
+}  // namespace tsq::operators

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+
+/// The executable module of a graph: module calls and observers become calls of sub-modules and plain
+/// operators, attributes that the graph reads become attributes of the result. `observers` holds the
+/// instances of gm.observers (empty where the graph has none). Every result has a class of its own, so it
+/// shares no code with the user's module.
+torch::jit::Module emit(const ir::GraphModule& gm, std::span<const torch::jit::Module> observers = {});
+
+}  // namespace tsq::torchscript

@@ -1,0 +1,91 @@
+#include "torchscript/float_model.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <string>
+
+namespace tsq::torchscript {
+namespace {
+
+using torch::jit::Block;
+using torch::jit::Module;
+using torch::jit::Node;
+
+std::string class_of(const Module& module) {
+  const auto& name = module.type()->name();
+  return name ? name->qualifiedName() : std::string();
+}
+
+bool is_observer(const Module& module) {
+  const std::string name = class_of(module);
+  return name.find("torch.ao.quantization.observer.") != std::string::npos ||
+         name.find("torch.ao.quantization.fake_quantize.") != std::string::npos;
+}
+
+bool has_observers(const Module& model) {
+  for (const Module& module : model.modules()) {
+    if (is_observer(module)) return true;
+  }
+  return false;
+}
+
+/// tsq's stages and Python's GraphModules; models of other classes may have quantized parts of their own.
+bool is_result_of_a_tool(const Module& model) {
+  const std::string name = class_of(model);
+  return name.find(".GraphModule") != std::string::npos;
+}
+
+bool has_quantized_operators(const Block& block) {
+  return std::any_of(block.nodes().begin(), block.nodes().end(), [](const Node* node) {
+    const std::string name = node->kind().toQualString();
+    return name.starts_with("quantized::") || name.starts_with("onednn::q") ||
+           name.starts_with("aten::quantize") ||
+           std::any_of(node->blocks().begin(), node->blocks().end(),
+                       [](const Block* inner) { return has_quantized_operators(*inner); });
+  });
+}
+
+bool is_quantized(const Module& model) {
+  if (!is_result_of_a_tool(model)) return false;
+  const std::shared_ptr<torch::jit::Graph> graph = model.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  return has_quantized_operators(*graph->block());
+}
+
+/// LibTorch has no question for it.
+bool is_empty(const Module& model) {
+  try {
+    return model._ivalue() == nullptr;
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
+}  // namespace
+
+void check_not_empty(const Module& model) {
+  if (!is_empty(model)) return;
+  throw Error(ErrorCode::BadModel, "the torch::jit::Module is empty: nothing was loaded into it",
+              "load one with tsq::load or torch::jit::load");
+}
+
+void check_float_model(const Module& model) {
+  check_not_empty(model);
+  if (!model.find_method("forward"))
+    throw Error(ErrorCode::BadModel, "the model has no forward method",
+                "script a module whose class defines forward");
+  if (has_observers(model)) {
+    throw Error(ErrorCode::BadModel, "the model is prepared already: there are observers in it",
+                "calibrate and convert it, or give the float model");
+  }
+  if (is_quantized(model)) {
+    throw Error(ErrorCode::BadModel, "the model is quantized already: there are quantized operators in it",
+                "give the float model");
+  }
+}
+
+}  // namespace tsq::torchscript

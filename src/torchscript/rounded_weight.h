@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+
+/// The values that a reference operator multiplies by: its weight, quantized with its qparams and
+/// dequantized. The weight itself where it has none, or becomes float16, which packing does.
+at::Tensor rounded_weight(const ir::Weighted& weighted);
+
+}  // namespace tsq::torchscript

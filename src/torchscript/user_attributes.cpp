@@ -1,0 +1,97 @@
+#include "torchscript/user_attributes.h"
+
+#include <torch/csrc/jit/api/compilation_unit.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_set>
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+namespace {
+
+using torch::jit::Module;
+using Names = std::unordered_set<std::string>;
+
+void add_written_names(torch::jit::Graph& graph, Names& names) {
+  for (const ir::Node* node : ir::nodes_in_order(graph)) {
+    if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
+  }
+}
+
+/// Names of attributes that some method of the model assigns.
+Names written_names(const Module& model) {
+  Names names;
+  for (const Module& each : model.modules()) {
+    for (const auto& method : each.get_methods())
+      add_written_names(*torch::jit::toGraphFunction(method.function()).graph(), names);
+  }
+  return names;
+}
+
+bool is_setting(const c10::IValue& value) {
+  if (value.isTuple()) {
+    const auto& elements = value.toTupleRef().elements();
+    return std::all_of(elements.begin(), elements.end(), is_setting);
+  }
+  return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
+}
+
+/// What every module of PyTorch's has.
+bool is_book_keeping(const std::string& name) {
+  return name == "training" || name == "_is_full_backward_hook";
+}
+
+bool is_of_the_library(const Module& module) {
+  const auto name = module.type()->name();
+  return name && name->qualifiedName().starts_with("__torch__.torch.");
+}
+
+void add_constants(Module& module, const c10::ClassType& type) {
+  for (std::size_t i = 0; i < type.numConstants(); ++i) {
+    if (!module.hasattr(type.getConstantName(i)))
+      module.type()->addConstant(type.getConstantName(i), type.getConstant(i));
+  }
+}
+
+/// A module of the user's that is not there any more, with its settings alone; empty where it has none.
+std::optional<Module> remains_of(const Module& module, const Names& written) {
+  if (is_of_the_library(module)) return std::nullopt;
+  Module remains("__torch__.tsq.Settings", std::make_shared<torch::jit::CompilationUnit>());
+  const auto type = module.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string& name = type->getAttributeName(i);
+    const c10::IValue value = module.attr(name);
+    if (value.isModule()) {
+      if (const auto inner = remains_of(value.toModule(), written)) remains.register_module(name, *inner);
+    } else if (is_setting(value) && !is_book_keeping(name) && !written.contains(name)) {
+      remains.register_attribute(name, type->getAttribute(i), value);
+    }
+  }
+  add_constants(remains, *type);
+  const bool is_empty = remains.type()->numAttributes() == 0 && remains.type()->numConstants() == 0;
+  return is_empty ? std::nullopt : std::optional(remains);
+}
+
+}  // namespace
+
+void keep_user_attributes(Module& module, const Module& model, const std::vector<std::string>& preserved) {
+  const Names written = written_names(model);
+  const auto type = model.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string& name = type->getAttributeName(i);
+    const c10::IValue value = model.attr(name);
+    if (module.hasattr(name)) continue;
+    const bool is_preserved = std::find(preserved.begin(), preserved.end(), name) != preserved.end();
+    if (is_preserved || (!value.isModule() && !type->is_parameter(i))) {
+      module.register_attribute(name, type->getAttribute(i), name == "training" ? c10::IValue(false) : value,
+                                /*is_param=*/false, type->is_buffer(i));
+    } else if (value.isModule()) {
+      if (const auto remains = remains_of(value.toModule(), written)) module.register_module(name, *remains);
+    }
+  }
+  add_constants(module, *type);
+}
+
+}  // namespace tsq::torchscript
