@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "base/freed_memory.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
@@ -105,6 +106,7 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 void settle_libtorch() {
+  keep_freed_memory();
   silence_libtorch();
   print_of_models_to_standard_error();
 }
