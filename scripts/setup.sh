@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Installs what tsq needs on Debian 12: the distribution's packages, and LibTorch 2.13 (CPU) into .venv.
 # Does nothing when all of it is there. Torch_DIR or CMAKE_PREFIX_PATH may name another LibTorch.
+# setup.sh --tests: also what only the tests need.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 torch_version=2.13.0
+[[ ${1:-} == --tests ]] && for_tests=yes || for_tests=
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -35,6 +37,7 @@ missing_packages() {
   has_header CLI/CLI.hpp || echo libcli11-dev
   has_header fmt/format.h || echo libfmt-dev
   has_header zip.h || echo libzip-dev
+  [[ -z $for_tests ]] || command -v clang-format-14 > /dev/null || echo clang-format-14
   if [[ ! -x .venv/bin/python ]]; then
     command -v python3 > /dev/null || echo python3
     python3 -c 'import ensurepip, venv' 2> /dev/null || echo python3-venv

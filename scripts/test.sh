@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-scripts/setup.sh
+scripts/setup.sh --tests
 echo 'test: configuring the release preset'
 cmake --preset release ${Torch_DIR:+"-DTorch_DIR=$Torch_DIR"}
 echo 'test: building the library, the command and every test (the first time takes several minutes)'

@@ -12,7 +12,7 @@ constexpr std::string_view kLinear = "torch.nn.Linear";
 constexpr std::string_view kPrepack = "quantized::linear_prepack";
 constexpr std::string_view kStatic = "quantized::linear_with_input_q_dq_qweight_dq_output_fp32";
 constexpr std::string_view kStaticReLU = "quantized::linear_with_input_q_dq_qweight_dq_relu_output_fp32";
-constexpr std::string_view kDynamic = "quantized::linear_dynamic";
+constexpr std::string_view kDynamicOperators = "quantized::linear_dynamic";
 constexpr std::string_view kDynamicReLU = "quantized::linear_relu_dynamic";
 constexpr std::string_view kConv1d = "torch.nn.Conv1d";
 constexpr std::string_view kConv2d = "torch.nn.Conv2d";
@@ -24,14 +24,14 @@ constexpr std::string_view kPointwise2d = "onednn::qconv2d_pointwise";
 /// values take 52 ms, and 0.2 by oneDNN.
 constexpr int64_t kFbgemmGroups = 101;
 
-constexpr std::array kKernels{
+constexpr std::array kFloatOutputKernels{
     FloatOutputKernel{"x86", kLinear, PostOp::None, kPrepack, kStatic, Reads::Float},
     FloatOutputKernel{"x86", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Reads::Float},
     FloatOutputKernel{"fbgemm", kLinear, PostOp::None, kPrepack, kStatic, Reads::Float},
     FloatOutputKernel{"fbgemm", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Reads::Float},
-    FloatOutputKernel{"onednn", kLinear, PostOp::None, kPrepack, kDynamic, Reads::FloatRange},
+    FloatOutputKernel{"onednn", kLinear, PostOp::None, kPrepack, kDynamicOperators, Reads::FloatRange},
     FloatOutputKernel{"onednn", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Reads::FloatRange},
-    FloatOutputKernel{"qnnpack", kLinear, PostOp::None, kPrepack, kDynamic, Reads::FloatRange},
+    FloatOutputKernel{"qnnpack", kLinear, PostOp::None, kPrepack, kDynamicOperators, Reads::FloatRange},
     FloatOutputKernel{"qnnpack", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Reads::FloatRange},
     FloatOutputKernel{"x86", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Reads::Bytes, kFbgemmGroups},
     FloatOutputKernel{"x86", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Reads::Bytes, kFbgemmGroups},
@@ -76,10 +76,10 @@ bool pays(double saved, const LayerWork& work) {
 }  // namespace
 
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op) {
-  const auto found = std::ranges::find_if(kKernels, [&](const FloatOutputKernel& row) {
+  const auto found = std::ranges::find_if(kFloatOutputKernels, [&](const FloatOutputKernel& row) {
     return row.engine == engine && row.op == op && row.post_op == post_op;
   });
-  return found == kKernels.end() ? nullptr : &*found;
+  return found == kFloatOutputKernels.end() ? nullptr : &*found;
 }
 
 std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel) {
@@ -103,6 +103,6 @@ bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& wor
   return kernel.reads == Reads::Bytes && pays(kNanosecondsToDequantize, work);
 }
 
-std::span<const FloatOutputKernel> float_output_kernels() { return kKernels; }
+std::span<const FloatOutputKernel> float_output_kernels() { return kFloatOutputKernels; }
 
 }  // namespace tsq::kernels

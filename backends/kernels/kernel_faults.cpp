@@ -10,7 +10,7 @@ namespace {
 using enum FaultCondition;
 using enum Precaution;
 
-constexpr std::string_view kChannels =
+constexpr std::string_view kChannelsReason =
     "oneDNN's transposed convolution gives wrong results when the numbers of channels in and out differ";
 constexpr std::string_view kDirectPath =
     "fbgemm's transposed convolution gives wrong results for a kernel of two rows without padding when both "
@@ -44,12 +44,18 @@ constexpr std::string_view kAddedBatch =
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
-    KernelFault{"onednn", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference, kChannels},
-    KernelFault{"onednn", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference, kChannels},
-    KernelFault{"onednn", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference, kChannels},
-    KernelFault{"x86", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference, kChannels},
-    KernelFault{"x86", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference, kChannels},
-    KernelFault{"x86", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference, kChannels},
+    KernelFault{"onednn", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference,
+                kChannelsReason},
+    KernelFault{"onednn", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference,
+                kChannelsReason},
+    KernelFault{"onednn", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference,
+                kChannelsReason},
+    KernelFault{"x86", "quantized::conv_transpose1d", TransposedChannelsDiffer, KeepReference,
+                kChannelsReason},
+    KernelFault{"x86", "quantized::conv_transpose2d", TransposedChannelsDiffer, KeepReference,
+                kChannelsReason},
+    KernelFault{"x86", "quantized::conv_transpose3d", TransposedChannelsDiffer, KeepReference,
+                kChannelsReason},
     KernelFault{"x86", "quantized::conv_transpose2d", TransposedDirectPathWithoutOneDnn, KeepReference,
                 kDirectPath},
     KernelFault{"fbgemm", "quantized::conv_transpose2d", TransposedDirectPath, KeepReference, kDirectPath},

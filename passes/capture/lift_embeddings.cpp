@@ -99,7 +99,7 @@ std::string_view function_of(const GraphModule& gm, const Node* node) {
 
 /// Whether an operator is what is left of a torch.nn module. Sources of scripted files do not tell, because
 /// F.embedding is Python too; the module is likelier.
-bool is_of_a_module(const Node* node) {
+bool is_embedding_of_a_module(const Node* node) {
   if (node->kind() == c10::prim::CallFunction) return false;
   const ir::Origin origin = ir::origin_of(node);
   const bool traced = origin.expression.empty() && origin.writer != ir::Origin::Writer::Unknown;
@@ -107,7 +107,7 @@ bool is_of_a_module(const Node* node) {
 }
 
 Symbol type_of(const Node* node, bool is_bag) {
-  if (is_of_a_module(node)) return symbol(is_bag ? "torch.nn.EmbeddingBag" : "torch.nn.Embedding");
+  if (is_embedding_of_a_module(node)) return symbol(is_bag ? "torch.nn.EmbeddingBag" : "torch.nn.Embedding");
   return symbol(is_bag ? "torch.nn.functional.embedding_bag" : "torch.nn.functional.embedding");
 }
 
@@ -181,7 +181,7 @@ class Lifting {
   /// "embedding_1" … keep the layers of a report apart.
   std::string path_of(const Node* node, const std::string& function) {
     const std::string& caller = ir::scope_of(gm_, node).path;
-    if (!is_of_a_module(node) && !caller.empty()) return caller;
+    if (!is_embedding_of_a_module(node) && !caller.empty()) return caller;
     return fmt::format("{}_{}", function, counts_[function]++);
   }
 

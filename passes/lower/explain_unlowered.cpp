@@ -24,7 +24,7 @@ struct Explanation {
 
 constexpr std::string_view kUnfusable = "but they cannot be fused, and no kernel does both";
 
-bool is_dequantize(const Value* value) {
+bool is_dequantized(const Value* value) {
   return value->node()->kind() == c10::Symbol::fromQualString("aten::dequantize");
 }
 bool is_quantize(const Node* node) {
@@ -55,7 +55,7 @@ bool has_kernel(const GraphModule& gm, const Node* node) {
 
 const Value* float_input(const Node* node) {
   for (const Value* operand : ir::operands(node)) {
-    if (ir::holds_tensor(operand) && !ir::is_constant(operand) && !is_dequantize(operand)) return operand;
+    if (ir::holds_tensor(operand) && !ir::is_constant(operand) && !is_dequantized(operand)) return operand;
   }
   return nullptr;
 }
@@ -89,8 +89,8 @@ Explanation of_float_input(const GraphModule& gm, const Value* value) {
 bool reads_dynamic(const Node* node) {
   const auto operands = ir::operands(node);
   return std::any_of(operands.begin(), operands.end(), [](const Value* operand) {
-    return is_dequantize(operand) && operand->node()->input(0)->node()->kind() ==
-                                         c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
+    return is_dequantized(operand) && operand->node()->input(0)->node()->kind() ==
+                                          c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
   });
 }
 

@@ -23,7 +23,7 @@ using ir::Node;
 using ir::Value;
 using torch::jit::Module;
 
-struct Layer {
+struct EqualizedLayer {
   Node* op{};
   Node* equalizer{};          ///< its equalization observer; gone once the scale is placed
   match::Equalizable kind{};  ///< how its parameters are found
@@ -44,10 +44,10 @@ class ConvertEqualization {
 
   void run() {
     find_layers();
-    for (Layer& layer : layers_) find_scale(layer);
-    for (Layer& layer : layers_) place_scale(layer);
+    for (EqualizedLayer& layer : layers_) find_scale(layer);
+    for (EqualizedLayer& layer : layers_) place_scale(layer);
     //
-    for (const Layer& layer : layers_) {
+    for (const EqualizedLayer& layer : layers_) {
       passes::scale_parameters(gm_, observers_, layer.op, layer.kind,
                                {.input = layer.scale, .output = layer.output_scale});
     }
@@ -67,7 +67,7 @@ class ConvertEqualization {
 
   // The scale.
 
-  void find_scale(Layer& layer) {
+  void find_scale(EqualizedLayer& layer) {
     const Module& observer = observers_[ir::observer_index(layer.equalizer)];
     layer.min_input = observer.attr("min_val").toTensor();
     layer.max_input = observer.attr("max_val").toTensor();
@@ -88,12 +88,12 @@ class ConvertEqualization {
 
   // Its place.
 
-  void place_scale(Layer& layer) {
+  void place_scale(EqualizedLayer& layer) {
     Value* observed = layer.equalizer->input(0);
     layer.equalizer->output()->replaceAllUsesWith(observed);
     layer.equalizer->destroy();
     if (!layer.scale.defined()) return;
-    if (Layer* previous = absorber(layer, observed)) {
+    if (EqualizedLayer* previous = absorber(layer, observed)) {
       previous->output_scale = layer.scale;
       return;
     }
@@ -104,21 +104,21 @@ class ConvertEqualization {
     }
   }
 
-  Layer* layer_of(const Node* node) {
-    const auto found = std::ranges::find(layers_, node, &Layer::op);
+  EqualizedLayer* layer_of(const Node* node) {
+    const auto found = std::ranges::find(layers_, node, &EqualizedLayer::op);
     return found == layers_.end() ? nullptr : &*found;
   }
 
   /// The equalized layer whose output, through a ReLU or not, is read by `layer` alone; null when the scale
   /// has to be multiplied. A ReLU lets positive factors through.
-  Layer* absorber(const Layer& layer, const Value* observed) {
+  EqualizedLayer* absorber(const EqualizedLayer& layer, const Value* observed) {
     const Value* made = observed->node()->input(0);
     if (observed->uses().size() != 1 || made->uses().size() != 1) return nullptr;
     if (match::is_relu(gm_, made->node())) {
       made = ir::operands(made->node()).front();
       if (made->uses().size() != 1) return nullptr;
     }
-    Layer* previous = layer_of(made->node());
+    EqualizedLayer* previous = layer_of(made->node());
     if (previous == nullptr || previous->kind.channel_axis != layer.kind.channel_axis) return nullptr;
     if (previous->kind.bias != nullptr && !match::parameter_behind(gm_, previous->kind.bias)) return nullptr;
     return passes::weight_of(gm_, previous->op, previous->kind).size(0) == layer.scale.numel() ? previous
@@ -134,21 +134,21 @@ class ConvertEqualization {
   }
 
   /// mul(x, scale), inserted at the insertion point.
-  Value* multiply(const Layer& layer, Value* x) {
+  Value* multiply(const EqualizedLayer& layer, Value* x) {
     const std::string name = passes::layer_path(gm_, layer.op) + "_equalization_scale";
     return passes::multiply_channels(gm_, x, layer.scale, name, layer.kind, layer.op);
   }
 
   /// FX gives the scaled range to the observer itself, so that a pool or view and its input, which share one,
   /// get it as well.
-  void multiply_in_front(const Layer& layer, Node* observer) {
+  void multiply_in_front(const EqualizedLayer& layer, Node* observer) {
     const torch::jit::WithInsertPoint guard(observer);
     observer->replaceInput(0, multiply(layer, observer->input(0)));
     const std::size_t index = ir::observer_index(observer);
     observers_[index] = scaled_observer(layer, index);
   }
 
-  void multiply_behind(const Layer& layer, Value* observed) {
+  void multiply_behind(const EqualizedLayer& layer, Value* observed) {
     const torch::jit::WithInsertPoint guard(layer.op);
     const std::size_t index = ir::observer_index(observed->node());
     Value* product = multiply(layer, observed);
@@ -159,7 +159,7 @@ class ConvertEqualization {
 
   /// The observer of what is now multiplied. A histogram keeps its counts: as FX has it, they are spread over
   /// the new range. Observers without a range (dynamic quantization) need none.
-  Module scaled_observer(const Layer& layer, std::size_t index) const {
+  Module scaled_observer(const EqualizedLayer& layer, std::size_t index) const {
     Module scaled = observers_[index].deepcopy();
     if (!scaled.hasattr("min_val")) return scaled;
     scaled.setattr("min_val", at::min(layer.min_input * layer.scale));
@@ -169,7 +169,7 @@ class ConvertEqualization {
 
   GraphModule& gm_;
   std::vector<Module>& observers_;
-  std::vector<Layer> layers_;
+  std::vector<EqualizedLayer> layers_;
 };
 
 }  // namespace

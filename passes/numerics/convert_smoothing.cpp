@@ -28,7 +28,7 @@ using torch::jit::Module;
 /// No scale is derived from less: of a channel that is always zero, or a column of zeros.
 constexpr double kSmallest = 1e-5;
 
-struct Layer {
+struct SmoothedLayer {
   Node* op{};
   match::Equalizable kind{};
 };
@@ -36,7 +36,7 @@ struct Layer {
 /// Linear layers that read one smoothed tensor.
 struct Group {
   Value* observed{};
-  std::vector<Layer> layers{};
+  std::vector<SmoothedLayer> layers{};
   at::Tensor min_input{};  ///< of each channel
   at::Tensor max_input{};
   at::Tensor largest_input{};  ///< its magnitude, over all calls of the layers
@@ -83,7 +83,7 @@ class ConvertSmoothing {
   void find_largest_inputs(std::vector<Group>& groups) const {
     std::map<const void*, at::Tensor> largest;
     const auto key = [&](const Group& group) {
-      const Layer& layer = group.layers.front();
+      const SmoothedLayer& layer = group.layers.front();
       return passes::weight_of(gm_, layer.op, layer.kind).const_data_ptr();
     };
     for (const Group& group : groups) {
@@ -98,7 +98,7 @@ class ConvertSmoothing {
     find_scale(group);
     if (is_tied(group) && !halves_error(group)) return;
     if (!divide_layer_norm(group, group.observed->node())) divide_in_front(group, group.observed);
-    for (const Layer& layer : group.layers) {
+    for (const SmoothedLayer& layer : group.layers) {
       passes::scale_parameters(gm_, observers_, layer.op, layer.kind, {.input = at::reciprocal(group.scale)});
     }
   }
@@ -106,7 +106,7 @@ class ConvertSmoothing {
   /// Equation 4: max|x|^α / max|w|^(1 - α), for each channel.
   void find_scale(Group& group) const {
     at::Tensor largest_weight;
-    for (const Layer& layer : group.layers) {
+    for (const SmoothedLayer& layer : group.layers) {
       const at::Tensor weight = passes::weight_of(gm_, layer.op, layer.kind).to(at::kFloat).abs().amax(0);
       if (weight.numel() != group.min_input.numel()) {
         throw Error(ErrorCode::BadModel,
@@ -122,7 +122,7 @@ class ConvertSmoothing {
   }
 
   bool is_tied(const Group& group) const {
-    return std::ranges::any_of(group.layers, [&](const Layer& layer) {
+    return std::ranges::any_of(group.layers, [&](const SmoothedLayer& layer) {
       return torchscript::is_quantized_table(gm_, passes::weight_of(gm_, layer.op, layer.kind));
     });
   }
@@ -135,7 +135,7 @@ class ConvertSmoothing {
     };
     const auto energy = [&](const at::Tensor& scale) {
       at::Tensor sum = at::zeros({}, at::kDouble);
-      for (const Layer& layer : group.layers)
+      for (const SmoothedLayer& layer : group.layers)
         sum += (passes::weight_of(gm_, layer.op, layer.kind).to(at::kDouble) * scale).square().sum();
       return sum;
     };
@@ -198,12 +198,12 @@ class ConvertSmoothing {
   void divide_in_front(const Group& group, Value* observed) {
     const std::size_t index = add_smoothed_observer(group, ir::observer_index(observed->node()));
     const torch::jit::WithInsertPoint guard(observed->node()->next());
-    const Layer& first = group.layers.front();
+    const SmoothedLayer& first = group.layers.front();
     Value* product = passes::multiply_channels(gm_, observed->node()->input(0), at::reciprocal(group.scale),
                                                passes::layer_path(gm_, first.op) + "_smoothing_scale",
                                                first.kind, first.op);
     Value* smoothed = ir::insert_observer(gm_, product, index)->output();
-    for (const Layer& layer : group.layers) ir::replace_operand(layer.op, observed, smoothed);
+    for (const SmoothedLayer& layer : group.layers) ir::replace_operand(layer.op, observed, smoothed);
   }
 
   /// The range of what is now divided: from its channels' extremes. Observers of dynamic quantization need

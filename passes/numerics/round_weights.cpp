@@ -72,7 +72,7 @@ void improve(std::span<Row> rows, std::span<const float> covariance) {
 }
 
 /// All tensors are of single precision and contiguous.
-struct Layer {
+struct RoundedLayer {
   at::Tensor weight;      ///< [groups, rows, columns]
   at::Tensor nearest;     ///< codes, as the weight
   at::Tensor scales;      ///< [groups, rows, 1]
@@ -80,7 +80,7 @@ struct Layer {
 };
 
 /// As the weight.
-at::Tensor best_codes(const Layer& layer) {
+at::Tensor best_codes(const RoundedLayer& layer) {
   at::Tensor codes = layer.nearest.clone();
   at::Tensor gradients = at::bmm(codes * layer.scales - layer.weight, layer.covariance);
   const auto columns = static_cast<std::size_t>(layer.weight.size(2));

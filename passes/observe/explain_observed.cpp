@@ -36,7 +36,7 @@ OpaqueCall opaque_call(const Node* node) {
   return of_torch ? OpaqueCall::None : OpaqueCall::HostOperator;
 }
 
-std::string name_of(const GraphModule& gm, const Node* node) {
+std::string readable_name(const GraphModule& gm, const Node* node) {
   if (node->kind() == c10::prim::fork) return "torch.jit.fork";
   if (node->kind() != c10::prim::CallMethod) return ir::display_name(gm, node);
   const auto named = node->input(0)->type()->cast<c10::NamedType>();
@@ -59,7 +59,7 @@ std::string describe_value(const GraphModule& gm, const Value* value) {
   if (maker->kind() == c10::aten::__getitem__ || !is_operator(gm, maker))
     return "a value out of a list or a dict";
   const std::string layer = layer_of(gm, maker);
-  return fmt::format("the float result of {}{}", name_of(gm, maker),
+  return fmt::format("the float result of {}{}", readable_name(gm, maker),
                      layer.empty() ? "" : fmt::format(" ('{}')", layer));
 }
 
@@ -259,7 +259,7 @@ bool is_operator(const GraphModule& gm, const Node* node) {
 
 void ObservationReport::add(Node* node, const Findings& findings) {
   Decision decision;
-  decision.op = name_of(gm_, node);
+  decision.op = readable_name(gm_, node);
   decision.node = node->outputs().empty() ? "" : lasting_name(node->outputs().front(), decision.op);
   decision.layer = layer_of(gm_, node);
   decision.on_tensors = findings.on_tensors;

@@ -22,7 +22,7 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-constexpr const char* kReason = "it is part of a small gate, which is faster in float";
+constexpr const char* kGateReason = "it is part of a small gate, which is faster in float";
 
 ir::Weighted* quantized_layer(GraphModule& gm, const Node* node) {
   ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;
@@ -94,9 +94,9 @@ class Gates {
   void leave_float(Node* step, bool is_layer) {
     Decision* decision = decisions_.of(step);
     if (is_layer)
-      compute_in_float(gm_, step, decision, kReason);
+      compute_in_float(gm_, step, decision, kGateReason);
     else
-      report_left_float(decision, kReason);
+      report_left_float(decision, kGateReason);
   }
 
   /// A linear layer takes a third of the time of a convolution.

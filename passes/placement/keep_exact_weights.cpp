@@ -18,7 +18,7 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-constexpr const char* kReason = "it reads float values that nothing rounds";
+constexpr const char* kExactReason = "it reads float values that nothing rounds";
 
 bool is_static(const GraphModule& gm, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(gm, node);
@@ -44,10 +44,10 @@ void keep_exact_weights(GraphModule& gm, Report& report) {
     if (ir::is_module_call(node)) {
       const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
       if (weighted == nullptr || !weighted->weight_qparams) continue;
-      compute_in_float(gm, node, decisions.of(node), kReason);
+      compute_in_float(gm, node, decisions.of(node), kExactReason);
     } else if (Value* weight = exact_weight(gm, node)) {
       node->replaceInput(1, weight);
-      report_left_float(decisions.of(node), kReason);
+      report_left_float(decisions.of(node), kExactReason);
     }
   }
   ir::eliminate_dead_code(*gm.graph);

@@ -25,10 +25,10 @@ using ir::Node;
 using ir::Value;
 
 /// Operators that move values and do not compute: what they read decides whether they run on bytes.
-constexpr std::array kMoves{c10::aten::view,    c10::aten::reshape,    c10::aten::transpose,
-                            c10::aten::permute, c10::aten::flatten,    c10::aten::unsqueeze,
-                            c10::aten::squeeze, c10::aten::contiguous, c10::aten::slice,
-                            c10::aten::select,  c10::aten::stack};
+constexpr std::array kMovesOutputs{c10::aten::view,    c10::aten::reshape,    c10::aten::transpose,
+                                   c10::aten::permute, c10::aten::flatten,    c10::aten::unsqueeze,
+                                   c10::aten::squeeze, c10::aten::contiguous, c10::aten::slice,
+                                   c10::aten::select,  c10::aten::stack};
 
 class FloatOutputs {
  public:
@@ -95,7 +95,9 @@ class FloatOutputs {
     return only != nullptr && only->kind() == kQuantize ? only : nullptr;
   }
 
-  static bool moves(const Node* node) { return std::ranges::find(kMoves, node->kind()) != kMoves.end(); }
+  static bool moves(const Node* node) {
+    return std::ranges::find(kMovesOutputs, node->kind()) != kMovesOutputs.end();
+  }
 
   /// Whether a kernel reads the quantized value, also behind operators that move it.
   bool is_needed(const Node* quantize) const {

@@ -56,9 +56,9 @@ constexpr std::array kPassFactors{
 bool is_sum(const Node* node) { return node->kind() == c10::aten::add || node->kind() == c10::aten::sub; }
 bool is_product(const Node* node) { return node->kind() == c10::aten::mul || node->kind() == c10::aten::div; }
 
-class Folding {
+class ArithmeticFolding {
  public:
-  explicit Folding(GraphModule& gm) : gm_(gm), constants_(gm) {
+  explicit ArithmeticFolding(GraphModule& gm) : gm_(gm), constants_(gm) {
     std::unordered_set<const void*> seen;
     for (const ir::ModuleCall& call : gm.calls) {
       if (!call.weighted) continue;
@@ -293,7 +293,7 @@ class Folding {
 
 void fold_arithmetic(GraphModule& gm) {
   const c10::NoGradGuard no_grad;
-  Folding(gm).run();
+  ArithmeticFolding(gm).run();
 }
 
 }  // namespace tsq::passes

@@ -94,9 +94,9 @@ bool is_same_view(const Value* a, const Value* b) {
   return true;
 }
 
-class Folding {
+class ConstantFolding {
  public:
-  explicit Folding(GraphModule& gm) : gm_(gm), folded_(gm) {}
+  explicit ConstantFolding(GraphModule& gm) : gm_(gm), folded_(gm) {}
 
   void run() {
     while (know_split_sizes() || know_same_values() || choose_branches() || fold_values()) {
@@ -223,7 +223,7 @@ class Folding {
 
 void fold_constants(GraphModule& gm) {
   const c10::NoGradGuard no_grad;
-  Folding(gm).run();
+  ConstantFolding(gm).run();
 }
 
 }  // namespace tsq::passes

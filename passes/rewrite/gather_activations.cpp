@@ -22,9 +22,9 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-class Gathering {
+class ActivationGathering {
  public:
-  explicit Gathering(GraphModule& gm) : gm_(gm) {}
+  explicit ActivationGathering(GraphModule& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -161,6 +161,6 @@ class Gathering {
 
 }  // namespace
 
-void gather_activations(GraphModule& gm) { Gathering(gm).run(); }
+void gather_activations(GraphModule& gm) { ActivationGathering(gm).run(); }
 
 }  // namespace tsq::passes

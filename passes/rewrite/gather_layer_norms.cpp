@@ -26,9 +26,9 @@ struct Written {
   int64_t size{};
 };
 
-class Gathering {
+class LayerNormGathering {
  public:
-  explicit Gathering(GraphModule& gm) : gm_(gm) {}
+  explicit LayerNormGathering(GraphModule& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -122,6 +122,6 @@ class Gathering {
 
 }  // namespace
 
-void gather_layer_norms(GraphModule& gm) { Gathering(gm).run(); }
+void gather_layer_norms(GraphModule& gm) { LayerNormGathering(gm).run(); }
 
 }  // namespace tsq::passes

@@ -21,8 +21,8 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-constexpr std::array<std::string_view, 2> kKernels{"quantized::linear_dynamic",
-                                                   "quantized::linear_relu_dynamic"};
+constexpr std::array<std::string_view, 2> kLinearKernels{"quantized::linear_dynamic",
+                                                         "quantized::linear_relu_dynamic"};
 /// Operators that give a view of their first input where they can.
 constexpr std::array kViews{c10::aten::view,      c10::aten::reshape, c10::aten::transpose,
                             c10::aten::permute,   c10::aten::flatten, c10::aten::unsqueeze,
@@ -39,7 +39,8 @@ struct Layer {
 };
 
 bool is_linear(const Node* node) {
-  return std::ranges::find(kKernels, std::string_view(node->kind().toQualString())) != kKernels.end();
+  return std::ranges::find(kLinearKernels, std::string_view(node->kind().toQualString())) !=
+         kLinearKernels.end();
 }
 
 bool shares_memory(const Node* node) {

@@ -26,7 +26,7 @@ struct Kernel {
   std::string_view for_images;
   std::size_t sizes{};  ///< stride, padding and dilation; 0: packed with the weight
 };
-constexpr std::array kKernels{
+constexpr std::array kSignalKernels{
     Kernel{"quantized::conv1d", "quantized::conv2d"},
     Kernel{"quantized::conv1d_relu", "quantized::conv2d_relu"},
     Kernel{"onednn::qconv1d_pointwise", "onednn::qconv2d_pointwise", 7},
@@ -57,8 +57,8 @@ constexpr int64_t kHeight = 2;
 
 const Kernel* kernel_of(const Node* node) {
   const auto found =
-      std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &Kernel::for_signals);
-  return found == kKernels.end() ? nullptr : &*found;
+      std::ranges::find(kSignalKernels, std::string_view(node->kind().toQualString()), &Kernel::for_signals);
+  return found == kSignalKernels.end() ? nullptr : &*found;
 }
 
 /// How many tensors an operator reads that computes value by value; 0 for others.
@@ -154,8 +154,9 @@ class SignalsAsImages {
 
 /// Reports name the kernel that runs.
 void rename(Decision& decision) {
-  const auto found = std::ranges::find(kKernels, std::string_view(decision.kernel), &Kernel::for_signals);
-  if (found != kKernels.end()) decision.kernel = found->for_images;
+  const auto found =
+      std::ranges::find(kSignalKernels, std::string_view(decision.kernel), &Kernel::for_signals);
+  if (found != kSignalKernels.end()) decision.kernel = found->for_images;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct RangeKernel {
   std::string_view name;
   int64_t dims;  ///< of the convolution; 0: a linear layer
 };
-constexpr std::array kKernels{
+constexpr std::array kDynamicKernels{
     RangeKernel{"quantized::linear_dynamic", 0}, RangeKernel{"quantized::linear_relu_dynamic", 0},
     RangeKernel{"quantized::conv1d_dynamic", 1}, RangeKernel{"quantized::conv2d_dynamic", 2},
     RangeKernel{"quantized::conv3d_dynamic", 3},
@@ -34,8 +34,8 @@ void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu) {
   const bool vnni = kernels::has_vnni(cpu);
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     const auto kernel =
-        std::ranges::find(kKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
-    if (kernel == kKernels.end()) continue;
+        std::ranges::find(kDynamicKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
+    if (kernel == kDynamicKernels.end()) continue;
     // A convolution's groups and channels are in its packed params: the worst case decides.
     const kernels::WeightedShape shape{
         .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};

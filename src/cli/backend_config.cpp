@@ -12,8 +12,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "List, print or check tables of patterns (BackendConfig)";
-constexpr const char* kExamples =
+constexpr const char* kBackendConfigSummary = "List, print or check tables of patterns (BackendConfig)";
+constexpr const char* kBackendConfigExamples =
     "  tsq backend-config list\n"
     "  tsq backend-config show x86 > mine.json\n"
     "  tsq backend-config check mine.json";
@@ -46,19 +46,22 @@ void check(const std::string& path, const Session& session) {
 }  // namespace
 
 void add_backend_config(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("backend-config", kSummary);
+  CLI::App* group = app.add_subcommand("backend-config", kBackendConfigSummary);
   group->require_subcommand(1);
-  group->footer(std::string("Examples:\n") + kExamples);
+  group->footer(std::string("Examples:\n") + kBackendConfigExamples);
   const auto argument = std::make_shared<std::string>();
-  CLI::App* list_command = add_command(*group, session, "list", "Name the shipped tables", kExamples);
+  CLI::App* list_command =
+      add_command(*group, session, "list", "Name the shipped tables", kBackendConfigExamples);
   list_command->callback([&session] { session.action = [&session] { list(session); }; });
-  CLI::App* show_command = add_command(*group, session, "show", "Print a shipped table as JSON", kExamples);
+  CLI::App* show_command =
+      add_command(*group, session, "show", "Print a shipped table as JSON", kBackendConfigExamples);
   show_command->add_option("NAME", *argument, "A name from 'tsq backend-config list'")
       ->required()
       ->type_name("");
   show_command->callback([argument, &session] { session.action = [argument] { show(*argument); }; });
-  CLI::App* check_command = add_command(
-      *group, session, "check", "Say whether a JSON file is a table, or what is wrong with it", kExamples);
+  CLI::App* check_command =
+      add_command(*group, session, "check", "Say whether a JSON file is a table, or what is wrong with it",
+                  kBackendConfigExamples);
   check_command->add_option("B.json", *argument, "The table")->required()->type_name("");
   check_command->callback(
       [argument, &session] { session.action = [argument, &session] { check(*argument, session); }; });

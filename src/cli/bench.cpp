@@ -20,8 +20,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Measure latency, size and memory of models side by side";
-constexpr const char* kExamples =
+constexpr const char* kBenchSummary = "Measure latency, size and memory of models side by side";
+constexpr const char* kBenchExamples =
     "  tsq bench model.pt model.int8.pt --data test.pt --threads 1\n"
     "  tsq bench a.pt b.pt c.pt --data test.pt --rounds 200 --json\n\n"
     "A float file that comes first is also measured frozen and fused (torch::jit::optimize_for_inference).\n"
@@ -182,7 +182,7 @@ void run_bench(const BenchOptions& options, const Session& session) {
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "bench", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "bench", kBenchSummary, kBenchExamples);
   const auto options = std::make_shared<BenchOptions>();
   command->add_option("MODEL.pt", options->models, "TorchScript files; ratios are to the first")
       ->required()

@@ -16,8 +16,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Step 2 of quantize: run a prepared model on data";
-constexpr const char* kExamples =
+constexpr const char* kCalibrateSummary = "Step 2 of quantize: run a prepared model on data";
+constexpr const char* kCalibrateExamples =
     "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
     "  tsq calibrate calibrated.pt --calib more.npy --output calibrated2.pt\n\n"
     "The observers go on from where they are, so data can come in several files, one after the other.";
@@ -58,7 +58,7 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "calibrate", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "calibrate", kCalibrateSummary, kCalibrateExamples);
   const auto options = std::make_shared<CalibrateOptions>();
   command->add_option("PREPARED.pt", options->model, "A model from 'tsq prepare'")->required()->type_name("");
   command->add_option("--calib", options->calib, "Calibration data, as for 'tsq quantize'")

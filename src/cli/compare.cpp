@@ -19,8 +19,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Compare the outputs of two models on the same data";
-constexpr const char* kExamples =
+constexpr const char* kCompareSummary = "Compare the outputs of two models on the same data";
+constexpr const char* kCompareExamples =
     "  tsq compare model.pt model.int8.pt --data test.pt\n"
     "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
     "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB a "
@@ -144,7 +144,7 @@ void run_compare(const CompareOptions& options, const Session& session) {
 }  // namespace
 
 void add_compare(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "compare", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "compare", kCompareSummary, kCompareExamples);
   const auto options = std::make_shared<CompareOptions>();
   command->add_option("FLOAT.pt", options->first, "The model that is right")->required()->type_name("");
   command->add_option("QUANT.pt", options->second, "The model to judge")->required()->type_name("");

@@ -16,8 +16,9 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Step 3 of quantize: turn a calibrated model into its reference model";
-constexpr const char* kExamples =
+constexpr const char* kConvertSummary =
+    "Step 3 of quantize: turn a calibrated model into its reference model";
+constexpr const char* kConvertExamples =
     "  tsq convert calibrated.pt --output reference.pt\n\n"
     "The reference model is float operators between quantize and dequantize: it runs on every LibTorch and "
     "gives the\n"
@@ -72,7 +73,7 @@ void run_convert(const ConvertOptions& options, const Session& session) {
 }  // namespace
 
 void add_convert(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "convert", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "convert", kConvertSummary, kConvertExamples);
   const auto options = std::make_shared<ConvertOptions>();
   command->add_option("CALIBRATED.pt", options->model, "A model from 'tsq calibrate'")
       ->required()

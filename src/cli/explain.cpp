@@ -17,9 +17,9 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary =
+constexpr const char* kExplainSummary =
     "Say which operators would be quantized and why the others would not, without doing it";
-constexpr const char* kExamples =
+constexpr const char* kExplainExamples =
     "  tsq explain model.pt --backend fbgemm\n"
     "  tsq explain model.pt --calib data.pt --time 10\n"
     "  tsq explain model.pt --qconfig q.json --json";
@@ -87,7 +87,7 @@ void run_explain(const ExplainOptions& options, const Session& session) {
 }  // namespace
 
 void add_explain(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "explain", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "explain", kExplainSummary, kExplainExamples);
   const auto options = std::make_shared<ExplainOptions>();
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()

@@ -15,8 +15,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Show what is inside a TorchScript file and which engines it needs";
-constexpr const char* kExamples =
+constexpr const char* kInspectSummary = "Show what is inside a TorchScript file and which engines it needs";
+constexpr const char* kInspectExamples =
     "  tsq inspect model.int8.pt\n"
     "  tsq inspect model.int8.pt --json | jq .engines";
 
@@ -109,7 +109,7 @@ void run_inspect(const std::string& path, const Session& session) {
 }  // namespace
 
 void add_inspect(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "inspect", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "inspect", kInspectSummary, kInspectExamples);
   const auto path = std::make_shared<std::string>();
   command->add_option("MODEL.pt", *path, "A TorchScript file, float or quantized")->required()->type_name("");
   command->callback([path, &session] { session.action = [path, &session] { run_inspect(*path, session); }; });

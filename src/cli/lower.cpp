@@ -15,8 +15,9 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Step 4 of quantize: turn a reference model into the engine's int8 kernels";
-constexpr const char* kExamples =
+constexpr const char* kLowerSummary =
+    "Step 4 of quantize: turn a reference model into the engine's int8 kernels";
+constexpr const char* kLowerExamples =
     "  tsq lower reference.pt --output model.int8.pt\n\n"
     "The backend is the one that the reference model was converted for.";
 
@@ -58,7 +59,7 @@ void run_lower(const LowerOptions& options, const Session& session) {
 }  // namespace
 
 void add_lower(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "lower", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "lower", kLowerSummary, kLowerExamples);
   const auto options = std::make_shared<LowerOptions>();
   command->add_option("REF.pt", options->model, "A model from 'tsq convert'")->required()->type_name("");
   command->add_option("-o,--output", options->output, "Where the quantized model goes")

@@ -15,8 +15,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Step 1 of quantize: put observers into a float model";
-constexpr const char* kExamples =
+constexpr const char* kPrepareSummary = "Step 1 of quantize: put observers into a float model";
+constexpr const char* kPrepareExamples =
     "  tsq prepare model.pt --backend x86 --output prepared.pt\n"
     "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
     "  tsq convert calibrated.pt --output reference.pt\n"
@@ -62,7 +62,7 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
 }  // namespace
 
 void add_prepare(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "prepare", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "prepare", kPrepareSummary, kPrepareExamples);
   const auto options = std::make_shared<PrepareOptions>();
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()

@@ -15,8 +15,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "List, print or check which observers layers get (QConfigMapping)";
-constexpr const char* kExamples =
+constexpr const char* kQconfigSummary = "List, print or check which observers layers get (QConfigMapping)";
+constexpr const char* kQconfigExamples =
     "  tsq qconfig list\n"
     "  tsq qconfig show best_x86 > mine.json\n"
     "  tsq qconfig check mine.json";
@@ -100,19 +100,20 @@ void check(const std::string& path, const Session& session) {
 }  // namespace
 
 void add_qconfig(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("qconfig", kSummary);
+  CLI::App* group = app.add_subcommand("qconfig", kQconfigSummary);
   group->require_subcommand(1);
-  group->footer(std::string("Examples:\n") + kExamples);
+  group->footer(std::string("Examples:\n") + kQconfigExamples);
   const auto argument = std::make_shared<std::string>();
   CLI::App* list_command =
-      add_command(*group, session, "list", "Name the mappings and QConfigs that tsq knows", kExamples);
+      add_command(*group, session, "list", "Name the mappings and QConfigs that tsq knows", kQconfigExamples);
   list_command->callback([&session] { session.action = [&session] { list(session); }; });
   CLI::App* show_command =
-      add_command(*group, session, "show", "Print a mapping as JSON, ready for --qconfig", kExamples);
+      add_command(*group, session, "show", "Print a mapping as JSON, ready for --qconfig", kQconfigExamples);
   show_command->add_option("NAME", *argument, "A name from 'tsq qconfig list'")->required()->type_name("");
   show_command->callback([argument, &session] { session.action = [argument] { show(*argument); }; });
-  CLI::App* check_command = add_command(
-      *group, session, "check", "Say whether a JSON file is a mapping, or what is wrong with it", kExamples);
+  CLI::App* check_command =
+      add_command(*group, session, "check", "Say whether a JSON file is a mapping, or what is wrong with it",
+                  kQconfigExamples);
   check_command->add_option("Q.json", *argument, "The mapping")->required()->type_name("");
   check_command->callback(
       [argument, &session] { session.action = [argument, &session] { check(*argument, session); }; });

@@ -30,8 +30,9 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Quantize a float model: prepare, calibrate, convert and lower in one go";
-constexpr const char* kExamples =
+constexpr const char* kQuantizeSummary =
+    "Quantize a float model: prepare, calibrate, convert and lower in one go";
+constexpr const char* kQuantizeExamples =
     "  tsq quantize model.pt --calib data.pt --output model.int8.pt\n"
     "  tsq quantize model.pt --calib data.npy --backend fbgemm --output model.int8.pt --report report.json\n"
     "  tsq quantize model.pt --calib data.pt --qconfig q.json --backend-config b.json --output "
@@ -442,7 +443,7 @@ nlohmann::json to_json(const QuantizeOptions& options, const Outcome& outcome) {
 }  // namespace
 
 void add_quantize(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "quantize", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "quantize", kQuantizeSummary, kQuantizeExamples);
   const auto options = std::make_shared<QuantizeOptions>();
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()

@@ -21,8 +21,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Rank the layers by what int8 of each costs the model's output";
-constexpr const char* kExamples =
+constexpr const char* kSensitivitySummary = "Rank the layers by what int8 of each costs the model's output";
+constexpr const char* kSensitivityExamples =
     "  tsq sensitivity model.pt --calib data.pt\n"
     "  tsq sensitivity model.pt --calib data.pt --data test.pt --samples 64 --report layers.json\n"
     "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
@@ -190,7 +190,7 @@ nlohmann::json to_json(const SensitivityCommandOptions& options, const Ranked& r
 }  // namespace
 
 void add_sensitivity(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "sensitivity", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "sensitivity", kSensitivitySummary, kSensitivityExamples);
   const auto options = std::make_shared<SensitivityCommandOptions>();
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()

@@ -19,7 +19,9 @@ using detail::Change;
 using detail::ChangeCause;
 using detail::Finished;
 
-std::string db_text(double db) { return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db); }
+std::string sqnr_db_text(double db) {
+  return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db);
+}
 
 /// What tells most of data that the model has not seen.
 const Trial& judged(const Finished& finished, const VerdictContext& context) {
@@ -27,10 +29,10 @@ const Trial& judged(const Finished& finished, const VerdictContext& context) {
 }
 
 std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin) {
-  std::string text = fmt::format("  {:<9}  {} on {} sample{}{}", label, db_text(*trial.sqnr_db),
+  std::string text = fmt::format("  {:<9}  {} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
                                  trial.samples, trial.samples == 1 ? "" : "s", origin);
   if (const auto expected = trial.expected_db())
-    text += fmt::format("; 19 of 20 further ones have more than {}", db_text(*expected));
+    text += fmt::format("; 19 of 20 further ones have more than {}", sqnr_db_text(*expected));
   return text + "\n";
 }
 
@@ -131,10 +133,10 @@ std::vector<std::string> warnings_of(const Finished& finished, const VerdictCont
   }
   if (trial.sqnr_db && *trial.sqnr_db < kPoorDb) {
     warnings.push_back(
-        fmt::format("SQNR is {}, under 20 dB: {}", db_text(*trial.sqnr_db), accuracy_remedy(context)));
+        fmt::format("SQNR is {}, under 20 dB: {}", sqnr_db_text(*trial.sqnr_db), accuracy_remedy(context)));
   } else if (const auto expected = trial.expected_db(); expected && *expected < kPoorDb) {
-    warnings.push_back(fmt::format("SQNR may be {} on other samples, under 20 dB: {}", db_text(*expected),
-                                   accuracy_remedy(context)));
+    warnings.push_back(fmt::format("SQNR may be {} on other samples, under 20 dB: {}",
+                                   sqnr_db_text(*expected), accuracy_remedy(context)));
   }
   if (finished.latency && finished.latency->is_slower()) {
     warnings.push_back(fmt::format("slower than float, {:.2f} of its speed: {}", finished.latency->ratio,

@@ -228,7 +228,7 @@ io::NamedArrays in_order(io::NamedArrays arrays) {
   return arrays;
 }
 
-void check_readable(const std::string& path) {
+void check_readable_data(const std::string& path) {
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
   if (status.type() == std::filesystem::file_type::not_found)
@@ -246,7 +246,7 @@ bool is_zip(const std::string& path) {
 }
 
 RawSamples read_samples(const std::string& path) {
-  check_readable(path);
+  check_readable_data(path);
   if (io::is_npy(path)) return cut({{"arr_0", io::read_npy(path)}}, path);
   if (!is_zip(path)) {
     refuse(fmt::format("'{}' is neither a torch.save archive nor .npy nor .npz", path),

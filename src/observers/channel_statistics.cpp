@@ -11,7 +11,7 @@ namespace {
 
 /// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen, and the
 /// sizes of the last tensor. The state starts empty and takes the number of channels from the first tensor.
-constexpr const char* kSource = R"(
+constexpr const char* kChannelStatisticsSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
         return x_orig
@@ -52,12 +52,12 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_channel_statistics(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       "ChannelStatisticsObserver",
       {integer("ch_axis"), integer("values"), buffer("mean"), buffer("mean_square"), buffer("min_val"),
        buffer("max_val"), buffer("sizes")},
-      kSource);
+      kChannelStatisticsSource);
   return observer_class.instance({{"ch_axis", config.ch_axis},
                                   {"values", int64_t{0}},
                                   {"mean", at::empty({0}, at::kDouble)},
@@ -68,16 +68,16 @@ torch::jit::Module make(const ResolvedObserver& config) {
                                  config.is_dynamic);
 }
 
-bool saw_channels(const torch::jit::Module& observer) {
+bool saw_channel_statistics(const torch::jit::Module& observer) {
   return observer.attr("mean").toTensor().numel() != 0;
 }
 
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
-  if (!saw_channels(from)) return;
+  if (!saw_channel_statistics(from)) return;
   const int64_t values = into.attr("values").toInt();
   const int64_t added_values = from.attr("values").toInt();
-  const bool is_first = !saw_channels(into);
+  const bool is_first = !saw_channel_statistics(into);
   const auto before = [&](const char* name) { return into.attr(name).toTensor(); };
   const auto added = [&](const char* name) { return from.attr(name).toTensor(); };
   if (!is_first && before("mean").sizes() != added("mean").sizes()) {
@@ -99,6 +99,7 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
 }  // namespace
 
 const ObserverKind channel_statistics_observer{
-    "ChannelStatisticsObserver", make, nullptr, nullptr, saw_channels, merge};
+    "ChannelStatisticsObserver", make_channel_statistics, nullptr, nullptr,
+    saw_channel_statistics,      merge_channel_statistics};
 
 }  // namespace tsq

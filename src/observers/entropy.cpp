@@ -64,14 +64,16 @@ double divergence(std::span<const double> below, double above, std::size_t level
   return sum;
 }
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_entropy(const ResolvedObserver& config) {
   static const ObserverClass observer_class = histogram_class("EntropyObserver");
   return make_histogram(observer_class, config);
 }
 
-QParams calculate(const torch::jit::Module& observer) { return qparams_of_counts(observer, entropy_range); }
+QParams calculate_entropy(const torch::jit::Module& observer) {
+  return qparams_of_counts(observer, entropy_range);
+}
 
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_entropy(const ResolvedObserver& config, const at::Tensor& tensor) {
   return qparams_of_tensor(config, tensor, entropy_range);
 }
 
@@ -100,6 +102,7 @@ ClippedRange entropy_range(const HistogramView& view, int64_t levels) {
 }
 
 /// tsq's own: the range that keeps most of the information in what HistogramObserver counts.
-const ObserverKind entropy_observer{"EntropyObserver", make, calculate, observe, saw_range, merge_histograms};
+const ObserverKind entropy_observer{"EntropyObserver", make_entropy, calculate_entropy,
+                                    observe_entropy,   saw_range,    merge_histograms};
 
 }  // namespace tsq

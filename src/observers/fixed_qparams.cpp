@@ -7,7 +7,7 @@ namespace tsq {
 namespace {
 
 /// FixedQParamsObserver (M-17): the qparams are arguments, data does not matter.
-constexpr const char* kSource = R"(
+constexpr const char* kFixedQparamsSource = R"(
 def observe(self, X: Tensor) -> Tensor:
     return X
 )";
@@ -15,11 +15,11 @@ def observe(self, X: Tensor) -> Tensor:
 constexpr int64_t kDefaultQuantMin = 0;
 constexpr int64_t kDefaultQuantMax = 255;
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_fixed_qparams(const ResolvedObserver& config) {
   static const ObserverClass observer_class("FixedQParamsObserver",
                                             {integer("dtype"), integer("qscheme"), integer("quant_min"),
                                              integer("quant_max"), buffer("scale"), buffer("zero_point")},
-                                            kSource);
+                                            kFixedQparamsSource);
   return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)},
                                   {"qscheme", static_cast<int64_t>(config.qscheme)},
                                   {"quant_min", config.quant_min.value_or(kDefaultQuantMin)},
@@ -29,23 +29,24 @@ torch::jit::Module make(const ResolvedObserver& config) {
                                  config.is_dynamic);
 }
 
-QParams calculate(const torch::jit::Module& observer) {
+QParams calculate_fixed_qparams(const torch::jit::Module& observer) {
   return {observer.attr("scale").toTensor().clone(), observer.attr("zero_point").toTensor().to(at::kLong),
           static_cast<c10::ScalarType>(observer.attr("dtype").toInt()), c10::QScheme::PER_TENSOR_AFFINE};
 }
 
-QParams observe(const ResolvedObserver& config, const at::Tensor&) {
+QParams observe_fixed_qparams(const ResolvedObserver& config, const at::Tensor&) {
   return {at::full({1}, config.scale, at::kFloat), at::full({1}, config.zero_point, at::kLong), config.dtype,
           c10::QScheme::PER_TENSOR_AFFINE};
 }
 
-bool needs_no_data(const torch::jit::Module&) { return true; }
+bool fixed_qparams_needs_no_data(const torch::jit::Module&) { return true; }
 
-void merge(torch::jit::Module&, const torch::jit::Module&) {}
+void merge_fixed_qparams(torch::jit::Module&, const torch::jit::Module&) {}
 
 }  // namespace
 
-const ObserverKind fixed_qparams_observer{"FixedQParamsObserver", make, calculate, observe,
-                                          needs_no_data,          merge};
+const ObserverKind fixed_qparams_observer{"FixedQParamsObserver",      make_fixed_qparams,
+                                          calculate_fixed_qparams,     observe_fixed_qparams,
+                                          fixed_qparams_needs_no_data, merge_fixed_qparams};
 
 }  // namespace tsq

@@ -18,7 +18,7 @@ namespace {
 /// `tensors_with_infinity` counts them. What is neither float32 nor float64 counts as float32: torch.histc
 /// has no kernel for integers, and in half precision it loses counts above 2048 and writes outside its
 /// buffer.
-constexpr const char* kSource = R"(
+constexpr const char* kHistogramSource = R"(
 def _upscale_histogram(self, histogram: Tensor, orig_min: Tensor, orig_max: Tensor, update_min: Tensor,
                        update_max: Tensor) -> Tensor:
     fine_bins = self.bins * self.upsample_rate
@@ -72,7 +72,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
 
 /// TorchScript source that is compiled from C++ knows dtypes by number only.
 std::string source() {
-  return fmt::format(kSource, fmt::arg("float64", static_cast<int>(c10::ScalarType::Double)));
+  return fmt::format(kHistogramSource, fmt::arg("float64", static_cast<int>(c10::ScalarType::Double)));
 }
 
 bool is_counted_as_it_is(c10::ScalarType dtype) {
@@ -102,7 +102,7 @@ int64_t levels_of(c10::ScalarType dtype) {
   }
 }
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_histogram(const ResolvedObserver& config) {
   static const ObserverClass observer_class = histogram_class("HistogramObserver");
   return make_histogram(observer_class, config);
 }
@@ -113,7 +113,7 @@ QParams qparams_of(const UniformConfig& config, const HistogramView& view, int64
                           at::scalar_tensor(range.max_val, at::kFloat));
 }
 
-QParams calculate(const torch::jit::Module& observer) {
+QParams calculate_histogram(const torch::jit::Module& observer) {
   const UniformConfig config = uniform_config(observer);
   if (!saw_range(observer)) {
     return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
@@ -121,7 +121,7 @@ QParams calculate(const torch::jit::Module& observer) {
   return qparams_of(config, view_of(observer), observer.attr("dst_nbins").toInt());
 }
 
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_histogram(const ResolvedObserver& config, const at::Tensor& tensor) {
   const UniformConfig uniform = uniform_config(config);
   const auto view = histogram_of(tensor, config.bins);
   if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
@@ -249,7 +249,7 @@ QParams qparams_of_tensor(const ResolvedObserver& config, const at::Tensor& tens
   return qparams_of_view(uniform_config(config), histogram_of(tensor, config.bins), choose);
 }
 
-const ObserverKind histogram_observer{"HistogramObserver", make, calculate, observe, saw_range,
-                                      merge_histograms};
+const ObserverKind histogram_observer{"HistogramObserver", make_histogram, calculate_histogram,
+                                      observe_histogram,   saw_range,      merge_histograms};
 
 }  // namespace tsq

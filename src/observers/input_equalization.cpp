@@ -11,7 +11,7 @@ namespace {
 
 /// _InputEqualizationObserver.forward: smallest and largest value of each channel along ch_axis. The state
 /// starts empty and takes the number of channels from the first tensor.
-constexpr const char* kSource = R"(
+constexpr const char* kInputEqualizationSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
@@ -25,25 +25,26 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      "_InputEqualizationObserver", {integer("ch_axis"), buffer("min_val"), buffer("max_val")}, kSource);
+torch::jit::Module make_input_equalization(const ResolvedObserver& config) {
+  static const ObserverClass observer_class("_InputEqualizationObserver",
+                                            {integer("ch_axis"), buffer("min_val"), buffer("max_val")},
+                                            kInputEqualizationSource);
   return observer_class.instance({{"ch_axis", config.ch_axis},
                                   {"min_val", at::empty({0}, at::kFloat)},
                                   {"max_val", at::empty({0}, at::kFloat)}},
                                  config.is_dynamic);
 }
 
-bool saw_channels(const torch::jit::Module& observer) {
+bool saw_input_equalization(const torch::jit::Module& observer) {
   return observer.attr("min_val").toTensor().numel() != 0;
 }
 
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_input_equalization(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
-  if (!saw_channels(from)) return;
+  if (!saw_input_equalization(from)) return;
   at::Tensor min_val = from.attr("min_val").toTensor();
   at::Tensor max_val = from.attr("max_val").toTensor();
-  if (saw_channels(into)) {
+  if (saw_input_equalization(into)) {
     const at::Tensor before = into.attr("min_val").toTensor();
     if (before.sizes() != min_val.sizes()) {
       throw Error(ErrorCode::BadModel,
@@ -61,6 +62,7 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
 }  // namespace
 
 const ObserverKind input_equalization_observer{
-    "_InputEqualizationObserver", make, nullptr, nullptr, saw_channels, merge};
+    "_InputEqualizationObserver", make_input_equalization, nullptr, nullptr,
+    saw_input_equalization,       merge_input_equalization};
 
 }  // namespace tsq

@@ -12,7 +12,7 @@ namespace {
 /// The sum of [x 1] [x 1]ᵀ over all x seen, and their number. ch_axis counts the elements of x, `group_size`
 /// of them to a group: a matrix for each group. Of a tensor with many x some are taken, evenly spread:
 /// neighbours say the same.
-constexpr const char* kSource = R"(
+constexpr const char* kInputProductsSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
         return x_orig
@@ -35,11 +35,11 @@ def observe(self, x_orig: Tensor) -> Tensor:
 /// Rows taken of one tensor.
 constexpr int64_t kMost = 512;
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_input_products(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       "InputProductsObserver",
       {integer("ch_axis"), integer("group_size"), integer("most"), integer("values"), buffer("products")},
-      kSource);
+      kInputProductsSource);
   return observer_class.instance({{"ch_axis", config.ch_axis},
                                   {"group_size", config.group_size},
                                   {"most", kMost},
@@ -52,7 +52,7 @@ bool saw_products(const torch::jit::Module& observer) {
   return observer.attr("products").toTensor().numel() != 0;
 }
 
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_input_products(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   if (!saw_products(from)) return;
   const at::Tensor added = from.attr("products").toTensor();
@@ -74,6 +74,6 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
 }  // namespace
 
 const ObserverKind input_products_observer{
-    "InputProductsObserver", make, nullptr, nullptr, saw_products, merge};
+    "InputProductsObserver", make_input_products, nullptr, nullptr, saw_products, merge_input_products};
 
 }  // namespace tsq

@@ -9,7 +9,7 @@ namespace tsq {
 namespace {
 
 /// MinMaxObserver.forward (M-09): infinities and NaN are not filtered, empty tensors are skipped.
-constexpr const char* kSource = R"(
+constexpr const char* kMinMaxSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
@@ -20,19 +20,19 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_min_max(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "MinMaxObserver", uniform_attributes({buffer("min_val"), buffer("max_val")}), kSource);
+      "MinMaxObserver", uniform_attributes({buffer("min_val"), buffer("max_val")}), kMinMaxSource);
   const ObserverValues state{{"min_val", minimum_of_nothing()}, {"max_val", maximum_of_nothing()}};
   return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
 }
 
-QParams calculate(const torch::jit::Module& observer) {
+QParams calculate_min_max(const torch::jit::Module& observer) {
   return qparams_of_range(uniform_config(observer), observer.attr("min_val").toTensor(),
                           observer.attr("max_val").toTensor());
 }
 
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_min_max(const ResolvedObserver& config, const at::Tensor& tensor) {
   const c10::NoGradGuard no_grad;
   if (tensor.numel() == 0) {
     return qparams_of_range(uniform_config(config), minimum_of_nothing(), maximum_of_nothing());
@@ -42,7 +42,7 @@ QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
                           at::max(max_val, maximum_of_nothing()));
 }
 
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   const at::Tensor min_val = into.attr("min_val").toTensor();
   const at::Tensor max_val = into.attr("max_val").toTensor();
@@ -52,6 +52,7 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
 
 }  // namespace
 
-const ObserverKind min_max_observer{"MinMaxObserver", make, calculate, observe, saw_range, merge};
+const ObserverKind min_max_observer{"MinMaxObserver", make_min_max, calculate_min_max,
+                                    observe_min_max,  saw_range,    merge_min_max};
 
 }  // namespace tsq

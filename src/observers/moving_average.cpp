@@ -10,7 +10,7 @@ namespace {
 
 /// MovingAverageMinMaxObserver.forward (M-10). `batches` is tsq's own: the weight of this observer in a
 /// merge.
-constexpr const char* kSource = R"(
+constexpr const char* kMovingAverageSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
@@ -29,12 +29,12 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_moving_average(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       "MovingAverageMinMaxObserver",
       uniform_attributes(
           {real("averaging_constant"), integer("batches"), buffer("min_val"), buffer("max_val")}),
-      kSource);
+      kMovingAverageSource);
   const ObserverValues state{{"averaging_constant", config.averaging_constant},
                              {"batches", int64_t{0}},
                              {"min_val", minimum_of_nothing()},
@@ -43,11 +43,11 @@ torch::jit::Module make(const ResolvedObserver& config) {
 }
 
 /// One tensor is its own average.
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_moving_average(const ResolvedObserver& config, const at::Tensor& tensor) {
   return min_max_observer.observe_once(config, tensor);
 }
 
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   const int64_t before = into.attr("batches").toInt();
   const int64_t added = from.attr("batches").toInt();
@@ -63,11 +63,14 @@ void merge(torch::jit::Module& into, const torch::jit::Module& from) {
   into.setattr("batches", before + added);
 }
 
-QParams calculate(const torch::jit::Module& observer) { return min_max_observer.calculate_qparams(observer); }
+QParams calculate_moving_average(const torch::jit::Module& observer) {
+  return min_max_observer.calculate_qparams(observer);
+}
 
 }  // namespace
 
 const ObserverKind moving_average_min_max_observer{
-    "MovingAverageMinMaxObserver", make, calculate, observe, saw_range, merge};
+    "MovingAverageMinMaxObserver", make_moving_average, calculate_moving_average,
+    observe_moving_average,        saw_range,           merge_moving_average};
 
 }  // namespace tsq

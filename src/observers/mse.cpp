@@ -183,16 +183,16 @@ ClippedRange least_error_range(const HistogramView& view, int64_t levels) {
   return {static_cast<float>(range.lowest), static_cast<float>(range.highest)};
 }
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_mse(const ResolvedObserver& config) {
   static const ObserverClass observer_class = histogram_class("MSEObserver");
   return make_histogram(observer_class, config);
 }
 
-QParams calculate(const torch::jit::Module& observer) {
+QParams calculate_mse(const torch::jit::Module& observer) {
   return qparams_of_counts(observer, least_error_range);
 }
 
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_mse(const ResolvedObserver& config, const at::Tensor& tensor) {
   return qparams_of_tensor(config, tensor, least_error_range);
 }
 
@@ -201,6 +201,7 @@ QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
 /// tsq's own: the range of the least squared error over what HistogramObserver counts. HistogramObserver's
 /// search takes values for evenly spread inside of a bin, zeros behind a relu too, and stops at the first
 /// range that is worse than the one before.
-const ObserverKind mse_observer{"MSEObserver", make, calculate, observe, saw_range, merge_histograms};
+const ObserverKind mse_observer{"MSEObserver", make_mse,  calculate_mse,
+                                observe_mse,   saw_range, merge_histograms};
 
 }  // namespace tsq

@@ -5,30 +5,31 @@ namespace tsq {
 namespace {
 
 /// NoopObserver and ReuseInputObserver mark a place in the graph and look at nothing (M-19).
-constexpr const char* kSource = R"(
+constexpr const char* kPassThroughSource = R"(
 def observe(self, x: Tensor) -> Tensor:
     return x
 )";
 
 torch::jit::Module make_noop(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("NoopObserver", {integer("dtype")}, kSource);
+  static const ObserverClass observer_class("NoopObserver", {integer("dtype")}, kPassThroughSource);
   return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)}}, config.is_dynamic);
 }
 
 torch::jit::Module make_reuse_input(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("ReuseInputObserver", {integer("dtype")}, kSource);
+  static const ObserverClass observer_class("ReuseInputObserver", {integer("dtype")}, kPassThroughSource);
   return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)}}, config.is_dynamic);
 }
 
-bool needs_no_data(const torch::jit::Module&) { return true; }
+bool pass_through_needs_no_data(const torch::jit::Module&) { return true; }
 
-void merge(torch::jit::Module&, const torch::jit::Module&) {}
+void merge_pass_through(torch::jit::Module&, const torch::jit::Module&) {}
 
 }  // namespace
 
-const ObserverKind noop_observer{"NoopObserver", make_noop, nullptr, nullptr, needs_no_data, merge};
+const ObserverKind noop_observer{"NoopObserver",    make_noop, nullptr, nullptr, pass_through_needs_no_data,
+                                 merge_pass_through};
 
-const ObserverKind reuse_input_observer{
-    "ReuseInputObserver", make_reuse_input, nullptr, nullptr, needs_no_data, merge};
+const ObserverKind reuse_input_observer{"ReuseInputObserver",       make_reuse_input,  nullptr, nullptr,
+                                        pass_through_needs_no_data, merge_pass_through};
 
 }  // namespace tsq

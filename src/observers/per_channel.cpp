@@ -85,7 +85,7 @@ torch::jit::Module make_moving_average(const ResolvedObserver& config) {
   return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
 }
 
-QParams calculate(const torch::jit::Module& observer) {
+QParams calculate_per_channel(const torch::jit::Module& observer) {
   return qparams_of_range(uniform_config(observer), observer.attr("min_val").toTensor(),
                           observer.attr("max_val").toTensor());
 }
@@ -106,7 +106,7 @@ RowRanges ranges_of(const at::Tensor& rows, c10::QScheme scheme) {
   return {min_val, max_val};
 }
 
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_per_channel(const ResolvedObserver& config, const at::Tensor& tensor) {
   const c10::NoGradGuard no_grad;
   if (tensor.numel() == 0) {
     return qparams_of_range(uniform_config(config), nothing(), nothing());
@@ -115,7 +115,7 @@ QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
   return qparams_of_range(uniform_config(config), ranges.min_val, ranges.max_val);
 }
 
-bool saw_channels(const torch::jit::Module& observer) {
+bool saw_per_channel(const torch::jit::Module& observer) {
   return observer.attr("min_val").toTensor().numel() != 0;
 }
 
@@ -136,10 +136,10 @@ void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   at::Tensor min_val = from.attr("min_val").toTensor();
   at::Tensor max_val = from.attr("max_val").toTensor();
-  if (!saw_channels(from)) {
+  if (!saw_per_channel(from)) {
     return;
   }
-  if (saw_channels(into)) {
+  if (saw_per_channel(into)) {
     require_equal_channels(into.attr("min_val").toTensor(), min_val);
     min_val = at::min(into.attr("min_val").toTensor(), min_val);
     max_val = at::max(into.attr("max_val").toTensor(), max_val);
@@ -169,13 +169,14 @@ void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& fr
 }  // namespace
 
 const ObserverKind per_channel_min_max_observer{
-    "PerChannelMinMaxObserver", make_min_max, calculate, observe, saw_channels, merge_min_max};
+    "PerChannelMinMaxObserver", make_min_max,    calculate_per_channel,
+    observe_per_channel,        saw_per_channel, merge_min_max};
 
 const ObserverKind moving_average_per_channel_min_max_observer{"MovingAveragePerChannelMinMaxObserver",
                                                                make_moving_average,
-                                                               calculate,
-                                                               observe,
-                                                               saw_channels,
+                                                               calculate_per_channel,
+                                                               observe_per_channel,
+                                                               saw_per_channel,
                                                                merge_moving_average};
 
 }  // namespace tsq

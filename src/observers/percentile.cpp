@@ -12,16 +12,16 @@ RangeChoice range_of(double percentile) {
   return [percentile](const HistogramView& view, int64_t) { return percentile_range(view, percentile); };
 }
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_percentile(const ResolvedObserver& config) {
   static const ObserverClass observer_class = histogram_class("PercentileObserver", {real("percentile")});
   return make_histogram(observer_class, config, {{"percentile", config.percentile}});
 }
 
-QParams calculate(const torch::jit::Module& observer) {
+QParams calculate_percentile(const torch::jit::Module& observer) {
   return qparams_of_counts(observer, range_of(observer.attr("percentile").toDouble()));
 }
 
-QParams observe(const ResolvedObserver& config, const at::Tensor& tensor) {
+QParams observe_percentile(const ResolvedObserver& config, const at::Tensor& tensor) {
   return qparams_of_tensor(config, tensor, range_of(config.percentile));
 }
 
@@ -50,7 +50,7 @@ ClippedRange percentile_range(const HistogramView& view, double percentile) {
 }
 
 /// tsq's own: what HistogramObserver counts, without the last 100 - percentile percent of either side.
-const ObserverKind percentile_observer{"PercentileObserver", make, calculate, observe, saw_range,
-                                       merge_histograms};
+const ObserverKind percentile_observer{"PercentileObserver", make_percentile, calculate_percentile,
+                                       observe_percentile,   saw_range,       merge_histograms};
 
 }  // namespace tsq

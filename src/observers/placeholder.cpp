@@ -5,7 +5,7 @@ namespace tsq {
 namespace {
 
 /// PlaceholderObserver (M-18): carries its configuration through the prepared model, has no qparams (M-19).
-constexpr const char* kSource = R"(
+constexpr const char* kPlaceholderSource = R"(
 def observe(self, x: Tensor) -> Tensor:
     return x
 )";
@@ -14,12 +14,12 @@ c10::IValue or_none(const std::optional<int64_t>& value) {
   return value.has_value() ? c10::IValue(*value) : c10::IValue();
 }
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_placeholder(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       "PlaceholderObserver",
       {integer("dtype"), integer("qscheme"), optional_integer("quant_min"), optional_integer("quant_max"),
        real("eps")},
-      kSource);
+      kPlaceholderSource);
   constexpr double kFloatEpsilon = 0x1p-23;
   return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)},
                                   {"qscheme", static_cast<int64_t>(config.qscheme)},
@@ -29,12 +29,13 @@ torch::jit::Module make(const ResolvedObserver& config) {
                                  config.is_dynamic);
 }
 
-bool needs_no_data(const torch::jit::Module&) { return true; }
+bool placeholder_needs_no_data(const torch::jit::Module&) { return true; }
 
-void merge(torch::jit::Module&, const torch::jit::Module&) {}
+void merge_placeholder(torch::jit::Module&, const torch::jit::Module&) {}
 
 }  // namespace
 
-const ObserverKind placeholder_observer{"PlaceholderObserver", make, nullptr, nullptr, needs_no_data, merge};
+const ObserverKind placeholder_observer{"PlaceholderObserver",     make_placeholder, nullptr, nullptr,
+                                        placeholder_needs_no_data, merge_placeholder};
 
 }  // namespace tsq

@@ -8,7 +8,7 @@ namespace tsq {
 namespace {
 
 /// RecordingObserver: keeps a copy of every tensor, for debugging; has no qparams (M-19).
-constexpr const char* kSource = R"(
+constexpr const char* kRecordingSource = R"(
 def observe(self, x: Tensor) -> Tensor:
     self.tensor_val.append(x.clone())
     return x
@@ -17,11 +17,11 @@ def get_tensor_value(self) -> List[Tensor]:
     return self.tensor_val
 )";
 
-torch::jit::Module make(const ResolvedObserver& config) {
+torch::jit::Module make_recording(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       "RecordingObserver",
       {integer("dtype"), ObserverAttribute{"tensor_val", c10::ListType::create(c10::TensorType::get())}},
-      kSource);
+      kRecordingSource);
   return observer_class.instance(
       {{"dtype", static_cast<int64_t>(config.dtype)}, {"tensor_val", c10::List<at::Tensor>()}},
       config.is_dynamic);
@@ -31,13 +31,14 @@ bool saw_tensors(const torch::jit::Module& observer) {
   return !observer.attr("tensor_val").toTensorList().empty();
 }
 
-void merge(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_recording(torch::jit::Module& into, const torch::jit::Module& from) {
   c10::List<at::Tensor> recorded = into.attr("tensor_val").toTensorList();
   recorded.append(from.attr("tensor_val").toTensorList());
 }
 
 }  // namespace
 
-const ObserverKind recording_observer{"RecordingObserver", make, nullptr, nullptr, saw_tensors, merge};
+const ObserverKind recording_observer{"RecordingObserver", make_recording, nullptr, nullptr,
+                                      saw_tensors,         merge_recording};
 
 }  // namespace tsq
