@@ -90,10 +90,9 @@ TEST(Help, PagesNameOnlyOptionsThatThereAre) {
         "compare", "bench", "backend-config", "qconfig"})
     help += tsq({command, "--help"}).out;
   const std::set<std::string> known = options_in(help);
-  for (const std::string page :
-       {"coming-from.md", "command_line.md", "configuration.md", "sensitivity.md", "recipes.md",
-        "recipes/placement.md", "recipes/numerics.md", "recipes/convert.md", "recipes/lower-and-tune.md",
-        "recipes/report.md"}) {
+  for (const std::string page : {"coming-from.md", "command_line.md", "configuration.md", "sensitivity.md",
+                                 "recipes.md", "recipes/placement.md", "recipes/numerics.md",
+                                 "recipes/convert.md", "recipes/lower-and-tune.md", "recipes/report.md"}) {
     const std::string text = read_file(TSQ_DOCS "/" + page);
     EXPECT_FALSE(options_in(text).empty()) << page;
     for (const std::string& option : options_in(text))
