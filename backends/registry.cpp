@@ -15,7 +15,7 @@ const std::vector<BackendEntry>& backend_entries() {
       {"onednn", "x86 CPUs with VNNI or AMX: oneDNN alone, with more fusions", "onednn",
        onednn_backend_config},
       {"qnnpack", "ARM and x86 CPUs: QNNPACK and XNNPACK", "qnnpack", qnnpack_backend_config},
-      {"native", "what FBGEMM and QNNPACK have in common; PyTorch's own default", "fbgemm",
+      {"native", "the patterns that FBGEMM and QNNPACK share; PyTorch's own default", "fbgemm",
        native_backend_config},
       {"executorch", "reference models for ExecuTorch", "", executorch_backend_config},
       {"tensorrt", "reference models for TensorRT", "", tensorrt_backend_config},

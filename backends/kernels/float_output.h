@@ -11,7 +11,7 @@ const kernels::FloatOutputKernel* float_output_kernel_of(const ir::GraphModule& 
 
 /// Why an operator is left float for that.
 inline constexpr const char* kFloatBehindLayer =
-    "behind a layer whose kernel gives float it is as fast in float, and rounds nothing";
+    "after a layer whose kernel returns float it is as fast in float, and rounds nothing";
 
 /// Whether an operator that alone reads the output of such a layer should stay float: both then take no
 /// longer, and round once. Before calibration, when no sizes are known, that is so for large ones.

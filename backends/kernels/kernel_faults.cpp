@@ -11,23 +11,24 @@ using enum FaultCondition;
 using enum Precaution;
 
 constexpr std::string_view kChannelsReason =
-    "oneDNN's transposed convolution gives wrong results when the numbers of channels in and out differ";
+    "oneDNN's transposed convolution returns wrong results when the numbers of channels in and out differ";
 constexpr std::string_view kDirectPath =
-    "fbgemm's transposed convolution gives wrong results for a kernel of two rows without padding when both "
+    "fbgemm's transposed convolution returns wrong results for a kernel of two rows without padding when "
+    "both "
     "numbers of channels are multiples of 8";
-constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d gives wrong results";
+constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d returns wrong results";
 constexpr std::string_view kSigned = "the engine's convolutions and linear layers take quint8 activations";
 constexpr std::string_view kSignedWithoutXnnpack =
     "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
 constexpr std::string_view kSavedParams = "qnnpack cannot save packed parameters of three dimensions";
 constexpr std::string_view kOpaque = "oneDNN's reordered weights cannot be saved";
-constexpr std::string_view kClamp = "qnnpack's clamp gives wrong results on channels-last tensors";
+constexpr std::string_view kClamp = "qnnpack's clamp returns wrong results on channels-last tensors";
 constexpr std::string_view kSoftmax =
-    "qnnpack's softmax fails or gives wrong results when its dimension is not the innermost one in memory";
+    "qnnpack's softmax fails or returns wrong results when its dimension is not the innermost one in memory";
 constexpr std::string_view kAverage =
     "qnnpack's average pool counts padding whatever count_include_pad and divisor_override say";
 constexpr std::string_view kOneBound = "qnnpack's clamp takes two bounds only";
-constexpr std::string_view kNoDimensions = "qnnpack takes a tensor without dimensions for an empty one";
+constexpr std::string_view kNoDimensions = "qnnpack treats a tensor without dimensions as an empty one";
 constexpr std::string_view kNoMaxPool3d = "qnnpack has no max_pool3d";
 constexpr std::string_view kInterpolate =
     "LibTorch interpolates quantized tensors of 4 dimensions by nearest, nearest-exact, bilinear and area "
@@ -35,12 +36,13 @@ constexpr std::string_view kInterpolate =
 constexpr std::string_view kOnlyOneDnn = "only onednn has this kernel";
 constexpr std::string_view kFirstScale =
     "qnnpack's packed weights keep the output scale of the first call for all calls with its input scale";
-constexpr std::string_view kNoFloat16 = "fbgemm alone has kernels with float16 weights";
+constexpr std::string_view kNoFloat16 = "only fbgemm has kernels with float16 weights";
 constexpr std::string_view kFullRange = "qnnpack ignores reduce_range, with a warning";
 constexpr std::string_view kScaleRatio =
-    "qnnpack adds only what has 2^-14 to 2^8 times the scale of the sum, and the ranges here differ by more";
+    "qnnpack adds only tensors with 2^-14 to 2^8 times the scale of the sum, and the ranges here differ by "
+    "more";
 constexpr std::string_view kAddedBatch =
-    "pools and norms read a channels-last tensor wrongly whose batch dimension was added by unsqueeze";
+    "pools and norms misread a channels-last tensor whose batch dimension was added by unsqueeze";
 constexpr std::string_view kAddend = "conv2d_add writes its result into the addend";
 
 constexpr std::array kFaults{
@@ -244,7 +246,7 @@ std::string remedy_of(const KernelFault& fault) {
     others += engine;
   }
   return others.empty()
-             ? "change its arguments, or give it no qconfig: rounding before and after it brings no speed"
+             ? "change its arguments, or give it no qconfig: the rounding before and after it saves no time"
              : "quantize for another engine: " + others;
 }
 

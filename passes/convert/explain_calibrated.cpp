@@ -41,14 +41,15 @@ void explain(const Node* node, std::span<const ObserverResult> results, Decision
       std::ranges::any_of(telling, [&](std::size_t index) { return results[index].saw_data; });
   if (!was_reached) {
     decision.notes.emplace_back(
-        "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that do");
+        "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that "
+        "reach it");
     return;
   }
   const auto saw_other_dtype = [&](std::size_t index) { return results[index].saw_other_dtype; };
   if (std::ranges::all_of(inputs, saw_other_dtype) && std::ranges::all_of(outputs, saw_other_dtype)) {
     decision.quantized = false;
     decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
-    decision.remedy = "nothing where they are integers; else convert its input to float32 in the model";
+    decision.remedy = "nothing where they are integers; otherwise convert its input to float32 in the model";
   }
 }
 

@@ -165,7 +165,7 @@ class Folding {
     Decision* decision = decisions_.of(pad);
     if (decision == nullptr) return;
     decision->quantized = true;
-    decision->kernel = "padding of the convolution behind it";
+    decision->kernel = "padding of the convolution after it";
     decision->reason.clear();
     decision->remedy.clear();
   }

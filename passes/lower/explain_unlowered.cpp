@@ -22,7 +22,7 @@ struct Explanation {
   std::string remedy{};
 };
 
-constexpr std::string_view kUnfusable = "but they cannot be fused, and no kernel does both";
+constexpr std::string_view kUnfusable = "but here they cannot be fused, and no kernel computes both";
 
 bool is_dequantized(const Value* value) {
   return value->node()->kind() == c10::Symbol::fromQualString("aten::dequantize");
@@ -64,9 +64,10 @@ Explanation of_float_input(const GraphModule& gm, const Value* value) {
   const Node* maker = value->node();
   const bool in_loop = maker->kind() == c10::prim::Param && maker->owningBlock()->owningNode() != nullptr;
   if (in_loop || maker->kind() == c10::prim::Loop)
-    return {"it reads a value that goes round a loop in float", "nothing: what comes round has no one range"};
+    return {"it reads a value that goes around a loop in float",
+            "nothing: the value has another range in each turn"};
   if (maker->kind() == c10::prim::If) {
-    return {"it reads what the branches of an 'if' give, not all of them quantized",
+    return {"it reads the result of an 'if', and not all branches quantize it",
             "quantize the last operator of each branch"};
   }
   if (maker->kind() == c10::prim::Param) {
@@ -76,7 +77,7 @@ Explanation of_float_input(const GraphModule& gm, const Value* value) {
   if (maker->kind() == c10::prim::GetAttr)
     return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
   if (!is_operator(gm, maker))
-    return {"it reads a float value out of a list, a tuple or a dict", "leave it float"};
+    return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
   const std::string name = name_with_place(gm, maker);
   if (ir::is_standalone(gm, maker)) {
     return {fmt::format("it reads the result of the standalone module {}, which leaves it in float", name),
@@ -128,11 +129,11 @@ Explanation explanation(const GraphModule& gm, const Node* node, const Decision&
   if (const Node* partner = partner_of(gm, node, decision, decisions)) {
     const Decision& other = *decisions.of(partner);
     if (!other.quantized && other.reason.find(kUnfusable) == std::string::npos)
-      return {fmt::format("it is one kernel with {}, which stays float", name_with_place(gm, partner)),
+      return {fmt::format("it forms one kernel with {}, which stays float", name_with_place(gm, partner)),
               other.remedy};
     if (ir::is_module_call(node) && ir::is_module_call(partner)) {
       return {
-          fmt::format("the backend has it as one with {}, {}", name_with_place(gm, partner), kUnfusable),
+          fmt::format("the backend fuses it with {}, {}", name_with_place(gm, partner), kUnfusable),
           "change the model so that they can be fused (a batch norm needs running statistics), or so that "
           "one does not follow the other"};
     }
@@ -145,7 +146,7 @@ Explanation explanation(const GraphModule& gm, const Node* node, const Decision&
     return {"the kernels of addition have no alpha", "multiply the second operand before the addition"};
   if (!has_kernel(gm, node)) {
     return {fmt::format("no engine has an int8 kernel for {}", name),
-            "give it no qconfig if rounding before and after it costs accuracy; it is not faster"};
+            "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
   }
   if (const Value* value = float_input(node)) return of_float_input(gm, value);
   if (node->outputs().size() == 1) {
@@ -154,14 +155,15 @@ Explanation explanation(const GraphModule& gm, const Node* node, const Decision&
       const std::string reader = users.empty() || users.front()->kind() == c10::prim::Return
                                      ? std::string("the model's result")
                                      : name_with_place(gm, users.front());
-      return {fmt::format("its result is not quantized: {} takes it in float", reader),
+      return {fmt::format("its result is not quantized: {} reads it in float", reader),
               users.empty() || users.front()->kind() == c10::prim::Return
                   ? std::string("leave it float")
                   : fmt::format("quantize {}", reader)};
     }
     if (users.size() > 1) {
-      return {fmt::format("{} others read its result in float beside the quantized one", users.size() - 1),
-              "quantize the operators behind it"};
+      return {fmt::format("{} other operators read its result in float besides the quantized one",
+                          users.size() - 1),
+              "quantize the operators after it"};
     }
   }
   if (ir::is_module_call(node)) {

@@ -112,8 +112,9 @@ class Lowering {
     decision.kernel = kernel;
     if (decision.quantized) return;
     decision.quantized = true;
-    decision.notes.push_back(fmt::format(
-        "{}, but the operators round it are quantized, and the engine has a kernel for it", decision.reason));
+    decision.notes.push_back(
+        fmt::format("{}, but the operators around it are quantized, and the engine has a kernel for it",
+                    decision.reason));
     decision.reason.clear();
     decision.remedy.clear();
   }
@@ -316,7 +317,7 @@ class Lowering {
             kernels::kernel_inputs(row->kernel, {.gm = gm_, .quantize = q, .op = op, .input = input});
         if (!inputs)
           return keep_reference(op, fmt::format("{} does not take its arguments", row->kernel),
-                                "give it no qconfig: rounding before and after it brings no speed");
+                                "give it no qconfig: the rounding before and after it saves no time");
         replace(q, op, kernels::kernel_of_call(row->kernel, gm_, op), *inputs);
         return true;
       }

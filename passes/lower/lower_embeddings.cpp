@@ -39,7 +39,7 @@ class SharedRows {
 
 /// Why convert gave a matched embedding no qparams.
 std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
-  if (!call.embedding) return "its mode and arguments cannot be told from the file";
+  if (!call.embedding) return "the file does not show its mode and arguments";
   if (std::string problem = torchscript::unquantizable(*call.embedding, {}); !problem.empty()) return problem;
   const c10::ScalarType dtype = resolve(qconfig.weight).dtype;
   if (c10::isQIntType(dtype)) {
@@ -47,7 +47,7 @@ std::string reason_of(const ModuleCall& call, const QConfig& qconfig) {
         *call.embedding, observe_once(qconfig.weight, call.embedding->weight.slice(0, 0, 1)));
     if (!reason.empty()) return reason;
   }
-  return fmt::format("its weight observer gives {}, which no DTypeConfig of the backend takes",
+  return fmt::format("its weight observer has {}, which no DTypeConfig of the backend accepts",
                      dtype_name(dtype));
 }
 

@@ -19,7 +19,7 @@ void read_recurrent_inputs(ir::GraphModule& gm, Report& report) {
     if (first == 0 || first >= call.recurrent_qparams.size()) continue;
     for (std::size_t i = 0; i < first; ++i) call.recurrent_qparams[i] = {.dtype = c10::ScalarType::Float};
     if (Decision* decision = decisions.of(node))
-      decision->notes.emplace_back("its first layer stays float: values of any size come to it");
+      decision->notes.emplace_back("its first layer stays float, because it reads values of any size");
   }
 }
 

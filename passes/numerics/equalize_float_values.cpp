@@ -67,7 +67,7 @@ class FloatValues {
     const torch::jit::WithInsertPoint guard(observer);
     observer->replaceInput(0, product(observer->input(0), factors, "_input_factors", node));
     passes::scale_module(gm_, node, {.input = factors});
-    report(node, "equalized by a multiplication in front of it");
+    report(node, "equalized by a multiplication before it");
   }
 
   void multiply_behind(Node* node, const ir::Weighted& layer) {
@@ -85,7 +85,7 @@ class FloatValues {
     Value* exact = product(observer->output(), at::reciprocal(factors), "_output_factors", node);
     observer->output()->replaceAllUsesAfterNodeWith(exact->node(), exact);
     passes::scale_module(gm_, node, {.output = factors});
-    report(node, "equalized by a multiplication behind it");
+    report(node, "equalized by a multiplication after it");
   }
 
   /// An activation that the kernel of the layer in front does, rounding as well: a multiplication in between

@@ -59,7 +59,7 @@ std::string refusal(const GraphModule& gm, const Node* node, const match::Equali
   Value* input = ir::arguments(node).front().value;
   if (!ir::is_observer(input->node())) return "its input is not observed";
   if (const Node* other = other_reader(gm, input->node()->input(0), node))
-    return fmt::format("it is part of a branch, '{}' reads the same tensor", name_of(gm, other));
+    return fmt::format("it is part of a branch, and '{}' reads the same tensor", name_of(gm, other));
   if (const auto groups = groups_of(gm, node); groups != 1)
     return "the channels of a grouped convolution's input and weight do not correspond";
   if (layer.weight != nullptr && !match::parameter_behind(gm, layer.weight))

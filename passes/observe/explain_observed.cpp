@@ -53,11 +53,11 @@ std::string describe_value(const GraphModule& gm, const Value* value) {
   const Node* maker = value->node();
   const bool is_carried = maker->kind() == c10::prim::Loop || (maker->kind() == c10::prim::Param &&
                                                                maker->owningBlock()->owningNode() != nullptr);
-  if (is_carried) return "a value that goes round a loop";
+  if (is_carried) return "a value that goes around a loop";
   if (maker->kind() == c10::prim::Param) return "an input of the model";
-  if (maker->kind() == c10::prim::If) return "what the branches of an 'if' give";
+  if (maker->kind() == c10::prim::If) return "the result of an 'if'";
   if (maker->kind() == c10::aten::__getitem__ || !is_operator(gm, maker))
-    return "a value out of a list or a dict";
+    return "a value from a list or a dict";
   const std::string layer = layer_of(gm, maker);
   return fmt::format("the float result of {}{}", readable_name(gm, maker),
                      layer.empty() ? "" : fmt::format(" ('{}')", layer));
@@ -98,7 +98,7 @@ void note_missed_fusion(const GraphModule& gm, const Node* node, Decision& decis
   });
   if (!could_fuse || readers.size() < 2) return;
   decision.notes.push_back(fmt::format(
-      "{} operators read its result, so that the one behind it is not fused into it", readers.size()));
+      "{} operators read its result, so that the one after it is not fused into it", readers.size()));
 }
 
 void note_back_edge(const Node* node, Decision& decision) {
@@ -107,7 +107,7 @@ void note_back_edge(const Node* node, Decision& decision) {
     const Node* owner = reader->owningBlock()->owningNode();
     if (reader->kind() != c10::prim::Return || owner == nullptr || owner->kind() != c10::prim::Loop) continue;
     decision.notes.emplace_back(
-        "its result goes round the loop in float: each turn dequantizes it and quantizes it again");
+        "its result goes around the loop in float: each turn dequantizes it and quantizes it again");
     return;
   }
 }
@@ -123,16 +123,16 @@ void explain_opaque(OpaqueCall call, Decision& decision) {
       decision.remedy = "call the modules by name in the branches of an 'if'";
       return;
     case OpaqueCall::Method:
-      decision.reason = "a method of a class that is no module, which is not looked into";
-      decision.remedy = "move the computation into a module to have it quantized";
+      decision.reason = "a method of a class that is not a module, which tsq does not look into";
+      decision.remedy = "move the computation into a module so that it is quantized";
       return;
     case OpaqueCall::Fork:
-      decision.reason = "its future leaves the method or goes into an attribute or a class";
+      decision.reason = "its future leaves the method or is stored in an attribute or a class";
       decision.remedy = "wait for it (torch.jit.wait) in the method that forks";
       return;
     case OpaqueCall::HostOperator:
-      decision.reason = "an operator of the host program, which passes through untouched";
-      decision.remedy = "nothing, unless operators of LibTorch can do the same";
+      decision.reason = "an operator of the host program, which is not changed";
+      decision.remedy = "nothing, unless operators of LibTorch can replace it";
       return;
   }
 }
@@ -143,13 +143,13 @@ void explain_unmatched(const GraphModule& gm, const Node* node, const BackendCon
     decision.reason =
         fmt::format("the model is in {}: it computes in float between casts at its inputs and outputs",
                     ir::call_of(gm, node).constants.front().toStringRef());
-    decision.remedy = "nothing, or give a model in float (model.float()), which needs no casts";
+    decision.remedy = "nothing, or quantize a model in float (model.float()), which needs no casts";
     return;
   }
   if (ir::is_module_call(node) && !decision.op.starts_with("torch.")) {
-    decision.reason = "a non-traceable module: what it computes inside is not looked at";
+    decision.reason = "a non-traceable module: tsq does not look into it";
     decision.remedy =
-        "take it off the custom config's non-traceable modules, or make it a standalone module there";
+        "remove it from the custom config's non-traceable modules, or make it a standalone module there";
     return;
   }
   decision.reason = fmt::format("no pattern of backend '{}' matches it", backend.name());
@@ -167,12 +167,12 @@ void explain_refused(const Match& match, const QConfig& qconfig, const Findings&
     return;
   }
   if (findings.is_mask) {
-    decision.reason = "its result is a mask or goes into one, and masks are not quantized";
+    decision.reason = "its result is a mask or part of one, and masks are not quantized";
     decision.remedy = "nothing: a mask has no range";
     return;
   }
   const match::Remedy remedy = match::remedy_for(qconfig, *match.row);
-  decision.reason = fmt::format("no DTypeConfig of the backend takes its qconfig: {}",
+  decision.reason = fmt::format("no DTypeConfig of the backend accepts its qconfig: {}",
                                 decision.refusals.at(remedy.dtype_config));
   decision.remedy =
       remedy.text.empty() ? "give it a qconfig with the backend's dtypes and ranges" : remedy.text;
@@ -189,8 +189,8 @@ void explain_observed(const GraphModule& gm, const Node* node, const Match& matc
   if (findings.is_refused) return explain_refused(match, qconfig, findings, decision);
   if (has_refused_weight(gm, node, match, qconfig)) {
     decision.reason = fmt::format(
-        "its weight observer gives {}, which no DTypeConfig of the backend takes; its input and output are "
-        "rounded all the same",
+        "its weight observer has {}, which no DTypeConfig of the backend accepts; its input and output are "
+        "rounded anyway",
         dtype_name(resolve(qconfig.weight).dtype));
     decision.dtype_configs.clear();
     decision.refusals.clear();
@@ -206,14 +206,15 @@ void explain_observed(const GraphModule& gm, const Node* node, const Match& matc
     return;
   }
   if (findings.has_nothing_to_share) {
-    decision.reason = fmt::format("its result has the range of what it reads, and that is {}, which has none",
+    decision.reason = fmt::format("its result has the range of its input, and that is {}, which has no range",
                                   describe_input(gm, node));
     decision.remedy = "nothing: it only moves or compares values, and costs little in float";
     return;
   }
   if (findings.gives_no_tensor) {
-    decision.reason = "it gives several values, and only operators that give one tensor are quantized";
-    decision.remedy = "take a form of the operator that gives one tensor (return_indices=False, say)";
+    decision.reason = "it returns several values, and only operators that return one tensor are quantized";
+    decision.remedy =
+        "use a form of the operator that returns one tensor (return_indices=False, for example)";
     return;
   }
   decision.quantized = true;

@@ -25,7 +25,7 @@ using ir::Value;
 using torch::jit::Block;
 
 constexpr const char* kReason = "no calibration sample reached it, so that its ranges are not known";
-constexpr const char* kRemedy = "add samples that do";
+constexpr const char* kRemedy = "add samples that reach it";
 constexpr const char* kMethodReason =
     "method '{}' stays float where no calibration sample reached it and forward does not run the same";
 constexpr const char* kMethodRemedy = "calibrate by calling it (--method)";

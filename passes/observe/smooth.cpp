@@ -58,7 +58,7 @@ void report_smoothing(const DecisionIndex& decisions, const Node* node, const st
 
 std::string smoothed(const GraphModule& gm, const Node* node, const match::Equalizable& kind) {
   return torchscript::is_quantized_table(gm, passes::weight_of(gm, node, kind))
-             ? "smoothed where that halves the error: its weight is the table of an embedding, too"
+             ? "smoothed where that halves the error, because its weight is also the table of an embedding"
              : "smoothed";
 }
 

@@ -68,7 +68,7 @@ void activate_in_float(GraphModule& gm, Report& report) {
     report_left_float(
         decisions.of(node),
         "computed in float between dequantize and quantize: its int8 kernel takes several times "
-        "as long behind a convolution");
+        "as long after a convolution");
   }
 }
 

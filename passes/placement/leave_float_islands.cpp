@@ -298,7 +298,7 @@ class Islands {
   }
 
   [[nodiscard]] const char* reason_of(const Match& match) const {
-    if (grows(match)) return "its rows are so short that they take more bytes with a scale each";
+    if (grows(match)) return "its rows are so short that a scale for each makes them larger";
     if (is_one_of(match.root, kAttention))
       return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
     if (operators::is_whole_average(gm_, match.root))
@@ -309,7 +309,7 @@ class Islands {
              "values";
     if (rounds_for_nothing(match)) return kernels::kFloatBehindLayer;
     if (is_filter_bank(match))
-      return "it is a filter bank that float operators read: its quiet bands would drown in the rounding";
+      return "it is a filter bank that float operators read: its quiet bands would disappear in the rounding";
     return "it does not lie between quantized operators: rounding its values would cost accuracy and save no "
            "time";
   }

@@ -79,8 +79,7 @@ bool is_out_of_memory(const std::exception& exception) {
 
 void rethrow_out_of_memory(const std::exception& exception) {
   if (!is_out_of_memory(exception)) return;
-  throw Error(ErrorCode::OutOfMemory,
-              "the memory of this machine does not suffice for this model and its data",
+  throw Error(ErrorCode::OutOfMemory, "this machine has too little memory for this model and its data",
               "give smaller or fewer samples, or use a machine with more memory");
 }
 

@@ -20,7 +20,8 @@ constexpr const char* kCalibrateSummary = "Step 2 of quantize: run a prepared mo
 constexpr const char* kCalibrateExamples =
     "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
     "  tsq calibrate calibrated.pt --calib more.npy --output calibrated2.pt\n\n"
-    "The observers go on from where they are, so data can come in several files, one after the other.";
+    "Calibration continues where the file left off, so that data can come in several files, one after the "
+    "other.";
 
 struct CalibrateOptions {
   std::string model{};
@@ -66,9 +67,9 @@ void add_calibrate(CLI::App& app, Session& session) {
       ->type_name("DATA.pt");
   command
       ->add_option("--method", options->method,
-                   "Which method of the model is run on the samples, its arguments (default: forward)")
+                   "The method to run on the samples, which are its arguments (default: forward)")
       ->type_name("NAME");
-  command->add_option("-o,--output", options->output, "Where the calibrated model goes")
+  command->add_option("-o,--output", options->output, "The calibrated model to write")
       ->required()
       ->type_name("CALIBRATED.pt");
   command->callback(

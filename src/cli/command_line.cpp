@@ -113,7 +113,7 @@ void settle_libtorch() {
 
 int run(int argc, const char* const* argv) {
   CLI::App app{
-      "Quantizes TorchScript models: a float .pt goes in, an int8 .pt that stock LibTorch loads comes out.",
+      "Quantizes TorchScript models: reads a float .pt and writes an int8 .pt that stock LibTorch loads.",
       "tsq"};
   Session session;
   app.set_version_flag("--version", fmt::format("tsq {} (LibTorch {})", version(), TORCH_VERSION));

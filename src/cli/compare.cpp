@@ -25,7 +25,7 @@ constexpr const char* kCompareExamples =
     "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
     "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB a "
     "classifier\n"
-    "seldom changes its mind. For embeddings look at the mean cosine of rows, and at how often the most "
+    "seldom changes its decision. For embeddings look at the mean cosine of rows, and at how often the most "
     "similar\n"
     "other row is the same one. Use other data than the model was calibrated on.";
 
@@ -81,7 +81,7 @@ Comparison compare(ModelFile& first, ModelFile& second, const std::vector<Sample
     progress(i + 1, samples.size());
   }
   if (comparison.outputs.empty()) {
-    throw Error(ErrorCode::BadModel, fmt::format("model '{}' gives no tensor to compare", first.path));
+    throw Error(ErrorCode::BadModel, fmt::format("model '{}' returns no tensor to compare", first.path));
   }
   return comparison;
 }
@@ -146,7 +146,7 @@ void run_compare(const CompareOptions& options, const Session& session) {
 void add_compare(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, session, "compare", kCompareSummary, kCompareExamples);
   const auto options = std::make_shared<CompareOptions>();
-  command->add_option("FLOAT.pt", options->first, "The model that is right")->required()->type_name("");
+  command->add_option("FLOAT.pt", options->first, "The model to compare with")->required()->type_name("");
   command->add_option("QUANT.pt", options->second, "The model to judge")->required()->type_name("");
   command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")
       ->required()

@@ -52,7 +52,7 @@ void refuse_ignored(const ConfigurationOptions& options) {
   const bool weight_only = options.mode == "weight_only";
   const bool calibrates = options.mode == "static" || own;
   const bool best = options.recipe == "best";
-  const std::string_view kOwn = "the mapping of --qconfig says it for each layer";
+  const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
   const std::array<Given, 9> all{{
       {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
       {"--bits", options.bits.has_value(), !own, kOwn, ""},
@@ -72,8 +72,8 @@ void refuse_ignored(const ConfigurationOptions& options) {
     if (!each.given || each.counts) continue;
     if (each.about == kOwn)
       throw UsageError(
-          fmt::format("{} does not go with --qconfig: {}; leave {} out", each.option, kOwn, each.option));
-    throw UsageError(fmt::format("{} is about {}, and this is mode {}, recipe {}; {}, or leave {} out",
+          fmt::format("{} cannot be used with --qconfig: {}; leave {} out", each.option, kOwn, each.option));
+    throw UsageError(fmt::format("{} applies to {}, and this is mode {}, recipe {}; {}, or leave {} out",
                                  each.option, each.about, options.mode, options.recipe, each.remedy,
                                  each.option));
   }
@@ -127,23 +127,23 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       ->description("The table of patterns and the kernels to quantize for (default: x86)");
   command
       .add_option("--qconfig", options.qconfig,
-                  "Which observers each layer gets, as 'tsq qconfig show' prints it\n(default: that of the "
+                  "The observers of each layer, as 'tsq qconfig show' prints them\n(default: that of the "
                   "recipe and the backend)")
       ->type_name("Q.json");
   command
       .add_option("--prepare-custom-config", options.prepare_custom,
-                  "Standalone and non-traceable modules, inputs and outputs that are quantized already,\n"
+                  "Standalone and non-traceable modules, inputs and outputs that are already quantized,\n"
                   "attributes to keep; with PyTorch's keys")
       ->type_name("P.json");
   command
       .add_option("--equalization", options.equalization,
-                  "Which layers get their input and weight ranges balanced, channel by channel\n"
+                  "The layers whose input and weight ranges are balanced, channel by channel\n"
                   "(default: none)")
       ->type_name("E.json");
   command
       .add_option("--mode", options.mode,
                   "static: activations by calibration; dynamic: activations at run time;\n"
-                  "weight_only: weights of embeddings and linear layers alone (default: static)")
+                  "weight_only: only weights of embeddings and linear layers (default: static)")
       ->check(one_of({"static", "dynamic", "weight_only"}))
       ->type_name("static|dynamic|weight_only");
   command
@@ -163,7 +163,7 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
       ->type_name("32|64|128|256");
   command
       .add_option("--recipe", options.recipe,
-                  "fx: exactly what PyTorch's FX quantization does; best: what keeps the model's accuracy\n"
+                  "fx: does exactly what PyTorch's FX quantization does; best: keeps the model's accuracy\n"
                   "(default: best)")
       ->check(one_of({"fx", "best"}))
       ->type_name("fx|best");
@@ -176,22 +176,22 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
   command
       .add_option(
           "--smooth-quant", options.smooth_quant,
-          "Migration strength, 0 to 1: outliers in the input of linear layers behind a LayerNorm go into\n"
+          "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"
           "the weights (default: 0.5 in recipe best, no smoothing in fx)")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("ALPHA");
   command
-      .add_option(
-          "--cross-layer-equalization", options.cross_layer_margin,
-          "Channels between two layers fill the range of their tensor, so many times their largest\n"
-          "calibrated value fitting in, for recipe best in mode static; the larger, the less (default: 2)")
+      .add_option("--cross-layer-equalization", options.cross_layer_margin,
+                  "Channels between two layers are scaled to fill the range of their tensor, with room for "
+                  "this many\n"
+                  "times their largest calibrated value, for recipe best in mode static (default: 2)")
       ->check(CLI::Range(1.0, 1e9))
       ->type_name("MARGIN");
   command
       .add_option(
           "--weight-rounding", options.weight_rounding,
-          "How weights become codes, for recipe best in mode static: up or down, whichever lowers the error\n"
-          "of the layer's output, or (calibrates faster) the nearest one (default: learned)")
+          "How weights are rounded, for recipe best in mode static: up or down, whichever lowers the error\n"
+          "of the layer's output, or to the nearest code, which calibrates faster (default: learned)")
       ->check(one_of({"nearest", "learned"}))
       ->type_name("nearest|learned");
 }
@@ -199,7 +199,7 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
 void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
   command
       .add_option("--float-dtype", options.float_dtype,
-                  "What stays float computes in this dtype where it pays (default: float32)")
+                  "Operators that stay float compute in this dtype where that pays (default: float32)")
       ->check(one_of({"float32", "bfloat16"}))
       ->type_name("float32|bfloat16");
 }
@@ -234,7 +234,7 @@ void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options
       ->type_name("C.json");
   command
       .add_option("--convert-qconfig", options.qconfig,
-                  "The mapping of prepare with null for what is to stay float after all")
+                  "The mapping of prepare, with null for operators that are to stay float after all")
       ->type_name("Q.json");
 }
 

@@ -22,7 +22,7 @@ constexpr const char* kConvertExamples =
     "  tsq convert calibrated.pt --output reference.pt\n\n"
     "The reference model is float operators between quantize and dequantize: it runs on every LibTorch and "
     "gives the\n"
-    "numbers that the lowered model is meant to give. The backend is the one that the model was prepared "
+    "numbers that the lowered model is meant to compute. The backend is the one that the model was prepared "
     "for.";
 
 struct ConvertOptions {
@@ -78,7 +78,7 @@ void add_convert(CLI::App& app, Session& session) {
   command->add_option("CALIBRATED.pt", options->model, "A model from 'tsq calibrate'")
       ->required()
       ->type_name("");
-  command->add_option("-o,--output", options->output, "Where the reference model goes")
+  command->add_option("-o,--output", options->output, "The reference model to write")
       ->required()
       ->type_name("REF.pt");
   add_backend_options(*command, options->configuration);

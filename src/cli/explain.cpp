@@ -92,7 +92,7 @@ void add_explain(CLI::App& app, Session& session) {
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()
       ->type_name("");
-  command->add_option("--calib", options->calib, "Calibration data: tells multiply-accumulates too")
+  command->add_option("--calib", options->calib, "Calibration data, which also shows multiply-accumulates")
       ->type_name("DATA.pt");
   command
       ->add_option("--time", options->rounds,

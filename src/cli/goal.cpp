@@ -71,7 +71,7 @@ std::string trial_line(const GoalTrial& trial) {
 }  // namespace
 
 void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
-  constexpr const char* kGroup = "A goal: the fewest, cheapest layers stay float that reach it";
+  constexpr const char* kGroup = "A goal, which is reached with the fewest and cheapest float layers";
   command.add_option("--min-sqnr", options.min_sqnr, "SQNR of the outputs, against the float model, in dB")
       ->group(kGroup)
       ->type_name("DB");
@@ -83,8 +83,8 @@ void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
       ->type_name("FRACTION");
   command
       .add_option("--eval", options.program,
-                  "A program that prints a model file's score, higher is better: the path stands in place\n"
-                  "of {}, or last; the last number that it prints counts")
+                  "A program that prints a model file's score (higher is better). The path replaces each\n"
+                  "{}, or comes last; the last number that the program prints is the score")
       ->group(kGroup)
       ->type_name("CMD");
   command
@@ -94,7 +94,8 @@ void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
       ->check(CLI::NonNegativeNumber.description(""))
       ->group(kGroup)
       ->type_name("FRACTION");
-  command.add_option("--samples", options.samples, "How many of them at most, evenly spread (default: 100)")
+  command
+      .add_option("--samples", options.samples, "Use at most this many of them, evenly spread (default: 100)")
       ->check(CLI::Range(1, 100000000).description(""))
       ->group(kGroup)
       ->type_name("N");
@@ -113,7 +114,7 @@ void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_da
   if (goals.size() > 1)
     throw UsageError(fmt::format("{} are two goals; give one of them", fmt::join(goals, " and ")));
   if (options.max_drop && options.program.empty())
-    throw UsageError("--max-drop is about the score of a program; give --eval CMD");
+    throw UsageError("--max-drop applies to the score of a program; give --eval CMD");
   if (!goals.empty() && options.data.empty() && !has_calibration_data)
     throw UsageError(fmt::format("{} needs samples to judge on; give --data DATA.pt", goals.front()));
 }

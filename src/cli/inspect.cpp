@@ -15,7 +15,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kInspectSummary = "Show what is inside a TorchScript file and which engines it needs";
+constexpr const char* kInspectSummary =
+    "Show the contents of a TorchScript file and the engines that it works with";
 constexpr const char* kInspectExamples =
     "  tsq inspect model.int8.pt\n"
     "  tsq inspect model.int8.pt --json | jq .engines";

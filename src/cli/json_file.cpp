@@ -54,7 +54,7 @@ class KeyCheck {
 json read_json(const std::string& path) {
   std::error_code code;
   if (!std::filesystem::exists(path, code)) refuse(fmt::format("file '{}' does not exist", path));
-  if (!std::filesystem::is_regular_file(path, code)) refuse(fmt::format("'{}' is no regular file", path));
+  if (!std::filesystem::is_regular_file(path, code)) refuse(fmt::format("'{}' is not a regular file", path));
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse(fmt::format("file '{}' cannot be opened", path), "check its permissions");
   try {
@@ -63,7 +63,7 @@ json read_json(const std::string& path) {
       return check(depth, event, parsed);
     });
   } catch (const json::parse_error& e) {
-    refuse(fmt::format("'{}' is no JSON: {}", path, reason(e)));
+    refuse(fmt::format("'{}' is not JSON: {}", path, reason(e)));
   }
 }
 

@@ -62,7 +62,7 @@ void add_lower(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, session, "lower", kLowerSummary, kLowerExamples);
   const auto options = std::make_shared<LowerOptions>();
   command->add_option("REF.pt", options->model, "A model from 'tsq convert'")->required()->type_name("");
-  command->add_option("-o,--output", options->output, "Where the quantized model goes")
+  command->add_option("-o,--output", options->output, "The quantized model to write")
       ->required()
       ->type_name("OUT.pt");
   add_backend_options(*command, options->configuration);

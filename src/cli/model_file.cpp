@@ -76,9 +76,10 @@ namespace {
 ModelFile refused_if_quantized(ModelFile model, const std::string& path) {
   const nlohmann::json metadata = read_metadata(path);
   if (!metadata.is_object() || !metadata.contains("stage")) return model;
-  throw Error(ErrorCode::BadModel,
-              fmt::format("'{}' is no float model, tsq made it (stage {})", path, metadata["stage"].dump()),
-              "give the float model, or take the next step: tsq calibrate, convert or lower");
+  throw Error(
+      ErrorCode::BadModel,
+      fmt::format("'{}' is not a float model: tsq made it (stage {})", path, metadata["stage"].dump()),
+      "give the float model, or take the next step: tsq calibrate, convert or lower");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void OutputFiles::claim(const std::string& path) {
   if (path.ends_with('/')) refuse(fmt::format("output '{}' names a directory", path), "name a file in it");
   const fs::path place = real_place(path);
   if (fs::exists(place, code) && !fs::is_regular_file(place, code)) {
-    refuse(fmt::format("output '{}' exists and is no regular file", path), "name a file");
+    refuse(fmt::format("output '{}' exists and is not a regular file", path), "name a file");
   }
   const fs::path parent = place.parent_path();
   if (!fs::is_directory(parent, code)) {
@@ -49,7 +49,7 @@ void OutputFiles::claim(const std::string& path) {
   for (const std::string& input : inputs_) {
     if (fs::equivalent(place, input, code)) {
       refuse(fmt::format("output '{}' is the input '{}'", path, input),
-             "name another file, inputs are never replaced");
+             "name another file: inputs are never replaced");
     }
   }
   for (const fs::path& other : claimed_) {

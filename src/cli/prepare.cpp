@@ -67,7 +67,7 @@ void add_prepare(CLI::App& app, Session& session) {
   command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
       ->required()
       ->type_name("");
-  command->add_option("-o,--output", options->output, "Where the prepared model goes")
+  command->add_option("-o,--output", options->output, "The prepared model to write")
       ->required()
       ->type_name("PREPARED.pt");
   add_configuration_options(*command, options->configuration);

@@ -53,7 +53,7 @@ void list(const Session& session) {
     mappings.push_back({{"name", entry.name}, {"summary", entry.summary}});
     text += fmt::format("  {:<20}{}\n", entry.name, entry.summary);
   }
-  text += "QConfigs of PyTorch, each as a mapping that gives it to every layer:\n";
+  text += "QConfigs of PyTorch, each as a mapping that applies it to every layer:\n";
   nlohmann::json qconfigs = nlohmann::json::array();
   for (const std::string_view name : qconfig_names()) {
     qconfigs.push_back(name);

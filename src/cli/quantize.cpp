@@ -31,7 +31,7 @@ namespace tsq::cli {
 namespace {
 
 constexpr const char* kQuantizeSummary =
-    "Quantize a float model: prepare, calibrate, convert and lower in one go";
+    "Quantize a float model: prepare, calibrate, convert and lower at once";
 constexpr const char* kQuantizeExamples =
     "  tsq quantize model.pt --calib data.pt --output model.int8.pt\n"
     "  tsq quantize model.pt --calib data.npy --backend fbgemm --output model.int8.pt --report report.json\n"
@@ -96,12 +96,12 @@ void check_usage(const QuantizeOptions& options) {
   }
   check_goal_usage(options.goal, !options.calib.empty());
   if (options.method != "forward" && !(options.reference.empty() && options.goal.program.empty())) {
-    throw UsageError("--reference and --eval are about forward; leave out --method, or calibrate with it");
+    throw UsageError("--reference and --eval apply to forward; leave out --method, or calibrate with it");
   }
   if (!options.goal.given()) return;
   if (!options.convert.qconfig.empty())
     throw UsageError("--convert-qconfig and a goal both say what stays float; give one of them");
-  if (options.output.empty()) throw UsageError("a goal is about the quantized model; give --output OUT.pt");
+  if (options.output.empty()) throw UsageError("a goal applies to the quantized model; give --output OUT.pt");
 }
 
 /// Samples to calibrate on, and others to judge by.
@@ -452,13 +452,13 @@ void add_quantize(CLI::App& app, Session& session) {
       ->type_name("DATA.pt");
   command
       ->add_option("--method", options->method,
-                   "Which method of the model is run on the samples, its arguments, and judged by them\n"
+                   "The method to run and to judge on the samples, which are its arguments\n"
                    "(default: forward)")
       ->type_name("NAME");
-  command->add_option("-o,--output", options->output, "Where the quantized model goes")->type_name("OUT.pt");
+  command->add_option("-o,--output", options->output, "The quantized model to write")->type_name("OUT.pt");
   command->add_option("--reference", options->reference, "Also write the model of quantize/dequantize pairs")
       ->type_name("REF.pt");
-  command->add_option("--report", options->report, "Also write what became of each operator, and why")
+  command->add_option("--report", options->report, "Also write what happened to each operator, and why")
       ->type_name("R.json");
   add_configuration_options(*command, options->configuration);
   add_lowering_options(*command, options->configuration);
@@ -467,13 +467,12 @@ void add_quantize(CLI::App& app, Session& session) {
       ->add_option(
           "--data", options->goal.data,
           "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
-          "a quarter of them, which are not calibrated on then)")
+          "a quarter of them, which then do not calibrate)")
       ->type_name("DATA.pt");
   command->add_flag("--no-check", options->no_check,
-                    "Measure no latency: the same input has the same bytes as result");
-  command->add_flag(
-      "--force", options->force,
-      "Write the int8 result as it is, even where it cannot run as the float model does or does not pay");
+                    "Measure no latency, so that the same input makes the same file");
+  command->add_flag("--force", options->force,
+                    "Write the int8 result as it is, even where it fails or is slower or larger than float");
   add_goal_options(*command, options->goal);
   command->callback([options, &session] {
     session.action = [options, &session] {

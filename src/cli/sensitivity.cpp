@@ -21,17 +21,18 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSensitivitySummary = "Rank the layers by what int8 of each costs the model's output";
+constexpr const char* kSensitivitySummary = "Rank the layers by the accuracy that each costs in int8";
 constexpr const char* kSensitivityExamples =
     "  tsq sensitivity model.pt --calib data.pt\n"
     "  tsq sensitivity model.pt --calib data.pt --data test.pt --samples 64 --report layers.json\n"
     "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
     "  tsq quantize model.pt --calib data.pt --qconfig q.json --output model.int8.pt\n\n"
-    "Each layer is judged alone, with all others in float, then together with all that cost less. --output "
+    "Each layer is judged alone, with all others in float, then together with all layers that cost less. "
+    "--output "
     "writes a\n"
     "QConfigMapping that keeps the most costly layers float: as many as --min-sqnr needs, or "
     "--float-layers.\n"
-    "'tsq quantize --min-sqnr' finds fewer, and without a file between.";
+    "'tsq quantize --min-sqnr' finds fewer, and needs no file in between.";
 
 constexpr double kDefaultSqnr = 20;
 
@@ -64,7 +65,7 @@ void check_usage(const SensitivityCommandOptions& options) {
   if (options.min_sqnr && options.float_layers)
     throw UsageError("--min-sqnr and --float-layers both say how many layers stay float; give one of them");
   if (options.output.empty() && (options.min_sqnr || options.float_layers)) {
-    throw UsageError(fmt::format("{} is about the mapping; give --output Q.json",
+    throw UsageError(fmt::format("{} applies to the mapping; give --output Q.json",
                                  options.min_sqnr ? "--min-sqnr" : "--float-layers"));
   }
 }
@@ -199,18 +200,20 @@ void add_sensitivity(CLI::App& app, Session& session) {
       ->type_name("DATA.pt");
   command->add_option("--data", options->data, "Samples to judge on (default: the calibration data)")
       ->type_name("DATA.pt");
-  command->add_option("--samples", options->samples, "How many of them at most, evenly spread (default: 16)")
+  command
+      ->add_option("--samples", options->samples,
+                   "Use at most this many of them, evenly spread (default: 16)")
       ->check(CLI::Range(1, 100000000).description(""))
       ->type_name("N");
   command
       ->add_option("-o,--output", options->output,
-                   "Where a QConfigMapping goes that keeps the most costly layers float")
+                   "Write a QConfigMapping that keeps the most costly layers float")
       ->type_name("Q.json");
   command
       ->add_option("--min-sqnr", options->min_sqnr,
-                   "As many of them as give the outputs this SQNR (default: 20)")
+                   "As many of them as the outputs need for this SQNR (default: 20)")
       ->type_name("DB");
-  command->add_option("--float-layers", options->float_layers, "Or this many")->type_name("N");
+  command->add_option("--float-layers", options->float_layers, "Or this number of them")->type_name("N");
   command->add_option("--report", options->report, "Also write the ranking as JSON")->type_name("R.json");
   add_configuration_options(*command, options->configuration);
   add_lowering_options(*command, options->configuration);

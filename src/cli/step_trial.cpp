@@ -12,9 +12,9 @@ namespace tsq::cli {
 void add_trial_options(CLI::App& command, TrialOptions& options) {
   command
       .add_option("--data", options.data,
-                  "Samples to try the result on: it is compared with the model that it was made of")
+                  "Samples to try the result on, beside the model that it was made of")
       ->type_name("DATA.pt");
-  command.add_flag("--force", options.force, "Write the result even where it cannot run as that model does");
+  command.add_flag("--force", options.force, "Write the result even where it fails beside that model");
 }
 
 std::optional<Trial> try_step(const TrialOptions& options, const torch::jit::Module& model,
@@ -27,14 +27,14 @@ std::optional<Trial> try_step(const TrialOptions& options, const torch::jit::Mod
   if (trial.fault && !options.force) {
     throw Error(ErrorCode::Unsupported,
                 fmt::format("the result fails on sample {}: {}", trial.fault->sample, trial.fault->text),
-                "leave the operator float by a QConfigMapping, or write it all the same with --force");
+                "leave the operator float by a QConfigMapping, or write the result anyway with --force");
   }
   if (samples.empty() && !trial.fault) return std::nullopt;
   return trial;
 }
 
 std::string step_trial_text(const std::optional<Trial>& trial) {
-  if (!trial) return "  trial      loaded, not tried: --data DATA.pt has it run on samples\n";
+  if (!trial) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
   if (trial->fault)
     return fmt::format("  warning    written by --force though it fails: {}\n", trial->fault->text);
   if (!trial->sqnr_db)

@@ -40,7 +40,7 @@ std::string trial_text(const Finished& finished, const VerdictContext& context) 
   const Trial& trial = finished.trial;
   if (trial.fault)
     return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
-  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt has it run on samples\n";
+  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
   if (!trial.sqnr_db)
     return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n",
                        trial.samples);
@@ -108,8 +108,8 @@ bool left_float_for_speed_or_size(const Finished& finished) {
 
 /// What it would take to be better, by recipe.
 std::string leaving_remedy(const VerdictContext& context) {
-  if (context.recipe == Recipe::Fx) return "--recipe best leaves float what does not pay";
-  if (!context.timing_was_asked_for) return "without --no-check, what does not pay stays float";
+  if (context.recipe == Recipe::Fx) return "--recipe best leaves layers float that do not pay";
+  if (!context.timing_was_asked_for) return "without --no-check, layers that do not pay stay float";
   return "deploy the float model";
 }
 
@@ -120,7 +120,7 @@ bool is_hardly_quantized(const Finished& finished) {
 
 std::string accuracy_remedy(const VerdictContext& context) {
   return context.has_goal && context.unseen ? "give a higher --min-sqnr"
-                                            : "--min-sqnr 20 leaves float what costs most";
+                                            : "--min-sqnr 20 leaves the most costly layers float";
 }
 
 std::vector<std::string> warnings_of(const Finished& finished, const VerdictContext& context,

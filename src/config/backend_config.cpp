@@ -106,7 +106,7 @@ const Pattern& BackendPatternConfig::key() const& {
                 "set one of them");
   if (!is_simple(*pattern))
     throw Error(ErrorCode::BadConfig,
-                fmt::format("the pattern '{}' is no chain of at most 3 symbols", to_string(*pattern)),
+                fmt::format("the pattern '{}' is not a chain of at most 3 symbols", to_string(*pattern)),
                 "use 'pattern_complex_format' for it");
   return *pattern;
 }

@@ -149,7 +149,7 @@ std::string extra_getter_name(const BackendPatternConfig& config) {
   for (const FuserName& fuser : kFuserNames) known.push_back(fuser.name);
   for (const FuserName& fuser : kFuserNames) known.push_back(fuser.short_name);
   const std::string_view near = nearest(unqualified(name), known);
-  at.fail(fmt::format("'{}' is no fuser", name),
+  at.fail(fmt::format("'{}' is not a fuser", name),
           near.empty() ? "use \"sequential\" to put the modules in sequence into the fused_module"
                        : fmt::format("did you mean '{}'?", near));
 }
@@ -179,7 +179,7 @@ RootNodeGetter read_root_getter(const JsonValue& at) {
     if (known.name == name) return known.getter;
     names.push_back(known.name);
   }
-  at.fail(fmt::format("'{}' is no root node getter", full), suggestion(name, names));
+  at.fail(fmt::format("'{}' is not a root node getter", full), suggestion(name, names));
 }
 
 ExtraInputsGetter read_extra_getter(const JsonValue& at) {
@@ -189,7 +189,7 @@ ExtraInputsGetter read_extra_getter(const JsonValue& at) {
     if (!known.extra_getter.empty()) names.push_back(known.extra_getter);
   }
   if (std::ranges::find(names, name) != names.end()) return ExtraInputsGetter::OtherAddend;
-  at.fail(fmt::format("'{}' is no extra inputs getter", at.string()), suggestion(name, names));
+  at.fail(fmt::format("'{}' is not an extra inputs getter", at.string()), suggestion(name, names));
 }
 
 ObservationType read_observation_type(const JsonValue& at) {
@@ -198,7 +198,7 @@ ObservationType read_observation_type(const JsonValue& at) {
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
   const auto found = std::ranges::find(kObservationTypes, name);
   if (found == kObservationTypes.end())
-    at.fail(fmt::format("'{}' is no observation type", name), suggestion(name, kObservationTypes));
+    at.fail(fmt::format("'{}' is not an observation type", name), suggestion(name, kObservationTypes));
   return static_cast<ObservationType>(found - kObservationTypes.begin());
 }
 
@@ -249,7 +249,7 @@ std::map<int, ObservationType> read_num_tensor_args(const JsonValue& at) {
   std::map<int, ObservationType> types;
   for (const auto& [key, value] : at.members("numbers of tensors and their observation types")) {
     if (key.size() != 1 || key[0] < '0' || key[0] > '9')
-      at.fail(fmt::format("'{}' is no number of tensors", key), "use \"0\", \"1\" or \"2\"");
+      at.fail(fmt::format("'{}' is not a number of tensors", key), "use \"0\", \"1\" or \"2\"");
     types[key[0] - '0'] = read_observation_type(value);
   }
   return types;
@@ -260,8 +260,7 @@ std::map<std::string, int> read_input_types(const JsonValue& at) {
   std::map<std::string, int> indices;
   for (const auto& [key, value] : at.members("input types and their indices")) {
     const std::int64_t index = value.integer();
-    if (index < 0 || index > INT32_MAX)
-      value.fail(fmt::format("got the index {}, wanted one from 0 on", index));
+    if (index < 0 || index > INT32_MAX) value.fail(fmt::format("got the index {}, wanted 0 or more", index));
     indices[key] = static_cast<int>(index);
   }
   return indices;
@@ -282,16 +281,16 @@ void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
   config.fuser_method = fuser;
   if (side != Default && config.root_node_getter != side)
     at.at("fuser_method")
-        .fail(fmt::format("'{}' wants the root node getter '{}'", at.at("fuser_method").string(),
+        .fail(fmt::format("'{}' needs the root node getter '{}'", at.at("fuser_method").string(),
                           fuser_of(fuser, side)->root_getter),
               "set 'root_node_getter'");
   if (default_fuser_name(config) != at.at("fuser_method").string())
     config.fuser_method_name = at.at("fuser_method").string();
   if (config.pattern && config.pattern->args.empty())
-    at.at("fuser_method").fail("a fuser wants a pattern of 2 or 3 names");
+    at.at("fuser_method").fail("a fuser needs a pattern of 2 or 3 names");
   if (fuser == Fuser::Sequential && !config.fused_module)
     at.at("fuser_method")
-        .fail("puts the modules into the fused_module, and there is none", "set 'fused_module'");
+        .fail("puts the modules into the fused_module, which is missing", "set 'fused_module'");
 }
 
 }  // namespace
@@ -313,7 +312,7 @@ BackendPatternConfig read_backend_pattern_config(const JsonValue& at) {
   read_module_into(at, "qat_module", config.qat_module);
   if (given(kReferenceKey) && given(kDocumentedReferenceKey))
     at.fail(fmt::format("has both '{}' and '{}'", kReferenceKey, kDocumentedReferenceKey),
-            "they are one; keep the first");
+            "they mean the same; keep the first");
   read_module_into(at, kReferenceKey, config.reference_quantized_module);
   read_module_into(at, kDocumentedReferenceKey, config.reference_quantized_module);
   read_module_into(at, "fused_module", config.fused_module);
@@ -359,7 +358,7 @@ BackendConfig BackendConfig::from_dict(const json& dict) {
     BackendPatternConfig config = read_backend_pattern_config(item);
     for (std::size_t i = 0; i < backend.configs_.size(); ++i) {
       if (backend.configs_[i].key() == config.key())
-        item.fail(fmt::format("the pattern '{}' stands in configs[{}] already", to_string(config.key()), i),
+        item.fail(fmt::format("the pattern '{}' is already in configs[{}]", to_string(config.key()), i),
                   "keep one of them");
     }
     backend.configs_.push_back(std::move(config));

@@ -40,10 +40,9 @@ std::vector<int> read_indexes(const JsonValue& at, std::string_view key) {
   if (!at.has(key)) return indexes;
   for (const JsonValue& item : at.at(key).elements("indexes")) {
     const std::int64_t index = item.integer();
-    if (index < 0 || index > INT32_MAX)
-      item.fail(fmt::format("got the index {}, wanted one from 0 on", index));
+    if (index < 0 || index > INT32_MAX) item.fail(fmt::format("got the index {}, wanted 0 or more", index));
     if (std::ranges::find(indexes, index) != indexes.end())
-      item.fail(fmt::format("the index {} stands twice", index));
+      item.fail(fmt::format("the index {} occurs twice", index));
     indexes.push_back(static_cast<int>(index));
   }
   return indexes;

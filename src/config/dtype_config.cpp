@@ -88,7 +88,7 @@ ScalarType dtype_from_name(std::string_view name) {
   if (found != kDTypeNames.end()) return found->dtype;
   std::vector<std::string_view> names;
   for (const DTypeName& known : kDTypeNames) names.push_back(known.name);
-  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is no dtype", name), suggestion(bare, names));
+  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a dtype", name), suggestion(bare, names));
 }
 
 ScalarType read_dtype(const JsonValue& at) {

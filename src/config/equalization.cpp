@@ -27,7 +27,7 @@ EqualizationQConfig read_equalization_qconfig(const JsonValue& at) {
   if (at.is_string()) {
     constexpr std::array kNames{kDefaultName};
     if (at.string() != kDefaultName)
-      at.fail(fmt::format("'{}' is no named EqualizationQConfig", at.string()),
+      at.fail(fmt::format("'{}' is not a named EqualizationQConfig", at.string()),
               suggestion(at.string(), kNames));
     return {};
   }

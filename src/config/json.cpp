@@ -61,7 +61,7 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
                                              nlohmann::json& value) { return repeated(event, value); });
   } catch (const nlohmann::json::parse_error& error) {
     const Place place = place_of(text, error.byte);
-    throw Error(ErrorCode::BadConfig, fmt::format("{} is no JSON: line {}, column {}: {}", what, place.line,
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is not JSON: line {}, column {}: {}", what, place.line,
                                                   place.column, reason_of(error)));
   }
   if (repeated.found())

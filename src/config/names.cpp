@@ -386,7 +386,7 @@ Symbol read_symbol(const JsonValue& at) {
 Symbol read_module(const JsonValue& at) {
   const Symbol found = read_symbol(at);
   if (found.kind != SymbolKind::Module)
-    at.fail(fmt::format("'{}' is no module class", found.name), "write a class as in 'torch.nn.Conv2d'");
+    at.fail(fmt::format("'{}' is not a module class", found.name), "write a class as in 'torch.nn.Conv2d'");
   return found;
 }
 

@@ -152,7 +152,7 @@ const ObserverClass& class_of(const ObserverSpec& spec) {
   for (const ObserverClass& known : kObserverClasses) names.push_back(known.name);
   if (spec.observer.empty())
     throw Error(ErrorCode::BadConfig, "an observer has no class", "known: " + quoted_list(names));
-  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is no observer", spec.observer),
+  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not an observer", spec.observer),
               suggestion(spec.observer, names));
 }
 
@@ -273,7 +273,7 @@ ObserverSpec with_fake_quantize_defaults(ObserverSpec spec) {
 void check_fake_quantize(const ObserverClass& known, const ObserverSpec& spec) {
   if (spec.fake_quantize.empty()) return;
   if (std::ranges::find(kFakeQuantizeClasses, spec.fake_quantize) == kFakeQuantizeClasses.end())
-    throw Error(ErrorCode::BadConfig, fmt::format("'{}' is no fake quantize class", spec.fake_quantize),
+    throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a fake quantize class", spec.fake_quantize),
                 suggestion(spec.fake_quantize, kFakeQuantizeClasses));
   const bool moving_average = known.name.starts_with("MovingAverage");
   if (spec.fake_quantize == "FusedMovingAvgObsFakeQuantize" && !moving_average)
@@ -288,7 +288,7 @@ void check_dynamic(const ObserverClass& known, const ObserverSpec& spec, const R
   if (!resolved.is_dynamic) return;
   if (!known.is_dynamic) fail(spec, "does not support is_dynamic", "use PlaceholderObserver");
   if (known.name == "MovingAverageMinMaxObserver" && resolved.averaging_constant != 1)
-    fail(spec, fmt::format("is_dynamic wants averaging_constant 1, got {}", resolved.averaging_constant));
+    fail(spec, fmt::format("is_dynamic needs averaging_constant 1, got {}", resolved.averaging_constant));
 }
 
 }  // namespace
@@ -306,7 +306,7 @@ QScheme qscheme_from_name(std::string_view name) {
   if (found != kQSchemeNames.end()) return found->qscheme;
   std::vector<std::string_view> names;
   for (const QSchemeName& known : kQSchemeNames) names.push_back(known.name);
-  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is no qscheme", name), suggestion(bare, names));
+  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a qscheme", name), suggestion(bare, names));
 }
 
 ResolvedObserver resolve(const ObserverSpec& given) {

@@ -145,7 +145,7 @@ QConfig qconfig(std::string_view name) {
   const std::string_view bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
   const auto found = std::ranges::find(kNamedQConfigs, bare, &NamedQConfig::name);
   if (found != kNamedQConfigs.end()) return found->make();
-  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is no named QConfig", name),
+  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a named QConfig", name),
               suggestion(bare, qconfig_names()));
 }
 

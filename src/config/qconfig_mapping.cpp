@@ -107,7 +107,7 @@ void read_object_types(const JsonValue& at, ReadEntry read, QConfigMapping& mapp
     const auto parts = entry(item, 2, "[type, QConfig]");
     const Symbol type = read_symbol(parts[0]);
     if (contains(mapping.object_type_qconfigs(), type))
-      parts[0].fail(fmt::format("'{}' stands twice in object_type", type.name), "keep one of them");
+      parts[0].fail(fmt::format("'{}' occurs twice in object_type", type.name), "keep one of them");
     mapping.set_object_type(type, read(parts[1]));
   }
 }
@@ -117,7 +117,7 @@ void read_regexes(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) 
     const auto parts = entry(item, 2, "[regex, QConfig]");
     const std::string& regex = parts[0].string();
     if (contains(mapping.module_name_regex_qconfigs(), regex))
-      parts[0].fail(fmt::format("'{}' stands twice in module_name_regex", regex), "keep one of them");
+      parts[0].fail(fmt::format("'{}' occurs twice in module_name_regex", regex), "keep one of them");
     MaybeQConfig qconfig = read(parts[1]);
     with_path(parts[0], [&] { mapping.set_module_name_regex(regex, std::move(qconfig)); });
   }
@@ -128,7 +128,7 @@ void read_module_names(const JsonValue& at, ReadEntry read, QConfigMapping& mapp
     const auto parts = entry(item, 2, "[module name, QConfig]");
     const std::string& name = parts[0].string();
     if (contains(mapping.module_name_qconfigs(), name))
-      parts[0].fail(fmt::format("'{}' stands twice in module_name", name), "keep one of them");
+      parts[0].fail(fmt::format("'{}' occurs twice in module_name", name), "keep one of them");
     mapping.set_module_name(name, read(parts[1]));
   }
 }
@@ -141,12 +141,12 @@ void read_orders(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
     const Symbol type = read_symbol(parts[1]);
     const std::int64_t index = parts[2].integer();
     if (index < 0 || index > INT32_MAX)
-      parts[2].fail(fmt::format("got the index {}, wanted one from 0 on", index));
+      parts[2].fail(fmt::format("got the index {}, wanted 0 or more", index));
     const bool known =
         std::ranges::any_of(mapping.module_name_object_type_order_qconfigs(), [&](const auto& other) {
           return other.module_name == name && other.object_type == type && other.index == index;
         });
-    if (known) item.fail("the same module name, type and index stand twice", "keep one of them");
+    if (known) item.fail("the same module name, type and index occur twice", "keep one of them");
     mapping.set_module_name_object_type_order(name, type, static_cast<int>(index), read(parts[3]));
   }
 }

@@ -76,7 +76,7 @@ std::optional<double> migration_strength(const RecipeOptions& options) {
   constexpr double kDefault = 0.5;
   const std::optional<double>& alpha = options.smooth_quant;
   if (alpha && !(*alpha >= 0 && *alpha <= 1)) {
-    throw Error(ErrorCode::BadConfig, fmt::format("{} is no migration strength for smoothing", *alpha),
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is not a migration strength for smoothing", *alpha),
                 "use a number from 0 to 1");
   }
   return options.recipe == Recipe::Best ? alpha.value_or(kDefault) : alpha;
@@ -86,7 +86,8 @@ std::optional<double> cross_layer_margin(const RecipeOptions& options) {
   constexpr double kDefault = 2;
   const std::optional<double>& margin = options.cross_layer_margin;
   if (margin && !(*margin >= 1)) {
-    throw Error(ErrorCode::BadConfig, fmt::format("{} is no margin for equalization across layers", *margin),
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("{} is not a margin for equalization across layers", *margin),
                 "use a number of at least 1");
   }
   return options.recipe == Recipe::Best ? std::optional(margin.value_or(kDefault)) : std::nullopt;

@@ -109,14 +109,15 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
         fmt::format("'{}' was saved after torch.jit.optimize_for_inference, and no LibTorch can load it "
                     "({})",
                     path, why),
-        "save the model before it is optimized; frozen is fine");
+        "save the model before it is optimized; freezing it is fine");
   }
   if (const io::FileKind kind = io::kind_of_file(path); !kind.what.empty())
-    return Error(ErrorCode::BadModel, fmt::format("'{}' is no TorchScript file but {}", path, kind.what),
+    return Error(ErrorCode::BadModel, fmt::format("'{}' is not a TorchScript file but {}", path, kind.what),
                  kind.remedy);
-  return Error(ErrorCode::BadModel,
-               fmt::format("'{}' is not a TorchScript file that LibTorch can load ({})", path, why),
-               "give what torch.jit.save wrote; torch.save of a module or of weights is something else");
+  return Error(
+      ErrorCode::BadModel,
+      fmt::format("'{}' is not a TorchScript file that LibTorch can load ({})", path, why),
+      "give a file of torch.jit.save; torch.save of a module or of weights writes another kind of file");
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ RawSample raw_sample(const at::IValue& value, const std::string& place) {
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) {
       if (!entry.key().isString()) {
-        refuse(fmt::format("{} is a dict whose keys are no strings", place),
+        refuse(fmt::format("{} is a dict whose keys are not strings", place),
                "the keys are forward's argument names");
       }
       sample.names.push_back(entry.key().toStringRef());
@@ -158,7 +158,7 @@ RawSamples samples_of(const at::IValue& root, const std::string& path) {
            "save a list of tensors or of tuples or plain dicts of tensors");
   }
   if (line.find("zip archive") != std::string::npos || line.find("file not found") != std::string::npos) {
-    refuse(fmt::format("'{}' is no whole archive of torch.save or numpy.savez", path),
+    refuse(fmt::format("'{}' is not a complete archive of torch.save or numpy.savez", path),
            "it is damaged; write it again");
   }
   refuse(fmt::format("'{}' cannot be read as saved tensors: {}", path, line),
@@ -234,7 +234,7 @@ void check_readable_data(const std::string& path) {
   if (status.type() == std::filesystem::file_type::not_found)
     refuse(fmt::format("data file '{}' does not exist", path));
   if (status.type() != std::filesystem::file_type::regular)
-    refuse(fmt::format("'{}' is no regular file", path));
+    refuse(fmt::format("'{}' is not a regular file", path));
   if (!std::ifstream(path, std::ios::binary))
     refuse(fmt::format("data file '{}' cannot be opened", path), "check its permissions");
   if (std::filesystem::file_size(path, code) == 0) refuse(fmt::format("data file '{}' is empty", path));
@@ -323,7 +323,7 @@ Sample bound_to(const RawSample& sample, const c10::FunctionSchema& schema, cons
   if (sample.values.size() > arguments.size()) {
     refuse(fmt::format("{} has {} arguments, {} takes {}", place, sample.values.size(), signature(schema),
                        arguments.size()),
-           "a sample holds forward's arguments only, no labels");
+           "a sample holds only forward's arguments, no labels");
   }
   Sample bound;
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -62,15 +62,15 @@ FileKind kind_of_pickle(const std::string& root) {
   }
   if (root.starts_with("torch._utils._rebuild") || root.starts_with("torch._tensor."))
     return {.what = "a tensor, or tensors, of torch.save",
-            .remedy = "give the model as torch.jit.save wrote it"};
+            .remedy = "give the file that torch.jit.save wrote"};
   if (root == "}")
     return {.what = "a dict of torch.save, perhaps a checkpoint: weights without the model's code",
             .remedy = "load its weights into the model in Python and save torch.jit.script(model)"};
   if (root == "]" || root == "(" || root == ")" || root.starts_with("torch.jit._pickle."))
-    return {.what = "a list or tuple of torch.save, perhaps data",
-            .remedy = "give the model as torch.jit.save wrote it"};
+    return {.what = "a list or tuple of torch.save, probably data",
+            .remedy = "give the file that torch.jit.save wrote"};
   if (!root.empty() && root.find('.') != std::string::npos)
-    return {.what = "an nn.Module of torch.save (" + root + "), which Python alone can read",
+    return {.what = "an nn.Module of torch.save (" + root + "), which only Python can read",
             .remedy = std::string(kScript)};
   return {.what = "a file of torch.save", .remedy = std::string(kScript)};
 }
@@ -104,12 +104,12 @@ FileKind kind_of_zip(const std::string& path) {
     return exported_program();
   if (has("constants.pkl") && has("/code/")) return {};
   if (has(".npy"))
-    return {.what = "numpy's data (.npz)", .remedy = "give the model as torch.jit.save wrote it"};
+    return {.what = "numpy's data (.npz)", .remedy = "give the file that torch.jit.save wrote"};
   if (has("keras")) return {.what = "a Keras model", .remedy = "tsq reads TorchScript models only"};
   if (has(".data/extern_modules"))
-    return {.what = "a torch.package, which Python alone can read", .remedy = std::string(kScript)};
+    return {.what = "a torch.package, which only Python can read", .remedy = std::string(kScript)};
   if (!has("data.pkl"))
-    return {.what = "a zip archive without a model", .remedy = "give what torch.jit.save wrote"};
+    return {.what = "a zip archive without a model", .remedy = "give a file of torch.jit.save"};
   try {
     caffe2::serialize::PyTorchStreamReader reader(path);
     const auto [data, size] = reader.getRecord("data.pkl");
@@ -155,7 +155,7 @@ constexpr std::array kMarks{
     Mark{0, "<html", "a page of HTML, perhaps of a download that failed", "download the model again"},
     Mark{0, "\x89HDF", "an HDF5 file, perhaps of Keras", kTorchScriptOnly},
     Mark{4, "TFL3", "a TensorFlow Lite model", kTorchScriptOnly},
-    Mark{0, "\x93NUMPY", "numpy's data (.npy)", "give the model as torch.jit.save wrote it"},
+    Mark{0, "\x93NUMPY", "numpy's data (.npy)", "give the file that torch.jit.save wrote"},
     Mark{0, "GGUF", "a GGUF file: weights without the model's code", kTorchScriptOnly},
     Mark{0, "\x1f\x8b", "compressed with gzip", "unpack it with gunzip"},
     Mark{257, "ustar", "a tar archive", "unpack it, or save the model with a newer PyTorch"},

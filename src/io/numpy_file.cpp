@@ -70,7 +70,7 @@ std::vector<int64_t> parse_shape(const std::string& what, const std::string& tex
     const std::string digits = it->str();
     const int64_t size = digits.size() < 19 ? std::stoll(digits) : std::numeric_limits<int64_t>::max();
     if (__builtin_mul_overflow(elements, size, &elements) || elements > (int64_t{1} << 48)) {
-      refuse(what, fmt::format("claims the shape ({}), more than any machine holds", text));
+      refuse(what, fmt::format("claims the shape ({}), which is more than any machine can hold", text));
     }
     shape.push_back(size);
   }
@@ -99,7 +99,7 @@ Header parse_header(const std::string& what, const std::string& text) {
 Header read_header(const std::string& what, const ReadBytes& read) {
   std::array<char, 8> start{};
   if (!read(start.data(), start.size()) || std::string_view(start.data(), 6) != kMagic) {
-    refuse(what, "is no numpy array", "write it with numpy.save");
+    refuse(what, "is not a numpy array", "write it with numpy.save");
   }
   const int version = start[6];
   std::array<unsigned char, 4> length{};
@@ -204,7 +204,7 @@ at::Tensor read_npy(const std::string& path) {
 
 NamedArrays read_npz(const std::string& path) {
   const Archive archive = open_archive(path);
-  if (!archive) refuse(fmt::format("'{}'", path), "is no zip archive", "write it with numpy.savez");
+  if (!archive) refuse(fmt::format("'{}'", path), "is not a zip archive", "write it with numpy.savez");
   NamedArrays arrays;
   const zip_int64_t members = zip_get_num_entries(archive.get(), 0);
   for (zip_int64_t i = 0; i < members; ++i) {

@@ -11,7 +11,7 @@ std::optional<std::string> refused_range(const ResolvedObserver& observer,
                                          const DTypeWithConstraints& allowed) {
   if (!allowed.quant_min_lower_bound || !allowed.quant_max_upper_bound) return std::nullopt;
   if (!observer.quant_min || !observer.quant_max)
-    return "the observer has no quant_min and quant_max, the backend demands them";
+    return "the observer has no quant_min and quant_max, which the backend requires";
   if (*observer.quant_min >= *allowed.quant_min_lower_bound &&
       *observer.quant_max <= *allowed.quant_max_upper_bound)
     return std::nullopt;
@@ -22,7 +22,7 @@ std::optional<std::string> refused_range(const ResolvedObserver& observer,
 std::optional<std::string> refused_scale(const ResolvedObserver& observer,
                                          const DTypeWithConstraints& allowed) {
   if (!allowed.scale_min_lower_bound) return std::nullopt;
-  if (!observer.eps) return "the observer has no eps, the backend demands a smallest scale";
+  if (!observer.eps) return "the observer has no eps, and the backend requires a smallest scale";
   if (*observer.eps >= *allowed.scale_min_lower_bound) return std::nullopt;
   return fmt::format("eps {} is below the backend's smallest scale {}", *observer.eps,
                      *allowed.scale_min_lower_bound);
@@ -38,7 +38,7 @@ std::optional<std::string> refused_fixed_qparams(const QConfig& qconfig, const R
   if (!allowed.scale_exact_match || !allowed.zero_point_exact_match || is_float16_test_qconfig(qconfig))
     return std::nullopt;
   if (observer.observer != "FixedQParamsObserver") {
-    return fmt::format("{} where the backend demands a FixedQParamsObserver with scale {} and zero point {}",
+    return fmt::format("{} where the backend requires a FixedQParamsObserver with scale {} and zero point {}",
                        observer.observer, *allowed.scale_exact_match, *allowed.zero_point_exact_match);
   }
   if (observer.scale == *allowed.scale_exact_match && observer.zero_point == *allowed.zero_point_exact_match)

@@ -43,7 +43,7 @@ std::vector<std::string> changes_for(const QConfig& qconfig, const DTypeConfig& 
   const bool is_dynamic = config.is_dynamic.value_or(false);
   if (activation.is_dynamic != is_dynamic) {
     return {is_dynamic ? "give it a dynamic qconfig, such as 'default_dynamic_qconfig'"
-                       : "give it a static qconfig, with HistogramObserver for its activations, say"};
+                       : "give it a static qconfig, for example with HistogramObserver for its activations"};
   }
   const auto float_or = [](const std::optional<c10::ScalarType>& dtype) {
     return dtype.value_or(c10::ScalarType::Float);
@@ -131,7 +131,7 @@ std::string remedy_for_none(const QConfigDecision& decision, const std::string& 
       break;
   }
   const std::string entry = decision.key.empty() ? std::string() : fmt::format(" '{}'", decision.key);
-  return fmt::format("take the entry for {}{} out of the mapping, or give it a qconfig",
+  return fmt::format("remove the entry for {}{} from the mapping, or give it a qconfig",
                      to_string(decision.source), entry);
 }
 

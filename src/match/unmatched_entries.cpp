@@ -77,7 +77,7 @@ class Names {
     UnmatchedEntry entry{.level = "module name regex", .entry = regex, .reason = {}, .nearest = {}};
     if (const auto inside = matches(fmt::format(".*(?:{})", regex)); inside != paths_.end()) {
       entry.reason = fmt::format(
-          "a regex must match from the beginning of a name, and in '{}' it matches further on: "
+          "a regex must match from the beginning of a name, and in '{}' it matches later: "
           "begin it with '.*'",
           *inside);
       return entry;
@@ -139,10 +139,10 @@ class Names {
     for (const ir::ModuleCall& call : gm_.calls) {
       for (const ir::Scope& part : call.parts) {
         if (part.path == name && call.path != name)
-          return fmt::format("it is fused into '{}', whose entry counts", call.path);
+          return fmt::format("it is fused into '{}', whose entry applies", call.path);
       }
       if (call.path != name && is_in(name, call.path)) {
-        return fmt::format("it is inside of '{}', which is {}", call.path,
+        return fmt::format("it is inside '{}', which is {}", call.path,
                            call.standalone ? "a standalone module with a mapping of its own"
                                            : fmt::format("one operator, {}", call.type.name));
       }

@@ -43,7 +43,7 @@ const ObserverKind& kind_of(const ResolvedObserver& config) {
   if (const ObserverKind* kind = find_kind(config.observer)) {
     return *kind;
   }
-  throw Error(ErrorCode::BadConfig, fmt::format("there is no observer '{}'", config.observer),
+  throw Error(ErrorCode::BadConfig, fmt::format("there is not an observer '{}'", config.observer),
               fmt::format("use one of {}", fmt::join(observer_names(), ", ")));
 }
 
@@ -52,7 +52,7 @@ const ObserverKind& kind_of(const torch::jit::Module& observer) {
   if (const ObserverKind* kind = find_kind(name)) {
     return *kind;
   }
-  throw Error(ErrorCode::BadModel, fmt::format("a module of class '{}' is no observer", name),
+  throw Error(ErrorCode::BadModel, fmt::format("a module of class '{}' is not an observer", name),
               fmt::format("observers are {}", fmt::join(observer_names(), ", ")));
 }
 

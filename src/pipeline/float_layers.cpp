@@ -152,10 +152,10 @@ std::vector<QuantizedLayer> layers_of(const Stage& stage, const GraphModule& gm)
 void refuse_standalone(const Stage& stage) {
   if (stage.standalone.empty()) return;
   throw Error(ErrorCode::Unsupported, "layers inside of standalone modules cannot be kept float one by one",
-              "take the standalone modules off the prepare custom config");
+              "remove the standalone modules from the prepare custom config");
 }
 
-constexpr const char* kChosen = "kept float for the sake of the model's accuracy";
+constexpr const char* kChosen = "kept float to preserve the model's accuracy";
 
 std::vector<QuantizedLayer> chosen(const Calibrated& model, std::span<const std::size_t> indices) {
   std::vector<QuantizedLayer> layers;
@@ -275,7 +275,7 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : s
   for (std::size_t i = 0; i < samples_.size(); ++i)
     wanted_.push_back(values_of(run(own, samples_[i], i, kFloat)));
   if (wanted_.front().empty())
-    throw Error(ErrorCode::BadModel, "the model gives no tensor to compare",
+    throw Error(ErrorCode::BadModel, "the model returns no tensor to compare",
                 "give one whose forward returns tensors");
 }
 

@@ -232,7 +232,7 @@ std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample,
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     throw Error(ErrorCode::Internal,
-                fmt::format("measuring fails on a sample that calibration took: {}", reason_of(error)),
+                fmt::format("measuring fails on a sample that calibration accepted: {}", reason_of(error)),
                 "please report it with the model");
   }
   return std::move(run.costs);

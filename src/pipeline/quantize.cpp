@@ -58,7 +58,7 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
   }
   if (io::has_only_empty_tensors(sample)) {
     throw Error(ErrorCode::BadData, fmt::format("sample {} holds empty tensors only", index),
-                "leave it out of the calibration data: there is nothing in it to find ranges from");
+                "leave it out of the calibration data: it has no values to find ranges from");
   }
 }
 
@@ -102,10 +102,10 @@ Error run_failure(const Stage& stage, const std::string& method, const Sample& s
   if (!is_finite) {
     return Error(
         ErrorCode::BadModel,
-        fmt::format("inside of the model values become NaN or infinite on sample {}, which has none: "
+        fmt::format("values inside the model become NaN or infinite on sample {}, which has no such value: "
                     "they have no range",
                     index),
-        "mend the operator that makes them, or keep it float by a mapping");
+        "correct the operator that makes them, or keep it float by a mapping");
   }
   return Error(ErrorCode::Internal,
                fmt::format("the prepared model cannot run on sample {}, which the float model takes: {}",
@@ -135,7 +135,7 @@ void check_float_dtype(c10::ScalarType dtype) {
   if (stack.empty() || !stack.back().toBool()) {
     throw Error(ErrorCode::Unsupported,
                 "this machine has no instructions for bfloat16, which would be slower than float",
-                "leave the float dtype as it is");
+                "do not change the float dtype");
   }
 }
 
@@ -193,7 +193,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
   if (!custom.allow_uncalibrated() && detail::is_uncalibrated(*prepared.stage())) {
     throw Error(ErrorCode::BadConfig,
                 "the prepared model has seen no data, so that no range of a value is known",
-                "calibrate it first, or convert it all the same with --allow-uncalibrated "
+                "calibrate it first, or convert it anyway with --allow-uncalibrated "
                 "(ConvertCustomConfig::set_allow_uncalibrated)");
   }
   auto stage = detail::reference_stage(*prepared.stage(), backend, mapping, progress);

@@ -131,7 +131,7 @@ void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table) {
       if (child->gm.graph->outputs().size() != 1 ||
           child->gm.graph->outputs().front()->type()->kind() != c10::TypeKind::TensorType) {
         throw Error(ErrorCode::BadModel, "a standalone module must return one tensor",
-                    "make it 'non_traceable', or choose a module inside of it");
+                    "make it 'non_traceable', or choose a module inside it");
       }
       append_report(stage.report, child->report, call.path);
       stage.standalone.emplace(call.path, std::move(child));

@@ -297,7 +297,7 @@ std::optional<EmbeddingTable> embedding_table(const ir::ModuleCall& call) {
 
 std::string unquantizable(const EmbeddingTable& table, const QParams& qparams) {
   if (table.weight.scalar_type() != at::kFloat || table.weight.dim() != 2)
-    return "its table is no float32 tensor of two dimensions";
+    return "its table is not a float32 tensor of two dimensions";
   if (table.weight.numel() == 0) return "its table is empty";
   if (!at::isfinite(table.weight).all().item<bool>())
     return "its table holds infinite values or NaN, which have no range";

@@ -79,11 +79,11 @@ void check_float_model(const Module& model) {
     throw Error(ErrorCode::BadModel, "the model has no forward method",
                 "script a module whose class defines forward");
   if (has_observers(model)) {
-    throw Error(ErrorCode::BadModel, "the model is prepared already: there are observers in it",
+    throw Error(ErrorCode::BadModel, "the model is already prepared: it has observers",
                 "calibrate and convert it, or give the float model");
   }
   if (is_quantized(model)) {
-    throw Error(ErrorCode::BadModel, "the model is quantized already: there are quantized operators in it",
+    throw Error(ErrorCode::BadModel, "the model is already quantized: it has quantized operators",
                 "give the float model");
   }
 }

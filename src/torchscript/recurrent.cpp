@@ -111,14 +111,14 @@ RecurrentWeights weights_of(const Module& module, const Graph& graph, const Oper
   for (const at::Tensor& tensor : parameters) {
     (tensor.defined() && tensor.dim() == 2 ? result.weights : vectors).push_back(tensor);
   }
-  if (result.weights.empty()) return {.refusal = "its weights are computed when it runs"};
+  if (result.weights.empty()) return {.refusal = "its weights are computed when the model runs"};
   if (vectors.empty()) vectors.resize(result.weights.size());
   if (vectors.size() != result.weights.size() || !are_pairs(result.weights))
     return {.refusal = "LibTorch has no quantized kernel for an LSTM with projections (proj_size)"};
   const bool half_biased = std::any_of(vectors.begin(), vectors.end(), [&](const at::Tensor& bias) {
     return bias.defined() != vectors.front().defined();
   });
-  if (half_biased) return {.refusal = "it has one bias where the kernel takes two"};
+  if (half_biased) return {.refusal = "it has one bias where the kernel needs two"};
   result.biases = std::move(vectors);
   return result;
 }

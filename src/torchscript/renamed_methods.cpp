@@ -100,7 +100,7 @@ MethodAsForward::MethodAsForward(const Module& module, const std::string& method
     std::vector<std::string> known;
     for (const auto& each : module.get_methods()) known.push_back(each.name());
     throw Error(ErrorCode::BadModel, fmt::format("the model has no method '{}'", method),
-                fmt::format("give one of those that it has: {}", fmt::join(known, ", ")));
+                fmt::format("choose one of its methods: {}", fmt::join(known, ", ")));
   }
   there_[method] = "forward";
   back_["forward"] = method;

@@ -117,9 +117,9 @@ class Finish {
                 fmt::format("the quantized model {}: {}",
                             fault.kind == FaultKind::Throws
                                 ? fmt::format("cannot run on sample {}", fault.sample)
-                                : fmt::format("is not the float model's like on sample {}", fault.sample),
+                                : fmt::format("does not match the float model on sample {}", fault.sample),
                             fault.text),
-                "leave the operator float by a QConfigMapping, or write it all the same with --force");
+                "leave the operator float by a QConfigMapping, or write the result anyway with --force");
   }
 
   bool is_larger(const Attempt& now) const {

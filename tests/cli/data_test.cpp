@@ -122,7 +122,7 @@ TEST_F(Data, NpyOfAnotherLengthThanItsHeaderSays) {
 TEST_F(Data, NpyThatClaimsMoreThanAnyMachineHolds) {
   write_file(path("huge.npy"),
              npy("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 99999999999), }", "1234"));
-  expect_error("huge.npy", "more than any machine holds");
+  expect_error("huge.npy", "more than any machine can hold");
 }
 
 TEST_F(Data, NpyOfPythonObjects) {

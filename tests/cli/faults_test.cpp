@@ -209,7 +209,7 @@ TEST_F(Faults, OutOfMemoryIsOneSentenceWhereverItHappens) {
         std::vector<std::string>{"compare", path("model.pt"), path("big.pt"), "--data", path("data.pt")},
         std::vector<std::string>{"sensitivity", path("big.pt"), "--calib", path("data.pt")},
         std::vector<std::string>{"explain", path("big.pt"), "--calib", path("data.pt")}})
-    expect_bad_input(arguments, {"the memory of this machine does not suffice"});
+    expect_bad_input(arguments, {"this machine has too little memory"});
 }
 
 TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFaultOfTheSample) {
@@ -222,7 +222,7 @@ TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFaultOfTheSample) {
       "  return torch.nan_to_num(self.again.forward(torch.log(self.conv.forward(x) - 1000.0)))\n");
   hidden.save(path("hidden.pt"));
   for (const std::string name : {"nan.pt", "hidden.pt"})
-    expect_bad_input(with_model(name), {"inside of the model", "NaN", "sample 0, which has none"});
+    expect_bad_input(with_model(name), {"inside the model", "NaN", "sample 0, which has no such value"});
 }
 
 TEST_F(Faults, OptionsThatNothingWouldRead) {
@@ -247,7 +247,7 @@ TEST_F(Faults, WhatIsQuantizedAlready) {
   ASSERT_EQ(tsq({"convert", path("2.pt"), "-o", path("3.pt")}).exit_code, 0);
   ASSERT_EQ(tsq({"lower", path("3.pt"), "-o", path("4.pt")}).exit_code, 0);
   for (const std::string name : {"1.pt", "2.pt", "3.pt", "4.pt"}) {
-    expect_bad_input(with_model(name), {name, "no float model"});
+    expect_bad_input(with_model(name), {name, "not a float model"});
     torch::jit::load(path(name)).save(path("again.pt"));  // LibTorch drops what tsq wrote beside the model
     expect_bad_input(with_model("again.pt"), {"already"});
   }
@@ -272,7 +272,7 @@ TEST_F(Faults, ModelThatIsQuantizedAlready) {
   ASSERT_EQ(tsq(quantize_arguments()).exit_code, 0);
   std::vector<std::string> again = with_model("out.pt");
   again[5] = path("again.pt");
-  expect_bad_input(again, {"out.pt", "no float model"});
+  expect_bad_input(again, {"out.pt", "not a float model"});
 }
 
 TEST_F(Faults, EveryCommandRefusesAMissingModel) {
@@ -365,8 +365,8 @@ TEST_F(Faults, NamedArgumentThatForwardDoesNotHave) {
 // JSON.
 
 TEST_F(Faults, JsonThatIsNoJson) {
-  expect_bad_json("--qconfig", "{\"\": null,\n \"object_type\": [", {"bad.json", "no JSON", "line 2"});
-  expect_bad_json("--backend-config", "", {"bad.json", "no JSON"});
+  expect_bad_json("--qconfig", "{\"\": null,\n \"object_type\": [", {"bad.json", "not JSON", "line 2"});
+  expect_bad_json("--backend-config", "", {"bad.json", "not JSON"});
 }
 
 TEST_F(Faults, MissingJson) {
@@ -424,7 +424,7 @@ TEST_F(Faults, OutputIsADirectory) {
 }
 
 TEST_F(Faults, OutputIsADevice) {
-  expect_bad_input(with_output("/dev/null"), {"/dev/null", "no regular file"});
+  expect_bad_input(with_output("/dev/null"), {"/dev/null", "not a regular file"});
 }
 
 TEST_F(Faults, OutputIsAnInput) {

@@ -246,12 +246,12 @@ TEST(BackendConfigErrors, AcceptClassesOfTheUser) {
 }
 
 TEST(BackendConfigErrors, NameTheNearestDTypeAndObservationType) {
-  expect_error("at 'configs[0].dtype_configs[0].input_dtype': 'quint' is no dtype; did you mean 'quint8'?",
+  expect_error("at 'configs[0].dtype_configs[0].input_dtype': 'quint' is not a dtype; did you mean 'quint8'?",
                [] {
                  read_row({{"pattern", "torch.nn.Linear"}, {"dtype_configs", {{{"input_dtype", "quint"}}}}});
                });
   expect_error(
-      "at 'configs[0].observation_type': 'OUTPUT_SHARE_OBSERVER' is no observation type; did you mean "
+      "at 'configs[0].observation_type': 'OUTPUT_SHARE_OBSERVER' is not an observation type; did you mean "
       "'OUTPUT_SHARE_OBSERVER_WITH_INPUT'?",
       [] {
         read_row({{"pattern", "torch.nn.Linear"}, {"observation_type", "OUTPUT_SHARE_OBSERVER"}});
@@ -274,19 +274,17 @@ TEST(BackendConfigErrors, RefuseContradictions) {
         read_row({{"pattern", {"torch.add", "torch.add", "torch.add", "torch.add"}}});
       });
   expect_error(
-      "at 'configs[0].root_module': 'torch.add' is no module class; write a class as in 'torch.nn.Conv2d'",
+      "at 'configs[0].root_module': 'torch.add' is not a module class; write a class as in 'torch.nn.Conv2d'",
       [] {
         read_row({{"pattern", "torch.nn.ReLU"}, {"root_module", "torch.add"}});
       });
-  expect_error("at 'configs[0].fuser_method': a fuser wants a pattern of 2 or 3 names",
+  expect_error("at 'configs[0].fuser_method': a fuser needs a pattern of 2 or 3 names",
                [] {
                  read_row({{"pattern", "torch.nn.ReLU"}, {"fuser_method", "fuse_conv_bn"}});
                });
-  expect_error("at 'configs[1]': the pattern 'torch.nn.ReLU' stands in configs[0] already; keep one of them",
-               [] {
-                 BackendConfig::from_dict(
-                     {{"configs", {{{"pattern", "torch.nn.ReLU"}}, {{"pattern", "torch.nn.ReLU"}}}}});
-               });
+  expect_error("at 'configs[1]': the pattern 'torch.nn.ReLU' is already in configs[0]; keep one of them", [] {
+    BackendConfig::from_dict({{"configs", {{{"pattern", "torch.nn.ReLU"}}, {{"pattern", "torch.nn.ReLU"}}}}});
+  });
 }
 
 TEST(BackendConfigErrors, RefuseWrongTypes) {

@@ -41,10 +41,10 @@ TEST(PrepareCustomConfig, ErrorsNameTheKey) {
       "a PrepareCustomConfig has no key 'input_quantized_indexes'; did you mean 'input_quantized_idxs'?", [] {
         PrepareCustomConfig::from_dict({{"input_quantized_indexes", {0}}});
       });
-  expect_error("at 'input_quantized_idxs[1]': the index 0 stands twice", [] {
+  expect_error("at 'input_quantized_idxs[1]': the index 0 occurs twice", [] {
     PrepareCustomConfig::from_dict({{"input_quantized_idxs", {0, 0}}});
   });
-  expect_error("at 'output_quantized_idxs[0]': got the index -1, wanted one from 0 on", [] {
+  expect_error("at 'output_quantized_idxs[0]': got the index -1, wanted 0 or more", [] {
     PrepareCustomConfig::from_dict({{"output_quantized_idxs", {-1}}});
   });
 }

@@ -15,7 +15,7 @@ TEST(Json, MalformedTextIsNamedWithLineAndColumn) {
     FAIL() << "no error";
   } catch (const Error& error) {
     const std::string what = error.what();
-    EXPECT_TRUE(what.starts_with("q.json is no JSON: line 3, column 7: ")) << what;
+    EXPECT_TRUE(what.starts_with("q.json is not JSON: line 3, column 7: ")) << what;
     EXPECT_EQ(what.find('\n'), std::string::npos) << what;
   }
 }

@@ -115,11 +115,11 @@ void expect_refused(const std::string& sentence, const json& spec) {
 }
 
 TEST(ObserverSpecErrors, NameTheNearestClassAndKey) {
-  expect_refused("'HistogrammObserver' is no observer; did you mean 'HistogramObserver'?",
+  expect_refused("'HistogrammObserver' is not an observer; did you mean 'HistogramObserver'?",
                  {{"observer", "HistogrammObserver"}});
   expect_refused("a observer has no key 'reduce_rang'; did you mean 'reduce_range'?",
                  {{"observer", "HistogramObserver"}, {"reduce_rang", true}});
-  expect_refused("at 'qscheme': 'per_tensor_afine' is no qscheme; did you mean 'per_tensor_affine'?",
+  expect_refused("at 'qscheme': 'per_tensor_afine' is not a qscheme; did you mean 'per_tensor_affine'?",
                  {{"observer", "HistogramObserver"}, {"qscheme", "per_tensor_afine"}});
   expect_refused("the key 'observer' is missing", {{"dtype", "quint8"}});
 }
@@ -156,7 +156,7 @@ TEST(ObserverSpecErrors, RefuseDTypesAndSchemesTheObserverCannotHave) {  // M-16
       {{"observer", "HistogramObserver"}, {"qscheme", "per_channel_affine"}});
   expect_refused("HistogramObserver: does not support is_dynamic; use PlaceholderObserver",
                  {{"observer", "HistogramObserver"}, {"is_dynamic", true}});
-  expect_refused("MovingAverageMinMaxObserver: is_dynamic wants averaging_constant 1, got 0.01",
+  expect_refused("MovingAverageMinMaxObserver: is_dynamic needs averaging_constant 1, got 0.01",
                  {{"observer", "MovingAverageMinMaxObserver"}, {"is_dynamic", true}});
 }
 
@@ -169,7 +169,7 @@ TEST(ObserverSpecErrors, RefuseFakeQuantizeOfAnObserverThatCannot) {
                Error);
   EXPECT_THROW(ObserverSpec::from_dict({{"fake_quantize", "FakeQuantize"}, {"observer", "NoopObserver"}}),
                Error);
-  expect_refused("'FakeQuantise' is no fake quantize class; did you mean 'FakeQuantize'?",
+  expect_refused("'FakeQuantise' is not a fake quantize class; did you mean 'FakeQuantize'?",
                  {{"fake_quantize", "FakeQuantise"}, {"observer", "MinMaxObserver"}});
 }
 

@@ -243,7 +243,7 @@ TEST(QConfigMappingErrors, NameThePathAndTheNearestKey) {
   const json misspelt = json::parse(
       R"({"activation": {"observer": "HistogramObservr"}, "weight": {"observer": "MinMaxObserver"}})");
   expect_error(
-      "at 'object_type[0][1].activation': 'HistogramObservr' is no observer; did you mean "
+      "at 'object_type[0][1].activation': 'HistogramObservr' is not an observer; did you mean "
       "'HistogramObserver'?",
       [&] {
         QConfigMapping::from_dict(
@@ -264,11 +264,11 @@ TEST(QConfigMappingErrors, NameThePathAndTheNearestKey) {
 }
 
 TEST(QConfigMappingErrors, RefuseEntriesThatStandTwice) {
-  expect_error("at 'module_name[1][0]': 'a' stands twice in module_name; keep one of them", [] {
+  expect_error("at 'module_name[1][0]': 'a' occurs twice in module_name; keep one of them", [] {
     QConfigMapping::from_dict(
         with_level("module_name", json::array({json::array({"a", nullptr}), json::array({"a", nullptr})})));
   });
-  expect_error("at 'object_type[1][0]': 'torch.nn.Linear' stands twice in object_type; keep one of them", [] {
+  expect_error("at 'object_type[1][0]': 'torch.nn.Linear' occurs twice in object_type; keep one of them", [] {
     QConfigMapping::from_dict(
         with_level("object_type", json::array({json::array({"torch.nn.Linear", nullptr}),
                                                json::array({"torch.nn.modules.linear.Linear", nullptr})})));
@@ -281,7 +281,7 @@ TEST(QConfigMappingErrors, RefuseEntriesOfTheWrongForm) {
   });
   expect_error("at 'module_name': got object {}, wanted a list of [module name, QConfig]",
                [] { QConfigMapping::from_dict(with_level("module_name", json::object())); });
-  expect_error("at 'module_name_object_type_order[0][2]': got the index -1, wanted one from 0 on", [] {
+  expect_error("at 'module_name_object_type_order[0][2]': got the index -1, wanted 0 or more", [] {
     QConfigMapping::from_dict(with_level("module_name_object_type_order",
                                          json::array({json::array({"a", "torch.nn.Linear", -1, nullptr})})));
   });

@@ -47,7 +47,7 @@ TEST(QConfig, QatDefaultsHalveTheGivenRange) {  // B-22
 TEST(QConfig, NamedOnesAreFoundWithAndWithoutTheirModule) {
   EXPECT_EQ(qconfig("default_dynamic_qconfig"), qconfig("torch.ao.quantization.default_dynamic_qconfig"));
   EXPECT_TRUE(resolve(qconfig("default_dynamic_qconfig").activation).is_dynamic);
-  expect_error("'default_dynamc_qconfig' is no named QConfig; did you mean 'default_dynamic_qconfig'?",
+  expect_error("'default_dynamc_qconfig' is not a named QConfig; did you mean 'default_dynamic_qconfig'?",
                [] { (void)qconfig("default_dynamc_qconfig"); });
 }
 
@@ -70,7 +70,7 @@ TEST(QConfig, NeedsBothSides) {
 }
 
 TEST(QConfig, ErrorsNameTheSide) {
-  expect_error("at 'activation': 'MinMaxObserve' is no observer; did you mean 'MinMaxObserver'?", [] {
+  expect_error("at 'activation': 'MinMaxObserve' is not an observer; did you mean 'MinMaxObserver'?", [] {
     QConfig::from_dict(
         {{"activation", {{"observer", "MinMaxObserve"}}}, {"weight", {{"observer", "MinMaxObserver"}}}});
   });

@@ -20,8 +20,8 @@ using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
 constexpr double kMargin = 1.25;
-const std::string kInFront = "equalized by a multiplication in front of it";
-const std::string kBehind = "equalized by a multiplication behind it";
+const std::string kInFront = "equalized by a multiplication before it";
+const std::string kBehind = "equalized by a multiplication after it";
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, double margin = kMargin) {
   Prepared prepared = prepare(

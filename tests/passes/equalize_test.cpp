@@ -104,7 +104,7 @@ TEST(Equalize, LayersOfABranchAreSkippedAndSaySo) {  // Q-03
   const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {}, everything());
   EXPECT_EQ(observers_of(prepared), std::vector<std::string>(3, "MinMaxObserver"));
   EXPECT_EQ(decision(prepared.report(), "a").equalization,
-            "not equalized: it is part of a branch, 'b' reads the same tensor");
+            "not equalized: it is part of a branch, and 'b' reads the same tensor");
 }
 
 TEST(Equalize, AReaderThatStaysFloatIsNoBranch) {

@@ -195,7 +195,7 @@ TEST(Report, AValueThatGoesRoundALoopHasANote) {
   const Decision& conv = decision_of(report, "conv");
   EXPECT_TRUE(conv.quantized);
   ASSERT_EQ(conv.notes.size(), 1u);
-  EXPECT_THAT(conv.notes.front(), HasSubstr("goes round the loop in float"));
+  EXPECT_THAT(conv.notes.front(), HasSubstr("goes around the loop in float"));
 }
 
 TEST(Report, AnOperatorThatNoSampleReachesHasANote) {
@@ -268,7 +268,7 @@ TEST(Report, AMisspeltModuleNameComesWithTheNearestOnes) {
 TEST(Report, AnEntryForAModuleThatIsFusedSaysIntoWhich) {
   const auto by_name =
       only_unmatched(testing::conv_bn_relu(), default_mapping().set_module_name("bn", std::nullopt));
-  EXPECT_EQ(by_name.reason, "it is fused into 'conv', whose entry counts");
+  EXPECT_EQ(by_name.reason, "it is fused into 'conv', whose entry applies");
   const auto by_type = only_unmatched(
       testing::conv_bn_relu(), default_mapping().set_object_type("torch.nn.BatchNorm2d", std::nullopt));
   EXPECT_THAT(by_type.reason, HasSubstr("fused into another operator, such as 'conv'"));

@@ -255,8 +255,8 @@ TEST(Sensitivity, StandaloneModulesAreRefused) {
                                     PrepareCustomConfig().set_standalone_module_name("inner", {}));
   EXPECT_EQ(
       sentence_of([&] { quantized_layers(prepared); }),
-      "layers inside of standalone modules cannot be kept float one by one; take the standalone modules "
-      "off the prepare custom config");
+      "layers inside of standalone modules cannot be kept float one by one; remove the standalone modules "
+      "from the prepare custom config");
 }
 
 TEST(Goal, IsReachedAtOnceWhereInt8IsGoodEnough) {
@@ -376,7 +376,7 @@ TEST(Goal, TheReportSaysWhyALayerIsFloat) {
   for (const Decision& decision : report.decisions) {
     EXPECT_EQ(decision.quantized, decision.layer != "bad") << decision.layer;
     if (decision.layer == "bad") {
-      EXPECT_EQ(decision.reason, "kept float for the sake of the model's accuracy");
+      EXPECT_EQ(decision.reason, "kept float to preserve the model's accuracy");
     }
   }
 }
