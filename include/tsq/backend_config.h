@@ -37,7 +37,7 @@ enum class Fuser {
 
 /// Which node of a match is its root (the weighted operator that gets the input observers). A-21.
 /// Default: follow the last argument to the deepest node, as FX does (which in a chain is the only argument).
-/// FirstArgument: the node that the pattern's last operator reads first (the pooling behind
+/// FirstArgument: the node that the pattern's last operator reads first (the pooling before
 /// `operator.getitem`).
 enum class RootNodeGetter { Default, ConvLeft, ConvRight, FirstArgument };
 /// Which nodes of a match become further inputs of the fused module. A-22.
@@ -55,7 +55,8 @@ struct BackendPatternConfig {
   std::optional<Symbol> reference_quantized_module{};
   std::optional<Symbol> fused_module{};
   std::optional<Fuser> fuser_method{};
-  /// PyTorch's spelling of the fuser, kept so that to_dict says what from_dict read; empty: Fuser's own name.
+  /// PyTorch's spelling of the fuser, kept so that to_dict writes what from_dict read; empty: Fuser's own
+  /// name.
   std::string fuser_method_name{};
   RootNodeGetter root_node_getter{RootNodeGetter::Default};
   ExtraInputsGetter extra_inputs_getter{ExtraInputsGetter::None};
@@ -81,8 +82,8 @@ struct BackendPatternConfig {
   [[nodiscard]] const Pattern& key() const&;
   [[nodiscard]] Pattern key() && { return static_cast<const BackendPatternConfig&>(*this).key(); }
 
-  /// PyTorch's keys; see the README's section on JSON. Throws Error(BadConfig) naming the key,
-  /// what was got and the nearest known name: unknown keys are errors here, not ignored.
+  /// PyTorch's keys; see docs/configuration.md. Throws Error(BadConfig) with the key, the value
+  /// and the nearest known name; an unknown key is an error and not ignored.
   static BackendPatternConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 
@@ -121,9 +122,9 @@ class BackendConfig {
 /// Throws Error(BadConfig) with the nearest known name.
 BackendConfig backend_config(std::string_view name);
 
-/// The table with what PyTorch's lacks for weight-only quantization: linear layers with 8-bit and 4-bit
-/// weights, embeddings with 8, 4 and 2 bits, as modules and functions. Its kernels are those of LibTorch
-/// itself, whatever the engine.
+/// The table with the rows for weight-only quantization that PyTorch's lacks: linear layers with 8-bit and
+/// 4-bit weights, embeddings with 8, 4 and 2 bits, as modules and functions. Its kernels are those of
+/// LibTorch itself, whatever the engine.
 BackendConfig with_weight_only(BackendConfig backend);
 
 /// One shipped table, for listings.

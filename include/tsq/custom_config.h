@@ -17,8 +17,9 @@ struct StandaloneModuleConfig;
 /// torch.ao.quantization.fx.custom_config.PrepareCustomConfig. Setters have PyTorch's names and return *this.
 class PrepareCustomConfig {
  public:
-  /// Modules that are prepared and converted by themselves, as one unit of the surrounding model (E-01). By
-  /// path, or by class; a path's entry beats a class's. PyTorch's example_inputs are not needed.
+  /// Modules that are prepared and converted by themselves, as one unit of the surrounding model (E-01), by
+  /// path or by class. An entry for a path wins over one for a class. PyTorch's example_inputs are not
+  /// needed.
   PrepareCustomConfig& set_standalone_module_name(std::string name, StandaloneModuleConfig config);
   PrepareCustomConfig& set_standalone_module_class(Symbol type, StandaloneModuleConfig config);
   /// Modules kept whole: no observer inside, float in and out (E-07). By path, or by class.
@@ -30,7 +31,7 @@ class PrepareCustomConfig {
   /// Attributes copied from the user's module to every result made of it (E-13); absent ones are skipped.
   PrepareCustomConfig& set_preserved_attributes(std::vector<std::string> names);
 
-  /// The entry of a module: of its path, else of its class; null where there is none.
+  /// The entry of a module by its path, otherwise by its class; null where there is none.
   [[nodiscard]] const StandaloneModuleConfig* standalone_module(const std::string& path, Symbol type) const;
   [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const& noexcept {
     return non_traceable_names_;
@@ -70,8 +71,8 @@ class PrepareCustomConfig {
   std::vector<std::string> preserved_{};
 };
 
-/// How a standalone module is prepared. What is not set comes from the surrounding model: its QConfig for
-/// that module as the global one, no custom config, its backend.
+/// How a standalone module is prepared. Fields that are not set come from the surrounding model: its QConfig
+/// for that module as the global one, no custom config, its backend.
 struct StandaloneModuleConfig {
   std::optional<QConfigMapping> qconfig_mapping{};
   /// Its quantized indexes are the module's: inputs that it takes quantized, and [0] for an output that
@@ -83,12 +84,12 @@ struct StandaloneModuleConfig {
 /// Options of convert. Source: torch.ao.quantization.fx.custom_config.ConvertCustomConfig.
 class ConvertCustomConfig {
  public:
-  /// Attributes copied from the user's module to the result, besides those that prepare was told of (E-13).
+  /// Attributes copied from the user's module to the result, besides those that were named at prepare (E-13).
   ConvertCustomConfig& set_preserved_attributes(std::vector<std::string> names);
   [[nodiscard]] const std::vector<std::string>& preserved_attributes() const& noexcept { return preserved_; }
   [[nodiscard]] std::vector<std::string> preserved_attributes() && noexcept { return std::move(preserved_); }
-  /// Whether a model whose observers have seen no data is converted all the same, with scale 1 and zero point
-  /// 0; an error otherwise. tsq's own, not part of the dict.
+  /// Whether a model whose observers have seen no data is converted anyway, with scale 1 and zero point 0;
+  /// otherwise that is an error. tsq's own, not part of the dict.
   ConvertCustomConfig& set_allow_uncalibrated(bool allow) {
     allow_uncalibrated_ = allow;
     return *this;

@@ -20,7 +20,7 @@ struct DTypeWithConstraints {
   std::optional<double> scale_exact_match{};
   std::optional<int64_t> zero_point_exact_match{};
 
-  /// A dtype name alone where nothing else is set, an object of what is set otherwise.
+  /// A dtype name where nothing else is set, otherwise an object of the fields that are set.
   static DTypeWithConstraints from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 

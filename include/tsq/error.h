@@ -6,8 +6,8 @@
 
 namespace tsq {
 
-/// What kind of thing was wrong. `Internal` is a fault of tsq itself; every other code names a fault of an
-/// input, `OutOfMemory` that the machine has too little memory for it.
+/// The kind of fault. `Internal` is a fault of tsq itself; every other code names a fault of an input.
+/// `OutOfMemory` means that the machine has too little memory for it.
 enum class ErrorCode { BadModel, BadData, BadConfig, BadOutput, Unsupported, Internal, OutOfMemory };
 
 /// The place an error belongs to. Empty members are unknown.
@@ -17,8 +17,8 @@ struct Where {
   std::string op{};     ///< the operator or module type, e.g. "torch.nn.Conv2d"
 };
 
-/// The one exception type of tsq. `what()` is one sentence without a full stop: pass, place, what is wrong
-/// with got and allowed, then the remedy.
+/// The only exception type of tsq. `what()` is one sentence without a full stop: pass, place, the problem
+/// with the value found and the values allowed, then the remedy.
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, std::string problem, std::string remedy = {}, Where where = {});

@@ -20,9 +20,9 @@ struct QParams {
   int64_t axis{0};
 };
 
-/// The qparams that a fresh observer of this kind finds on one tensor: what FX does with weights at convert
-/// (K-09). Throws Error(BadConfig) when the class has no qparams (Placeholder, Noop, Recording, ReuseInput:
-/// M-19).
+/// The qparams that a fresh observer of this kind finds on one tensor, as FX finds those of weights at
+/// convert (K-09). Throws Error(BadConfig) when the class has no qparams (Placeholder, Noop, Recording,
+/// ReuseInput: M-19).
 QParams observe_once(const ObserverSpec& spec, const at::Tensor& tensor);
 
 }  // namespace tsq

@@ -12,7 +12,7 @@ enum class SymbolKind { Module, Function, Method, MatchAll, Literal };
 
 struct Pattern;
 
-/// A PyTorch name that a pattern can speak of: a module class ("torch.nn.Conv2d"), a function
+/// A PyTorch name that a pattern can contain: a module class ("torch.nn.Conv2d"), a function
 /// ("torch.nn.functional.relu", "torch.add", "operator.add"), a Tensor method by its bare name ("view"), or
 /// match_all. The name lives as long as the process; compare symbols freely.
 struct Symbol {
@@ -27,12 +27,12 @@ struct Symbol {
   friend constexpr bool operator==(const Symbol&, const Symbol&) = default;
 };
 
-/// Matches whatever stands there: PyTorch's MatchAllNode.
+/// Matches anything: PyTorch's MatchAllNode.
 inline constexpr Symbol match_all{SymbolKind::MatchAll, "MatchAllNode"};
 
 /// The symbol of a PyTorch name. Kind by spelling: a name whose last part begins with a capital letter is a
 /// module class, another bare name a method, another dotted one a function; "MatchAllNode" is match_all and
-/// digits are a literal. Other spellings of one thing answer with the public one:
+/// digits are a literal. Other spellings of a name return the public one:
 /// "torch.nn.modules.conv.Conv2d" and TorchScript's
 /// "__torch__.torch.nn.modules.conv.___torch_mangle_3.Conv2d" with "torch.nn.Conv2d", "torch.conv2d" and
 /// "torch._C._nn.gelu" with the function of torch.nn.functional that they are, "torch.nn.intrinsic" with

@@ -14,7 +14,7 @@ namespace tsq {
 
 /// An observer's constructor: class name and the arguments that were given (PyTorch's `with_args` partial).
 /// Arguments that are not set take the class's default, see resolve(). Equality is FX's qconfig_equals
-/// (B-03): by what was given.
+/// (B-03): by the arguments that were given.
 struct ObserverSpec {
   std::string observer{};       ///< PyTorch's class name, "HistogramObserver"
   std::string fake_quantize{};  ///< QAT: "FakeQuantize", "FusedMovingAvgObsFakeQuantize",
@@ -43,7 +43,7 @@ struct ObserverSpec {
   friend bool operator==(const ObserverSpec&, const ObserverSpec&) = default;
 };
 
-/// An ObserverSpec with every default filled in, as the constructed PyTorch observer would show it.
+/// An ObserverSpec with every default filled in, as in the constructed PyTorch observer.
 /// `quant_min`/`quant_max` are the effective range after reduce_range (calculate_qmin_qmax, M-07); they and
 /// `eps` are empty where the class has none.
 struct ResolvedObserver {
@@ -95,9 +95,9 @@ QConfig default_qconfig(std::string_view backend = "x86", int version = 0);
 /// get_default_qat_qconfig(backend, version) (B-22).
 QConfig default_qat_qconfig(std::string_view backend = "x86", int version = 1);
 
-/// Linear layers whose weight alone is quantized: 8 bits with a scale for each channel, or 4 bits with a
-/// scale and zero point for each group of `group_size` columns (32, 64, 128 or 256). The table must have the
-/// setting: with_weight_only. Throws Error(BadConfig) for other numbers.
+/// Linear layers of which only the weight is quantized: 8 bits with a scale for each channel, or 4 bits with
+/// a scale and zero point for each group of `group_size` columns (32, 64, 128 or 256). The table must have
+/// the setting: with_weight_only. Throws Error(BadConfig) for other numbers.
 QConfig weight_only_qconfig(int bits = 8, int64_t group_size = 64);
 /// Embeddings with a scale and zero point for each row: PyTorch's float_qparams_weight_only_qconfig for 8
 /// bits, its ..._4bit, and the same with 2 bits.

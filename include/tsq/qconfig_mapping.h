@@ -85,11 +85,11 @@ class QConfigMapping {
   std::vector<ModuleNameObjectTypeOrder> order_{};
 };
 
-/// The level of a mapping that decided.
+/// The level of a mapping that an entry was found in.
 enum class QConfigSource { None, Global, ObjectType, ModuleNameRegex, ModuleName, ModuleNameObjectTypeOrder };
 std::string_view to_string(QConfigSource source);
 
-/// What the look-up of a QConfig needs to know of an operator.
+/// The facts about an operator that the look-up of its QConfig needs.
 struct QConfigQuery {
   std::vector<Symbol>
       targets{};  ///< the operator's PyTorch spellings (one for a module; several where TorchScript merges)

@@ -30,11 +30,11 @@ struct Stage;  // a GraphModule on its way, with its configuration and report
 /// One sample: the arguments of forward, in order.
 using Sample = std::vector<c10::IValue>;
 
-/// What users put beside a model in its archive (torch::jit::ExtraFilesMap): contents by name.
+/// Files that users store beside a model in its archive (torch::jit::ExtraFilesMap): contents by name.
 using ExtraFiles = std::map<std::string, std::string>;
 
-/// How far long work is: called after each part of it with the number of parts done. Perhaps by several
-/// threads, but by one at a time.
+/// The progress of long work: called after each part with the number of parts that are done, possibly from
+/// several threads, but never by two at once.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a
@@ -60,7 +60,7 @@ class Prepared {
   std::shared_ptr<detail::Stage> stage_;
 };
 
-/// A model of quantize_per_tensor / dequantize pairs round float operators: the meaning of the quantized
+/// A model of quantize_per_tensor / dequantize pairs around float operators: the meaning of the quantized
 /// model, for any LibTorch and any exporter.
 class Reference {
  public:
@@ -81,42 +81,43 @@ class Reference {
 
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
 /// `equalization` names the layers whose input and weight ranges are balanced, channel by channel.
-/// `options` decides which passes run, here and in what follows: recipe Fx is prepare_fx, Best adds tsq's
-/// own. Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel) for a module without
-/// content or one that is prepared or quantized already, Error(BadConfig).
+/// `options` decides which passes run, here and in the later steps: recipe Fx is prepare_fx, Best adds passes
+/// of tsq's own. Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel) for an empty
+/// module or one that is already prepared or quantized, Error(BadConfig).
 Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {},
                  const RecipeOptions& options = {});
 
 /// Runs the prepared model on every sample, without gradients. Recipe Best keeps copies of 16 to 32 of them,
-/// 128 MB at most, and finds with them what rounding does to means (correct_mean_errors) when the model is
+/// 128 MB at most, and measures with them the mean errors of rounding (correct_mean_errors) when the model is
 /// converted or saved. `progress` counts samples. Throws Error(BadData) naming the sample for a wrong number
 /// of arguments, a wrong type, a shape that the model refuses, an empty tensor, NaN or infinity,
-/// Error(OutOfMemory), and Error(Internal) where the float model takes the sample and the prepared one does
+/// Error(OutOfMemory), and Error(Internal) where the float model runs on the sample and the prepared one does
 /// not.
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress = {});
 
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
 /// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx.
-/// `mapping`, when given, names operators that are to stay float after all: each QConfig is prepare's or null
-/// (K-02). `progress` counts observers, layers and samples, which take about as long each. Throws
+/// `mapping` names operators that are to stay float after all: it has the entries of prepare's mapping, each
+/// with the same QConfig or null (K-02). `progress` counts observers, layers and samples, each of which takes
+/// about as long. Throws
 /// Error(BadConfig) for the table of another backend than that of prepare.
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
                                const ConvertCustomConfig& custom = {},
                                const std::optional<QConfigMapping>& mapping = {},
                                const Progress& progress = {});
 
-/// Replaces dequantize - operator - quantize by the kernels of the backend's engine, weights packed.
+/// Replaces dequantize - operator - quantize by kernels of the backend's engine, with packed weights.
 /// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch
 /// has no such engine.
 torch::jit::Module lower(const Reference& reference, const BackendConfig& backend);
 /// The same; `report` gets the reference's report with the kernel that each operator became.
 torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report);
 
-/// What lowering does beside kernels of quantized tensors.
+/// Options of lowering.
 struct LoweringOptions {
-  /// BFloat16: what stays float computes in it where that pays; inputs and outputs of the model keep their
-  /// dtype.
+  /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
+  /// their dtype.
   c10::ScalarType float_dtype{c10::ScalarType::Float};
 };
 /// The same. Throws Error(Unsupported) for bfloat16 on a machine without instructions for it,
@@ -136,21 +137,22 @@ torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& ba
 /// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files = {});
 
-/// Loads a TorchScript file; when tsq made it, sets the quantized engine that it needs first. What was saved
-/// on another device comes to the CPU, devices that its code names too. Throws Error(BadModel) in one
-/// sentence that says what the file is, where it is something else.
+/// Loads a TorchScript file; when tsq made it, first sets the quantized engine that it needs. Tensors that
+/// were saved on another device are loaded to the CPU, and devices in the code are replaced by the CPU.
+/// Throws Error(BadModel) for any other file, with one sentence that says what it is.
 torch::jit::Module load(const std::string& path);
 
 /// The devices other than the CPU that a TorchScript file was saved for or that its code names, as it spells
 /// them: "cuda:0". Throws as load.
 std::vector<std::string> foreign_devices(const std::string& path);
 
-/// What tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine", "recipe",
-/// "mode", "qconfig_mapping", …}; null when the file is not tsq's. In a quantized file a mapping that tsq has
-/// a function for is that function's call, "default_qconfig_mapping('x86')".
+/// The metadata that tsq wrote into a file: {"tsq": version, "torch": version, "stage", "backend", "engine",
+/// "recipe", "mode", "qconfig_mapping", …}; null when tsq did not write the file. In a quantized file, a
+/// mapping for which tsq has a function is written as the call of that function,
+/// "default_qconfig_mapping('x86')".
 nlohmann::json read_metadata(const std::string& path);
 
-/// The extra files of an archive, without tsq's own. Throws Error(BadModel).
+/// The extra files of an archive, without those of tsq. Throws Error(BadModel).
 ExtraFiles read_extra_files(const std::string& path);
 
 /// The version of tsq, "0.1.0".

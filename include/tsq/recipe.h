@@ -7,8 +7,8 @@
 
 namespace tsq {
 
-/// What a model is made with beside tables and mapping. `Fx` does what PyTorch's FX does. `Best` adds passes
-/// of tsq's own, so that accuracy holds without help (docs/recipes.md).
+/// The passes that quantize a model, besides tables and mapping. `Fx` does what PyTorch's FX does. `Best`
+/// adds passes of tsq's own that keep the model's accuracy without help (docs/recipes.md).
 enum class Recipe { Fx, Best };
 
 /// "fx", "best".
@@ -27,7 +27,7 @@ std::string_view to_string(TargetCpu cpu);
 /// Throws Error(BadConfig) with the names that there are.
 TargetCpu target_cpu_from_name(std::string_view name);
 
-/// How convert chooses the codes of a weight.
+/// How convert rounds weights to codes.
 enum class WeightRounding {
   Nearest,
   Learned,  ///< up or down, whichever lowers the error of the layer's output over the calibration data
@@ -41,11 +41,11 @@ struct RecipeOptions {
   Recipe recipe{Recipe::Fx};
   TargetCpu target_cpu{TargetCpu::Native};  ///< of recipe `best`
   /// The migration strength α of SmoothQuant, 0 to 1: how much of the activations' outliers goes into the
-  /// weights of linear layers behind a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
+  /// weights of linear layers after a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
   /// Xiao et al., "SmoothQuant" (2023), equation 4.
   std::optional<double> smooth_quant{};
-  /// Of recipe `best`: channels between two layers are scaled to fill the tensor's range, this many times
-  /// their largest calibrated value fitting in, at least 1. None: 2. Source: Nagel et al., "Data-Free
+  /// Of recipe `best`: channels between two layers are scaled to fill the tensor's range, with room for this
+  /// many times their largest calibrated value, at least 1. None: 2. Source: Nagel et al., "Data-Free
   /// Quantization Through Weight Equalization and Bias Correction" (2019), section 4.1.
   std::optional<double> cross_layer_margin{};
   /// Of recipe `best`. Source of Learned: Nagel et al., "Up or Down?" (2020), section 3; Frantar et al.,
@@ -53,7 +53,8 @@ struct RecipeOptions {
   WeightRounding weight_rounding{WeightRounding::Learned};
 };
 
-/// What smooth_quant means in a recipe. Throws Error(BadConfig) for a number outside of 0 to 1.
+/// The value of smooth_quant in a recipe, with its default. Throws Error(BadConfig) for a number outside of 0
+/// to 1.
 std::optional<double> migration_strength(const RecipeOptions& options);
 
 /// The margin of cross-layer equalization in a recipe. Throws Error(BadConfig) for a number below 1.

@@ -8,9 +8,9 @@
 
 namespace tsq {
 
-/// What became of one operator of the model.
+/// How one operator of the model was quantized, or why it was not.
 struct Decision {
-  std::string node{};   ///< name of the value it gives in the captured graph
+  std::string node{};   ///< name of its output in the captured graph
   std::string layer{};  ///< module path in the user's model
   std::string op{};     ///< PyTorch's name, "torch.nn.Conv2d"
   bool quantized{false};
@@ -21,24 +21,24 @@ struct Decision {
   std::string remedy{};                 ///< what to change
   std::string equalization{};           ///< "equalized", or why not; empty when it was not asked for
   std::string kernel{};                 ///< the engine kernel it became at lowering
-  std::string standalone{};             ///< path of the standalone module that it is inside of; empty: none
+  std::string standalone{};             ///< path of the standalone module that contains it; empty: none
   std::vector<std::string> parts{};     ///< of a fused module: "torch.nn.Conv2d", "torch.nn.ReLU"
   std::string qconfig{};                ///< the observers of its QConfig, empty when it has none
   /// The DTypeConfigs tried, as text; `refusals` has the answers of the first ones, one each.
   std::vector<std::string> dtype_configs{};
-  std::vector<std::string> notes{};  ///< worth knowing, though no reason to stay float
-  bool on_tensors{true};  ///< false for what computes sizes and numbers or handles lists: nothing to quantize
-  /// Multiply-accumulates of one run on a sample; none when it was not measured.
+  std::vector<std::string> notes{};  ///< facts worth knowing that are no reason to stay float
+  bool on_tensors{true};  ///< false for operators on sizes, numbers and lists, which have nothing to quantize
+  /// Multiply-accumulates of one run on a sample; none when they were not measured.
   std::optional<int64_t> macs{};
   std::optional<double> seconds{};  ///< time of the float operator in one run; none when it was not measured
 };
 
 /// An entry of the QConfigMapping that applies to no operator of the model.
 struct UnmatchedEntry {
-  std::string level{};                 ///< "module name", "module name regex", "object type" …
-  std::string entry{};                 ///< the name, regex or type
-  std::string reason{};                ///< why, where it can be told; a name that is not there has none
-  std::vector<std::string> nearest{};  ///< names of the model that may be meant
+  std::string level{};   ///< "module name", "module name regex", "object type" …
+  std::string entry{};   ///< the name, regex or type
+  std::string reason{};  ///< why, where that is known; a name that the model does not have needs no reason
+  std::vector<std::string> nearest{};  ///< similar names that the model has
   /// "module name 'laeyr1' matches nothing; did you mean 'layer1'?"
   [[nodiscard]] std::string to_text() const;
 };
@@ -48,10 +48,11 @@ struct Report {
   std::vector<Decision> decisions{};
   /// Layers whose observers saw no data by the time of convert: their qparams are scale 1, zero point 0.
   std::vector<std::string> unobserved_layers{};
-  /// What the user wrote into the mapping in vain; entries of PyTorch's default mappings are left out.
+  /// Entries of the user's mapping without effect; entries of PyTorch's default mappings are left out.
   std::vector<UnmatchedEntry> unmatched_entries{};
   [[nodiscard]] nlohmann::json to_json() const;
-  /// For people: a summary, a table of the operators by module, then the float ones with what to change.
+  /// Text for people: a summary, a table of the operators by module, then the float operators with the change
+  /// that would quantize them.
   [[nodiscard]] std::string to_text() const;
 };
 

@@ -19,10 +19,10 @@ struct OperatorUse {
   int index{0};
 };
 
-/// What is quantized or stays float as one: the operators of a match, those behind it that only move values,
-/// and all calls of one module.
+/// Operators that are quantized or stay float together: the operators of a match, those after it that only
+/// move values, and all calls of one module.
 struct QuantizedLayer {
-  std::string name{};                ///< module path; for a function or method that of the module round it
+  std::string name{};                ///< module path; for a function or method that of the module around it
   std::string op{};                  ///< PyTorch's name, "torch.nn.Conv2d"
   std::vector<std::string> nodes{};  ///< Decision::node of its operators
   std::vector<std::string> module_names{};  ///< the entries of a mapping that name it
@@ -43,7 +43,7 @@ std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
 /// methods.
 QConfigMapping keep_float(QConfigMapping mapping, std::span<const QuantizedLayer> layers);
 
-/// What int8 of one layer costs the model's output. SQNR is 10 log10(power of the float model's outputs /
+/// The accuracy that one layer costs in int8. SQNR is 10 log10(power of the float model's outputs /
 /// power of the difference), in dB; infinite without a difference.
 struct LayerSensitivity {
   QuantizedLayer layer{};
@@ -54,17 +54,17 @@ struct LayerSensitivity {
 struct Sensitivity {
   std::vector<LayerSensitivity> layers{};  ///< the most costly first
   double int8_db{0};                       ///< SQNR when all are int8
-  double float_db{0};                      ///< SQNR when none is: what folding batch norms changes
+  double float_db{0};  ///< SQNR when none is, which shows the effect of folded batch norms
   std::size_t samples{0};
 
-  /// How many of the most costly layers must stay float for an SQNR of at least `db`; none when even all are
-  /// too few.
+  /// The number of most costly layers that must stay float for an SQNR of at least `db`; none when even all
+  /// of them are too few.
   [[nodiscard]] std::optional<std::size_t> float_layers_for(double db) const;
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
 struct SensitivityOptions {
-  std::size_t samples{16};  ///< how many of the given ones are used, evenly spread
+  std::size_t samples{16};  ///< the number of samples used, evenly spread
   LoweringOptions lowering{};
   Progress progress{};  ///< models evaluated, of all
 };
@@ -76,13 +76,13 @@ struct SensitivityOptions {
 Sensitivity sensitivity(const Prepared& calibrated, const BackendConfig& backend,
                         std::span<const Sample> samples, const SensitivityOptions& options = {});
 
-/// What a quantized model is to reach.
+/// A goal for the accuracy of a quantized model.
 struct AccuracyGoal {
   std::string measure{};  ///< for people: "SQNR in dB"
   double at_least{0};
   std::function<double(const torch::jit::Module&)> score{};  ///< of a lowered model; higher is better
-  /// The share of the outputs' power that the error may have, where that is what the goal says; none: found
-  /// out by halving.
+  /// The share of the outputs' power that the error may have, where the goal is such a share; none: it is
+  /// found by halving.
   std::optional<double> error_budget{};
 };
 
@@ -91,8 +91,8 @@ struct AccuracyGoal {
 /// `calibrated` are samples that the model was calibrated on: the spread is theirs too.
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
                        std::span<const Sample> calibrated = {});
-/// Share of rows with the largest number in the same column as in float; of several outputs the least. Throws
-/// Error(BadModel) when no output is a float matrix.
+/// Share of rows with the largest number in the same column as in float; the lowest of several outputs.
+/// Throws Error(BadModel) when no output is a float matrix.
 AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction);
 
 /// One model that the search has tried.
@@ -110,7 +110,7 @@ struct GoalSearch {
   QConfigMapping mapping{};              ///< prepare's with None for them
   double score{0};                       ///< of the model found, else the best of all trials
   std::vector<GoalTrial> trials{};       ///< in order
-  std::size_t runs{0};                   ///< models made to find out what each layer costs
+  std::size_t runs{0};                   ///< models made to measure the cost of the layers
 
   [[nodiscard]] nlohmann::json to_json() const;
 };
@@ -119,18 +119,18 @@ struct GoalOptions {
   std::size_t ranking_samples{16};
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
-  /// The score of the model that a mapping gives when it is prepared and calibrated anew, on whatever
-  /// samples: it may be lower than that of the model out of the same calibration. More stays float then.
+  /// The score of the model that is prepared and calibrated again with a mapping, on any samples. Where it is
+  /// lower than the score of the model from the same calibration and misses the goal, more layers stay float.
   std::function<double(const QConfigMapping&)> confirm{};
   std::function<void(const GoalTrial&)> on_trial{};  ///< called after each
   Progress on_ranking{};
 };
 
-/// Keeps layers of a calibrated model float so that it reaches the goal, those whose rounding costs the
-/// output most for the work that they save. All int8 is tried first; then neighbouring layers are quantized
-/// in groups by themselves, which are split where it matters, until it is known which of them the goal
-/// allows. Makes some thirty models, however many layers there are. The same input has the same result.
-/// Throws as sensitivity, and what the goal's score throws.
+/// Keeps layers of a calibrated model float so that it reaches the goal: those whose rounding costs the most
+/// accuracy for the work that int8 saves. All int8 is tried first; then neighbouring layers are quantized
+/// in groups, one group at a time; groups are split where that matters, until it is known which of them the
+/// goal allows. Makes some thirty models, however many layers there are. The same input has the same result.
+/// Throws the errors of sensitivity and of the goal's score.
 GoalSearch reach_goal(const Prepared& calibrated, const BackendConfig& backend, const AccuracyGoal& goal,
                       std::span<const Sample> samples, const GoalOptions& options = {});
 

@@ -11,7 +11,7 @@
 
 namespace tsq {
 
-/// Why a model must not take another's place.
+/// Why a model must not replace another.
 enum class FaultKind {
   Throws,     ///< it cannot be saved, loaded or run
   Structure,  ///< its result has another number or kind of values
@@ -28,10 +28,10 @@ struct TrialFault {
   std::string text{};     ///< for people, without a full stop: "output[1] is not finite where float is"
 };
 
-/// What running a model beside another on samples has shown.
+/// The result of running a model beside another on samples.
 struct Trial {
-  std::size_t samples{0};             ///< how many were run
-  std::optional<TrialFault> fault{};  ///< the first that was found; the trial ends there
+  std::size_t samples{0};             ///< number of samples that were run
+  std::optional<TrialFault> fault{};  ///< the first fault found, which ends the trial
   std::vector<double> sample_db{};    ///< SQNR of each sample with floating-point outputs, in dB
   std::optional<double> sqnr_db{};    ///< of all samples together; none: there was nothing to compare
   uint64_t bytes{0};                  ///< size of the candidate's archive, without extra files
@@ -49,17 +49,16 @@ struct Trial {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
-/// Tries `candidate` as whoever loads it will use it: saved, loaded again from those bytes, run on each
-/// sample, and its result compared with that of `model`, which is right. Shapes may differ where they depend
-/// on values (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on copies of the
-/// samples with the same random numbers; neither is changed. The candidate is loaded and run with the engine
-/// of `backend`.
-/// Throws Error(BadData) for a sample that `model` refuses. Not safe to call while another thread uses
-/// LibTorch's quantized engine.
+/// Tries `candidate` as a program that loads it will use it: saves it, loads it again from those bytes, runs
+/// it on each sample, and compares its result with that of `model`, which counts as right. Shapes may differ
+/// where they depend on values (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on
+/// copies of the samples with the same random numbers; neither is changed. The candidate is loaded and run
+/// with the engine of `backend`. Throws Error(BadData) for a sample that `model` refuses. Not safe to call
+/// while another thread uses LibTorch's quantized engine.
 Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candidate,
                 const BackendConfig& backend, std::span<const Sample> samples);
 
-/// How two models' times compare.
+/// The times of two models beside each other.
 struct LatencyComparison {
   double float_seconds{0};  ///< median of a run of the first model
   double int8_seconds{0};   ///< of the second
@@ -76,8 +75,8 @@ struct LatencyComparison {
 };
 
 struct LatencyOptions {
-  double undecided{0.95};  ///< the ratio that the interval is not to hold
-  double seconds{2};       ///< how long at most, about
+  double undecided{0.95};  ///< measuring ends when the interval excludes this ratio
+  double seconds{2};       ///< the longest time, about
 };
 
 /// Times both models on one sample, in turns, both saved and loaded as in try_model, with LibTorch's number
