@@ -23,7 +23,7 @@ inline constexpr DTypeConfig kWeightedInt8{.input_dtype = kQUInt8,
                                            .bias_dtype = c10::ScalarType::Float};
 /// Static int8 of operators without a weight.
 inline constexpr DTypeConfig kInt8{.input_dtype = kQUInt8, .output_dtype = kQUInt8};
-/// Static int8 activations round a weight that stays float (layer norm).
+/// Static int8 activations around a weight that stays float (layer norm).
 inline constexpr DTypeConfig kInt8FloatWeight{.input_dtype = kQUInt8,
                                               .output_dtype = kQUInt8,
                                               .weight_dtype = kFloat,

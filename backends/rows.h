@@ -26,7 +26,7 @@ struct Row {
 using Rows = std::vector<Row>;
 using Configs = std::vector<BackendPatternConfig>;
 
-/// OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT and its two brothers, in the words of a table.
+/// OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT and the two other types, in the words of a table.
 inline constexpr ObservationType kOwnObserver = ObservationType::OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT;
 inline constexpr ObservationType kSharedObserver = ObservationType::OUTPUT_SHARE_OBSERVER_WITH_INPUT;
 inline constexpr ObservationType kNotObserved = ObservationType::INPUT_OUTPUT_NOT_OBSERVED;

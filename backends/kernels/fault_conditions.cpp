@@ -49,7 +49,7 @@ bool takes_direct_path(const ir::Weighted& weighted) {
          all_equal(weighted.dilation, 1) && all_equal(weighted.padding, 0);
 }
 
-/// The dtype that the quantize node before the kernels gives; empty where there is none.
+/// The dtype that the quantize node before the kernels returns; empty where there is none.
 std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
   const ir::Node* node = quantized->node();
   if (node->kind() == kQuantize) {
@@ -129,7 +129,7 @@ std::optional<double> known_scale(const ir::Value* quantized) {
   return constant && constant->isDouble() ? std::optional(constant->toDouble()) : std::nullopt;
 }
 
-/// The quantize node behind an operator, or behind the activation that its kernel does.
+/// The quantize node after an operator, or after the activation that its kernel does.
 const ir::Node* quantize_behind(const ir::Node* op) {
   const ir::Node* reader = ir::only_reader(op);
   if (reader != nullptr && reader->kind() != kQuantize) reader = ir::only_reader(reader);

@@ -12,7 +12,7 @@ namespace tsq::kernels {
 bool has_few_copies(const ir::Weighted& filters);
 
 /// Whether an operator is a float convolution that slides filters over one channel of one dimension, as an
-/// STFT is spelt, and that is fast in float or has to be: the engine has no kernel for it that gives float.
+/// STFT is spelt, and that is fast in float or has to be: the engine has no kernel for it that returns float.
 bool slides_over_one_channel(const ir::GraphModule& gm, const ir::Node* node);
 
 /// Such a convolution that does not pad its input, with filters that the model does not change.

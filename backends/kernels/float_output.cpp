@@ -44,7 +44,7 @@ kernels::LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
           .outputs = outputs_of(weighted)};
 }
 
-/// The node that gives a value, observers aside.
+/// The node that produces a value, observers aside.
 const Node* giver(const ir::Value* value) {
   const Node* node = value->node();
   return ir::is_observer(node) ? node->input(0)->node() : node;
@@ -65,7 +65,7 @@ bool has_post_op(const GraphModule& gm, const Node* layer, const Node* activatio
          });
 }
 
-/// Whether the layer in front gives bytes already, its activation being done in its kernel.
+/// Whether the layer in front returns bytes already, its activation being done in its kernel.
 bool reads_bytes(const GraphModule& gm, const Node* layer) {
   const Node* activation = giver(layer->input(0));
   const auto operands = ir::operands(activation);

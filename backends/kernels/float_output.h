@@ -5,7 +5,7 @@
 
 namespace tsq::kernels {
 
-/// The current engine's kernel that gives a layer's output in float, for a convolution or linear layer,
+/// The current engine's kernel that returns a layer's output in float, for a convolution or linear layer,
 /// module or function, float or reference; null where there is none.
 const kernels::FloatOutputKernel* float_output_kernel_of(const ir::GraphModule& gm, const ir::Node* layer);
 
@@ -23,7 +23,7 @@ int64_t slopes_of(const ir::GraphModule& gm, const ir::Node* activation);
 /// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.
 bool is_done_by_kernel(const ir::GraphModule& gm, const ir::Node* layer, const ir::Node* activation);
 
-/// Whether a layer that reads quantized values takes no longer when float operators read what it gives, not
+/// Whether a layer that reads quantized values takes no longer when float operators read what it returns, not
 /// rounded.
 bool gives_float_for_free(const ir::GraphModule& gm, const ir::Node* layer);
 

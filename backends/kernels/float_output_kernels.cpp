@@ -43,9 +43,9 @@ constexpr std::array kFloatOutputKernels{
     FloatOutputKernel{"onednn", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Reads::Bytes},
 };
 
-/// An activation behind a layer with float output. `saved` is in nanoseconds a value, measured on one thread
+/// An activation after a layer with float output. `saved` is in nanoseconds a value, measured on one thread
 /// of an AMD Zen 5 between 6,000 and 400,000 values: what the activation takes by itself, between a quantized
-/// input and a quantized output, less what it takes behind such a layer, the rounding included.
+/// input and a quantized output, less what it takes after such a layer, the rounding included.
 struct FloatActivation {
   std::string_view name;
   double saved;

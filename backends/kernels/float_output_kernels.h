@@ -7,7 +7,7 @@
 
 #include "backends/kernels/lowering_table.h"
 
-/// The kernels of stock LibTorch that multiply in int8 and give float: for layers whose output nobody reads
+/// The kernels of stock LibTorch that multiply in int8 and return float: for layers whose output nobody reads
 /// quantized, or that what reads it rounds once more.
 namespace tsq::kernels {
 
@@ -25,7 +25,7 @@ struct FloatOutputKernel {
   std::string_view prepack;
   std::string_view kernel;
   Reads reads;
-  /// From so many groups on the engine's other kernel takes many times as long; 0: never.
+  /// From this many groups on, the engine's other kernel takes many times as long; 0: never.
   int64_t slow_groups{};
 };
 /// Null when the engine has none.
@@ -44,11 +44,11 @@ struct LayerWork {
   double inputs_per_output{};
   int64_t groups{1};
   std::optional<double> outputs{};  ///< values; none before calibration: many
-  int64_t slopes{1};                ///< of a PReLU behind it
+  int64_t slopes{1};                ///< of a PReLU after it
 };
 
-/// Whether a layer takes no longer with a kernel that gives float, where `activation` alone reads its output:
-/// quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
+/// Whether a layer takes no longer with a kernel that returns float, where `activation` alone reads its
+/// output: quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
                             const LayerWork& work);
 

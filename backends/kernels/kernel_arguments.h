@@ -5,7 +5,7 @@
 namespace tsq::kernels {
 
 /// Where a kernel goes: `op` is the float operator, `input` its quantized input, `quantize` the node that
-/// gives scale and zero point; new nodes are put in front of `quantize`.
+/// returns scale and zero point; new nodes are put in front of `quantize`.
 struct KernelSite {
   ir::GraphModule& gm;
   ir::Node* quantize{};

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// Kernels of LibTorch 2.13 that give wrong results, end the process or cannot be used, by engine. Each row
+/// Kernels of LibTorch 2.13 that return wrong results, end the process or cannot be used, by engine. Each row
 /// was found by comparing the kernel with dequantize – operator – quantize; a test shows each fault.
 namespace tsq::kernels {
 

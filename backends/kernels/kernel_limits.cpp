@@ -16,15 +16,15 @@ struct EngineLimits {
   bool needs_vnni;  ///< to add more than two products exactly
   int64_t largest_fast_depthwise_kernel;
   int64_t largest_kernel_that_pads;
-  int64_t slow_groups;  ///< from so many groups on, those that fbgemm has no fast kernel for are slow
-  /// A kernel that reads bytes may grow by so many multiply-accumulates for each of them, if it has no more
+  int64_t slow_groups;  ///< from this many groups on, those that fbgemm has no fast kernel for are slow
+  /// A kernel that reads bytes may grow by this many multiply-accumulates for each of them, if it has no more
   /// channels than that: padding floats, with a dequantize and a quantize, takes as long.
   double products_to_grow;
   int64_t channels_to_grow;
   /// oneDNN's kernels take 10 to 20 microseconds to begin with, fbgemm's 4; reading more floats takes longer.
   int64_t largest_weight_at_points;
-  /// Int8 kernels of linear layers that give float take 13 microseconds to begin with on x86 and fbgemm,
-  /// those that give bytes 1 to 5 on the other two.
+  /// Int8 kernels of linear layers that return float take 13 microseconds to begin with on x86 and fbgemm,
+  /// those that return bytes 1 to 5 on the other two.
   int64_t share_of_small_layers;
 };
 

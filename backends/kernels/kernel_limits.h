@@ -4,10 +4,10 @@
 #include <span>
 #include <string_view>
 
-/// What the kernels of LibTorch 2.13 are exact and fast for, by engine. Found by running them.
+/// For which layers the kernels of LibTorch 2.13 are exact and fast, by engine. Found by running them.
 namespace tsq::kernels {
 
-/// A convolution with as many groups as channels in and out, of so many dimensions, or any other weighted
+/// A convolution with as many groups as channels in and out, of `dims` dimensions, or any other weighted
 /// operator.
 struct WeightedShape {
   bool depthwise{};
@@ -36,11 +36,11 @@ struct GroupedConvolution {
 bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution);
 
 /// Whether an activation's kernel takes several times as long as the float operator with a dequantize and a
-/// quantize round it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
+/// quantize around it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
 bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes);
 
-/// A linear layer that gives float values may be left float when it has less than this share of the network's
-/// multiply-accumulates: one in so many.
+/// A linear layer that returns float values may be left float when it has less than this share of the
+/// network's multiply-accumulates: one in this many.
 int64_t share_of_small_layers(std::string_view engine);
 
 /// The float weights of a layer over single points up to which it is faster in float; 0: never.

@@ -25,7 +25,7 @@ const WeightedKernel* weighted_kernel(std::string_view op, PostOp post_op);
 /// What a fused class does after its root: "torch.ao.nn.intrinsic.ConvReLU2d" → ReLU.
 PostOp post_op_of(std::string_view fused_class);
 
-/// The post-op that an activation is behind a weighted functional, by PyTorch's name of its module or
+/// The post-op that an activation is after a weighted functional, by PyTorch's name of its module or
 /// function; None for others.
 PostOp activation_post_op(std::string_view activation);
 

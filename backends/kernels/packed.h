@@ -17,7 +17,7 @@ at::Tensor quantized_weight(const ir::Weighted& weighted);
 /// threads. `quantized`: the weight, where it is quantized already.
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized = {});
 
-/// What an operator of LibTorch gives for `stack`: the dispatcher's boxed call.
+/// What an operator of LibTorch returns for `stack`: the dispatcher's boxed call.
 torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack);
 
 /// The weight and bias in packed params.
@@ -33,7 +33,7 @@ std::optional<UnpackedParams> unpacked(const ir::GraphModule& gm, const ir::Valu
 /// That an engine cannot pack a weight, with LibTorch's reason.
 Error refusal(std::string_view prepack, const char* reason);
 
-/// The type of what `prepack` gives.
+/// The type of what `prepack` returns.
 c10::TypePtr packed_type(std::string_view prepack);
 
 /// Packs the weight of F.linear / F.conv* when the model runs, in front of `before` (L-07: what depends on an

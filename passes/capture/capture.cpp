@@ -354,7 +354,7 @@ class Capture {
   void walk(torch::jit::Block* block, std::size_t scope) {
     for (auto it = block->nodes().begin(); it != block->nodes().end();) {
       Node* node = *it;
-      ++it;  // before the node goes away
+      ++it;  // before the node is removed
       visit(node, scope);
     }
   }
@@ -508,7 +508,7 @@ class Capture {
     return found;
   }
 
-  /// The modules that the branches of an `if` give, each once. False where one of them cannot be told.
+  /// The modules that the branches of an `if` return, each once. False where one of them cannot be told.
   bool collect_candidates(Value* value, std::vector<Module>& found) {
     if (const auto module = module_of(value)) {
       const auto is_it = [&](const Module& each) { return each._ivalue() == module->_ivalue(); };
@@ -521,7 +521,7 @@ class Capture {
     });
   }
 
-  /// Which of the candidates a value is: a further output of the `if` that gives it.
+  /// Which of the candidates a value is: a further output of the `if` that returns it.
   Value* number_of(Value* value, const std::vector<Module>& candidates) {
     if (const auto module = module_of(value)) {
       const auto found = std::ranges::find_if(

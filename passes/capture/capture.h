@@ -14,8 +14,8 @@ namespace tsq::passes {
 ir::GraphModule capture_layers(const torch::jit::Module& module, const PrepareCustomConfig& custom);
 
 /// Whether methods beside forward are captured as forward is, and not as they are: forward, quantized, must
-/// take and give what it does in float. Layers of other dtypes compute in float between casts, which are for
-/// those that call from outside.
+/// take and return what it does in float. Layers of other dtypes compute in float between casts, which are
+/// for those that call from outside.
 bool opens_methods(const torch::jit::Module& model, const PrepareCustomConfig& custom);
 
 }  // namespace tsq::passes

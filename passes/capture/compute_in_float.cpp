@@ -261,7 +261,7 @@ class Origins {
     }
   }
 
-  /// What comes round may be wider than what went in: two turns show it.
+  /// A value that comes around may be wider than what went in: two turns show it.
   void visit_loop(const Node* node) {
     const torch::jit::Block* body = node->blocks()[0];
     for (std::size_t i = 0; i < node->outputs().size(); ++i) add(body->inputs()[i + 1], node->input(i + 2));
@@ -740,7 +740,7 @@ class Casting {
     const Origin origin = origins_.of(value);
     if (origin.input != nullptr && is_tensor(value) && is_tensor(origin.input))
       return insert_call(value->type(), to_dtype_of(origin), {value, const_cast<Value*>(origin.input)});
-    // The elements of a list that an input gives have its layers' dtype.
+    // The elements of a list in an input have its layers' dtype.
     const ScalarType dtype =
         origin.dtype.value_or(origin.input != nullptr ? *replaced_.begin() : ScalarType::Float);
     if (!replaced_.contains(dtype)) return value;

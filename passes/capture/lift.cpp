@@ -175,7 +175,7 @@ std::optional<Symbol> class_behind(const GraphModule& gm, const Value* value) {
 }
 
 /// A batch norm does not say how many dimensions its input has: its assertion does, or an operator before or
-/// behind it.
+/// after it.
 std::optional<Symbol> batch_norm_class(const GraphModule& gm, const Node* node) {
   if (const auto asserted = asserted_class(node->input(0))) return asserted;
   const auto before = class_before(gm, node->input(0));
@@ -264,7 +264,7 @@ bool reads_state(const Node* node, const std::unordered_set<std::string>& writte
 }
 
 /// A layer with a computed weight has the path of its module. Others have lost theirs: "conv2d_0", "conv2d_1"
-/// … keep the layers of a report apart, behind the path of what they are part of, where that is known.
+/// … keep the layers of a report apart, after the path of what they are part of, where that is known.
 std::string path_of(const GraphModule& gm, const Node* node, std::map<std::string, int>& counts) {
   const ir::Scope& scope = ir::scope_of(gm, node);
   const bool is_layer = scope.type.name.starts_with("torch.nn.utils.parametrize.Parametrized") ||

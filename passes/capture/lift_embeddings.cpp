@@ -27,7 +27,7 @@ const c10::Symbol kEmbeddingBag = c10::Symbol::fromQualString("aten::embedding_b
 /// A function's argument: none (null) where its schema has none of that name.
 Value* argument(const Node* node, const char* name) { return operators::argument_named(node, name); }
 
-/// What a branch gives where all of its other ways raise: torch.nn.functional checks its arguments so, and
+/// What a branch returns where all of its other ways raise: torch.nn.functional checks its arguments so, and
 /// freezing keeps the checks.
 const Value* behind_checks(const Value* value) {
   while (value->node()->kind() == c10::prim::If) {

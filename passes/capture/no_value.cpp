@@ -19,7 +19,7 @@ bool raises(const Block* block) {
                              [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
 }
 
-/// `seen`: values that are asked for already; what goes round a loop comes back to itself.
+/// `seen`: values that are asked for already; a value that goes around a loop comes back to itself.
 bool may_be_no_value(const Value* value, std::set<const Value*>& seen) {
   if (!seen.insert(value).second) return false;
   if (ir::is_no_value(value)) return true;

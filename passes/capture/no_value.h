@@ -4,7 +4,7 @@
 
 namespace tsq::passes {
 
-/// Whether a value may be TorchScript's uninitialized one, which break, continue and an early return give on
+/// Whether a value may be TorchScript's uninitialized one, which break, continue and an early return leave on
 /// the way that is not taken. Nobody reads it there; an operator that stands where it is made would.
 bool may_be_no_value(const ir::Value* value);
 

@@ -102,7 +102,7 @@ void restore_subtractions(GraphModule& gm) {
   ir::eliminate_dead_code(*gm.graph);
 }
 
-/// `output_size`, which nobody gives, is not part of the operator. A transposed convolution that gets one
+/// `output_size`, which nothing passes, is not part of the operator. A transposed convolution that gets one
 /// stays as it is.
 void drop_absent_output_size(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {

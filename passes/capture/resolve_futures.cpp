@@ -30,7 +30,7 @@ TypePtr without_futures(const TypePtr& type) {
 
 using Values = std::unordered_set<const Value*>;
 
-/// Whether an operator takes and gives values of any type where it took and gave futures.
+/// Whether an operator takes and returns values of any type where it took and returned futures.
 bool takes_any_type(const Node* node, const Values& futures) {
   const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
   if (schema == nullptr) return false;

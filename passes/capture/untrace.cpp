@@ -121,7 +121,7 @@ Value* whole_number(GraphModule& gm, Value* tensor, Node* place) {
   return made->output();
 }
 
-/// The number behind Int(NumToTensor(n)), which tracing puts round sizes.
+/// The number inside Int(NumToTensor(n)), which tracing puts around sizes.
 void restore_size(GraphModule& gm, Node* node) {
   if (node->input(0)->type()->kind() != c10::TypeKind::TensorType) return;
   if (Value* number = whole_number(gm, node->input(0), node)) node->output()->replaceAllUsesWith(number);

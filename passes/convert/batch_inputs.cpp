@@ -179,7 +179,7 @@ class BatchInputs {
     return all_observed ? tensors : std::vector<Value*>{};
   }
 
-  // Observers stand one behind the other in front of a layer: that of the range first.
+  // Several observers precede a layer, one after the other: that of the range first.
 
   static std::vector<Node*> chain_of(Value* input) {
     std::vector<Node*> chain;
@@ -272,7 +272,7 @@ class BatchInputs {
     return made;
   }
 
-  /// The batch behind the same observers as `input`, but for one that it stands behind already.
+  /// The batch after the same observers as `input`, but for one that it stands after already.
   Value* observed_again(Value* input, const Batch& batch, Node* before) {
     std::vector<Node*> chain = chain_of(input);
     const bool is_observed = ir::is_observer(batch.value->node());
@@ -282,7 +282,7 @@ class BatchInputs {
     return value;
   }
 
-  /// What reads the operator's result reads samples, behind activations that belong to it.
+  /// What reads the operator's result reads samples, after activations that belong to it.
   void give_samples(Node* node, const Batch& batch) {
     done_.insert(node);
     const auto is_activation = [&](Node* reader) {

@@ -39,7 +39,7 @@ bool has_qconfig(const GraphModule& gm, const Node* node) {
   return state != nullptr && state->qconfig.has_value();
 }
 
-/// The nodes that read a value, also behind the branches that return it.
+/// The nodes that read a value, also after the branches that return it.
 std::vector<Node*> readers_of(const Value* value) {
   std::vector<Node*> readers;
   for (Node* user : ir::users(value)) {
@@ -56,7 +56,7 @@ std::vector<Node*> readers_of(const Value* value) {
   return readers;
 }
 
-/// K-03: an observer between operators that are all configured not to be quantized goes away.
+/// K-03: an observer between operators that are all configured not to be quantized is removed.
 bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
   const Node* producer = observer->input(0)->node();
   if (has_qconfig(gm, producer)) return false;
@@ -263,7 +263,7 @@ bool is_container(const Node* node) {
          node->kind() == c10::prim::DictConstruct;
 }
 
-/// The dequantize nodes that give `value`, looked for in lists, tuples and dicts too.
+/// The dequantize nodes that produce `value`, looked for in lists, tuples and dicts too.
 void collect_dequantized(Value* value, std::vector<Value*>& found) {
   Node* node = value->node();
   if (node->kind() == kDequantize) found.push_back(value);

@@ -20,7 +20,7 @@ std::vector<std::size_t> input_observers(const Node* node) {
   return indexes;
 }
 
-/// The observers of what a node gives.
+/// The observers of what a node returns.
 std::vector<std::size_t> output_observers(const Node* node) {
   std::vector<std::size_t> indexes;
   for (const Value* output : node->outputs()) {
@@ -35,7 +35,7 @@ void explain(const Node* node, std::span<const ObserverResult> results, Decision
   const std::vector<std::size_t> inputs = input_observers(node);
   const std::vector<std::size_t> outputs = output_observers(node);
   if (inputs.empty() && outputs.empty()) return;
-  // What it reads may have come by another way; what it gives has not.
+  // What it reads may have come by another way; what it returns has not.
   const auto& telling = outputs.empty() ? inputs : outputs;
   const bool was_reached =
       std::ranges::any_of(telling, [&](std::size_t index) { return results[index].saw_data; });

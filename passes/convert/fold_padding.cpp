@@ -2,7 +2,7 @@
 //   conv(dequantize(quantize(pad(x))))   →   conv(x)
 // Padding that is the same on both sides is added to the convolution's. Otherwise the kernel grows by zeros:
 // 3x3 with [0, 1] is 4x4 with padding 1. Where an engine's depthwise kernels want an odd size with half of it
-// as padding, 3x3 with [0, 1] is 5x5 with padding 2, and an output that this may have too much is cut off.
+// as padding, 3x3 with [0, 1] is 5x5 with padding 2, and a surplus output is cut off.
 // Where an engine is slow with so large a padding or kernel, the operator stays, in float: LibTorch takes two
 // to three times as long to pad quantized tensors as to dequantize, pad and quantize them.
 
@@ -112,7 +112,7 @@ std::optional<Folded> folded(const ir::Weighted& weighted, const operators::Padd
   return largest == 0 ? grown : folded_in_the_middle(weighted, sides, largest);
 }
 
-/// The quantize node behind an operator and its clamps; null when the operator has other readers.
+/// The quantize node after an operator and its clamps; null when the operator has other readers.
 Node* quantize_behind(Node* node) {
   while (node->kind() != kQuantize) {
     Node* user = ir::only_reader(node);

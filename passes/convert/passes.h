@@ -12,7 +12,7 @@
 /// Observers become quantize and dequantize.
 namespace tsq::passes {
 
-/// Values that all branches of an `if` dequantize alike are dequantized behind it.
+/// Values that all branches of an `if` dequantize alike are dequantized after it.
 ///   if c: a = dequantize(p) else: a = dequantize(q)   →   if c: b = p else: b = q; a = dequantize(b)
 void dequantize_behind_branches(ir::GraphModule& gm);
 

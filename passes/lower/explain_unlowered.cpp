@@ -105,7 +105,7 @@ bool has_other_alpha(const Node* node) {
 }
 
 /// The neighbour that matched the same pattern of several operators, and is still there: the one before the
-/// last operator, the one behind the others.
+/// last operator, the one after the others.
 const Node* partner_of(const GraphModule& gm, const Node* node, const Decision& decision,
                        const DecisionIndex& decisions) {
   if (decision.pattern.find('(') == std::string::npos || node->outputs().size() != 1) return nullptr;

@@ -1,4 +1,4 @@
-// What stays float computes in bfloat16: casts round matrix products, convolutions and linear layers, which
+// What stays float computes in bfloat16: casts around matrix products, convolutions and linear layers, which
 // then sink through operators that keep the dtype.
 //   y = linear(x); z = linear(gelu(y))   →   y = linear(bfloat16(x)); z = float(linear(gelu(y)))
 
@@ -237,7 +237,7 @@ class Casting {
     cast_output(node);
   }
 
-  /// Runs on what the casts read; the cast comes behind it.
+  /// Runs on what the casts read; the cast comes after it.
   void sink(Node* node, std::initializer_list<Value*> casts) {
     for (Value* cast : casts) ir::replace_operand(node, cast, source_of(cast));
     cast_output(node);

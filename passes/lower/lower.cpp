@@ -333,8 +333,9 @@ class Lowering {
     finish(q, op, result, "the same operator on the quantized tensor");
   }
 
-  /// An element-wise operator that reads its input in plain layout. Convolutions give channels-last tensors:
-  /// where the rank is known, the operator reads a view whose dimensions are in the order of its memory.
+  /// An element-wise operator that reads its input in plain layout. Convolutions return channels-last
+  /// tensors: where the rank is known, the operator reads a view whose dimensions are in the order of its
+  /// memory.
   Value* in_plain_layout(Node* q, Node* op) {
     Value* input = ir::operands(op).front();
     const auto rank = kernels::known_rank(input);

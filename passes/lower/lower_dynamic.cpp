@@ -157,7 +157,7 @@ class DynamicLowering {
     return nullptr;
   }
 
-  /// Puts the kernel in place of `op` and what is behind it up to `last`.
+  /// Puts the kernel in place of `op` and what is after it up to `last`.
   void replace(Node* last, Node* op, const DynamicKernel& row, std::vector<Value*> inputs,
                Value* reduce_range) {
     if (row.takes_reduce_range) inputs.push_back(full_range_where_ignored(op, row, reduce_range));

@@ -1,5 +1,5 @@
 // Linear layers and convolutions with a quantized input and a float output → kernels that multiply in int8
-// and give float.
+// and return float.
 //   linear(dequantize(quantize(x, scale, zero_point)))
 //     →   quantized::linear_with_input_q_dq_qweight_dq_output_fp32(x, scale, zero_point, packed)
 //   conv2d(dequantize(x))
@@ -8,7 +8,7 @@
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ...))
 //   quantize(hardswish(conv2d(dequantize(x))))
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
-// Behind the pass `lower`, which takes what has a quantized output.
+// After the pass `lower`, which takes what has a quantized output.
 
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -152,11 +152,11 @@ class FloatOutputLowering {
     if (Decision* decision = decisions_.of(op)) decision->kernel = kernel;
   }
 
-  /// What a pointwise kernel does besides the convolution: `last` is the node whose output it gives.
+  /// What a pointwise kernel does besides the convolution: `last` is the node whose output it computes.
   struct PostOps {
     std::string_view activation;
     Node* last;
-    Node* quantize;  ///< null: it gives float
+    Node* quantize;  ///< null: it returns float
   };
 
   PostOps post_ops_of(const FloatOutputKernel& row, Node* op) const {
@@ -250,7 +250,7 @@ class FloatOutputLowering {
     return list->output();
   }
 
-  /// For float readers of pointwise kernels, which give channels-last tensors as all convolutions in int8.
+  /// For float readers of pointwise kernels, which return channels-last tensors as all convolutions in int8.
   void read_any_layout() {
     for (Node* view : ir::nodes_in_order(*gm_.graph)) {
       if (view->kind() == c10::aten::view) ir::reshape_for_view(gm_, view);

@@ -11,7 +11,7 @@ namespace tsq::passes {
 /// dequantize and quantize, and the report gets the reason.
 void explain_unlowered(const ir::GraphModule& lowered, Report& report);
 
-/// Clamps that quantizing does by itself go away; others run on quantized values.
+/// Clamps that quantizing does by itself are removed; others run on quantized values.
 ///   quantize(clamp(conv))   →   quantize(conv)
 void saturate_clamps(ir::GraphModule& gm);
 
@@ -43,11 +43,11 @@ void lower_embeddings(ir::GraphModule& gm, Report& report);
 void lower_weight_only_linear(ir::GraphModule& gm, Report& report);
 
 /// Matrix products, convolutions and linear layers that stayed float compute in bfloat16, and what keeps the
-/// dtype behind them does too; their weights are kept in bfloat16.
+/// dtype after them does too; their weights are kept in bfloat16.
 ///   y = linear(x); z = gelu(y)   →   y = linear(bfloat16(x)); z = float(gelu(y))
 void float_in_bfloat16(ir::GraphModule& gm);
 
-/// Linear layers whose output is not quantized → kernels that multiply in int8 and give float.
+/// Linear layers whose output is not quantized → kernels that multiply in int8 and return float.
 void lower_float_outputs(ir::GraphModule& gm, Report& report);
 
 /// Weights that are computed from parameters alone are packed now, not at every run (L-07).

@@ -1,4 +1,4 @@
-// Rounding a constant gives the same values in each run: it is done once.
+// Rounding a constant yields the same values in each run: it is done once.
 //   linear(x, dequantize(quantize(w)))   →   linear(x, w'), w' the values that w was rounded to
 //   quantized::add(x, quantize(c))       →   quantized::add(x, c'), c' a quantized tensor
 

@@ -71,7 +71,7 @@ bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
       targets, [](const Symbol& target) { return kernels::binary_kernel(target.name) != nullptr; });
 }
 
-/// The operator behind a clamp whose values a quantize node rounds: the quantize node itself, or the first of
+/// The operator after a clamp whose values a quantize node rounds: the quantize node itself, or the first of
 /// the operators that move them to it, and to nobody else.
 Node* first_behind_clamp(Node* quantize) {
   constexpr std::array kMoves{c10::aten::unsqueeze, c10::aten::squeeze,   c10::aten::reshape,

@@ -1,4 +1,4 @@
-// view and as_strided ask for the layout that the float operators gave.
+// view and as_strided ask for the layout that the float operators returned.
 
 #include "passes/lower/view_any_layout.h"
 
@@ -55,7 +55,7 @@ void make_memory_contiguous(GraphModule& gm, Node* view) {
   memory->replaceAllUsesAfterNodeWith(made->node(), made);
 }
 
-/// reshape gives a view where it can.
+/// reshape returns a view where it can.
 void make_reshape(GraphModule& gm, Node* view) {
   if (view->kind() == c10::aten::view) {
     ir::reshape_for_view(gm, view);

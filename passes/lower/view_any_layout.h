@@ -4,7 +4,7 @@
 
 namespace tsq::passes {
 
-/// Views of what int8 kernels give: these lay channels last where the float operators did not, and view
+/// Views of what int8 kernels return: these lay channels last where the float operators did not, and view
 /// refuses that. Where nobody writes into the view, it may be a copy; otherwise the memory that it is a view
 /// of becomes contiguous.
 ///   view(dequantize(y))                  →   reshape(dequantize(y))

@@ -1,4 +1,4 @@
-// A clamp behind an operator becomes part of its match, so that the range is observed behind the clamp.
+// A clamp after an operator becomes part of its match, so that the range is observed after the clamp.
 //   x → conv → obs → hardtanh → obs   becomes   x → conv → hardtanh → obs
 // FX observes the convolution's own output, most of which the clamp cuts away: the few codes that are left
 // carry the values.

@@ -31,7 +31,7 @@ struct MatchTable {
       left_float{};  ///< operators that a recipe leaves float: why
 };
 
-/// Matches that have lost their nodes go away.
+/// Removes matches that have lost their nodes.
 void remove_empty_matches(MatchTable& table);
 
 }  // namespace tsq::passes

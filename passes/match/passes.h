@@ -19,14 +19,14 @@ void fuse(ir::GraphModule& gm, const BackendConfig& backend);
 MatchTable match(const ir::GraphModule& gm, const QConfigMapping& mapping, const BackendConfig& backend);
 
 /// Clamps (relu, relu6, hardtanh, clamp) join the match of the operator before them, whose range is then
-/// observed behind the clamp.
+/// observed after the clamp.
 ///   {conv}, {hardtanh}   →   {conv, hardtanh}
 void absorb_clamps(const ir::GraphModule& gm, MatchTable& table);
 
 /// Concatenations of values that others read too do not share one range with all of their inputs.
 void separate_concatenations(const ir::GraphModule& gm, MatchTable& table);
 
-/// Sums and products with a number do not share the range of what they are computed from. Behind
+/// Sums and products with a number do not share the range of what they are computed from. After
 /// absorb_clamps: their kernels do not saturate, so that no clamp may join them.
 void separate_scalar_arithmetic(MatchTable& table);
 

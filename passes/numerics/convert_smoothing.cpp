@@ -66,7 +66,7 @@ class ConvertSmoothing {
     return gm_.observers[ir::observer_index(observer)].spec;
   }
 
-  /// The layers behind an observer of channels, which goes away.
+  /// The layers after an observer of channels, which is removed.
   Group take_group(Node* channel_observer) const {
     const Module& seen = observers_[ir::observer_index(channel_observer)];
     Group group{.observed = channel_observer->input(0),
@@ -194,7 +194,7 @@ class ConvertSmoothing {
     return true;
   }
 
-  /// What is observed is multiplied, not what its observer gives: that may be rounded for other readers.
+  /// What is observed is multiplied, not what its observer returns: that may be rounded for other readers.
   void divide_in_front(const Group& group, Value* observed) {
     const std::size_t index = add_smoothed_observer(group, ir::observer_index(observed->node()));
     const torch::jit::WithInsertPoint guard(observed->node()->next());

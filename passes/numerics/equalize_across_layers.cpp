@@ -1,9 +1,9 @@
-// Channels that use a small part of their tensor's range are multiplied in the layer that gives them and
+// Channels that use a small part of their tensor's range are multiplied in the layer that computes them and
 // divided in the one that reads them (Nagel et al., "Data-Free Quantization Through Weight Equalization and
 // Bias Correction", 2019, section 4.1, with ranges that are observed).
 //   a → relu → observer → b   becomes   a (rows · s) → relu → observer → b (columns / s)
 // So it is done across PReLU, LeakyReLU, maximum pools and zero padding, whose input may have an observer
-// too, and with a batch norm that stands behind a relu as one of the layers. The first layer's rows have a
+// too, and with a batch norm that stands after a relu as one of the layers. The first layer's rows have a
 // scale each and lose nothing. The tensor's range stays what it was: factors only fill it. What a factor
 // costs in the second layer, whose rounding its larger input multiplies, is weighed against what it saves.
 
@@ -31,7 +31,7 @@ using torch::jit::Module;
 
 /// Of the error that is expected without factors; a larger share is not worth the change.
 constexpr double kNoticeable = 0.99;
-/// Padding of any number of dimensions behind the channels.
+/// Padding of any number of dimensions after the channels.
 constexpr std::size_t kDimensions = 3;
 
 /// Two layers with nothing between them that scaling a channel would change. One may be a batch norm.

@@ -1,4 +1,4 @@
-// Channels of unlike size where a float value becomes quantized, or the other way round: a multiplication
+// Channels of unlike size where a float value becomes quantized, or vice versa: a multiplication
 // beside the quantized layer fills the tensor's range, the layer's weights take it back.
 //   sqrt → observer → conv   becomes   sqrt → mul(s) → observer → conv (columns / s)
 //   conv → observer → norm   becomes   conv (rows · s) → observer → mul(1 / s) → norm

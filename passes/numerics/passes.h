@@ -25,7 +25,7 @@ void share_ranges_of_extremes(ir::GraphModule& gm);
 void equalize_across_layers(ir::GraphModule& gm, std::span<const torch::jit::Module> observers, double margin,
                             Report& report);
 
-/// Multiplications where a float value becomes quantized in front of a layer, or float behind a convolution:
+/// Multiplications where a float value becomes quantized in front of a layer, or float after a convolution:
 /// as above, where they save much of the error.
 ///   sqrt → observer → a   →   sqrt → mul(s) → observer → a (columns / s)
 ///   a → observer → norm   →   a (rows · s) → observer → mul(1 / s) → norm

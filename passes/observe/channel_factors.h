@@ -44,7 +44,7 @@ bool is_leaky(const ir::GraphModule& gm, const ir::Node* node);
 /// A batch norm with running statistics and parameters of its own.
 bool is_batch_norm(const ir::GraphModule& gm, const ir::Node* node);
 
-/// The observer of a layer's output, behind clamps that commute with scaling; null where others read the
+/// The observer of a layer's output, after clamps that commute with scaling; null where others read the
 /// output.
 ir::Node* observer_behind(const ir::GraphModule& gm, const ir::Node* layer);
 

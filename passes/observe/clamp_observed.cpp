@@ -15,7 +15,7 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 
-/// An activation that gives the same for all values below `lowest`, and for all above `highest`.
+/// An activation that returns the same for all values below `lowest`, and for all above `highest`.
 struct Saturating {
   std::string_view name;
   double lowest;
@@ -40,7 +40,8 @@ const Saturating* saturating(const GraphModule& gm, const Node* node) {
   return named(node->kind().toQualString());
 }
 
-/// The activation that reads what an observer gives, alone but for other observers; null where there is none.
+/// The activation that reads what an observer returns, alone but for other observers; null where there is
+/// none.
 const Saturating* activation_behind(const GraphModule& gm, const Node* observer) {
   if (!ir::is_observer(observer)) return nullptr;
   const Node* only = nullptr;

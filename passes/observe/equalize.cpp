@@ -25,7 +25,7 @@ bool is_quantized(const GraphModule& gm, const Node* node) {
   return state != nullptr && state->qconfig.has_value();
 }
 
-/// A quantized operator that reads `value`, also behind observers of it; null when `reader` is the only one.
+/// A quantized operator that reads `value`, also after observers of it; null when `reader` is the only one.
 const Node* other_reader(const GraphModule& gm, const Value* value, const Node* reader) {
   for (const Node* user : ir::users(value)) {
     if (ir::is_observer(user)) {

@@ -76,7 +76,7 @@ std::string source_text(const QConfigDecision& decision) {
   return decision.key.empty() ? std::string(level) : fmt::format("{} '{}'", level, decision.key);
 }
 
-/// The readers of a value, looked for behind its observer.
+/// The readers of a value, looked for after its observer.
 std::vector<Node*> readers_of(const Value* value) {
   std::vector<Node*> readers;
   for (Node* user : ir::users(value)) {

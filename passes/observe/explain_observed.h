@@ -44,7 +44,7 @@ class ObservationReport {
   const MatchTable& table_;
   const BackendConfig& backend_;
   Report& report_;
-  std::unordered_map<std::string, int> name_numbers_;  ///< the last number given behind each operator's name
+  std::unordered_map<std::string, int> name_numbers_;  ///< the last number given after each operator's name
 };
 
 }  // namespace tsq::passes

@@ -363,7 +363,7 @@ class Observe {
     return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;
   }
 
-  /// Whether a branch of an `if` gives a value that is rounded there.
+  /// Whether a branch of an `if` returns a value that is rounded there.
   bool some_branch_rounds(const Value* value, ScalarType dtype) const {
     const Node* node = value->node();
     if (node->kind() != c10::prim::If) return false;
@@ -374,7 +374,7 @@ class Observe {
     });
   }
 
-  /// A fixed range is that of an operator's output (D-37). Behind an `if` it would cut what has a range of
+  /// A fixed range is that of an operator's output (D-37). After an `if` it would cut what has a range of
   /// its own in its branch: it is for the other branches alone, as FX has it where there is no `if`.
   bool is_rounded_in_branches(Value* value, const Observer& observer, const std::string& layer) {
     if (observer.spec.observer != "FixedQParamsObserver" || !some_branch_rounds(value, observer.dtype))

@@ -1,5 +1,5 @@
 // What each channel that a weighted layer reads is like, for the equalizing passes and correct_biases; and
-// each that a convolution gives to float operators.
+// each that float operators read from a convolution.
 //   x → observer → conv   becomes   x → observer → channel observer → conv
 //   conv → observer → norm   gets a channel observer beside the norm
 // A layer in a branch reads what enters the branch, which may be a part of the values with other channels
@@ -41,7 +41,7 @@ bool is_channel_observer(const GraphModule& gm, const Node* node) {
          gm.observers[ir::observer_index(node)].spec.observer == "ChannelStatisticsObserver";
 }
 
-/// To the layer whose output a channel observer stands behind.
+/// To the layer whose output a channel observer stands after.
 void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit::Module& found) {
   const Node* node = channel_observer->input(0)->node();
   while (ir::is_observer(node) || commutes_with_scaling(gm, node)) node = ir::operands(node).front()->node();

@@ -1,4 +1,4 @@
-// A fixed range is that of what an operator gives, not of what it takes.
+// A fixed range is that of what an operator returns, not of what it takes.
 //   x → observer of 0..1 → sigmoid   becomes   x → observer → sigmoid
 
 #include "passes/observe/observe_fixed_inputs.h"
@@ -17,7 +17,7 @@ bool is_fixed(const ObserverSpec& spec) {
   return spec.observer == "FixedQParamsObserver" && resolve(spec).dtype == c10::ScalarType::QUInt8;
 }
 
-/// Whether a node gives values in the fixed range of its own.
+/// Whether a node returns values in the fixed range of its own.
 bool gives_fixed_range(const GraphModule& gm, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(gm, node);
   return qconfig != nullptr && is_fixed(qconfig->activation);

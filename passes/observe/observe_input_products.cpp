@@ -1,5 +1,5 @@
 // Products of what each row of a weight meets, for round_weights.
-//   x → observer → conv   becomes   x → observer → conv, and behind it x → im2col → product observer
+//   x → observer → conv   becomes   x → observer → conv, and after it x → im2col → product observer
 
 #include <fmt/format.h>
 
@@ -109,7 +109,7 @@ bool is_product_observer(const GraphModule& gm, const Node* node) {
          gm.observers[ir::observer_index(node)].spec.observer == "InputProductsObserver";
 }
 
-/// The observer stands behind its layer.
+/// The observer stands after its layer.
 Node* layer_of(const GraphModule& gm, Node* observer) {
   Node* node = observer->prev();
   while (node->kind() != c10::prim::Return && !ir::is_module_call(node)) node = node->prev();
@@ -123,7 +123,7 @@ void observe_input_products(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     const ir::Weighted* weighted = layer_to_round(gm, node);
     if (weighted == nullptr) continue;
-    // Behind the layer: of a tensor that it cannot read, it says so itself.
+    // After the layer: of a tensor that it cannot read, it says so itself.
     Node* before = node->next();
     Value* met = met_by_rows(gm, *weighted, node->input(0), before);
     if (met == nullptr) continue;

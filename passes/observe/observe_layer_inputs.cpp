@@ -32,8 +32,8 @@ const QConfig* static_qconfig(const GraphModule& gm, const Node* node) {
   return is_static ? qconfig : nullptr;
 }
 
-/// Values about whose observer `observe` has decided: the model's inputs, what branches and loops give (their
-/// blocks may hold the observers), and what a standalone module gives.
+/// Values about whose observer `observe` has decided: the model's inputs, what branches and loops return
+/// (their blocks may hold the observers), and what a standalone module returns.
 bool is_decided(const GraphModule& gm, const Value* value) {
   const Node* node = value->node();
   const bool is_input = node->kind() == c10::prim::Param && node->owningBlock() == gm.graph->block();

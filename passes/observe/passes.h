@@ -18,7 +18,7 @@ namespace tsq::passes {
 void observe(ir::GraphModule& gm, const MatchTable& table, const BackendConfig& backend,
              const PrepareCustomConfig& custom, Report& report);
 
-/// Puts an observer of channels before each convolution and linear layer that is observed, and behind each
+/// Puts an observer of channels before each convolution and linear layer that is observed, and after each
 /// convolution that float operators read.
 ///   x → observer → conv   →   x → observer → channel observer → conv
 void observe_channels(ir::GraphModule& gm);
@@ -27,7 +27,7 @@ void observe_channels(ir::GraphModule& gm);
 ///   x → observer → conv   →   x → observer → conv, with im2col(x) → product observer beside it
 void observe_input_products(ir::GraphModule& gm);
 
-/// Puts an equalization observer behind the input observer of each observed layer that `mapping` names
+/// Puts an equalization observer after the input observer of each observed layer that `mapping` names
 /// (Q-01 … Q-04). Says in the report which layers cannot be equalized, and why.
 ///   x → observer → linear   →   x → observer → equalization observer → linear
 void equalize(ir::GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping,
@@ -38,7 +38,7 @@ void equalize(ir::GraphModule& gm, const MatchTable& table, const EqualizationMa
 ///   ln → observer → q, k, v   →   ln → observer → equalization observer → q, k, v
 void smooth(ir::GraphModule& gm, const MatchTable& table, Report& report);
 
-/// One range where the branches of an `if` meet, so that the value stays quantized behind it.
+/// One range where the branches of an `if` meet, so that the value stays quantized after it.
 ///   if c: a = obs1(x) else: a = obs2(y); obs3(a)   →   if c: a = obs1(x) else: a = obs1(y); a
 void join_branches(ir::GraphModule& gm);
 

@@ -14,7 +14,7 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-/// A value, by the code that gives it or by the code that reads it.
+/// A value, by the code that computes it or by the code that reads it.
 struct Key {
   bool is_read{false};
   int64_t place{0};
@@ -27,7 +27,7 @@ struct Key {
   }
 };
 
-/// The keys of those that read a value, perhaps behind further observers.
+/// The keys of those that read a value, perhaps after further observers.
 void collect_readers(const Value* value, std::vector<Key>& keys) {
   for (const torch::jit::Use& use : value->uses()) {
     if (ir::is_observer(use.user)) {

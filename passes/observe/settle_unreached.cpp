@@ -78,7 +78,7 @@ class Unreached {
   }
   [[nodiscard]] bool saw(std::size_t observer) const { return saw_data(observers_[observer]); }
 
-  /// Whether the observers that stand nowhere else saw nothing. Ranges that meet behind a branch are those of
+  /// Whether the observers that stand nowhere else saw nothing. Ranges that meet after a branch are those of
   /// the other branch as well.
   [[nodiscard]] bool was_not_entered(const Block* block) const {
     bool has_own = false;
@@ -177,7 +177,7 @@ class Unreached {
     return found == calibrated_.end() ? nullptr : *found;
   }
 
-  /// What reads and what gives a call of a layer has the ranges of another call. False where that one has no
+  /// What a call of a layer reads and returns has the ranges of another call. False where that one has no
   /// range for its input.
   bool take_ranges(Node* node, const Node* twin) {
     const Node* from = range_before(twin);

@@ -1,4 +1,4 @@
-// Observers of channels in front of the linear layers behind a LayerNorm (Xiao et al., "SmoothQuant", 2023).
+// Observers of channels in front of the linear layers after a LayerNorm (Xiao et al., "SmoothQuant", 2023).
 //   ln → observer → q, k, v   becomes   ln → observer → equalization observer → q, k, v
 
 #include <fmt/format.h>

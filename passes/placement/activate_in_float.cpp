@@ -1,4 +1,4 @@
-// An activation behind a convolution whose int8 kernel takes longer than dequantize, the float operator and
+// An activation after a convolution whose int8 kernel takes longer than dequantize, the float operator and
 // quantize stays between the two.
 //   quantize(elu(dequantize(x)))   does not become   quantized::elu(x)
 

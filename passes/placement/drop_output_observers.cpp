@@ -1,4 +1,4 @@
-// Nothing is rounded between a layer whose kernel gives float and an activation that is as fast in float.
+// Nothing is rounded between a layer whose kernel returns float and an activation that is as fast in float.
 //   conv → observer → prelu → observer   becomes   conv → prelu → observer
 
 #include "backends/kernels/float_output.h"

@@ -122,7 +122,7 @@ class Gates {
     ir::replace_operand(product, numbers, ir::insert_before(gm_, product, "aten::unsqueeze", {column, last}));
   }
 
-  /// What an activation gives to the average and the product alone is not rounded for them.
+  /// What only the average and the product read of an activation is not rounded for them.
   void take_maps(const Gate& gate) {
     if (!is_activation(gm_, exact(gate.gated)->node())) return;
     const Node* quantize = gate.gated->node()->input(0)->node();

@@ -19,10 +19,10 @@ struct Gate {
 /// The gate that a node multiplies by, where it reads it and the maps rounded; empty for other nodes.
 std::optional<Gate> gate_of(const ir::GraphModule& gm, ir::Node* product);
 
-/// What a dequantize gives, before it was rounded; the value itself behind other nodes.
+/// What a dequantize returns, before it was rounded; the value itself for other nodes.
 ir::Value* exact(ir::Value* value);
 
-/// Whether a node gives for each value of its input one of its output.
+/// Whether a node returns one value for each value of its input.
 bool is_activation(const ir::GraphModule& gm, const ir::Node* node);
 
 }  // namespace tsq::passes

@@ -1,10 +1,10 @@
-// Operators without a weight that do not lie between quantized ones stay float, and so do filter banks that
-// only float operators read, what goes to a logarithm and its like, tables that rounding makes larger, and
-// activations that are as fast in float behind a layer that gives its output in float.
-//   sqrt(float) → add → sqrt(float): FX quantizes both inputs and the output of the addition. That costs
-//   three
-// roundings and takes longer than the addition in float. Values of a wide range (squares, attention scores
-// with a mask of -10000) do not survive it.
+// Operators without a weight that do not lie between quantized ones stay float. So do filter banks that only
+// float operators read, layers whose output goes to a logarithm or the like, tables that rounding makes
+// larger, and activations that are as fast in float after a layer that returns its output in float.
+//   sqrt(float) → add → sqrt(float)
+// FX quantizes both inputs and the output of this addition. That costs three roundings and takes longer than
+// the addition in float. Values of a wide range (squares, attention scores with a mask of -10000) do not
+// survive it.
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -133,7 +133,7 @@ class Islands {
     return layer != nullptr && kernels::stays_float_behind(gm_, layer, match.root);
   }
 
-  /// The quantized layer that gives what an operator reads; null where there is none.
+  /// The quantized layer that returns what an operator reads; null where there is none.
   [[nodiscard]] const Node* quantized_layer(const Node* reader) const {
     const auto operands = ir::operands(reader);
     if (operands.empty()) return nullptr;
@@ -229,7 +229,7 @@ class Islands {
     return carried(owner, value->offset() - 1);
   }
 
-  /// What goes into a loop, and what its body gives: its inputs begin with the number of rounds and a
+  /// What goes into a loop, and what its body returns: its inputs begin with the number of rounds and a
   /// condition, the values of its body with the condition.
   static std::vector<const Value*> carried(const Node* loop, std::size_t index) {
     return {loop->input(index + 2), loop->blocks()[0]->outputs()[index + 1]};
@@ -263,7 +263,7 @@ class Islands {
     });
   }
 
-  /// Whether a kernel reads what a match gives, also behind operators that move it: a layer's in the end.
+  /// Whether a kernel reads what a match returns, also after operators that move it: a layer's in the end.
   [[nodiscard]] bool is_read_by_kernel(const Match& match, Seen& seen) const {
     return std::ranges::any_of(match.last->outputs(),
                                [&](const Value* value) { return is_read_by_kernel(value, seen); });

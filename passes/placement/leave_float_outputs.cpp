@@ -1,5 +1,5 @@
-// The output of a linear layer that only float operators read is not rounded, where its kernel gives float or
-// it is small and stays float; nor that of a convolution whose kernel gives float as fast.
+// The output of a linear layer that only float operators read is not rounded, where its kernel returns float
+// or it is small and stays float; nor that of a convolution whose kernel returns float as fast.
 //   matmul(view(dequantize(quantize(view(dequantize(quantize(linear(x))))))))   becomes
 //   matmul(view(view(linear(x))))
 
@@ -68,7 +68,7 @@ class FloatOutputs {
   }
 
   /// Kernels that find the range of their input at run time round it onto codes of their own: where an int8
-  /// kernel gives it, that costs more than rounding the output.
+  /// kernel returns it, that costs more than rounding the output.
   bool would_round_twice(const Node* linear) const {
     const Node* dequantize = linear->input(0)->node();
     if (dequantize->kind() != kDequantize) return false;
@@ -76,7 +76,7 @@ class FloatOutputs {
     return quantize->kind() != kQuantize || is_observed(quantize->input(0)->node());
   }
 
-  /// Dropped: nothing reads any more what it gives.
+  /// Dropped: nothing reads any more what it returns.
   static bool is_dropped(const Node* reader) {
     return reader->kind() == kQuantize &&
            std::ranges::all_of(reader->output()->uses(), [](const torch::jit::Use& use) {
@@ -99,7 +99,7 @@ class FloatOutputs {
     return std::ranges::find(kMovesOutputs, node->kind()) != kMovesOutputs.end();
   }
 
-  /// Whether a kernel reads the quantized value, also behind operators that move it.
+  /// Whether a kernel reads the quantized value, also after operators that move it.
   bool is_needed(const Node* quantize) const {
     return std::ranges::any_of(quantize->output()->uses(), [&](const torch::jit::Use& use) {
       if (use.user->kind() != kDequantize) return true;
@@ -126,7 +126,7 @@ class FloatOutputs {
     return quantize == nullptr ? is_read_quantized(reader->output()) : is_needed(quantize);
   }
 
-  /// What fold_padding may put into the layer behind it.
+  /// What fold_padding may put into the layer after it.
   bool is_padding(const Node* reader) const {
     constexpr std::array<std::size_t, 3> kDimensions{1, 2, 3};
     return reader->outputs().size() == 1 && std::ranges::any_of(kDimensions, [&](std::size_t dims) {

@@ -1,6 +1,6 @@
 // A layer whose int8 kernel takes many times as long as the float one stays float, unless the engine has
 // another int8 kernel for it, which take_other_kernels asks for.
-//   conv(dequantize(quantize(x)))   →   conv(x), or conv(dequantize(x)) of bytes that a kernel gives
+//   conv(dequantize(quantize(x)))   →   conv(x), or conv(dequantize(x)) of bytes that a kernel returns
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/float_output.h"

@@ -1,5 +1,5 @@
-// A small linear layer that gives float values stays float.
-//   linear(dequantize(quantize(x)))   →   linear(x), or linear(dequantize(x)) of bytes that a kernel gives
+// A small linear layer that returns float values stays float.
+//   linear(dequantize(quantize(x)))   →   linear(x), or linear(dequantize(x)) of bytes that a kernel returns
 
 #include <algorithm>
 

@@ -15,11 +15,11 @@ namespace tsq::passes {
 
 /// Operators without a weight that do not lie between quantized ones stay float: they would be rounded and
 /// gain no time. Attention's products and softmax stay float, too, filter banks that float operators read,
-/// and activations behind a layer whose kernel gives float, where the two are as fast so.
+/// and activations after a layer whose kernel returns float, where float is as fast.
 ///   sqrt, {add}, sqrt   →   sqrt, add, sqrt
 void leave_float_islands(const ir::GraphModule& gm, const PrepareCustomConfig& custom, MatchTable& table);
 
-/// Takes away the observers between a layer whose kernel gives float and an activation that is as fast in
+/// Takes away the observers between a layer whose kernel returns float and an activation that is as fast in
 /// float, where the recipe left the activation float for that; where the layer is too small to gain by it,
 /// the activation is quantized after all.
 ///   conv → observer → prelu   →   conv → prelu
@@ -31,7 +31,7 @@ void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
                            const QConfigMapping& converted);
 
 /// Operators that `reasons` names (Decision::node) stay float after all: they read what other float operators
-/// give without rounding, and their observers go away with K-03. Puts the reasons into the report.
+/// return without rounding, and their observers are removed by K-03. Puts the reasons into the report.
 void keep_float(ir::GraphModule& gm, const std::map<std::string, std::string>& reasons, Report& report);
 
 /// Layers whose int8 kernel is slower than the float one stay float, where the engine has no other.
@@ -42,7 +42,7 @@ void leave_slow_layers(ir::GraphModule& gm, Report& report);
 ///   quantize(conv(dequantize(x)))   does not become   quantized::conv2d(x)
 void take_other_kernels(ir::GraphModule& gm);
 
-/// Activations behind convolutions whose int8 kernel is slower than the float operator stay float.
+/// Activations after convolutions whose int8 kernel is slower than the float operator stay float.
 ///   quantize(elu(dequantize(x)))   does not become   quantized::elu(x)
 void activate_in_float(ir::GraphModule& gm, Report& report);
 
@@ -59,12 +59,12 @@ void multiply_in_float(ir::GraphModule& gm, Report& report);
 ///   quantize(mean(dequantize(x)))   does not become   mean(x)
 void average_in_float(ir::GraphModule& gm);
 
-/// Linear layers that give float values, and have next to nothing of the network's work, stay float.
-///   linear(dequantize(quantize(x)))   →   linear(x), or linear(dequantize(x)) of bytes that a kernel gives
+/// Linear layers that return float values and do a small part of the network's work stay float.
+///   linear(dequantize(quantize(x)))   →   linear(x), or linear(dequantize(x)) of bytes that a kernel returns
 void leave_small_layers(ir::GraphModule& gm, Report& report);
 
-/// The output of a linear layer that only float operators read is not rounded, neither behind operators that
-/// move it.
+/// The output of a linear layer that only float operators read is not rounded, and neither is it after
+/// operators that move it.
 ///   gelu(dequantize(quantize(linear(x))))   →   gelu(linear(x))
 void leave_float_outputs(ir::GraphModule& gm);
 

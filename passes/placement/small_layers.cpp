@@ -13,7 +13,7 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 
-/// Up to so many multiply-accumulates of one call the float kernel is faster, at 64 rows and more as well.
+/// Up to this many multiply-accumulates of one call the float kernel is faster, at 64 rows and more as well.
 constexpr int64_t kFewProducts = 1 << 18;
 
 bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }

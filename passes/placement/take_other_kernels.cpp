@@ -1,5 +1,5 @@
 // A layer whose int8 kernel takes many times as long as the float one is left to the engine's kernel that
-// gives float, and rounds that itself where a quantized operator reads it.
+// returns float, and rounds that itself where a quantized operator reads it.
 //   quantize(conv(dequantize(x)))   does not become   quantized::conv2d(x)
 
 #include "backends/kernels/fault_conditions.h"

@@ -1,5 +1,5 @@
-// Modules that return their input in evaluation, and slices of all that there is, go away: tracing and
-// freezing drop the former too, and an observer behind one would round a value twice.
+// Modules that return their input in evaluation, and slices of everything, are removed: tracing and
+// freezing drop the former too, and an observer after one would round a value twice.
 //   y = Identity(x); z = conv(y)   →   z = conv(x)
 //   x[:, :4]                       →   slice(x, 1, 0, 4), not slice(slice(x, 0), 1, 0, 4)
 

@@ -19,7 +19,7 @@ bool only_raises(const torch::jit::Block* block) {
                      [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
 }
 
-/// An assertion of torch.nn about the shape of an argument, which the operator behind it makes as well. FX
+/// An assertion of torch.nn about the shape of an argument, which the operator after it makes as well. FX
 /// does not see it either.
 bool is_library_assertion(const Node* node) {
   if (node->kind() != c10::prim::If || !node->outputs().empty()) return false;

@@ -1,4 +1,4 @@
-// A sum or product with a constant behind a layer becomes part of the layer's weight and bias.
+// A sum or product with a constant after a layer becomes part of the layer's weight and bias.
 //   conv(x) + b             →   conv(x) of another bias
 //   conv(x) * 0.2 + 0.5     →   conv(x) of another weight and bias
 //   matmul(view(q(x)), k) / 8   →   matmul(view(q(x)), k), q of another weight and bias

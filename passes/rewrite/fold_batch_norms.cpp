@@ -1,7 +1,7 @@
 // A batch norm before a convolution becomes part of it, where the convolution pads nothing: padding comes
-// behind the batch norm and is zero there, which no input of the convolution alone would be.
+// after the batch norm and is zero there, which no input of the convolution alone would be.
 //   y = BatchNorm2d(x); z = Conv2d(y)   →   z = Conv2d(x)
-// Batch norms behind a convolution or linear layer are rows of the tables (fuse).
+// Batch norms after a convolution or linear layer are rows of the tables (fuse).
 
 #include <algorithm>
 

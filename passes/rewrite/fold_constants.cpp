@@ -102,7 +102,7 @@ class ConstantFolding {
     while (know_split_sizes() || know_same_values() || choose_branches() || fold_values()) {
     }
     ir::eliminate_dead_code(*gm_.graph);
-    // Branches, too, of which nobody reads any more what they give.
+    // Branches, too, of which nobody reads any more what they return.
     torch::jit::EliminateDeadCode(gm_.graph->block());
   }
 
@@ -125,7 +125,7 @@ class ConstantFolding {
     return changed;
   }
 
-  /// `x is x`, also where x is what several branches give twice.
+  /// `x is x`, also where x is what several branches return twice.
   bool know_same_values() {
     bool changed = false;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {

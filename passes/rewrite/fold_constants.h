@@ -5,7 +5,7 @@
 namespace tsq::passes {
 
 /// What the graph computes from parameters and buffers alone, and is no larger than they are, becomes a
-/// constant; branches that constants decide go away.
+/// constant; branches that constants decide are removed.
 ///   conv(x, weight_norm(v, g))   →   conv(x, w)
 void fold_constants(ir::GraphModule& gm);
 

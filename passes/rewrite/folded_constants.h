@@ -8,8 +8,8 @@
 
 namespace tsq::passes {
 
-/// Attributes that hold what constant expressions give. Equal tensors made from the same attributes become
-/// one.
+/// Attributes that hold the results of constant expressions. Equal tensors made from the same attributes
+/// become one.
 class FoldedConstants {
  public:
   explicit FoldedConstants(ir::GraphModule& gm) : gm_(gm) {}

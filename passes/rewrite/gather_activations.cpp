@@ -1,4 +1,4 @@
-// Activations that are written out behind a layer become one operator.
+// Activations that are written out after a layer become one operator.
 //   x * sigmoid(x)                  →   silu(x)
 //   x * clamp(x + 3, 0, 6) / 6      →   hardswish(x)
 //   x * (1 + erf(x / sqrt(2))) / 2  →   gelu(x), which stays float

@@ -31,7 +31,7 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-/// A product as a linear layer: the node whose output it gives, its input, and what is done to both.
+/// A product as a linear layer: the node whose output it computes, its input, and what is done to both.
 struct Product {
   Node* last{};
   Value* input{};
@@ -191,7 +191,7 @@ class ProductLifting {
     return product;
   }
 
-  /// Over any dimensions of the input: they are moved behind the others where they do not stand there.
+  /// Over any dimensions of the input: they are moved after the others where they do not stand there.
   std::optional<Product> tensordot(Node* node) const {
     const auto known = constants_.value_of(node->input(1));
     const auto of_input = constants_.value_of(node->input(2));
@@ -331,7 +331,7 @@ class ProductLifting {
         node, node->input(1), {.weight = *weight * alpha->toScalar(), .bias = *bias * beta->toScalar()}};
   }
 
-  /// With the addition of a constant vector behind it, where there is one.
+  /// With the addition of a constant vector after it, where there is one.
   std::optional<Product> matmul(Node* node) const {
     auto weight = weight_of(node->input(1));
     if (!weight) return gm_.any_spelling ? turned_matmul(node) : std::nullopt;

@@ -12,19 +12,19 @@ namespace tsq::passes {
 ///   %y = aten::addmm(%b, %x, aten::t(%w))   →   y = Linear(x)
 void lift_products(ir::GraphModule& gm, const QConfigMapping& mapping);
 
-/// Assertions of torch.nn about the shape of an argument go away: the operator behind them complains itself.
+/// Assertions of torch.nn about the shape of an argument are removed: the operator after them checks it too.
 void drop_library_assertions(ir::GraphModule& gm);
 
 /// Where an operator writes into memory that others see, it and the views of that memory stay as they are,
-/// and who reads the memory later reads a new value.
+/// and whatever reads the memory later reads a new value.
 ///   y = conv(x); y[:, 0] = 7; z = linear(y)   →   y = conv(x); y[:, 0] = 7; y1 = alias(y); z = linear(y1)
 void keep_writes(ir::GraphModule& gm);
 
-/// Modules that return their input in evaluation (Identity, Dropout) go away.
+/// Modules that return their input in evaluation (Identity, Dropout) are removed.
 ///   y = Identity(x); z = conv(y)   →   z = conv(x)
 void drop_identities(ir::GraphModule& gm);
 
-/// SiLU and hardswish that are written out behind a layer, and GELU, become one operator.
+/// SiLU and hardswish that are written out after a layer, and GELU, become one operator.
 ///   x * sigmoid(x)   →   silu(x)
 void gather_activations(ir::GraphModule& gm);
 
@@ -36,7 +36,7 @@ void gather_layer_norms(ir::GraphModule& gm);
 ///   max(stack([a, b], dim), dim)[0]   →   maximum(a, b)
 void maximum_of_stack(ir::GraphModule& gm);
 
-/// A sum or product with a constant behind a layer becomes part of its weight and bias.
+/// A sum or product with a constant after a layer becomes part of its weight and bias.
 ///   conv(x) + b   →   conv(x) of another bias
 void fold_arithmetic(ir::GraphModule& gm);
 

@@ -57,7 +57,7 @@ Value* are_matrices(ir::Graph& graph, std::span<Value* const> values) {
   return all;
 }
 
-/// The operator's result, as the module gives it, at the end of `block`.
+/// The operator's result, as the module returns it, at the end of `block`.
 Value* result_of(GraphModule& gm, torch::jit::Block* block, const Cell& cell, const std::string& path,
                  const torchscript::RecurrentWeights& parameters, std::span<Value* const> values) {
   Node* end = block->return_node();

@@ -21,9 +21,9 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-constexpr std::array<std::string_view, 2> kLinearKernels{"quantized::linear_dynamic",
-                                                         "quantized::linear_relu_dynamic"};
-/// Operators that give a view of their first input where they can.
+constexpr std::array<std::string_view, 2> kKernels{"quantized::linear_dynamic",
+                                                   "quantized::linear_relu_dynamic"};
+/// Operators that return a view of their first input where they can.
 constexpr std::array kViews{c10::aten::view,      c10::aten::reshape, c10::aten::transpose,
                             c10::aten::permute,   c10::aten::flatten, c10::aten::unsqueeze,
                             c10::aten::squeeze,   c10::aten::slice,   c10::aten::select,

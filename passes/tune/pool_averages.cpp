@@ -1,7 +1,7 @@
 // Averages in float by the kernel that is fastest with them. For images avg_pool2d takes a third of the time
 // of adaptive_avg_pool2d and mean; for signals avg_pool1d takes half of that of mean, which divides the sum
-// by an operator of its own. For very many values it takes ten times as long, but the convolution that gives
-// them much longer than either.
+// by an operator of its own. For very many values it takes ten times as long, but the convolution that
+// returns them much longer than either.
 //   adaptive_avg_pool2d(dequantize(x), 1)           →   avg_pool2d(dequantize(x), x.size()[2:])
 //   adaptive_avg_pool2d(mul(x, factors), 1)           →   mul(avg_pool2d(x, x.size()[2:]), factors)
 //   mean(sigmoid(dequantize(conv1d(x))), [2], True)   →   avg_pool1d(…, the signal's length)
@@ -55,7 +55,8 @@ bool keeps_layout(const GraphModule& gm, const Node* node) {
   return std::ranges::find(kOfImages, kind) != kOfImages.end();
 }
 
-/// Whether a kernel gives a value, or what it is made of, in channels-last layout, and with four dimensions.
+/// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
+/// dimensions.
 bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
   const Node* node = value->node();
   if (keeps_layout(gm, node)) return is_image_of_kernel(gm, ir::operands(node).front());

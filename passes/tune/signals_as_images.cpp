@@ -125,7 +125,7 @@ class SignalsAsImages {
     return replace(node, node->kind().toQualString(), inputs);
   }
 
-  /// A node that gives an image, and the signal in it for readers that take no other.
+  /// A node that returns an image, and the signal in it for readers that take no other.
   Value* replace(Node* node, std::string_view kind, const std::vector<Value*>& inputs) {
     Value* image = ir::insert_before(gm_, node, std::string(kind).c_str(), inputs);
     image->node()->setSourceRange(node->sourceRange());

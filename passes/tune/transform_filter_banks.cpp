@@ -44,7 +44,7 @@ const Value* origin(const Value* value) {
   return node->kind() == c10::aten::slice ? origin(node->input(0)) : value;
 }
 
-/// Whether a node gives as many dimensions as `value` has, which is its first input.
+/// Whether a node returns as many dimensions as `value` has, which is its first input.
 bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
   constexpr std::array kOfOneTensor{c10::aten::slice,   c10::aten::sqrt,      c10::aten::log,
                                     c10::aten::clamp,   c10::aten::clamp_min, c10::aten::quantize_per_tensor,
@@ -61,7 +61,7 @@ bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
          gm.attributes.attr(name).toTensor().dim() < kSpectrumRank;
 }
 
-/// Whether a kernel reads a tensor that takes three dimensions only: then what filters give has a batch.
+/// Whether a kernel reads a tensor that takes three dimensions only: then what filters return has a batch.
 bool has_batch(const GraphModule& gm, const Value* value) {
   return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
     const Node* reader = use.user;

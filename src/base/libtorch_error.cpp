@@ -29,7 +29,7 @@ bool is_name(std::string_view word) {
   });
 }
 
-/// Behind a traceback stands "RuntimeError: cause", at the beginning of a line: the last such line counts,
+/// After a traceback stands "RuntimeError: cause", at the beginning of a line: the last such line counts,
 /// tracebacks may be nested.
 std::string cause_of(const std::string& text) {
   if (text.find("Traceback") == std::string::npos) return text;

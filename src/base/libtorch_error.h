@@ -7,7 +7,7 @@
 namespace tsq {
 
 /// The essential sentence of an exception of LibTorch, on one line and without a full stop: what the model's
-/// own `raise` says ("ValueError: batch must be 1"), else the cause behind the interpreter's traceback; no
+/// own `raise` says ("ValueError: batch must be 1"), else the cause after the interpreter's traceback; no
 /// stack and no source position.
 std::string reason_of(const std::exception& exception);
 
@@ -15,8 +15,8 @@ std::string reason_of(const std::exception& exception);
 /// TorchScript interpreter.
 bool is_out_of_memory(const std::exception& exception);
 
-/// Throws Error(OutOfMemory) if memory ran out, returns otherwise. For those who make errors of an input out
-/// of exceptions of LibTorch.
+/// Throws Error(OutOfMemory) if memory ran out, returns otherwise. For callers that make errors of an input
+/// out of exceptions of LibTorch.
 void rethrow_out_of_memory(const std::exception& exception);
 
 }  // namespace tsq

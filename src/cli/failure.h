@@ -19,7 +19,8 @@ class UsageError : public std::exception {
   std::string sentence_;
 };
 
-/// Prints `tsq: error: …`, and with `json` the same as a JSON value on standard output; gives the exit code.
+/// Prints `tsq: error: …`, and with `json` the same as a JSON value on standard output; returns the exit
+/// code.
 int explain(const std::exception& exception, bool json);
 
 }  // namespace tsq::cli

@@ -14,7 +14,7 @@
 
 namespace tsq::cli {
 
-/// The options of `quantize` that give a goal: what stays float is searched for then.
+/// The options of `quantize` that set a goal: which layers stay float is searched for then.
 struct GoalCommandOptions {
   std::optional<double> min_sqnr{};
   std::optional<double> min_agreement{};
@@ -39,7 +39,7 @@ struct GoalTask {
   ConvertCustomConfig custom{};
   LoweringOptions lowering{};
   std::span<const Sample> calibrated{};  ///< samples that the model was calibrated on, where others judge it
-  /// The score of the model that a mapping gives when it is made as the command's result is.
+  /// The score of the model that a mapping makes in the way of the command's result.
   std::function<double(const QConfigMapping&, const AccuracyGoal&)> confirm{};
 };
 

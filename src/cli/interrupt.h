@@ -16,7 +16,7 @@ void remove_on_signal(const std::filesystem::path& directory);
 void keep_on_signal(const std::filesystem::path& directory);
 
 /// Starts a process, the leader of a group of its own, that does not outlive the program's end by a signal,
-/// nor does its group. `start` gives its id, or -1.
+/// nor does its group. `start` returns its id, or -1.
 pid_t start_process(const std::function<pid_t()>& start);
 /// The process has ended, and its id is about to be free for others.
 void forget_process(pid_t process);

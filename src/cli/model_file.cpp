@@ -25,7 +25,7 @@ std::string engine_name(at::QEngine engine) {
 namespace {
 
 /// LibTorch reads the archive's source positions when somebody first asks for one. A damaged record is the
-/// file's fault, so it is asked for here and not in the midst of a pass.
+/// file's fault, so it is asked for here and not in the middle of a pass.
 void read_source_positions(const torch::jit::Module& model) {
   for (const torch::jit::Module& module : model.modules()) {
     for (const torch::jit::Method& method : module.get_methods()) {

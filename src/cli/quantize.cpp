@@ -194,7 +194,7 @@ Work with_steps(const Work& work, Steps& steps, const Session& session) {
           .session = session};
 }
 
-/// Finishes the model that `mapping` gives; `first` is one that is calibrated already, for the task's
+/// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for the task's
 /// mapping.
 detail::Finished finished_with(const Work& work, const QConfigMapping& mapping,
                                std::optional<Prepared> first) {

@@ -12,7 +12,7 @@
 
 namespace tsq::cli {
 
-/// Under so many dB a result is poor.
+/// Under this many dB a result is poor.
 inline constexpr double kPoorDb = 20;
 
 /// What the command knows of a finished model beside what its trial has shown.

@@ -74,7 +74,7 @@ const StandaloneModuleConfig* find_entry(const std::vector<std::pair<Key, Standa
   return found == entries.end() ? nullptr : found->second.get();
 }
 
-/// PyTorch's tuple behind the name: (qconfig mapping, example inputs, prepare custom config, backend config).
+/// PyTorch's tuple after the name: (qconfig mapping, example inputs, prepare custom config, backend config).
 StandaloneModuleConfig read_standalone(const std::vector<JsonValue>& tuple) {
   StandaloneModuleConfig config;
   const auto given = [&](std::size_t index) { return index < tuple.size() && !tuple[index].is_null(); };

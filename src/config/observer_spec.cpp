@@ -77,7 +77,7 @@ constexpr std::array kObserverClasses{
                   "dtype"},
     ObserverClass{"NoopObserver", ScalarType::Half, c10::kPerTensorAffine, None, false, false, "dtype"},
     ObserverClass{"ReuseInputObserver", ScalarType::QUInt8, c10::kPerTensorAffine, None, false, false, ""},
-    // fx/_equalize.py; tsq gives ch_axis, the axis of the input channels.
+    // fx/_equalize.py; tsq sets ch_axis, the axis of the input channels.
     ObserverClass{"_InputEqualizationObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
                   false, "ch_axis dtype qscheme quant_min quant_max"},
     ObserverClass{"_WeightEqualizationObserver", ScalarType::QInt8, c10::kPerTensorAffine, None, false, false,

@@ -132,7 +132,7 @@ void check_engine(std::string_view backend) {
 /// free.
 bool reduces_range(std::string_view backend) { return backend == "fbgemm" || backend == "x86"; }
 
-/// What get_default_qat_qconfig gives as reduce_range: nothing at all for onednn.
+/// What get_default_qat_qconfig returns as reduce_range: nothing at all for onednn.
 std::optional<bool> given_reduce_range(std::string_view backend) {
   if (backend == "onednn") return std::nullopt;
   return reduces_range(backend);

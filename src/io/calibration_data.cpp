@@ -58,7 +58,7 @@ at::Tensor checked(at::Tensor tensor, const std::string& place) {
   refuse(fmt::format("{} holds {}", place, nan ? "NaN" : "an infinite value"), "give finite values only");
 }
 
-/// Checks every tensor within `value`; gives the value with tensors on the CPU.
+/// Checks every tensor within `value`; returns the value with tensors on the CPU.
 at::IValue checked(const at::IValue& value, const std::string& place) {
   if (value.isTensor()) return checked(value.toTensor(), place);
   if (value.isList()) {
@@ -184,7 +184,7 @@ at::IValue read_pickle(const std::string& path) {
   }
 }
 
-/// Whether the names are those that numpy.savez gives by itself.
+/// Whether the names are those that numpy.savez chooses by itself.
 bool are_positional(const io::NamedArrays& arrays) {
   return std::all_of(arrays.begin(), arrays.end(),
                      [](const auto& array) { return array.first.starts_with("arr_"); });

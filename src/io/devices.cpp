@@ -25,7 +25,7 @@ bool is_foreign(const std::string& device) {
   return std::regex_match(device, kForeign);
 }
 
-/// Pickles hold a string as its length in four bytes behind an X.
+/// Pickles hold a string as its length in four bytes after an X.
 void add_pickled(std::string_view bytes, std::set<std::string>& devices) {
   constexpr std::size_t kHeader = 5;
   constexpr std::size_t kLongest = 24;

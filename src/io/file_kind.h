@@ -6,7 +6,7 @@ namespace tsq::io {
 
 /// What a file is that is no TorchScript model, and what to do about it.
 struct FileKind {
-  std::string what{};    ///< "an ONNX model", to go behind "'x.pt' is "
+  std::string what{};    ///< "an ONNX model", to follow "'x.pt' is "
   std::string remedy{};  ///< "give the TorchScript file …"
 };
 

@@ -14,7 +14,7 @@ Value* attribute_before(GraphModule& gm, Node* before, const std::string& name, 
 /// A node of one output in front of `before`.
 Value* insert_before(GraphModule& gm, Node* before, const char* kind, const std::vector<Value*>& inputs);
 
-/// Puts a reshape in the place of a view, which refuses the channels-last tensors that convolutions give.
+/// Puts a reshape in the place of a view, which refuses the channels-last tensors that convolutions return.
 Node* reshape_for_view(GraphModule& gm, Node* view);
 
 }  // namespace tsq::ir

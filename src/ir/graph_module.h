@@ -69,7 +69,7 @@ struct EmbeddingTable {
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
 };
 
-/// What a standalone module takes and gives: its own prepare decides what happens inside (E-02).
+/// What a standalone module takes and returns: its own prepare decides what happens inside (E-02).
 struct StandaloneBoundary {
   std::vector<int> input_quantized_indexes{};
   bool output_is_quantized{false};
@@ -190,7 +190,7 @@ Node* insert_observer(GraphModule& gm, Value* input, std::size_t observer);
 [[nodiscard]] std::vector<Value*> operands(const Node* node);
 /// A list or tuple whose elements are those that it was made with.
 [[nodiscard]] bool is_container_construct(const Node* node);
-/// A branch that ends in an exception or an early return gives no value.
+/// A branch that ends in an exception or an early return has no value.
 [[nodiscard]] bool is_no_value(const Value* value);
 /// An element of FX's args: a value, or the elements of a list or tuple that is made for this use.
 struct Argument {

@@ -127,7 +127,7 @@ constexpr std::array kModulesOfFunctions{
     ModuleOfFunction{"pixel_shuffle", "PixelShuffle"},
     ModuleOfFunction{"pixel_unshuffle", "PixelUnshuffle"},
 };
-/// Functions and modules that the tables treat unlike each other: who calls the function must be known.
+/// Functions and modules that the tables treat unlike each other: the caller of the function must be known.
 constexpr std::array<std::string_view, 3> kNotAlike{"softmax", "group_norm", "flatten"};
 
 std::vector<Symbol> modules_of(std::string_view function) {

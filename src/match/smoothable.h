@@ -4,8 +4,8 @@
 
 namespace tsq::match {
 
-/// The LayerNorm (module or function) that gives `value`, looked for behind observers, Dropout and Identity;
-/// null when something else gives it.
+/// The LayerNorm (module or function) that produces `value`, looked for after observers, Dropout and
+/// Identity; null when something else produces it.
 ir::Node* layer_norm_behind(const ir::GraphModule& gm, ir::Value* value);
 
 }  // namespace tsq::match

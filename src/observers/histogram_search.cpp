@@ -43,7 +43,7 @@ ErrorConstants error_constants(const Widths& widths, int64_t dst_bins) {
 
 /// clamp(floor(distance / width), 0, last). The quotient in double is below its nearest integer whenever the
 /// exact one is (both operands have 24 bits), so this is the exact floor; torch.div(rounding_mode="floor")
-/// gives the same number by way of fmod.
+/// returns the same number by way of fmod.
 [[gnu::always_inline]] inline float level_of(float distance, double width, double last) {
   const double quotient = static_cast<double>(distance) / width;
   const double positive = quotient > 0.0 ? quotient : 0.0;
@@ -153,7 +153,7 @@ struct BinRange {
 };
 
 /// The greedy two-sided shrink. `left` and `right` go on from where the last step left them: the quantiles
-/// only move inwards, so walking again from the ends of the range, as PyTorch does, gives the same bins.
+/// only move inwards, so walking again from the ends of the range, as PyTorch does, finds the same bins.
 BinRange shrink(const HistogramView& view, int64_t dst_bins) {
   constexpr double kStep = 1e-5;
   const double total = static_cast<double>(at::sum(view.histogram).item<float>());

@@ -18,7 +18,7 @@ struct ClippedRange {
   float max_val;
 };
 
-/// HistogramObserver._non_linear_param_search: the part of the range that gives the least L2 error with
+/// HistogramObserver._non_linear_param_search: the part of the range that has the least L2 error with
 /// `dst_bins` levels (M-14, M-15). The same float32 and float64 roundings as PyTorch's tensor operations,
 /// hence the same bits.
 ClippedRange search_range(const HistogramView& view, int64_t dst_bins);

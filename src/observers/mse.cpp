@@ -199,7 +199,7 @@ QParams observe_mse(const ResolvedObserver& config, const at::Tensor& tensor) {
 }  // namespace
 
 /// tsq's own: the range of the least squared error over what HistogramObserver counts. HistogramObserver's
-/// search takes values for evenly spread inside of a bin, zeros behind a relu too, and stops at the first
+/// search takes values for evenly spread inside of a bin, zeros after a relu too, and stops at the first
 /// range that is worse than the one before.
 const ObserverKind mse_observer{"MSEObserver", make_mse,  calculate_mse,
                                 observe_mse,   saw_range, merge_histograms};

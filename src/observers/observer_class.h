@@ -34,7 +34,7 @@ class ObserverClass {
   /// `is_dynamic`, `saw_other_dtype` and `ranks`.
   ObserverClass(std::string_view name, std::vector<ObserverAttribute> attributes, const std::string& source);
 
-  /// `values` gives every attribute but the added ones.
+  /// `values` has every attribute but the added ones.
   [[nodiscard]] torch::jit::Module instance(const ObserverValues& values, bool is_dynamic) const;
 
  private:

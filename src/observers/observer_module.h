@@ -9,7 +9,7 @@
 
 namespace tsq {
 
-/// A fresh observer: a TorchScript module `forward(x: Tensor) -> Tensor` that gives back x and records its
+/// A fresh observer: a TorchScript module `forward(x: Tensor) -> Tensor` that returns x and records its
 /// statistics in buffers with PyTorch's names. Its class is TorchScript source only, so any stock LibTorch
 /// loads it and calibrates with it. Safe to call from several threads. Throws Error(BadConfig) when resolve()
 /// refuses the spec.

@@ -134,7 +134,7 @@ bool is_module_that_moves(const GraphModule& gm, const Node* node) {
   });
 }
 
-/// Whether what a node gives is what it reads, moved, limited, shifted or scaled.
+/// Whether a node returns what it reads, moved, limited, shifted or scaled.
 bool keeps_values(const GraphModule& gm, const Node* node, const Value* value) {
   if (node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::ListUnpack ||
       node->kind() == c10::prim::TupleConstruct || node->kind() == c10::prim::TupleUnpack)

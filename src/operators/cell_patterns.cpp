@@ -21,7 +21,7 @@ struct Gates {
 };
 
 /// Follows the values of one cell from its results to its linear layers (aten/src/ATen/native/RNN.cpp). Every
-/// method gives null where the operator is another one, and remembers what it has passed.
+/// method returns null where the operator is another one, and remembers what it has passed.
 class CellMatcher {
  public:
   explicit CellMatcher(Value* result) : result_(result) {}
@@ -79,7 +79,7 @@ class CellMatcher {
   }
 
  private:
-  /// The node that gives `value`, an operator or its in-place form.
+  /// The node that produces `value`, an operator or its in-place form.
   Node* operation(Value* value, c10::Symbol kind) {
     if (value == nullptr) return nullptr;
     Node* node = value->node();

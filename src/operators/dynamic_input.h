@@ -12,7 +12,7 @@ struct DynamicInput {
   ir::Value* reduce_range{};
 };
 
-/// What is behind `read`, an input of an operator; empty where it is not quantized at run time.
+/// The operators after `read`, an input of an operator; empty where it is not quantized at run time.
 std::optional<DynamicInput> dynamic_input(const ir::Value* read);
 
 }  // namespace tsq::operators

@@ -22,8 +22,8 @@ struct PassesBelowZero {
 struct PassesAsHardswish {};
 using ErrorPassage = std::variant<PassesAll, PassesBetween, PassesBelowZero, PassesAsHardswish>;
 
-/// That of the operator which alone reads what `layer` gives, rounded or not, or is fused with it. `dims`: of
-/// the tensor, behind the channels.
+/// That of the operator which alone reads what `layer` returns, rounded or not, or is fused with it. `dims`:
+/// of the tensor, after the channels.
 ErrorPassage error_passage_behind(const ir::GraphModule& gm, const ir::Node* layer, int64_t dims);
 
 at::Tensor passed_share(const ErrorPassage& passage, const at::Tensor& x);

@@ -37,7 +37,7 @@ std::optional<torch::jit::Module> scaled_batch_norm(const torch::jit::Module& mo
 /// (C-21).
 ir::Weighted fold_batch_norm(const ir::Weighted& weighted, const BatchNorm& bn, Symbol type);
 
-/// A convolution without padding that computes what it did behind the batch norm, from the batch norm's
+/// A convolution without padding that computes what it did after the batch norm, from the batch norm's
 /// input.
 ir::Weighted fold_batch_norm_before(const ir::Weighted& weighted, const BatchNorm& bn);
 

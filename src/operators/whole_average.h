@@ -4,7 +4,7 @@
 
 namespace tsq::operators {
 
-/// Whether an operator gives the average of whole maps or signals, one number for each: an adaptive average
+/// Whether an operator returns the average of whole maps or signals, one number for each: an adaptive average
 /// pool to one value, or a mean over dimensions. Such averages use a small part of the range of what they
 /// are averages of.
 [[nodiscard]] bool is_whole_average(const ir::GraphModule& gm, const ir::Node* node);

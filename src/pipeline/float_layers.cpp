@@ -48,7 +48,7 @@ struct Member {
   const Decision* decision{};
   const QConfigQuery* query{};
   std::string module_name{};  ///< empty: named by its use
-  /// The match that gives what this one only moves or chooses from: it rounds nothing itself.
+  /// The match that returns what this one only moves or chooses from: it rounds nothing itself.
   std::optional<std::size_t> follows{};
 };
 

@@ -38,10 +38,10 @@ std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t 
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom = {});
 
-/// What the float model gives on some samples, to hold quantized models against it.
+/// The results of the float model on some samples, with which quantized models are compared.
 class FloatOutputs {
  public:
-  /// Throws Error(BadData) for a sample that the model refuses, Error(BadModel) when it gives no tensor.
+  /// Throws Error(BadData) for a sample that the model refuses, Error(BadModel) when it returns no tensor.
   FloatOutputs(const torch::jit::Module& model, std::vector<Sample> samples);
 
   struct Comparison {

@@ -1,4 +1,4 @@
-// An operator behind the sums of every quantized layer compares them with those of the float graph on the
+// An operator after the sums of every quantized layer compares them with those of the float graph on the
 // same sample, and passes them on without the error, so that the next layer's error is its own.
 
 #include "pipeline/mean_errors.h"
@@ -60,9 +60,9 @@ class Shifts {
 /// A layer's call in the graph.
 struct Layer {
   std::string node{};
-  int64_t dims{0};  ///< of its sums, behind the channels
+  int64_t dims{0};  ///< of its sums, after the channels
   operators::ErrorPassage passage{};
-  std::deque<at::Tensor> wanted{};   ///< what the float run gave: [items, channels]
+  std::deque<at::Tensor> wanted{};   ///< the results of the float run: [items, channels]
   std::shared_ptr<Shifts> shifts{};  ///< of all calls with the same weight, which have one bias
 };
 

@@ -1,4 +1,4 @@
-// What each float operator costs: probes round its node in the prepared graph tell when it runs, LibTorch's
+// What each float operator costs: probes around its node in the prepared graph tell when it runs, LibTorch's
 // operator callbacks what it multiplies. Callbacks see into leaf modules of any kind.
 
 #include "pipeline/measure.h"
@@ -90,7 +90,7 @@ void run_in_place(ir::GraphModule& gm, ir::Node* fork) {
   fork->g_(c10::attr::Subgraph, passes_on);
 }
 
-/// Probes round the operator of each decision about this graph. `standalone` is its path, empty for the
+/// Probes around the operator of each decision about this graph. `standalone` is its path, empty for the
 /// model.
 void insert_probes(ir::GraphModule& gm, const std::string& standalone, const Report& report) {
   std::unordered_map<std::string, std::size_t> decision_of;

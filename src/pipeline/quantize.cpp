@@ -155,7 +155,7 @@ void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples
   if (samples.empty())
     throw Error(ErrorCode::BadData, "there are no calibration samples", "give at least one");
   const at::NoGradGuard no_grad;
-  // Specialising for the shapes of a few batches costs more than it brings.
+  // Specialising for the shapes of a few batches costs more than it saves.
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   Stage& stage = *prepared.stage();
   stage.mean_errors.reset();

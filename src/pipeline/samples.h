@@ -26,7 +26,7 @@ class KeptSamples {
 
   std::vector<Sample> samples_{};
   std::size_t seen_{0};
-  std::size_t step_{1};  ///< every so many are kept
+  std::size_t step_{1};  ///< one in this many is kept
 };
 
 }  // namespace tsq::detail

@@ -108,7 +108,7 @@ void append_report(Report& report, const Report& child, const std::string& path)
   }
 }
 
-/// The QConfig that the mapping gives a standalone module; its own global one where it has no mapping.
+/// The mapping's QConfig for a standalone module; its own global one where it has no mapping.
 QConfigMapping global_mapping(const ir::GraphModule& gm, const ir::ModuleCall& call,
                               const passes::MatchTable& table) {
   for (const auto& [node, decision] : table.qconfig_of) {

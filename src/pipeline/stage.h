@@ -52,8 +52,8 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
                                       const EqualizationMapping& equalization = {},
                                       const RecipeOptions& options = {});
-/// Which patterns `mapping` gives on `gm`, the fused graph of a prepared stage without observers: match, and
-/// what the recipe does to matches.
+/// The patterns that `mapping` selects on `gm`, the fused graph of a prepared stage without observers: match,
+/// and what the recipe does to matches.
 passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping);
 /// What the calibrated observers of a stage have found.
 std::vector<passes::ObserverResult> observer_results(const Stage& prepared);

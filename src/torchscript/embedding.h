@@ -22,19 +22,19 @@ std::string unquantizable(const ir::EmbeddingTable& table, const QParams& qparam
 
 /// Modules with the signatures of torch.nn.Embedding and torch.nn.EmbeddingBag. The float one computes with
 /// the weight as it is; the reference one rounds it first; the quantized one keeps rows of 8, 4 or 2 bits,
-/// each with its scale and smallest value behind it, in one byte tensor that any LibTorch loads.
+/// each with its scale and smallest value after it, in one byte tensor that any LibTorch loads.
 torch::jit::Module float_embedding(const ir::EmbeddingTable& table);
 torch::jit::Module reference_embedding(const ir::EmbeddingTable& table);
-/// `rows` is what packed_rows gives; several modules may share it.
+/// `rows` is what packed_rows returns; several modules may share it.
 torch::jit::Module quantized_embedding(const ir::EmbeddingTable& table, const at::Tensor& rows);
 
 /// The rows as the kernels `quantized::embedding_bag_*_rowwise_offsets` read them: codes, the lowest bits
-/// first, then scale and smallest value (float32 behind 8-bit codes, float16 behind others). Odd rows are
+/// first, then scale and smallest value (float32 after 8-bit codes, float16 after others). Odd rows are
 /// filled up to whole bytes; the row of padding_idx of a bag is zero.
 at::Tensor packed_rows(const ir::EmbeddingTable& table);
 /// How many bytes a row of packed_rows has, for codes of `dtype`.
 int64_t bytes_of_row(int64_t columns, c10::ScalarType dtype);
-/// Whether packed_rows gives the same for both.
+/// Whether packed_rows returns the same for both.
 [[nodiscard]] bool has_same_rows(const ir::EmbeddingTable& a, const ir::EmbeddingTable& b);
 
 /// The kernel of a quantized table.

@@ -318,7 +318,7 @@ void replace_layer(Rewriting& rewriting, const Operator& op, Value* params, c10:
   node->destroy();
 }
 
-/// A stack of layers as its first one, in float, and the others behind it.
+/// A stack of layers as its first one, in float, and the others after it.
 ///   y, h, c = lstm(x, [h0, c0], weights, layers)
 ///     →   y, h1, c1 = lstm(x, [first of h0, of c0], float weights, 1)
 ///         y, h2, c2 = lstm(y, [rest of h0, of c0], weights, layers - 1); h = cat(h1, h2); c = cat(c1, c2)
@@ -327,7 +327,7 @@ class Stack {
   Stack(Rewriting& rewriting, Node* node, const RecurrentWeights& all, std::size_t float_weights)
       : rewriting_(rewriting), node_(node), all_(all), first_layer_(float_weights) {}
 
-  /// The node of the layers behind the first.
+  /// The node of the layers after the first.
   Node* split() {
     const auto directions = static_cast<int64_t>(first_layer_ / 2);
     const auto others = static_cast<int64_t>(all_.weights.size() / 2) - directions;

@@ -12,7 +12,7 @@ namespace tsq::torchscript {
 
 /// What a linear layer multiplies with, out of the rows that an embedding looks up.
 struct TiedLinear {
-  at::Tensor rows{};   ///< as packed_rows gives them, of symmetric codes
+  at::Tensor rows{};   ///< as packed_rows returns them, of symmetric codes
   at::Tensor scale{};  ///< of each row
   at::Tensor bias{};   ///< undefined: none
   c10::IValue packed{};

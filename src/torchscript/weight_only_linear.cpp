@@ -23,7 +23,7 @@ at::Tensor filled_up(const at::Tensor& matrix, int64_t rows, int64_t columns) {
   return at::constant_pad_nd(matrix, {0, columns - matrix.size(1), 0, rows - matrix.size(0)}).contiguous();
 }
 
-/// Forward round a call of the kernel on `x`, a matrix in bfloat16.
+/// Forward around a call of the kernel on `x`, a matrix in bfloat16.
 std::string forward_source(const ir::Weighted& weighted, int64_t padded_columns, int64_t padded_rows,
                            const std::string& kernel) {
   const int64_t rows = weighted.weight.size(0);

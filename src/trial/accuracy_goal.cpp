@@ -89,7 +89,7 @@ class Search {
     return true;
   }
 
-  /// Whether the model that the mapping found gives holds the goal.
+  /// Whether the model of the mapping found reaches the goal.
   bool confirmed() {
     score_ = options_.confirm(mapping());
     tell({.what = float_text(kept_) + ", made anew", .float_layers = kept_.size(), .score = score_});

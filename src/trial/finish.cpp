@@ -20,7 +20,7 @@ namespace {
 
 using torch::jit::Module;
 
-/// After so many layers that cannot run, the fault is no single layer's.
+/// After this many layers that cannot run, the fault is no single layer's.
 constexpr std::size_t kMostFaults = 12;
 
 bool quantizes_anything(const Report& report) {
@@ -91,7 +91,7 @@ class Finish {
     return change(now, {.cause = cause}, candidates().all());
   }
 
-  /// Convert and lower with everything in int8 that the mapping gives.
+  /// Convert and lower with everything in int8 that the mapping quantizes.
   Attempt whole() const {
     return attempt(referee_, [&] {
       Made made{.reference = convert_to_reference(*prepared_, task_.backend, task_.custom,
@@ -164,7 +164,7 @@ class Finish {
   }
 
   std::size_t first_failing(const Indices& kept) {
-    std::size_t runs = 0;  // so many first layers in int8 run
+    std::size_t runs = 0;  // this many first layers in int8 run
     std::size_t fails = candidates().size();
     while (fails - runs > 1) {
       const std::size_t middle = (runs + fails) / 2;
@@ -220,7 +220,7 @@ class Finish {
   }
 
   /// The model with a mapping that leaves the `kept` layers float, made from the start: the same mapping
-  /// gives the same file.
+  /// makes the same file.
   Attempt again(const Attempt& now, std::vector<Change> changes, const Indices& kept) {
     if (kept.empty()) return now;
     mapping_ = keep_float(mapping_, candidates().layers(kept));

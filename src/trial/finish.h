@@ -35,7 +35,7 @@ struct FinishTask {
   ConvertCustomConfig custom{};
   std::optional<QConfigMapping> convert_mapping{};
   LoweringOptions lowering{};
-  /// A calibrated model with a mapping; the same mapping gives the same model.
+  /// A calibrated model with a mapping; the same mapping makes the same model.
   std::function<Prepared(const QConfigMapping&)> calibrated{};
   std::span<const Sample> samples{};     ///< to try it on; none: it is only saved and loaded
   bool lowers{true};                     ///< otherwise the reference model is the result
@@ -54,7 +54,7 @@ struct Finished {
   Report report{};
   Trial trial{};
   std::optional<LatencyComparison> latency{};
-  QConfigMapping mapping{};       ///< gives the same model without measuring
+  QConfigMapping mapping{};       ///< makes the same model without measuring
   std::vector<Change> changes{};  ///< empty: `mapping` is the task's
 };
 

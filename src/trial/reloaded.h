@@ -7,7 +7,7 @@
 
 namespace tsq::detail {
 
-/// The module as whoever loads its file gets it: through the bytes of an archive, in eval mode.
+/// The module as a program that loads its file gets it: through the bytes of an archive, in eval mode.
 torch::jit::Module reloaded(const torch::jit::Module& module);
 /// The same, and the size of the archive in bytes.
 std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Module& module);

@@ -1,4 +1,4 @@
-// Runs what is about to be written as whoever loads it will, beside the model that is right.
+// Runs a result before it is written, as a program that loads it will, beside the model that counts as right.
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

@@ -14,7 +14,7 @@ using torch::jit::Block;
 using torch::jit::Node;
 using torch::jit::Value;
 
-/// Operators that give as many values as meet a condition.
+/// Operators that return as many values as meet a condition.
 constexpr std::array<std::string_view, 10> kSelecting{"aten::nonzero",           "aten::nonzero_numpy",
                                                       "aten::masked_select",     "aten::_unique",
                                                       "aten::_unique2",          "aten::unique_consecutive",

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A kernel's call in a file: the shapes of the input and of the weight, and what forward gives. `q` is the
+/// A kernel's call in a file: the shapes of the input and of the weight, and what forward returns. `q` is the
 /// quantized input, `w` the quantized weight.
 struct Call {
   std::vector<int64_t> input;

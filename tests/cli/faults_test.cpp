@@ -1,4 +1,4 @@
-// Issue after issue that a user can run into: each gives exit 1 (a bad input) or 2 (bad usage), one line that
+// Issue after issue that a user can run into: each exits with 1 (a bad input) or 2 (bad usage), one line that
 // says what is wrong, and leaves the folder as it was.
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>

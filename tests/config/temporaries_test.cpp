@@ -1,4 +1,4 @@
-// What an accessor of a temporary gives outlives the temporary: `for (const auto& row :
+// What an accessor of a temporary returns outlives the temporary: `for (const auto& row :
 // backend_config("x86").configs())` is what everybody writes.
 #include <gtest/gtest.h>
 #include <tsq/tsq.h>
@@ -39,7 +39,7 @@ TEST(Temporaries, TheRowsOfATableCanBeGoneThrough) {
   EXPECT_GT(entries, 10U);
 }
 
-/// Accessors that give a reference, and are not limited to what has a name.
+/// Accessors that return a reference, and are not limited to what has a name.
 std::vector<std::string> dangling_accessors(const std::string& header) {
   static const std::regex kAccessor(R"(const [^;{}()]*& (\w+)\(\)\s*const(\s+noexcept)?\s*[;{])");
   std::vector<std::string> names;

@@ -72,7 +72,7 @@ TEST(MSEObserver, NoOtherObserverHasALessError) {
 }
 
 TEST(MSEObserver, ASpikeAtTheEndOfTheRangeIsTakenForOneValue) {
-  // Nine of ten values are what a clamp gives: the ends of the range must not move away from them.
+  // Nine of ten values are what a clamp returns: the ends of the range must not move away from them.
   at::manual_seed(22);
   const at::Tensor values = (at::randn({100000}) * 20).clamp(-1, 6);
   const Range range = range_of(tsq::observe_once(named("MSEObserver"), values));
@@ -81,8 +81,8 @@ TEST(MSEObserver, ASpikeAtTheEndOfTheRangeIsTakenForOneValue) {
 }
 
 TEST(MSEObserver, BytesHalfwayBetweenTwoCodesAreSpreadOverThem) {
-  // ToTensor and Normalize(0.5, 0.5) give images of -1 to 1: with these ends each byte would be off by half a
-  // step.
+  // ToTensor and Normalize(0.5, 0.5) return images of -1 to 1: with these ends each byte would be off by half
+  // a step.
   at::manual_seed(23);
   const at::Tensor bytes = (at::randint(0, 256, {100000}).to(at::kFloat) - 127.5F) / 127.5F;
   const double rounding = std::pow(2.0 / 255, 2) / 12;

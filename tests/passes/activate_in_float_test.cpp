@@ -1,4 +1,4 @@
-// Activations whose int8 kernel takes longer behind a convolution than the float operator.
+// Activations whose int8 kernel takes longer after a convolution than the float operator.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

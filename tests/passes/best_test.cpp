@@ -189,7 +189,7 @@ TEST(SeparateScalarArithmetic, AReLUBehindAProductStays) {
 }
 
 TEST(SeparateScalarArithmetic, AClampBehindASumStays) {
-  // The kernel of a sum with a number does not saturate at the range that was observed behind the clamp.
+  // The kernel of a sum with a number does not saturate at the range that was observed after the clamp.
   const Module model = two_convolutions(
       "  y = torch.max_pool2d(self.a.forward(x), [1, 1])\n"
       "  return self.b.forward(torch.hardtanh(y + 0.5, 0, 0.6))\n");
@@ -199,7 +199,7 @@ TEST(SeparateScalarArithmetic, AClampBehindASumStays) {
   EXPECT_LT(error_of(model, best, "x86", images()), 0.15);
 }
 
-/// A depthwise convolution with stride 2 behind an asymmetric padding, as TensorFlow's 'SAME' has it.
+/// A depthwise convolution with stride 2 after an asymmetric padding, as TensorFlow's 'SAME' has it.
 Module same_padding(int64_t size, int64_t kernel) {
   torch::manual_seed(4);
   Module model = testing::user_module("Same");

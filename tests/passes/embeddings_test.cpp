@@ -22,7 +22,7 @@ using torch::jit::Module;
 constexpr int64_t kRows = 40;
 constexpr int64_t kWidth = 16;
 
-/// A table, and a layer of its width behind `lookup`, an expression in `self.table` and `x`.
+/// A table, and a layer of its width after `lookup`, an expression in `self.table` and `x`.
 Module words(const at::Tensor& table, const std::string& lookup = "torch.embedding(self.table, x)") {
   Module model = testing::user_module("Words");
   model.register_parameter("table", table, false);

@@ -62,7 +62,7 @@ double error(Module float_model, Module int8, const std::vector<Sample>& samples
   return sum;
 }
 
-/// A layer behind a float operator; the squares of its input's 16 channels reach from 0 to `widths`.
+/// A layer after a float operator; the squares of its input's 16 channels reach from 0 to `widths`.
 Module behind_float(const at::Tensor& widths, int64_t outputs) {
   torch::manual_seed(14);
   Module model = testing::user_module("BehindFloat");
@@ -116,7 +116,7 @@ TEST(EqualizeFloatValues, BesideALayerThatTakesNoLongerTheMultiplicationHasToSav
 }
 
 /// A convolution of 3 to 8 channels, the first of which is `widest` times as large as the others. With a
-/// stride of 2, no kernel gives float as fast.
+/// stride of 2, no kernel returns float as fast.
 Module in_front_of_float(double widest, const std::string& result, int64_t stride = 2) {
   torch::manual_seed(16);
   const c10::NoGradGuard no_grad;

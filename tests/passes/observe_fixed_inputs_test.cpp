@@ -1,4 +1,4 @@
-// What a sigmoid or tanh takes is not cut to what it gives.
+// What a sigmoid or tanh takes is not cut to what it returns.
 
 #include <gtest/gtest.h>
 #include <torch/script.h>

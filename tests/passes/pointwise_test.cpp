@@ -1,4 +1,4 @@
-// Convolutions whose kernel gives float or does the activation behind it: rounded once.
+// Convolutions whose kernel returns float or does the activation after it: rounded once.
 
 #include <gtest/gtest.h>
 #include <torch/script.h>

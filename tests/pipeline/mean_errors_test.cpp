@@ -23,7 +23,7 @@ constexpr int kLayers = 6;
 /// Skewed, as most activations are: what rounding does to them does not cancel.
 at::Tensor skewed_images(int64_t images) { return torch::randn({images, kChannels, 16, 16}).exp(); }
 
-/// Convolutions with an activation behind each.
+/// Convolutions with an activation after each.
 Module deep_network(const std::string& activation) {
   torch::manual_seed(5);
   Module model = testing::user_module("Deep");

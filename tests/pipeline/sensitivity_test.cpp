@@ -279,7 +279,7 @@ TEST(Goal, OutOfReachGivesTheBestAndNoModel) {
   EXPECT_EQ(found.trials.size(), 2U);
 }
 
-/// Two outputs, each behind a layer that int8 destroys; the first has far more power.
+/// Two outputs, each after a layer that int8 destroys; the first has far more power.
 Module model_with_two_outputs() {
   torch::manual_seed(8);
   Module model = testing::user_module("Fork");
