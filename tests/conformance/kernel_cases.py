@@ -1,4 +1,4 @@
-"""Kernels of LibTorch that are wrong or missing on an engine: lowering goes round them and stays near the reference."""
+"""Kernels of LibTorch that are wrong or missing on an engine: lowering avoids them and stays near the reference."""
 
 import torch
 import torch.nn.functional as F
@@ -57,7 +57,7 @@ class Decoder(nn.Module):
 
 add_case("decoder", Decoder, normal(2, 3, 8, 8), mapping=per_tensor, lowered_difference={**UNEQUAL, "fbgemm": DIRECT_PATH}, min_sqnr=15.0)
 
-# ---- pools, clamps, softmax, interpolation behind a convolution, whose output is channels-last
+# ---- pools, clamps, softmax, interpolation after a convolution, whose output is channels-last
 
 IMAGE = normal(2, 3, 9, 9)
 QNNPACK_CLAMP = {"qnnpack": "section 6: qnnpack's clamp, hardtanh and relu6 are wrong on channels-last tensors"}

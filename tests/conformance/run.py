@@ -84,7 +84,7 @@ def operator_text(entry) -> str:
 
 
 def comparable(entry):
-    """FX drops a ReLU that the quantize behind it makes up for (L-03); tsq's kernel has it. Both give the same bits, which
+    """FX drops a ReLU for which the quantize after it makes up (L-03); tsq's kernel has it. Both give the same bits, which
     the outputs show. FX's quantized dropout in eval mode does nothing. Embeddings, looked up in packed params by FX, are looked
     up in plain rows by tsq, as bags of one."""
     kind, scale, zero_point = entry

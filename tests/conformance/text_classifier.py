@@ -118,7 +118,7 @@ def quantized(tsq: str, file: Path, bits: int) -> Path:
 
 
 def frozen_share(tsq: str, folder: Path) -> float:
-    """What is left of a frozen table when the last offset is given: freezing keeps F.embedding_bag's checks, behind which the
+    """What is left of a frozen table when the last offset is given: freezing keeps F.embedding_bag's checks, after which the
     operator's arguments stand."""
     file = folder / "last_offset.pt"
     torch.jit.freeze(torch.jit.script(LastOffset().eval())).save(str(file))

@@ -241,7 +241,7 @@ RULES["traced_frozen"] = [
 NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input, has_spelling_that_a_trace_forgets)
 
 # Such padding changes how often a value occurs, which the observers of recipe best weigh.
-OPENED_PADDING = ("freezing opens the padding of a convolution, behind which its input is then observed", pads_by_a_mode)
+OPENED_PADDING = ("freezing opens the padding of a convolution, and its input is then observed after the padding", pads_by_a_mode)
 # The calls of one weight share what calibration finds for them.
 SHARED_CONSTANT = ("equal tensors are one constant of a traced or frozen file", has_equal_tensors)
 ALSO_IN_RECIPE_BEST = {"traced": [SHARED_CONSTANT], "frozen": [OPENED_PADDING, SHARED_CONSTANT], "traced_frozen": [OPENED_PADDING, SHARED_CONSTANT]}

@@ -5,7 +5,7 @@ import random
 from typing import List, Optional
 
 WIDTHS = (8, 12, 16, 24, 32, 48)
-# Dimensions behind the batch: where channels are, and what else there is.
+# Dimensions after the batch: where channels are, and what else there is.
 SPATIAL = {"image": 2, "signal": 1, "sequence": 1, "vector": 0}
 
 
