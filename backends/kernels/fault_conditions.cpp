@@ -11,6 +11,7 @@
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/convolution_padding.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 
 namespace tsq::kernels {
@@ -115,12 +116,8 @@ bool has_no_interpolation(const KernelUse& use) {
 
 /// The scale of a quantized tensor, where it is written in the graph.
 std::optional<double> known_scale(const ir::Value* quantized) {
-  constexpr std::array kKeepsScale{c10::aten::relu,      c10::aten::reshape, c10::aten::flatten,
-                                   c10::aten::squeeze,   c10::aten::permute, c10::aten::contiguous,
-                                   c10::aten::unsqueeze, c10::aten::slice,   c10::aten::max_pool2d};
   const ir::Node* node = quantized->node();
-  while (std::find(kKeepsScale.begin(), kKeepsScale.end(), node->kind()) != kKeepsScale.end())
-    node = node->input(0)->node();
+  while (operators::keeps_qparams(operators::traits_of(node))) node = ir::operands(node).front()->node();
   const ir::Value* scale =
       node->kind() == kQuantize ? node->input(1) : operators::argument_named(node, "output_scale");
   if (scale == nullptr && node->kind().toQualString() == std::string_view("quantized::add"))
@@ -152,10 +149,9 @@ bool addend_scale_is_out_of_range(const KernelUse& use) {
 }
 
 bool batch_was_added(const ir::Value* quantized) {
-  constexpr std::array kKeepsLayout{c10::aten::relu, c10::aten::clamp, c10::aten::hardtanh};
   const ir::Node* node = quantized->node();
-  while (std::find(kKeepsLayout.begin(), kKeepsLayout.end(), node->kind()) != kKeepsLayout.end())
-    node = node->input(0)->node();
+  while (node->kind() != kQuantize && operators::is_elementwise(operators::traits_of(node)))
+    node = ir::operands(node).front()->node();
   return node->kind() == c10::aten::unsqueeze || node->kind() == c10::aten::reshape;
 }
 
@@ -255,11 +251,8 @@ std::optional<int64_t> known_rank(const ir::Value* quantized) {
   if (kind.find("1d") != std::string_view::npos) return 3;
   if (kind.find("2d") != std::string_view::npos) return 4;
   if (kind.find("3d") != std::string_view::npos) return 5;
-  constexpr std::array<std::string_view, 8> kKeepsRank{
-      "aten::relu",     "aten::clamp",   "quantized::leaky_relu", "quantized::elu",
-      "aten::hardtanh", "aten::sigmoid", "quantized::hardswish",  "aten::contiguous"};
-  const bool keeps = std::find(kKeepsRank.begin(), kKeepsRank.end(), kind) != kKeepsRank.end();
-  return keeps ? known_rank(quantized->node()->input(0)) : std::nullopt;
+  return operators::keeps_rank(operators::traits_of(node)) ? known_rank(ir::operands(node).front())
+                                                           : std::nullopt;
 }
 
 }  // namespace tsq::kernels

@@ -7,7 +7,6 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -16,6 +15,7 @@
 #include "ir/methods.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/capture/passes.h"
 #include "torchscript/synthesized.h"
@@ -121,15 +121,9 @@ std::optional<Symbol> asserted_class(const Value* input) {
   return std::nullopt;
 }
 
-/// Operators whose result has as many dimensions as their first argument.
-bool keeps_dimensions(std::string_view name) {
-  constexpr std::array<std::string_view, 25> kNames{
-      "aten::cat",        "aten::sub",        "aten::div",        "aten::relu",       "aten::relu_",
-      "aten::hardtanh",   "aten::hardtanh_",  "aten::hardswish",  "aten::hardswish_", "aten::hardsigmoid",
-      "aten::leaky_relu", "aten::elu",        "aten::gelu",       "aten::silu",       "aten::mish",
-      "aten::sigmoid",    "aten::tanh",       "aten::dropout",    "aten::clamp",      "aten::add",
-      "aten::mul",        "aten::contiguous", "aten::layer_norm", "torch.nn.PReLU",   "torch.nn.LayerNorm"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+/// Whether a result has as many dimensions as the first operand.
+bool keeps_dimensions(const GraphModule& gm, const Node* node) {
+  return operators::has(operators::traits_of(gm, node), operators::KeepsRank);
 }
 
 /// flatten(x, 1) has two dimensions.
@@ -157,8 +151,7 @@ std::optional<Symbol> class_before(const GraphModule& gm, const Value* value) {
     if (const auto found = class_beside(gm, node)) return found;
     if (flattens_to_rows(node)) return symbol("torch.nn.BatchNorm1d");
     const auto operands = ir::operands(node);
-    if (!keeps_dimensions(ir::display_name(gm, node)) || operands.empty() ||
-        !ir::holds_tensor(operands.front()))
+    if (!keeps_dimensions(gm, node) || operands.empty() || !ir::holds_tensor(operands.front()))
       return std::nullopt;
     value = operands.front();
   }
@@ -168,7 +161,7 @@ std::optional<Symbol> class_before(const GraphModule& gm, const Value* value) {
 std::optional<Symbol> class_behind(const GraphModule& gm, const Value* value) {
   for (const Node* user : ir::users(value)) {
     if (const auto found = class_beside(gm, user)) return found;
-    if (!keeps_dimensions(ir::display_name(gm, user)) || user->outputs().size() != 1) continue;
+    if (!keeps_dimensions(gm, user) || user->outputs().size() != 1) continue;
     if (const auto found = class_behind(gm, user->output())) return found;
   }
   return std::nullopt;

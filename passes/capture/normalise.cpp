@@ -2,10 +2,9 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/capture/passes.h"
 
@@ -16,13 +15,13 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-/// Python's `x += y` is traced by FX as `x = x + y`; the result of `x.relu_()` has to be kept, which FX
-/// loses.
-constexpr std::array<std::string_view, 16> kInPlaceOperators{
-    "aten::add_",      "aten::mul_",       "aten::sub_",     "aten::div_",
-    "aten::relu_",     "aten::sigmoid_",   "aten::tanh_",    "aten::hardsigmoid_",
-    "aten::hardtanh_", "aten::hardswish_", "aten::elu_",     "aten::leaky_relu_",
-    "aten::silu_",     "aten::clamp_",     "aten::dropout_", "aten::clamp_min_"};
+/// Whether a node writes the result of an operator on values into its operand. Python's `x += y` is traced by
+/// FX as `x = x + y`; the result of `x.relu_()` has to be kept, which FX loses.
+bool computes_in_place(const Node* node) {
+  const auto* const row = operators::traits_of(node);
+  return node->kind().is_aten() && operators::is_in_place(node->kind().toUnqualString()) &&
+         (operators::is_elementwise(row) || operators::has(row, operators::ElementwiseOfTwo));
+}
 
 /// Whether the output of `node` may be the same memory as its first input.
 bool may_alias_input(const GraphModule& gm, const Node* node) {
@@ -65,8 +64,7 @@ bool is_read_later(const GraphModule& gm, const Value* value, const Value* mutat
 void make_operators_out_of_place(GraphModule& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     const std::string_view kind = node->kind().toQualString();
-    if (std::find(kInPlaceOperators.begin(), kInPlaceOperators.end(), kind) == kInPlaceOperators.end())
-      continue;
+    if (!computes_in_place(node)) continue;
     Value* mutated = node->input(0);
     const Value* root = memory_root(gm, mutated);
     const bool is_state = root->node()->kind() == c10::prim::GetAttr;

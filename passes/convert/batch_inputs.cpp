@@ -12,6 +12,7 @@
 
 #include "ir/edit.h"
 #include "observers/observed_ranks.h"
+#include "operators/traits.h"
 #include "passes/decision_index.h"
 #include "passes/placement/layer_in_float.h"
 
@@ -41,11 +42,8 @@ constexpr std::array kFunctionalLayers{
 /// As functions these take batches only.
 constexpr std::array kNormModules{SampleRank{"instancenorm1d", 2}, SampleRank{"instancenorm2d", 3},
                                   SampleRank{"instancenorm3d", 4}};
-/// Operators on values one by one, which take any rank.
-constexpr std::array<std::string_view, 16> kElementwise{
-    "relu", "relu6",   "hardtanh",  "hardswish", "hardsigmoid", "sigmoid", "tanh",     "elu",
-    "gelu", "dropout", "leakyrelu", "silu",      "mish",        "clamp",   "clampmin", "identity"};
-constexpr std::array<std::string_view, 4> kSums{"add", "mul", "addrelu", "mulrelu"};
+/// Sums and products with what QFunctional fuses into them.
+constexpr std::array<std::string_view, 2> kFusedSums{"addrelu", "mulrelu"};
 
 /// The last part of an operator's name as the tables above spell it.
 std::string plain_name(std::string_view name) {
@@ -82,11 +80,16 @@ std::optional<int64_t> sample_rank(const GraphModule& gm, const Node* node) {
   return ir::is_module_call(node) ? std::nullopt : rank_in(kFunctionalLayers, names);
 }
 
-template <std::size_t N>
-bool is_one_of(const GraphModule& gm, const Node* node, const std::array<std::string_view, N>& names) {
-  const std::vector<std::string> own = plain_names(gm, node);
-  return std::ranges::any_of(
-      own, [&](const std::string& name) { return std::ranges::find(names, name) != names.end(); });
+/// Operators on values one by one, which take any rank.
+bool is_elementwise(const GraphModule& gm, const Node* node) {
+  return operators::is_elementwise(operators::traits_of(gm, node));
+}
+
+bool is_sum(const GraphModule& gm, const Node* node) {
+  return operators::has(operators::traits_of(gm, node), operators::ElementwiseOfTwo) ||
+         std::ranges::any_of(plain_names(gm, node), [](const std::string& name) {
+           return std::ranges::find(kFusedSums, name) != kFusedSums.end();
+         });
 }
 
 bool is_tensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }
@@ -121,8 +124,7 @@ class BatchInputs {
       return;
     }
     const auto rank = sample_rank(gm_, node);
-    const bool is_elementwise = !rank && is_one_of(gm_, node, kElementwise);
-    if (!rank && !is_elementwise && !is_one_of(gm_, node, kSums)) return;
+    if (!rank && !is_elementwise(gm_, node) && !is_sum(gm_, node)) return;
     const auto inputs = tensors_of(node, rank.has_value());
     if (inputs.empty() || ir::stays_float(node)) return;
     const bool is_batched = std::ranges::any_of(inputs, [&](Value* input) {
@@ -287,8 +289,7 @@ class BatchInputs {
     done_.insert(node);
     const auto is_activation = [&](Node* reader) {
       return reader->owningBlock() == node->owningBlock() && !ir::is_observer(reader) &&
-             !ir::stays_float(reader) && reader->outputs().size() == 1 &&
-             is_one_of(gm_, reader, kElementwise);
+             !ir::stays_float(reader) && reader->outputs().size() == 1 && is_elementwise(gm_, reader);
     };
     Node* end = node;
     while (end->output()->uses().size() == 1 && is_activation(end->output()->uses().front().user)) {

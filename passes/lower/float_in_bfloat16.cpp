@@ -11,6 +11,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "operators/arguments.h"
+#include "operators/traits.h"
 #include "passes/lower/passes.h"
 
 namespace tsq::passes {
@@ -33,42 +35,13 @@ constexpr std::array<std::string_view, 7> kHeavy{"aten::matmul",
 
 constexpr std::size_t kFactors = 3;
 
-/// Operators whose result has the dtype of their first argument, whatever else they read.
-constexpr std::array<std::string_view, 27> kKeepsDtype{
-    "aten::relu",       "aten::gelu",       "aten::silu",
-    "aten::tanh",       "aten::sigmoid",    "aten::softmax",
-    "aten::dropout",    "aten::transpose",  "aten::permute",
-    "aten::reshape",    "aten::view",       "aten::flatten",
-    "aten::unsqueeze",  "aten::squeeze",    "aten::contiguous",
-    "aten::slice",      "aten::select",     "aten::expand",
-    "aten::t",          "aten::hardtanh",   "aten::hardswish",
-    "aten::elu",        "aten::leaky_relu", "aten::max_pool2d",
-    "aten::avg_pool2d", "aten::layer_norm", "aten::adaptive_avg_pool2d"};
-constexpr std::array<std::string_view, 17> kModulesThatKeepDtype{"torch.nn.ReLU",
-                                                                 "torch.nn.GELU",
-                                                                 "torch.nn.SiLU",
-                                                                 "torch.nn.Tanh",
-                                                                 "torch.nn.Sigmoid",
-                                                                 "torch.nn.Softmax",
-                                                                 "torch.nn.Dropout",
-                                                                 "torch.nn.Dropout2d",
-                                                                 "torch.nn.ReLU6",
-                                                                 "torch.nn.Flatten",
-                                                                 "torch.nn.LayerNorm",
-                                                                 "torch.nn.Hardswish",
-                                                                 "torch.nn.LeakyReLU",
-                                                                 "torch.nn.ELU",
-                                                                 "torch.nn.MaxPool2d",
-                                                                 "torch.nn.AvgPool2d",
-                                                                 "torch.nn.AdaptiveAvgPool2d"};
-/// Functions of torch.nn.functional, as their calls are spelt.
-constexpr std::array<std::string_view, 7> kFunctionsThatKeepDtype{
-    "torch.nn.functional.relu",    "torch.nn.functional.gelu",    "torch.nn.functional.silu",
-    "torch.nn.functional.softmax", "torch.nn.functional.dropout", "torch.nn.functional.layer_norm",
-    "torch.nn.functional.sigmoid"};
 /// Operators of two tensors that have the wider dtype.
 constexpr std::array<std::string_view, 4> kBinary{"aten::add", "aten::sub", "aten::mul", "aten::div"};
-constexpr std::array<std::string_view, 3> kAsksShape{"aten::size", "aten::dim", "aten::numel"};
+
+/// Whether an operator gives bfloat16 for bfloat16, and is not so steep that its rounding shows.
+bool takes_bfloat16(const operators::OperatorTraits* row) {
+  return operators::has(row, operators::KeepsDtype) && !row->steep_in;
+}
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -122,7 +95,7 @@ class Casting {
         visit_call(node);
       } else if (is_one_of(kHeavy, kind_of(node))) {
         if (is_float_product(node)) run_in_bfloat16(node);
-      } else if (sinks_ && is_one_of(kAsksShape, kind_of(node))) {
+      } else if (sinks_ && operators::has(operators::traits_of(node), operators::ReadsShapeOnly)) {
         if (is_cast(node->input(0))) node->replaceInput(0, source_of(node->input(0)));
       } else if (sinks_ && keeps_dtype(node)) {
         if (is_cast(first_tensor(node))) sink(node, {first_tensor(node)});
@@ -153,7 +126,7 @@ class Casting {
     ModuleCall& call = ir::call_of(gm_, node);
     if (float_layer(call) != nullptr) return true;
     if (call.embedding) return call.embedding->weight.scalar_type() == at::kFloat;
-    return (is_small_linear(call) || is_one_of(kModulesThatKeepDtype, call.type.name)) &&
+    return (is_small_linear(call) || takes_bfloat16(operators::traits_of(gm_, node))) &&
            is_float(node->input(0));
   }
 
@@ -181,14 +154,9 @@ class Casting {
     if (node->outputs().size() != 1 || !is_tensor(node->output())) return false;
     const Value* first = first_tensor(node);
     if (first == nullptr || !is_tensor(first)) return false;
-    if (node->kind() == c10::prim::CallFunction) {
-      const auto targets = ir::targets(gm_, node);
-      return std::any_of(targets.begin(), targets.end(),
-                         [](const Symbol& s) { return is_one_of(kFunctionsThatKeepDtype, s.name); });
-    }
-    if (!is_one_of(kKeepsDtype, kind_of(node))) return false;
-    // softmax may be told a dtype.
-    return kind_of(node) != "aten::softmax" || node->inputs().back()->mustBeNone();
+    if (!takes_bfloat16(operators::traits_of(node))) return false;
+    const Value* dtype = operators::argument_named(node, "dtype");  // softmax may be told one
+    return dtype == nullptr || dtype->mustBeNone();
   }
 
   static Value* first_tensor(const Node* node) {
@@ -205,7 +173,7 @@ class Casting {
       layer->weight = in_bfloat16(layer->weight);
       layer->bias = in_bfloat16(layer->bias);
       run_in_bfloat16(node);
-    } else if (sinks_ && (is_small_linear(call) || is_one_of(kModulesThatKeepDtype, call.type.name)) &&
+    } else if (sinks_ && (is_small_linear(call) || takes_bfloat16(operators::traits_of(gm_, node))) &&
                node->inputs().size() == 1 && is_cast(node->input(0))) {
       sink(node, {node->input(0)});
     }

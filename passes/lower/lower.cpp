@@ -17,6 +17,7 @@
 #include "operators/arguments.h"
 #include "operators/convolution_inputs.h"
 #include "operators/functional_weighted.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/decision_index.h"
 #include "passes/lower/passes.h"
@@ -275,7 +276,7 @@ class Lowering {
   /// Sizes are the same before dequantize.
   void read_shapes_of_quantized() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      const bool asks_shape = node->kind() == c10::aten::size || node->kind() == c10::aten::dim;
+      const bool asks_shape = operators::has(operators::traits_of(node), operators::ReadsShapeOnly);
       if (asks_shape && is_dequantize(node->input(0)))
         node->replaceInput(0, node->input(0)->node()->input(0));
     }
@@ -378,7 +379,8 @@ class Lowering {
       if (use.user == kernel) return use.offset == 1;
       if (is_view && use.user == addend->node()) return true;
       return use.user->owningBlock() == kernel->owningBlock() && use.user->isBefore(kernel) &&
-             (reads_only(use.user) || use.user->kind() == c10::aten::size);
+             (reads_only(use.user) ||
+              operators::has(operators::traits_of(use.user), operators::ReadsShapeOnly));
     });
   }
 

@@ -12,8 +12,6 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <unordered_map>
 
@@ -26,6 +24,7 @@
 #include "operators/convolution_inputs.h"
 #include "operators/convolution_padding.h"
 #include "operators/functional_weighted.h"
+#include "operators/traits.h"
 #include "passes/decision_index.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/weight_packing.h"
@@ -281,19 +280,13 @@ class FloatOutputLowering {
                 made_by->input(static_cast<std::size_t>(*zero_point))};
       }
     }
-    if (keeps_qparams(made_by)) return qparams_of(made_by->input(0), before);
+    if (operators::keeps_qparams(operators::traits_of(made_by)))
+      return qparams_of(ir::operands(made_by).front(), before);
     Value* scale = ir::insert_before(gm_, before, "aten::q_scale", {quantized});
     Value* zero_point = ir::insert_before(gm_, before, "aten::q_zero_point", {quantized});
     scale->setType(c10::FloatType::get());
     zero_point->setType(c10::IntType::get());
     return {scale, zero_point};
-  }
-
-  /// Operators that choose and move codes.
-  static bool keeps_qparams(const Node* node) {
-    constexpr std::array kKeep{c10::aten::max_pool1d, c10::aten::max_pool2d, c10::aten::relu,
-                               c10::aten::reshape,    c10::aten::flatten,    c10::aten::contiguous};
-    return std::ranges::find(kKeep, node->kind()) != kKeep.end();
   }
 
   /// The float tensor that the kernel quantizes once more, its scale and its zero point.

@@ -7,13 +7,13 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
-#include <array>
 
 #include "backends/kernels/lowering_table.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/clamp_bounds.h"
+#include "operators/traits.h"
 #include "passes/lower/passes.h"
 
 namespace tsq::passes {
@@ -74,13 +74,10 @@ bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
 /// The operator after a clamp whose values a quantize node rounds: the quantize node itself, or the first of
 /// the operators that move them to it, and to nobody else.
 Node* first_behind_clamp(Node* quantize) {
-  constexpr std::array kMoves{c10::aten::unsqueeze, c10::aten::squeeze,   c10::aten::reshape,
-                              c10::aten::flatten,   c10::aten::transpose, c10::aten::permute,
-                              c10::aten::contiguous};
   Node* behind = quantize;
   while (true) {
     Node* before = behind->input(0)->node();
-    if (std::ranges::find(kMoves, before->kind()) == kMoves.end() || before->output()->uses().size() != 1)
+    if (!operators::moves_values(operators::traits_of(before)) || ir::only_reader(before) == nullptr)
       return behind;
     behind = before;
   }

@@ -3,21 +3,12 @@
 //   obs1(a), obs1(b), cat([a, b]), obs1   becomes   obs1(a), obs2(b), cat([a, b]), obs3
 
 #include <algorithm>
-#include <array>
 
+#include "operators/traits.h"
 #include "passes/match/passes.h"
 
 namespace tsq::passes {
 namespace {
-
-constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.concat", "torch.concatenate"};
-
-bool is_concatenation(const ir::GraphModule& gm, const ir::Node* node) {
-  const auto targets = ir::targets(gm, node);
-  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
-    return std::ranges::find(kConcatenations, target.name) != kConcatenations.end();
-  });
-}
 
 bool has_other_readers(const ir::Node* concatenation) {
   const auto operands = ir::operands(concatenation);
@@ -30,7 +21,8 @@ bool has_other_readers(const ir::Node* concatenation) {
 
 void separate_concatenations(const ir::GraphModule& gm, MatchTable& table) {
   for (Match& match : table.matches) {
-    if (match.shares_observer && is_concatenation(gm, match.root) && has_other_readers(match.root))
+    if (match.shares_observer && operators::is_one_of(gm, match.root, {"cat"}) &&
+        has_other_readers(match.root))
       match.shares_observer = false;
   }
 }

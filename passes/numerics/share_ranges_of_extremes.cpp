@@ -3,8 +3,8 @@
 //   obs3(maximum(obs1(a), obs2(b)))   becomes   obs3(maximum(obs3(a), obs3(b)))
 
 #include <algorithm>
-#include <array>
 
+#include "operators/traits.h"
 #include "passes/numerics/passes.h"
 
 namespace tsq::passes {
@@ -14,16 +14,15 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
+/// Whether a node compares two values, which rounding before or after it does not change.
 bool is_extreme(const Node* node) {
-  return node->kind() == c10::aten::maximum || node->kind() == c10::aten::minimum;
+  const auto* const row = operators::traits_of(node);
+  return operators::has(row, operators::ElementwiseOfTwo) && operators::commutes_with_rounding(row);
 }
 
 /// The value that operators in front of this one alone have moved.
 Value* unmoved(Value* value) {
-  constexpr std::array kMoves{c10::aten::permute, c10::aten::transpose, c10::aten::view,
-                              c10::aten::reshape, c10::aten::flatten,   c10::aten::unsqueeze,
-                              c10::aten::squeeze, c10::aten::contiguous};
-  while (std::ranges::find(kMoves, value->node()->kind()) != kMoves.end() && value->uses().size() == 1)
+  while (operators::moves_values(operators::traits_of(value->node())) && value->uses().size() == 1)
     value = value->node()->input(0);
   return value;
 }

@@ -3,11 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "match/equalizable.h"
 #include "operators/clamp_bounds.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/observe/observer_result.h"
 #include "passes/observe/passes.h"
@@ -24,10 +24,6 @@ using torch::jit::Module;
 constexpr double kLargestFactor = 16;
 /// Exponents of the factors that are tried, in tenths.
 constexpr int kExponents = 10;
-
-constexpr std::array<std::string_view, 6> kLeaky{"torch.nn.PReLU",     "torch.nn.functional.prelu",
-                                                 "torch.prelu",        "prelu",
-                                                 "torch.nn.LeakyReLU", "torch.nn.functional.leaky_relu"};
 
 /// What rounding adds to the squares of the second layer's outputs, as far as it depends on the factors.
 class ExpectedError {
@@ -131,9 +127,7 @@ bool is_float(const GraphModule& gm, const Value* value) {
 }
 
 bool is_leaky(const GraphModule& gm, const Node* node) {
-  const auto targets = ir::targets(gm, node);
-  return std::ranges::any_of(
-      targets, [](const Symbol& target) { return std::ranges::find(kLeaky, target.name) != kLeaky.end(); });
+  return operators::is_one_of(gm, node, {"prelu", "leaky_relu"});
 }
 
 bool is_batch_norm(const GraphModule& gm, const Node* node) {

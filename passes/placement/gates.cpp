@@ -1,10 +1,9 @@
 #include "passes/placement/gates.h"
 
 #include <algorithm>
-#include <array>
 
 #include "ir/quantize_operators.h"
-#include "operators/clamp_bounds.h"
+#include "operators/traits.h"
 #include "operators/whole_average.h"
 
 namespace tsq::passes {
@@ -14,23 +13,6 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-constexpr std::array kProducts{c10::aten::mul, c10::aten::mul_};
-constexpr std::array kMoves{c10::aten::view,      c10::aten::reshape, c10::aten::flatten,
-                            c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::contiguous};
-constexpr std::array<std::string_view, 13> kActivations{"torch.nn.Sigmoid",
-                                                        "torch.sigmoid",
-                                                        "sigmoid",
-                                                        "torch.nn.Hardsigmoid",
-                                                        "torch.nn.functional.hardsigmoid",
-                                                        "torch.nn.SiLU",
-                                                        "torch.nn.functional.silu",
-                                                        "torch.nn.Hardswish",
-                                                        "torch.nn.functional.hardswish",
-                                                        "torch.nn.Tanh",
-                                                        "torch.tanh",
-                                                        "tanh",
-                                                        "torch.nn.PReLU"};
-
 bool is_layer(const GraphModule& gm, const Node* node) {
   return ir::is_module_call(node) && !ir::is_standalone(gm, node) && node->inputs().size() == 1 &&
          ir::weighted_of(ir::call_of(gm, node)) != nullptr;
@@ -38,8 +20,8 @@ bool is_layer(const GraphModule& gm, const Node* node) {
 
 bool is_step(const GraphModule& gm, const Node* node) {
   if (node->outputs().size() != 1 || ir::operands(node).empty() || ir::stays_float(node)) return false;
-  const bool moves = std::ranges::find(kMoves, node->kind()) != kMoves.end();
-  return moves || is_layer(gm, node) || is_activation(gm, node);
+  return operators::only_reshapes(operators::traits_of(gm, node)) || is_layer(gm, node) ||
+         is_activation(gm, node);
 }
 
 std::optional<Gate> gate_of(const GraphModule& gm, Node* product, Value* gate, Value* gated) {
@@ -68,15 +50,12 @@ Value* exact(Value* value) {
 }
 
 bool is_activation(const GraphModule& gm, const Node* node) {
-  return operators::clamp_bounds(gm, node) ||
-         std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
-           return std::ranges::find(kActivations, target.name) != kActivations.end();
-         });
+  return operators::is_elementwise(operators::traits_of(gm, node)) ||
+         operators::is_one_of(gm, node, {"prelu"});
 }
 
 std::optional<Gate> gate_of(const GraphModule& gm, Node* product) {
-  if (std::ranges::find(kProducts, product->kind()) == kProducts.end() || ir::stays_float(product))
-    return std::nullopt;
+  if (!operators::is_one_of(gm, product, {"mul"}) || ir::stays_float(product)) return std::nullopt;
   auto gate = gate_of(gm, product, product->input(0), product->input(1));
   return gate ? gate : gate_of(gm, product, product->input(1), product->input(0));
 }

@@ -10,7 +10,6 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
 #include "backends/kernels/filter_bank.h"
@@ -18,6 +17,7 @@
 #include "match/dtype_check.h"
 #include "operators/amplified.h"
 #include "operators/functional_weighted.h"
+#include "operators/traits.h"
 #include "operators/whole_average.h"
 #include "passes/placement/passes.h"
 #include "torchscript/embedding.h"
@@ -32,29 +32,9 @@ using ir::Value;
 
 /// Products of two activations, what normalises them, and GELU: of a wide range, and no engine is fast with
 /// them.
-constexpr std::array<std::string_view, 15> kAttention{"torch.matmul",
-                                                      "operator.matmul",
-                                                      "matmul",
-                                                      "torch.bmm",
-                                                      "bmm",
-                                                      "torch.nn.Softmax",
-                                                      "torch.nn.functional.softmax",
-                                                      "torch.nn.LayerNorm",
-                                                      "torch.nn.functional.layer_norm",
-                                                      "torch.layer_norm",
-                                                      "torch.nn.GroupNorm",
-                                                      "torch.nn.functional.group_norm",
-                                                      "torch.nn.GELU",
-                                                      "torch.nn.functional.gelu",
-                                                      "gelu"};
-
-/// Operators that only choose and move values.
-constexpr std::array kMoves{
-    c10::aten::slice,      c10::aten::select,    c10::aten::narrow,  c10::aten::chunk,     c10::aten::split,
-    c10::prim::ListUnpack, c10::aten::transpose, c10::aten::permute, c10::aten::unsqueeze, c10::aten::squeeze,
-    c10::aten::reshape,    c10::aten::view,      c10::aten::flatten, c10::aten::contiguous};
-
-constexpr std::array<std::string_view, 3> kConcatenations{"torch.cat", "torch.concat", "torch.concatenate"};
+bool is_of_attention(const GraphModule& gm, const Node* node) {
+  return operators::is_one_of(gm, node, {"matmul", "bmm", "softmax", "layer_norm", "group_norm", "gelu"});
+}
 
 bool is_integer(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8;
@@ -94,13 +74,6 @@ class Islands {
     return found == table_.qconfig_of.end() ? kNone : found->second.qconfig;
   }
 
-  [[nodiscard]] bool is_one_of(const Node* node, std::span<const std::string_view> names) const {
-    const auto targets = ir::targets(gm_, node);
-    return std::any_of(targets.begin(), targets.end(), [&](const Symbol& target) {
-      return std::ranges::find(names, target.name) != names.end();
-    });
-  }
-
   [[nodiscard]] bool has_weight(const Match& match) const {
     if (ir::is_module_call(match.root)) {
       const ir::ModuleCall& call = ir::call_of(gm_, match.root);
@@ -116,7 +89,7 @@ class Islands {
     if (ir::is_standalone(gm_, match.root)) return true;
     const MaybeQConfig& qconfig = qconfig_of(match.last);
     return qconfig && match::is_static(*qconfig) && takes_static(*match.row) &&
-           !is_one_of(match.root, kAttention) && !operators::is_whole_average(gm_, match.root) &&
+           !is_of_attention(gm_, match.root) && !operators::is_whole_average(gm_, match.root) &&
            !is_amplified(match) && !rounds_for_nothing(match);
   }
 
@@ -156,13 +129,13 @@ class Islands {
     return std::ranges::any_of(values, [](const Value* value) {
       return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
         return kernels::squared_value(use.user) != nullptr ||
-               (moves(use.user) && is_squared(use.user->outputs()));
+               (use.offset == 0 && moves(use.user) && is_squared(use.user->outputs()));
       });
     });
   }
 
   [[nodiscard]] static bool moves(const Node* node) {
-    return std::ranges::find(kMoves, node->kind()) != kMoves.end();
+    return node->kind() == c10::prim::ListUnpack || operators::moves_values(operators::traits_of(node));
   }
 
   /// The table whose rows a match looks up; null for others.
@@ -293,13 +266,13 @@ class Islands {
     if (is_filter_bank(match)) return is_read_by_kernel(match, readers);
     if (has_weight(match)) return true;
     if (Seen sources; !reads_quantized(match, sources)) return false;
-    return (match.shares_observer && !is_one_of(match.root, kConcatenations)) ||
+    return (match.shares_observer && !operators::is_one_of(gm_, match.root, {"cat"})) ||
            is_read_by_kernel(match, readers);
   }
 
   [[nodiscard]] const char* reason_of(const Match& match) const {
-    if (grows(match)) return "its rows are so short that a scale for each makes them larger";
-    if (is_one_of(match.root, kAttention))
+    if (grows(match)) return "its rows are so short that they take more bytes with a scale each";
+    if (is_of_attention(gm_, match.root))
       return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
     if (operators::is_whole_average(gm_, match.root))
       return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "

@@ -10,6 +10,7 @@
 
 #include "backends/kernels/float_output.h"
 #include "ir/quantize_operators.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "operators/zero_padding.h"
 #include "passes/placement/passes.h"
@@ -23,12 +24,6 @@ using ir::kDequantize;
 using ir::kQuantize;
 using ir::Node;
 using ir::Value;
-
-/// Operators that move values and do not compute: what they read decides whether they run on bytes.
-constexpr std::array kMovesOutputs{c10::aten::view,    c10::aten::reshape,    c10::aten::transpose,
-                                   c10::aten::permute, c10::aten::flatten,    c10::aten::unsqueeze,
-                                   c10::aten::squeeze, c10::aten::contiguous, c10::aten::slice,
-                                   c10::aten::select,  c10::aten::stack};
 
 class FloatOutputs {
  public:
@@ -95,8 +90,10 @@ class FloatOutputs {
     return only != nullptr && only->kind() == kQuantize ? only : nullptr;
   }
 
+  /// What they read decides whether operators that only move values run on bytes. Concatenations have a
+  /// kernel of their own, stacks have none.
   static bool moves(const Node* node) {
-    return std::ranges::find(kMovesOutputs, node->kind()) != kMovesOutputs.end();
+    return operators::moves_values(operators::traits_of(node)) || node->kind() == c10::aten::stack;
   }
 
   /// Whether a kernel reads the quantized value, also after operators that move it.

@@ -5,11 +5,10 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
 
 #include "ir/constants.h"
+#include "operators/traits.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -17,12 +16,6 @@ namespace {
 
 using ir::GraphModule;
 using ir::Node;
-
-constexpr std::array<std::string_view, 7> kIdentities{
-    "torch.nn.Identity",  "torch.nn.Dropout",      "torch.nn.Dropout1d",          "torch.nn.Dropout2d",
-    "torch.nn.Dropout3d", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout"};
-constexpr std::array<c10::Symbol, 3> kDropouts{c10::aten::dropout, c10::aten::alpha_dropout,
-                                               c10::aten::feature_dropout};
 
 bool is_training(const torch::jit::Module& module) {
   return module.hasattr("training") && module.attr("training").toBool();
@@ -44,11 +37,12 @@ bool takes_all(const Node* node) {
 bool returns_its_input(const GraphModule& gm, const Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(gm, node);
-    return std::ranges::find(kIdentities, call.type.name) != kIdentities.end() && call.module &&
+    return operators::has(operators::traits_of(gm, node), operators::IsIdentity) && call.module &&
            !is_training(*call.module);
   }
   if (takes_all(node)) return true;
-  if (std::ranges::find(kDropouts, node->kind()) == kDropouts.end()) return false;
+  if (!node->kind().is_aten() || !operators::has(operators::traits_of(node), operators::IsIdentity))
+    return false;
   const auto training = torch::jit::toIValue(node->input(2));
   return training && training->isBool() && !training->toBool();
 }

@@ -8,10 +8,10 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
-#include <array>
 
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/rewrite/passes.h"
 
@@ -21,37 +21,6 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 using ir::Value;
-
-/// Operators that have as many dimensions as their input.
-constexpr std::array<std::string_view, 24> kKeepsRank{"torch.nn.ReLU",
-                                                      "torch.nn.functional.relu",
-                                                      "torch.relu",
-                                                      "relu",
-                                                      "torch.nn.ReLU6",
-                                                      "torch.nn.Hardtanh",
-                                                      "torch.nn.functional.hardtanh",
-                                                      "torch.nn.functional.relu6",
-                                                      "torch.nn.Hardswish",
-                                                      "torch.nn.functional.hardswish",
-                                                      "torch.nn.SiLU",
-                                                      "torch.nn.functional.silu",
-                                                      "torch.nn.LeakyReLU",
-                                                      "torch.nn.functional.leaky_relu",
-                                                      "torch.nn.GELU",
-                                                      "torch.nn.functional.gelu",
-                                                      "torch.nn.MaxPool2d",
-                                                      "torch.nn.functional.max_pool2d",
-                                                      "torch.nn.AvgPool2d",
-                                                      "torch.nn.functional.avg_pool2d",
-                                                      "torch.sigmoid",
-                                                      "torch.nn.Dropout",
-                                                      "torch.nn.MaxPool1d",
-                                                      "torch.nn.functional.max_pool1d"};
-
-/// Operators through which a factor passes: they move values, or multiply matrices.
-constexpr std::array kPassFactors{
-    c10::aten::view,      c10::aten::reshape, c10::aten::transpose,  c10::aten::permute, c10::aten::flatten,
-    c10::aten::unsqueeze, c10::aten::squeeze, c10::aten::contiguous, c10::aten::matmul,  c10::aten::bmm};
 
 bool is_sum(const Node* node) { return node->kind() == c10::aten::add || node->kind() == c10::aten::sub; }
 bool is_product(const Node* node) { return node->kind() == c10::aten::mul || node->kind() == c10::aten::div; }
@@ -113,7 +82,7 @@ class ArithmeticFolding {
   void fold_factor(Node* layer) {
     Value* value = layer->output();
     Node* reader = ir::only_reader(layer);
-    while (reader != nullptr && passes_factors(reader)) {
+    while (reader != nullptr && passes_factors(reader, value)) {
       value = reader->output();
       reader = ir::only_reader(reader);
     }
@@ -127,8 +96,13 @@ class ArithmeticFolding {
     reader->destroy();
   }
 
-  static bool passes_factors(const Node* node) {
-    return std::ranges::find(kPassFactors, node->kind()) != kPassFactors.end() && !ir::stays_float(node);
+  /// Whether a factor of one of its operands is a factor of what an operator gives.
+  static bool passes_factors(const Node* node, const Value* value) {
+    if (is_product(node) || ir::stays_float(node) || node->outputs().size() != 1) return false;
+    const auto* const row = operators::traits_of(node);
+    const bool moves = operators::moves_values(row) && node->input(0) == value;
+    return (moves || operators::has(row, operators::PassesFactors)) &&
+           node->output()->type()->isSubtypeOf(*c10::TensorType::get());
   }
 
   static const Value* other_operand(const Node* node, const Value* value) {
@@ -261,10 +235,7 @@ class ArithmeticFolding {
                                  [&](const Value* each) { return ir::holds_tensor(each) && is_batch(each); });
     const bool is_convolution = ir::is_module_call(node) && ir::call_of(gm_, node).weighted &&
                                 !ir::call_of(gm_, node).weighted->stride.empty();
-    const bool keeps_rank =
-        is_convolution || std::ranges::any_of(ir::targets(gm_, node), [](const Symbol& target) {
-          return std::ranges::find(kKeepsRank, target.name) != kKeepsRank.end();
-        });
+    const bool keeps_rank = is_convolution || operators::keeps_rank(operators::traits_of(gm_, node));
     return keeps_rank && !operands.empty() && is_batch(operands.front());
   }
 

@@ -4,10 +4,10 @@
 // The operator that writes, and the views through which it writes, stay as they are.
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <unordered_map>
 
+#include "operators/traits.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -18,42 +18,29 @@ using ir::Node;
 using ir::Value;
 using torch::jit::Block;
 
-constexpr std::array<std::string_view, 9> kModulesThatReturnTheirInput{
-    "torch.nn.Identity",  "torch.nn.Dropout",   "torch.nn.Dropout1d",
-    "torch.nn.Dropout2d", "torch.nn.Dropout3d", "torch.nn.AlphaDropout",
-    "torch.nn.Flatten",   "torch.nn.Unflatten", "torch.nn.FeatureAlphaDropout"};
-
-bool is_dropout(std::string_view name) { return name.ends_with("dropout") || name.ends_with("dropout_"); }
-
 /// Whether an output may be memory of an input. Schemas do not say it of dropout.
 bool shares_memory(const GraphModule& gm, const Node* node) {
-  if (ir::is_module_call(node)) {
-    const auto& names = kModulesThatReturnTheirInput;
-    return std::find(names.begin(), names.end(), ir::call_of(gm, node).type.name) != names.end();
-  }
-  if (node->kind() == c10::prim::CallFunction) {
-    const auto targets = ir::targets(gm, node);
-    return !targets.empty() && is_dropout(targets.front().name);
-  }
+  const auto* const row = operators::traits_of(gm, node);
+  if (operators::has(row, operators::IsIdentity) || operators::has(row, operators::IsView)) return true;
+  if (ir::is_module_call(node) || node->kind() == c10::prim::CallFunction) return false;
   if (!node->kind().is_aten()) return true;
-  if (is_dropout(node->kind().toUnqualString())) return true;
   const c10::FunctionSchema* schema = node->maybeSchema();
   if (schema == nullptr) return true;
   return std::any_of(schema->returns().begin(), schema->returns().end(),
                      [](const c10::Argument& result) { return result.alias_info() != nullptr; });
 }
 
-/// In-place methods that change the shape of a tensor, not its memory.
-constexpr std::array<std::string_view, 8> kChangeShapeOnly{
-    "aten::squeeze_",  "aten::unsqueeze_", "aten::transpose_", "aten::t_",
-    "aten::swapaxes_", "aten::swapdims_",  "aten::detach_",    "aten::requires_grad_"};
+/// Whether a method changes in place how a tensor sees its memory, not what is there.
+bool changes_view_only(const Node* node) {
+  return operators::is_in_place(node->kind().toUnqualString()) &&
+         (operators::has(operators::traits_of(node), operators::IsView) ||
+          node->kind() == c10::Symbol::fromQualString("aten::requires_grad_"));
+}
 
 /// The tensors that an operator writes.
 std::vector<Value*> written(Node* node) {
   std::vector<Value*> values;
-  const std::string_view kind = node->kind().toQualString();
-  if (std::find(kChangeShapeOnly.begin(), kChangeShapeOnly.end(), kind) != kChangeShapeOnly.end())
-    return values;
+  if (changes_view_only(node)) return values;
   const c10::FunctionSchema* schema = node->maybeSchema();
   if (schema == nullptr || !schema->is_mutable()) return values;
   for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {

@@ -11,6 +11,7 @@
 #include "backends/kernels/packed.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "passes/decision_index.h"
 #include "passes/tune/passes.h"
 
@@ -23,12 +24,6 @@ using ir::Value;
 
 constexpr std::array<std::string_view, 2> kKernels{"quantized::linear_dynamic",
                                                    "quantized::linear_relu_dynamic"};
-/// Operators that return a view of their first input where they can.
-constexpr std::array kViews{c10::aten::view,      c10::aten::reshape, c10::aten::transpose,
-                            c10::aten::permute,   c10::aten::flatten, c10::aten::unsqueeze,
-                            c10::aten::squeeze,   c10::aten::slice,   c10::aten::select,
-                            c10::aten::unflatten, c10::aten::movedim};
-
 constexpr const char* kNote =
     "its input is quantized once, together with the other linear layers that read it";
 
@@ -54,8 +49,9 @@ bool may_be_strided(const Value* value, std::vector<Node*>& views) {
   return std::ranges::all_of(ir::users(value), [&](Node* reader) {
     if (!reader->kind().is_aten() || reader->maybeSchema() == nullptr || ir::stays_float(reader))
       return false;
-    if (std::ranges::find(kViews, reader->kind()) == kViews.end())
+    if (!operators::has(operators::traits_of(reader), operators::IsView))
       return !shares_memory(reader) || reader->kind() == c10::aten::contiguous;
+    if (reader->kind() == c10::aten::view_as) return false;
     if (reader->kind() == c10::aten::view) {
       if (reader->input(1)->type()->kind() != c10::TypeKind::ListType) return false;
       views.push_back(reader);

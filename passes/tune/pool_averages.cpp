@@ -8,15 +8,13 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <algorithm>
-#include <array>
-
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "operators/whole_average.h"
 #include "passes/tune/passes.h"
 
@@ -39,29 +37,15 @@ Value* image_size(GraphModule& gm, Value* x, Node* before) {
                                constant(int64_t{1})});
 }
 
-constexpr std::array<std::string_view, 5> kModulesValueByValue{
-    "torch.nn.Hardswish", "torch.nn.SiLU", "torch.nn.ReLU", "torch.nn.PReLU", "torch.nn.ELU"};
-/// They keep the layout of their first operand.
-constexpr std::array<std::string_view, 16> kOfImages{
-    "aten::hardswish", "aten::hardswish_", "aten::silu", "aten::silu_",     "aten::relu", "aten::relu_",
-    "aten::relu6",     "aten::elu",        "aten::elu_", "aten::hardtanh",  "aten::cat",  "aten::add",
-    "aten::add_",      "aten::mul",        "aten::mul_", "aten::batch_norm"};
-
-bool keeps_layout(const GraphModule& gm, const Node* node) {
-  if (ir::is_module_call(node))
-    return std::ranges::find(kModulesValueByValue, ir::call_of(gm, node).type.name) !=
-           kModulesValueByValue.end();
-  const std::string_view kind = node->kind().toQualString();
-  return std::ranges::find(kOfImages, kind) != kOfImages.end();
-}
-
-/// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
-/// dimensions.
+/// Whether a kernel gives a value, or what it is made of, in channels-last layout, and with four dimensions.
 bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
   const Node* node = value->node();
-  if (keeps_layout(gm, node)) return is_image_of_kernel(gm, ir::operands(node).front());
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
-  if (node->kind() != ir::kDequantize && !is_float) return false;
+  if (node->kind() != ir::kDequantize && !is_float) {
+    const auto operands = ir::operands(node);
+    return operators::has(operators::traits_of(gm, node), operators::KeepsLayout) && !operands.empty() &&
+           is_image_of_kernel(gm, operands.front());
+  }
   const Node* kernel = is_float ? node : node->input(0)->node();
   if (!ir::is_module_call(kernel)) return kernels::known_rank(value) == 4;
   return ir::call_of(gm, kernel).type.name.ends_with("2d");  // MaxPool2d
@@ -103,8 +87,6 @@ void use_average_pool(GraphModule& gm, Node* average) {
   replace(average, pooled);
 }
 
-constexpr std::array kValueByValue{c10::aten::sigmoid, c10::aten::tanh, c10::aten::relu};
-
 struct Signals {
   const Node* kernel{};
   int64_t dims{};  ///< the kernel's three, or two where its one channel is taken out
@@ -126,8 +108,8 @@ std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
     return gives_signals ? std::optional(Signals{kernel, kOfKernel}) : std::nullopt;
   }
   const bool squeezes = node->kind() == c10::aten::squeeze;
-  if (!squeezes && std::ranges::find(kValueByValue, node->kind()) == kValueByValue.end()) return std::nullopt;
-  const auto signals = signals_of(gm, node->input(0));
+  if (!squeezes && !operators::is_elementwise(operators::traits_of(node))) return std::nullopt;
+  const auto signals = signals_of(gm, ir::operands(node).front());
   if (!signals || !squeezes) return signals;
   const auto dim = ir::whole_number_constant(node->inputs().back());
   const bool takes_channel_out =

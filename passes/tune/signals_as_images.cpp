@@ -11,6 +11,7 @@
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "passes/tune/passes.h"
 
 namespace tsq::passes {
@@ -31,25 +32,6 @@ constexpr std::array kSignalKernels{
     Kernel{"quantized::conv1d_relu", "quantized::conv2d_relu"},
     Kernel{"onednn::qconv1d_pointwise", "onednn::qconv2d_pointwise", 7},
 };
-/// Operators that compute value by value: their first inputs are tensors of one shape.
-constexpr std::array<std::pair<std::string_view, std::size_t>, 16> kElementwise{{
-    {"aten::quantize_per_tensor", 1},
-    {"aten::_make_per_tensor_quantized_tensor", 1},
-    {"aten::int_repr", 1},
-    {"aten::dequantize", 1},
-    {"aten::relu", 1},
-    {"aten::sigmoid", 1},
-    {"aten::tanh", 1},
-    {"quantized::hardswish", 1},
-    {"quantized::leaky_relu", 1},
-    {"quantized::elu", 1},
-    {"aten::add", 2},
-    {"aten::mul", 2},
-    {"quantized::add", 2},
-    {"quantized::add_relu", 2},
-    {"quantized::mul", 2},
-    {"quantized::mul_relu", 2},
-}};
 /// What stands between a float tensor and the kernel that reads it.
 constexpr std::array<std::string_view, 3> kInFront{
     "aten::quantize_per_tensor", "aten::_make_per_tensor_quantized_tensor", "aten::int_repr"};
@@ -61,11 +43,13 @@ const Kernel* kernel_of(const Node* node) {
   return found == kSignalKernels.end() ? nullptr : &*found;
 }
 
-/// How many tensors an operator reads that computes value by value; 0 for others.
+/// How many tensors of one shape an operator reads that computes value by value; 0 for others.
 std::size_t tensors_of(const Node* node) {
-  const std::string_view kind = node->kind().toQualString();
-  const auto found = std::ranges::find(kElementwise, kind, [](const auto& row) { return row.first; });
-  return found == kElementwise.end() ? 0 : found->second;
+  const auto* const row = operators::traits_of(node);
+  if (node->kind() == c10::prim::CallFunction || operators::is_in_place(node->kind().toUnqualString()))
+    return 0;
+  if (operators::has(row, operators::ElementwiseOfTwo)) return 2;
+  return operators::is_elementwise(row) ? 1 : 0;
 }
 
 class SignalsAsImages {

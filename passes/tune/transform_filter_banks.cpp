@@ -7,12 +7,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 
 #include "backends/kernels/filter_bank.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "passes/decision_index.h"
 #include "passes/tune/fourier_basis.h"
 #include "passes/tune/passes.h"
@@ -46,11 +46,7 @@ const Value* origin(const Value* value) {
 
 /// Whether a node returns as many dimensions as `value` has, which is its first input.
 bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
-  constexpr std::array kOfOneTensor{c10::aten::slice,   c10::aten::sqrt,      c10::aten::log,
-                                    c10::aten::clamp,   c10::aten::clamp_min, c10::aten::quantize_per_tensor,
-                                    c10::aten::int_repr};
-  if (squared_value(node) != nullptr || std::ranges::find(kOfOneTensor, node->kind()) != kOfOneTensor.end())
-    return true;
+  if (squared_value(node) != nullptr || operators::keeps_rank(operators::traits_of(node))) return true;
   if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
   const Value* other = node->input(1);
   if (!ir::holds_tensor(other) || origin(other) == origin(value)) return true;

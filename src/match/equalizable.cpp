@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "operators/traits.h"
+
 namespace tsq::match {
 namespace {
 
@@ -27,9 +29,6 @@ constexpr std::array kFunctionals{
     Kind{"torch.nn.functional.conv2d", -3},
     Kind{"torch.nn.functional.conv3d", -4},
 };
-constexpr std::array<std::string_view, 4> kReLUs{"torch.nn.ReLU", "torch.nn.functional.relu", "torch.relu",
-                                                 "relu"};
-
 template <std::size_t Size>
 const Kind* find(const std::array<Kind, Size>& kinds, std::string_view name) {
   const auto found = std::ranges::find(kinds, name, &Kind::name);
@@ -69,9 +68,7 @@ std::optional<at::Tensor> parameter_behind(const ir::GraphModule& gm, const ir::
 }
 
 bool is_relu(const ir::GraphModule& gm, const ir::Node* node) {
-  const auto targets = ir::targets(gm, node);
-  return std::ranges::any_of(
-      targets, [](const Symbol& target) { return std::ranges::find(kReLUs, target.name) != kReLUs.end(); });
+  return operators::is_one_of(gm, node, {"relu"});
 }
 
 }  // namespace tsq::match

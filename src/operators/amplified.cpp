@@ -4,10 +4,9 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
-#include "operators/clamp_bounds.h"
+#include "operators/traits.h"
 
 namespace tsq::operators {
 namespace {
@@ -15,79 +14,6 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 using ir::Value;
-
-/// An operand for whose small (or nearly limiting) values the function's slope grows without bound. A
-/// logarithm of one and more, and asinh, have a slope of one at zero, which over a range of thousands is as
-/// much.
-struct Amplifier {
-  std::string_view kind;
-  std::size_t operand;
-};
-constexpr std::array kAmplifiers{
-    Amplifier{"log", 0},        Amplifier{"log2", 0},        Amplifier{"log10", 0},  Amplifier{"log1p", 0},
-    Amplifier{"sqrt", 0},       Amplifier{"rsqrt", 0},       Amplifier{"asinh", 0},  Amplifier{"acosh", 0},
-    Amplifier{"atanh", 0},      Amplifier{"asin", 0},        Amplifier{"acos", 0},   Amplifier{"logit", 0},
-    Amplifier{"reciprocal", 0}, Amplifier{"erfinv", 0},      Amplifier{"lgamma", 0}, Amplifier{"digamma", 0},
-    Amplifier{"div", 1},        Amplifier{"true_divide", 1}, Amplifier{"divide", 1}, Amplifier{"xlogy", 1},
-};
-
-/// Of their first operand, and lists of several.
-constexpr std::array<std::string_view, 45> kMoves{"slice",
-                                                  "select",
-                                                  "narrow",
-                                                  "chunk",
-                                                  "split",
-                                                  "split_with_sizes",
-                                                  "unbind",
-                                                  "transpose",
-                                                  "permute",
-                                                  "unsqueeze",
-                                                  "squeeze",
-                                                  "reshape",
-                                                  "view",
-                                                  "flatten",
-                                                  "unflatten",
-                                                  "contiguous",
-                                                  "expand",
-                                                  "expand_as",
-                                                  "repeat",
-                                                  "cat",
-                                                  "concat",
-                                                  "stack",
-                                                  "index",
-                                                  "index_select",
-                                                  "gather",
-                                                  "flip",
-                                                  "roll",
-                                                  "pad",
-                                                  "constant_pad_nd",
-                                                  "to",
-                                                  "type_as",
-                                                  "clone",
-                                                  "alias",
-                                                  "detach",
-                                                  "dropout",
-                                                  "t",
-                                                  "max_pool1d",
-                                                  "max_pool2d",
-                                                  "max_pool3d",
-                                                  "amax",
-                                                  "amin",
-                                                  "masked_fill",
-                                                  "view_as",
-                                                  "reshape_as",
-                                                  "movedim"};
-constexpr std::array<std::string_view, 8> kLinear{"add", "sub", "rsub", "mul",
-                                                  "div", "neg", "abs",  "maximum"};
-
-bool is_aten(const Node* node, std::string_view name) {
-  return node->kind().is_aten() && node->kind().toUnqualString() == name;
-}
-
-template <std::size_t Size>
-bool is_one_of(const Node* node, const std::array<std::string_view, Size>& names) {
-  return node->kind().is_aten() && std::ranges::find(names, node->kind().toUnqualString()) != names.end();
-}
 
 /// The tensor that a value always is; undefined for all else.
 at::Tensor constant_tensor(const GraphModule& gm, const Value* value) {
@@ -113,25 +39,12 @@ bool is_small_exponent(const GraphModule& gm, const Value* exponent) {
 }
 
 bool amplifies(const GraphModule& gm, const Node* node, const Value* value) {
-  if ((is_aten(node, "pow") || is_aten(node, "float_power")) && node->input(0) == value)
-    return is_small_exponent(gm, node->input(1));
-  return std::ranges::any_of(kAmplifiers, [&](const Amplifier& each) {
-    return is_aten(node, each.kind) && node->inputs().size() > each.operand &&
-           node->input(each.operand) == value;
-  });
-}
-
-/// Modules and functions of torch.nn that move values.
-bool is_module_that_moves(const GraphModule& gm, const Node* node) {
-  if (!ir::is_module_call(node) && node->kind() != c10::prim::CallFunction) return false;
-  constexpr std::array<std::string_view, 10> kNames{"MaxPool",        "max_pool",    "Dropout", "dropout",
-                                                    "Flatten",        "Identity",    "ZeroPad", "ConstantPad",
-                                                    "functional.pad", "PixelShuffle"};
-  const auto targets = ir::targets(gm, node);
-  return std::ranges::any_of(targets, [&](const Symbol& target) {
-    return std::ranges::any_of(
-        kNames, [&](std::string_view name) { return target.name.find(name) != std::string::npos; });
-  });
+  const bool is_power =
+      node->kind() == c10::aten::pow || node->kind() == c10::Symbol::fromQualString("aten::float_power");
+  if (is_power && node->input(0) == value) return is_small_exponent(gm, node->input(1));
+  const auto* const row = traits_of(node);
+  return row != nullptr && row->steep_in && *row->steep_in < node->inputs().size() &&
+         node->input(*row->steep_in) == value;
 }
 
 /// Whether a node returns what it reads, moved, limited, shifted or scaled.
@@ -139,8 +52,14 @@ bool keeps_values(const GraphModule& gm, const Node* node, const Value* value) {
   if (node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::ListUnpack ||
       node->kind() == c10::prim::TupleConstruct || node->kind() == c10::prim::TupleUnpack)
     return true;
-  if (is_one_of(node, kMoves)) return node->input(0) == value;
-  if (!is_one_of(node, kLinear)) return clamp_bounds(gm, node) || is_module_that_moves(gm, node);
+  const auto* const row = traits_of(gm, node);
+  if (row == nullptr) return false;
+  const bool is_linear =
+      is_one_of(gm, node, {"add", "sub", "rsub", "mul", "div", "neg", "abs", "maximum", "minimum"});
+  if (!is_linear) {
+    const bool keeps = row->clamp || row->values != Values::Computed || row->has(IsIdentity);
+    return keeps && node->input(node->kind() == c10::prim::CallFunction ? 1 : 0) == value;
+  }
   const bool is_square = std::ranges::count(node->inputs(), value) > 1;
   return !is_square && std::ranges::all_of(node->inputs(), [&](const Value* input) {
     return input == value || is_number_or_constant(gm, input);

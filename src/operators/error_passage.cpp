@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -11,6 +9,7 @@
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/clamp_bounds.h"
+#include "operators/traits.h"
 
 namespace tsq::operators {
 namespace {
@@ -21,30 +20,6 @@ using ir::Node;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Where hardswish and hardsigmoid bend.
 constexpr double kBend = 3;
-
-enum class Kind { Swish, Sigmoid, Leaky };
-struct KindName {
-  std::string_view name;  ///< the last part of PyTorch's names
-  Kind kind;
-};
-constexpr std::array kKinds{
-    KindName{"Hardswish", Kind::Swish},     KindName{"hardswish", Kind::Swish},
-    KindName{"hardswish_", Kind::Swish},    KindName{"SiLU", Kind::Swish},
-    KindName{"silu", Kind::Swish},          KindName{"silu_", Kind::Swish},
-    KindName{"Hardsigmoid", Kind::Sigmoid}, KindName{"hardsigmoid", Kind::Sigmoid},
-    KindName{"Sigmoid", Kind::Sigmoid},     KindName{"sigmoid", Kind::Sigmoid},
-    KindName{"PReLU", Kind::Leaky},         KindName{"LeakyReLU", Kind::Leaky},
-    KindName{"leaky_relu", Kind::Leaky},    KindName{"leaky_relu_", Kind::Leaky},
-};
-
-std::optional<Kind> kind_of(const GraphModule& gm, const Node* node) {
-  for (const Symbol& target : ir::targets(gm, node)) {
-    const std::string_view name = target.name;
-    const auto found = std::ranges::find(kKinds, name.substr(name.find_last_of('.') + 1), &KindName::name);
-    if (found != kKinds.end()) return found->kind;
-  }
-  return std::nullopt;
-}
 
 /// Undefined where it is not known before the model runs.
 at::Tensor slopes_of(const GraphModule& gm, const Node* node) {
@@ -84,11 +59,10 @@ ErrorPassage error_passage_behind(const GraphModule& gm, const Node* layer, int6
     reader = ir::only_reader(reader);
   if (reader == nullptr) return PassesAll{};
   if (const auto bounds = clamp_bounds(gm, reader)) return PassesBetween{bounds->lowest, bounds->highest};
-  const auto kind = kind_of(gm, reader);
-  if (!kind) return PassesAll{};
-  if (*kind == Kind::Swish) return PassesAsHardswish{};
-  return *kind == Kind::Sigmoid ? ErrorPassage(PassesBetween{-kBend, kBend})
-                                : leaky(slopes_of(gm, reader), dims);
+  if (is_one_of(gm, reader, {"hardswish", "silu"})) return PassesAsHardswish{};
+  if (is_one_of(gm, reader, {"hardsigmoid", "sigmoid"})) return PassesBetween{-kBend, kBend};
+  const bool is_leaky = is_one_of(gm, reader, {"prelu", "leaky_relu"});
+  return is_leaky ? leaky(slopes_of(gm, reader), dims) : PassesAll{};
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 
 namespace tsq::operators {
@@ -24,16 +25,9 @@ std::string_view operator_name(std::string_view target) {
   return dot == std::string_view::npos ? target : target.substr(dot + 1);
 }
 
-constexpr std::array<std::string_view, 34> kKeepsShape{
-    "BatchNorm2d", "InstanceNorm2d", "GroupNorm", "ReLU",        "ReLU6",      "Hardtanh", "Hardswish",
-    "Hardsigmoid", "Sigmoid",        "Tanh",      "SiLU",        "Mish",       "GELU",     "ELU",
-    "CELU",        "LeakyReLU",      "PReLU",     "Dropout",     "Dropout2d",  "Identity", "relu",
-    "relu6",       "hardtanh",       "hardswish", "hardsigmoid", "sigmoid",    "tanh",     "silu",
-    "mish",        "gelu",           "elu",       "leaky_relu",  "contiguous", "dropout"};
 constexpr std::array<std::string_view, 4> kPools{"MaxPool2d", "AvgPool2d", "max_pool2d", "avg_pool2d"};
 constexpr std::array<std::string_view, 4> kAdaptivePools{"AdaptiveAvgPool2d", "AdaptiveMaxPool2d",
                                                          "adaptive_avg_pool2d", "adaptive_max_pool2d"};
-constexpr std::array<std::string_view, 4> kBroadcasts{"add", "mul", "sub", "div"};
 
 template <std::size_t kCount>
 bool contains(const std::array<std::string_view, kCount>& names, std::string_view name) {
@@ -193,9 +187,10 @@ void ImageShapes::visit(const Node* node) {
   if (operands.empty()) return;
   const std::string_view name = operator_name(targets.front().name);
   Shape shape = shape_of(operands.front());
-  if (contains(kKeepsShape, name)) {
+  const auto* const row = traits_of(gm_, node);
+  if (has(row, KeepsShape)) {
     shapes_[output] = shape;
-  } else if (contains(kBroadcasts, name) && operands.size() >= 2) {
+  } else if (has(row, ElementwiseOfTwo) && operands.size() >= 2) {
     shapes_[output] = ir::holds_tensor(operands[1]) ? broadcast(output, shape, shape_of(operands[1])) : shape;
   } else if (contains(kPools, name)) {
     const auto pool = pool_of(gm_, node);

@@ -1,31 +1,23 @@
 #include "operators/whole_average.h"
 
 #include <algorithm>
-#include <array>
 
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 
 namespace tsq::operators {
 namespace {
 
-constexpr std::array<std::string_view, 2> kImagePools{"torch.nn.AdaptiveAvgPool2d",
-                                                      "torch.nn.functional.adaptive_avg_pool2d"};
-constexpr std::array<std::string_view, 4> kOtherPools{
-    "torch.nn.AdaptiveAvgPool1d", "torch.nn.functional.adaptive_avg_pool1d", "torch.nn.AdaptiveAvgPool3d",
-    "torch.nn.functional.adaptive_avg_pool3d"};
-
-bool is_one_of(const ir::GraphModule& gm, const ir::Node* node, std::span<const std::string_view> names) {
-  return std::ranges::any_of(ir::targets(gm, node), [&](const Symbol& target) {
-    return std::ranges::find(names, target.name) != names.end();
-  });
+bool is_image_pool(const ir::GraphModule& gm, const ir::Node* node) {
+  return is_one_of(gm, node, {"adaptive_avg_pool2d"});
 }
 
 std::optional<c10::IValue> output_size(const ir::GraphModule& gm, const ir::Node* pool) {
   if (!ir::is_module_call(pool)) return argument_constant(gm, pool, "output_size");
   const ir::ModuleCall& call = ir::call_of(gm, pool);
   if (!call.module) return std::nullopt;
-  const bool is_image = is_one_of(gm, pool, kImagePools);
+  const bool is_image = is_image_pool(gm, pool);
   return module_constant(*call.module, "output_size",
                          is_image ? c10::aten::adaptive_avg_pool2d : c10::aten::adaptive_avg_pool1d,
                          "output_size");
@@ -58,11 +50,12 @@ std::optional<std::vector<int64_t>> averaged_dims(const ir::GraphModule& gm, con
 
 bool is_whole_average(const ir::GraphModule& gm, const ir::Node* node) {
   if (averaged_dims(gm, node)) return true;
-  return (is_one_of(gm, node, kImagePools) || is_one_of(gm, node, kOtherPools)) && gives_one_value(gm, node);
+  return is_one_of(gm, node, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}) &&
+         gives_one_value(gm, node);
 }
 
 bool is_whole_image_average(const ir::GraphModule& gm, const ir::Node* node) {
-  if (is_one_of(gm, node, kImagePools)) return gives_one_value(gm, node);
+  if (is_image_pool(gm, node)) return gives_one_value(gm, node);
   return averaged_and_kept(gm, node) == std::vector<int64_t>{2, 3};
 }
 

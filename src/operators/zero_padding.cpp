@@ -1,9 +1,9 @@
 #include "operators/zero_padding.h"
 
 #include <algorithm>
-#include <array>
 
 #include "operators/arguments.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 
 namespace tsq::operators {
@@ -12,15 +12,8 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 
-constexpr std::array<std::string_view, 8> kPads{
-    "torch.constant_pad_nd", "torch.nn.functional.pad", "torch.nn.ZeroPad1d",     "torch.nn.ZeroPad2d",
-    "torch.nn.ZeroPad3d",    "torch.nn.ConstantPad1d",  "torch.nn.ConstantPad2d", "torch.nn.ConstantPad3d"};
-
 bool is_pad(const GraphModule& gm, const Node* node) {
-  const auto targets = ir::targets(gm, node);
-  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
-    return std::ranges::find(kPads, target.name) != kPads.end();
-  });
+  return is_one_of(gm, node, {"pad", "constant_pad_nd"});
 }
 
 std::optional<c10::IValue> padding_argument(const GraphModule& gm, const Node* pad, const char* of_function,

@@ -163,6 +163,20 @@ TEST(FoldArithmetic, ANumberThatScoresAreDividedByGoesIntoTheLayer) {
   EXPECT_GT(sqnr(model, lowered), 20);
 }
 
+TEST(FoldArithmetic, ANumberPassesThroughSumsOverDimensions) {
+  const Module model = network("  y = torch.mean(self.conv.forward(x), [2, 3]) / 8\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "aten::div"), 0U);
+  EXPECT_GT(sqnr(model, lowered), 33);
+}
+
+TEST(FoldArithmetic, ANumberOfWhatHasTheShapeOfALayersOutputIsNoneOfTheLayer) {
+  const Module model = network("  y = x[:, :1, :1, :1].expand_as(self.conv.forward(x)) * 3\n");
+  const Module lowered = quantized(model);
+  EXPECT_EQ(count(lowered, "aten::mul"), 1U);
+  EXPECT_GT(sqnr(model, lowered), 33);
+}
+
 TEST(FoldArithmetic, ANumberBehindWhatOthersReadStays) {
   for (const char* body : {
            "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = q.transpose(0, 1) / 4. + q.sum()\n",
