@@ -14,7 +14,7 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 
-/// Where the activation saturates that reads what an observer gives, alone but for other observers; empty
+/// Where the activation saturates that reads what an observer returns, alone but for other observers; empty
 /// where there is none.
 std::optional<operators::Saturation> activation_behind(const GraphModule& gm, const Node* observer) {
   if (!ir::is_observer(observer)) return std::nullopt;

@@ -271,7 +271,7 @@ class Islands {
   }
 
   [[nodiscard]] const char* reason_of(const Match& match) const {
-    if (grows(match)) return "its rows are so short that they take more bytes with a scale each";
+    if (grows(match)) return "its rows are so short that a scale for each makes them larger";
     if (is_of_attention(gm_, match.root))
       return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
     if (operators::is_whole_average(gm_, match.root))

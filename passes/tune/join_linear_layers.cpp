@@ -22,8 +22,8 @@ using ir::GraphModule;
 using ir::Node;
 using ir::Value;
 
-constexpr std::array<std::string_view, 2> kKernels{"quantized::linear_dynamic",
-                                                   "quantized::linear_relu_dynamic"};
+constexpr std::array<std::string_view, 2> kLinearKernels{"quantized::linear_dynamic",
+                                                         "quantized::linear_relu_dynamic"};
 constexpr const char* kNote =
     "its input is quantized once, together with the other linear layers that read it";
 

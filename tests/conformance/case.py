@@ -8,11 +8,13 @@ conformance list and says how tsq is right.
 import re
 import zlib
 from dataclasses import dataclass, field
-from typing import Callable, Optional, Tuple, Union
+from typing import Callable, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping
+
+from comparison import FLOOR
 
 ENGINES = ("x86", "fbgemm", "qnnpack", "onednn")
 
@@ -47,6 +49,19 @@ def constant(value: float, *shape: int) -> Argument:
     return lambda generator, scale, shift: torch.full(shape, value)
 
 
+class Excused(NamedTuple):
+    """Less than what is asked of every case, and why."""
+
+    value: float
+    reason: str
+
+
+# One for all engines, or by engine.
+Excuse = Union[Excused, dict]
+
+LAYERS_WITH_WEIGHTS = (nn.Linear, nn.modules.conv._ConvNd, nn.Embedding, nn.EmbeddingBag, nn.RNNBase, nn.RNNCellBase)
+
+
 @dataclass(frozen=True)
 class Case:
     name: str
@@ -65,6 +80,7 @@ class Case:
     lowered_difference: Union[str, dict] = ""
     # The equal model that FX handles soundly: tsq on `model` must equal FX on `fx_model`.
     fx_model: Optional[Callable[[], nn.Module]] = None
+    fx_names: dict = field(default_factory=dict)  # a parameter of `fx_model` -> that of `model`, where they have other names
     # `fx_model` is one way through the model: tsq has the operators of the others too.
     fx_model_is_one_way: bool = False
     # FX on the model as written is sound too (it only quantizes less): either result passes.
@@ -75,20 +91,28 @@ class Case:
     prepare_custom: Optional[Callable] = None
     convert_mapping: Optional[Callable] = None
     equalization: Optional[Callable] = None  # a QConfigMapping of EqualizationQConfigs: prepare_fx's _equalization_config
-    min_sqnr: float = 10.0  # dB against float, where there is no FX result to equal
+    # Where there is no result of FX to equal, each output must be near float by so many decibels: a number above the floor that
+    # is asked of every case, or one below it with the reason.
+    min_sqnr: Union[float, Excuse] = FLOOR
+    float_layers: Excuse = field(default_factory=dict)  # layers with weights that stay float there
+    refusal: str = ""  # words of the sentence with which tsq refuses what FX fails at
     calibration_ranges: tuple = CALIBRATION_RANGES
     source: str = ""  # file that defines the case
+
+    def __post_init__(self) -> None:
+        if isinstance(self.min_sqnr, (int, float)) and self.min_sqnr < FLOOR:
+            raise ValueError(f"case {self.name!r} asks for {self.min_sqnr} dB without a reason")
 
     def build(self) -> nn.Module:
         torch.manual_seed(self._seed())
         return self._settled(self.model())
 
     def build_for_fx(self) -> Optional[nn.Module]:
-        """`fx_model` with the parameters of `model`; a `name_copy` there takes those of `name`."""
+        """`fx_model` with the parameters of `model`; a `name_copy` there takes those of `name`, one of `fx_names` those that it says."""
         if self.fx_model is None:
             return None
         source, rewritten = self.build().state_dict(), self.fx_model()
-        state = {name: source[re.sub(r"_copy\d*\b", "", name)] for name in rewritten.state_dict()}
+        state = {name: source[self.fx_names.get(name, re.sub(r"_copy\d*\b", "", name))] for name in rewritten.state_dict()}
         rewritten.load_state_dict(state)
         return rewritten.eval()
 
@@ -97,8 +121,29 @@ class Case:
         texts = self.reference_difference if side == "reference" else self.lowered_difference
         return texts.get(engine, "") if isinstance(texts, dict) else texts
 
+    def floor(self, engine: str) -> float:
+        """Decibels of each output."""
+        return _allowed(self.min_sqnr, engine, FLOOR)
+
+    def float_layers_on(self, engine: str) -> int:
+        return int(_allowed(self.float_layers, engine, 0))
+
+    def layers_with_weights(self) -> int:
+        """Those that the float model calls."""
+        called, model = set(), self.build()
+        for name, module in model.named_modules():
+            if isinstance(module, LAYERS_WITH_WEIGHTS):
+                module.register_forward_hook(lambda *_, name=name: called.add(name))
+        with torch.no_grad():
+            model(*self.calibration_batches()[0])
+        return len(called)
+
     def calibration_batches(self):
         return self._batches(1, self.calibration_ranges)
+
+    def second_calibration_batches(self):
+        """What is evaluated, so that nothing of it is cut off."""
+        return self.evaluation_batches()
 
     def evaluation_batches(self):
         return self._batches(2, EVALUATION_RANGES)
@@ -132,6 +177,11 @@ class Case:
                 for _ in range(self.settle):
                     model(*(make(generator, 1.0, 0.0) for make in self.inputs))
         return model.eval()
+
+
+def _allowed(given, engine: str, default: float) -> float:
+    given = given.get(engine, default) if isinstance(given, dict) else given
+    return given.value if isinstance(given, Excused) else given
 
 
 _cases: dict = {}

@@ -43,8 +43,8 @@ def through_command(case: Case, paths: oracle.CasePaths) -> bool:
     return not case.pass_qconfig or zlib.crc32(case.name.encode()) % COMMAND_SHARE == 0
 
 
-def quantize_command(tsq: str, case: Case, paths: oracle.CasePaths, engine: str, out: Path, reference: Path) -> List[str]:
-    command: List[str] = [tsq, "quantize", "--no-check", "--force", str(paths.model), "--calib", str(paths.calibration), "--backend", engine]
+def quantize_command(tsq: str, case: Case, paths: oracle.CasePaths, engine: str, calibration: Path, out: Path, reference: Path) -> List[str]:
+    command: List[str] = [tsq, "quantize", "--no-check", "--force", str(paths.model), "--calib", str(calibration), "--backend", engine]
     command += ["--recipe", "fx", "--mode", "static", "--output", str(out), "--reference", str(reference), "--quiet"]
     if case.pass_qconfig:
         command += ["--qconfig", str(paths.qconfig)]
@@ -53,22 +53,22 @@ def quantize_command(tsq: str, case: Case, paths: oracle.CasePaths, engine: str,
     return command
 
 
-def quantize_job(case: Case, paths: oracle.CasePaths, engine: str, out: Path, reference: Path) -> dict:
-    files = {"model": paths.model, "calibration": paths.calibration, "output": out, "reference": reference}
+def quantize_job(paths: oracle.CasePaths, engine: str, calibration: Path, out: Path, reference: Path) -> dict:
+    files = {"model": paths.model, "calibration": calibration, "output": out, "reference": reference}
     files.update(paths.configuration_files(), qconfig=paths.qconfig)
     return {"backend": engine, **{key: str(file) for key, file in files.items()}}
 
 
-def run_tsq(options, server: Optional[JobServer], case: Case, paths: oracle.CasePaths, engine: str) -> Made:
+def run_tsq(options, server: Optional[JobServer], case: Case, paths: oracle.CasePaths, engine: str, calibration: Path) -> Made:
     out, reference = paths.own / "out.pt", paths.own / "reference.pt"
     for stale in (out, reference):
         stale.unlink(missing_ok=True)
     if server is None or through_command(case, paths):
-        command = quantize_command(options.tsq, case, paths, engine, out, reference)
+        command = quantize_command(options.tsq, case, paths, engine, calibration, out, reference)
         finished = subprocess.run(command, env=one_thread(), capture_output=True, text=True, timeout=JOB_SECONDS)
         code, error = finished.returncode, finished.stderr.strip()
     else:
-        answer = server.ask(quantize_job(case, paths, engine, out, reference))
+        answer = server.ask(quantize_job(paths, engine, calibration, out, reference))
         code, error = answer["exit"], answer["error"]
     made = Made()
     made.exit_code = code

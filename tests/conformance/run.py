@@ -23,174 +23,9 @@ from case import ENGINES, Case
 from jobs import FAILED, JobServer, forked
 from made import Made, run_stand_in, run_tsq
 from models import CASES
+from verdict import BETTER, EQUAL, REWRITTEN, decibel_text, judge
 
-EQUAL, REWRITTEN, BETTER, REFUSED, FX_ONLY = "equal", "equal to FX of the rewritten model", "better than FX", "refused", "fx"
-
-
-# ---- comparison
-
-
-def same_leaf(a, b) -> bool:
-    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        return type(a) is type(b) and a == b
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if a.is_quantized:
-        return a.qscheme() == b.qscheme() and a.q_scale() == b.q_scale() and a.q_zero_point() == b.q_zero_point() and torch.equal(a.int_repr(), b.int_repr())
-    if a.is_floating_point():
-        return bool(((a == b) | (a.isnan() & b.isnan())).all())
-    return torch.equal(a, b)
-
-
-def as_float(leaf) -> torch.Tensor:
-    if not isinstance(leaf, torch.Tensor):
-        return torch.tensor(float(leaf)).double().reshape(1)
-    return (leaf.dequantize() if leaf.is_quantized else leaf).double().reshape(-1)
-
-
-def sqnr(expected: list, got: list) -> float:
-    """Decibels over all leaves of one batch."""
-    a, b = torch.cat([as_float(leaf) for leaf in expected]), torch.cat([as_float(leaf) for leaf in got])
-    if a.shape != b.shape:
-        return float("-inf")
-    noise = (a - b).pow(2).sum()
-    return float("inf") if noise == 0 else float(10 * torch.log10(a.pow(2).sum() / noise))
-
-
-def output_difference(kind: str, expected: list, got: list) -> str:
-    """Empty when equal, else the first difference."""
-    for batch, (want, have) in enumerate(zip(expected, got)):
-        if len(want) != len(have):
-            return f"{kind} outputs: {len(have)} values, FX has {len(want)}"
-        for index, (a, b) in enumerate(zip(want, have)):
-            if same_leaf(a, b):
-                continue
-            if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-                return f"{kind} output {index} of batch {batch}: {b!r}, FX {a!r}"
-            if a.shape != b.shape or a.dtype != b.dtype:
-                return f"{kind} output {index} of batch {batch}: {b.dtype} {list(b.shape)}, FX {a.dtype} {list(a.shape)}"
-            differing = int((as_float(a) != as_float(b)).sum())
-            largest = float((as_float(a) - as_float(b)).abs().max())
-            return (
-                f"{kind} output {index} of batch {batch}: {differing} of {a.numel()} values differ, largest {largest:.3g}, "
-                f"SQNR to FX {sqnr(want, have):.1f} dB"
-            )
-    return ""
-
-
-def operator_text(entry) -> str:
-    kind, scale, zero_point = entry
-    return kind if scale is None else f"{kind}(scale={scale:.9g}, zero_point={zero_point})"
-
-
-def comparable(entry):
-    """FX drops a ReLU for which the quantize after it makes up (L-03); tsq's kernel has it. Both give the same bits, which
-    the outputs show. FX's quantized dropout in eval mode does nothing. Embeddings, looked up in packed params by FX, are looked
-    up in plain rows by tsq, as bags of one."""
-    kind, scale, zero_point = entry
-    if kind.startswith("quantized::embedding_"):
-        kind = kind.replace("embedding_bag_", "embedding_").removesuffix("_rowwise_offsets")
-    return None if kind == "quantized::dropout" else (kind.removesuffix("_relu"), scale, zero_point)
-
-
-def operator_difference(expected: Optional[list], got: list, may_have_more: bool) -> str:
-    if expected is None:
-        return ""
-    missing = collections.Counter(map(comparable, expected)) - collections.Counter(map(comparable, got))
-    extra = collections.Counter(map(comparable, got)) - collections.Counter(map(comparable, expected))
-    missing.pop(None, None)
-    if may_have_more:
-        extra.clear()
-    if not missing and not extra:
-        return ""
-    parts = []
-    for title, entries in (("only in FX", missing), ("only in tsq", extra)):
-        texts = [operator_text(entry) + (f" x{count}" if count > 1 else "") for entry, count in entries.items()]
-        if texts:
-            parts.append(f"{title}: " + ", ".join(texts[:4]) + (f" and {len(texts) - 4} more" if len(texts) > 4 else ""))
-    return "operators: " + "; ".join(parts)
-
-
-def constant_difference(expected: set, got: set) -> str:
-    """What FX rounds when the model runs is in tsq's file, rounded."""
-    missing = sorted(expected - got)
-    return f"constants: {len(missing)} that FX rounds have other values, {missing[0]}" if missing else ""
-
-
-# ---- verdict
-
-
-def differences_to(case: Case, engine: str, expected: oracle.FxResult, made: Made) -> str:
-    """Empty when tsq's files equal FX's result."""
-    found = []
-    if expected.reference is not None and not case.one_sided_difference("reference", engine):
-        found.append(output_difference("reference", expected.reference, made.reference))
-    if expected.lowered is not None and not case.one_sided_difference("lowered", engine):
-        found.append(operator_difference(expected.operators, made.operators, case.fx_model_is_one_way))
-        found.append(constant_difference(expected.constants, made.constants))
-        found.append(output_difference("lowered", expected.lowered, made.lowered))
-    return "; ".join(text for text in found if text)
-
-
-def is_clear_refusal(text: str) -> bool:
-    return text.startswith("tsq: error: ") and len(text.splitlines()) == 1
-
-
-def decibel_text(expectation: oracle.Expectation, made: Made) -> str:
-    texts = []
-    for name, fx, mine in (("lowered", expectation.plain.lowered, made.lowered), ("reference", expectation.plain.reference, made.reference)):
-        if mine is not None:
-            texts.append(f"{name} {sqnr(expectation.float_outputs[0], mine[0]):.1f} dB" + (f" (FX {sqnr(expectation.float_outputs[0], fx[0]):.1f})" if fx is not None else ""))
-    return "to float: " + ", ".join(texts)
-
-
-def good_by_itself(case: Case, expectation: oracle.Expectation, made: Made) -> str:
-    """For cases without a result of FX to equal: empty when tsq's files are close enough to float."""
-    for name, outputs in (("lowered", made.lowered), ("reference", made.reference)):
-        decibels = sqnr(expectation.float_outputs[0], outputs[0])
-        if not decibels >= case.min_sqnr:
-            return f"{name} model has {decibels:.1f} dB to float, {case.min_sqnr:.0f} are asked for"
-    return ""
-
-
-def judge(case: Case, engine: str, expectation: oracle.Expectation, made: Made):
-    """(verdict, text)"""
-    candidates = []
-    if expectation.rewritten is not None:
-        candidates.append((REWRITTEN, expectation.rewritten))
-    if not case.known_difference or case.accept_plain_fx:
-        candidates.append((EQUAL, expectation.plain))
-    fx_failed = all(fx.lowered is None for _, fx in candidates) if candidates else expectation.plain.lowered is None
-    errors = "; ".join(f"{stage}: {text}" for _, fx in candidates or [(EQUAL, expectation.plain)] for stage, text in fx.errors.items())
-    if made.crash:
-        return FAILED, made.crash
-    if made.refusal:
-        if fx_failed and is_clear_refusal(made.refusal):
-            return REFUSED, f"{made.refusal} (FX fails: {errors})"
-        return FAILED, f"tsq refused: {made.refusal[-400:]}"
-    if made.rounded_constants:
-        return FAILED, f"the lowered model rounds {len(made.rounded_constants)} constants in each run"
-    one_sided = case.one_sided_difference("reference", engine) or case.one_sided_difference("lowered", engine)
-    if one_sided:
-        weak = good_by_itself(case, expectation, made)
-        if weak:
-            return FAILED, f"{weak} ({one_sided})"
-    first = ""
-    for verdict, fx in candidates:
-        difference = differences_to(case, engine, fx, made)
-        if not difference and fx.lowered is not None:
-            return (BETTER, f"{decibel_text(expectation, made)} ({one_sided})") if one_sided else (verdict, "")
-        first = first or difference
-    without_fx = not candidates or fx_failed or (case.accept_plain_fx and expectation.rewritten is None)
-    if without_fx and not (fx_failed and first):
-        # Nothing but float is no better than an exception.
-        weak = good_by_itself(case, expectation, made) or ("" if made.operators or not fx_failed else "nothing is quantized")
-        reason = f"FX fails: {errors}" if fx_failed else case.known_difference
-        return (FAILED, f"{weak} ({reason})") if weak else (BETTER, f"{decibel_text(expectation, made)} ({reason})")
-    return FAILED, f"{first}; {decibel_text(expectation, made)}"
-
-
-# ---- one case
+FX_ONLY = "fx"
 
 
 def check(job, server: Optional[JobServer], options):
@@ -203,8 +38,17 @@ def check(job, server: Optional[JobServer], options):
         if expectation.rewritten is not None and expectation.rewritten.errors:
             errors += f"; rewritten: {expectation.rewritten.errors}"
         return (BETTER, "FX fails: " + errors) if errors else (FX_ONLY, decibel_text(expectation, _as_made(expectation)))
-    made = run_stand_in(case, paths, engine) if options.stand_in else run_tsq(options, server, case, paths, engine)
-    verdict, text = judge(case, engine, expectation, made)
+
+    def make(calibration: Path) -> Made:
+        return run_stand_in(case, paths, engine) if options.stand_in else run_tsq(options, server, case, paths, engine, calibration)
+
+    def recalibrated() -> Made:
+        other = paths.own / "second_calibration.pt"
+        torch.save(case.second_calibration_batches(), other)
+        return make(other)
+
+    made = make(paths.calibration)
+    verdict, text = judge(case, engine, expectation, made, recalibrated)
     if options.show:
         fx = expectation.rewritten or expectation.plain
         text += "".join(f"\n---- FX {stage}\n{code}" for stage, code in fx.code.items()) + f"\n---- tsq lowered\n{made.graph}"

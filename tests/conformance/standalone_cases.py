@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.ao.quantization import QConfigMapping, get_default_qconfig, get_default_qconfig_mapping
 from torch.ao.quantization.fx.custom_config import PrepareCustomConfig
 
-from case import case, normal
+from case import Excused, case, normal
 
 IMAGE = normal(2, 3, 12, 12)
 ROWS = normal(4, 16)
@@ -78,7 +78,8 @@ class StandaloneByClass(Surrounded):
     pass
 
 
-@case(IMAGE, prepare_custom=by_name("inner", mapping=lambda engine: QConfigMapping().set_object_type(nn.Conv2d, get_default_qconfig(engine))))
+@case(IMAGE, prepare_custom=by_name("inner", mapping=lambda engine: QConfigMapping().set_object_type(nn.Conv2d, get_default_qconfig(engine))),
+      float_layers=Excused(1, "a standalone module with a float output: FX observes no such value, and what reads it stays float"))
 class StandaloneWithItsOwnMapping(Surrounded):
     pass
 

@@ -12,7 +12,7 @@ from torch.ao.quantization import (
     get_default_qconfig_mapping,
 )
 
-from case import add_case, integers
+from case import Excused, add_case, integers
 
 # onednn's row wants qint8 weights, which no embedding QConfig of PyTorch has: FX leaves all of them in float there.
 MODE = "L-10: FX's quantized EmbeddingBag ignores the mode: a mean or maximum becomes a sum"
@@ -93,9 +93,12 @@ STARTS = offsets(0, 3, 3, 8)
 EDGES = offsets(0, 3, 3, 8, 9)
 
 
+FOUR_BITS = Excused(20.0, "4 bits: normal values with steps of a fifteenth of their row's range keep about 24 dB")
+
+
 def both(name: str, make, *inputs, **options) -> None:
     for bits, qconfig in BITS.items():
-        minimum = options.pop("min_sqnr", None) or (30.0 if bits == "byte" else 12.0)
+        minimum = 30.0 if bits == "byte" else FOUR_BITS
         add_case(f"weight_only_{bits}_{name}", make, *inputs, mapping=weight_only(qconfig), source=__file__, min_sqnr=minimum, **options)
 
 
@@ -208,5 +211,5 @@ both("functions", FunctionalTable, IDS)
 
 for name, shape in (("scalar", ()), ("cube", (2, 3, 4))):
     both(f"embedding_of_a_{name}", lambda: nn.Sequential(nn.Embedding(40, 12)), integers(40, *shape))
-add_case("weight_only_4bit_odd_columns", lambda: nn.Sequential(nn.Embedding(40, 13)), IDS, mapping=weight_only(float_qparams_weight_only_qconfig_4bit), source=__file__, min_sqnr=12.0,
+add_case("weight_only_4bit_odd_columns", lambda: nn.Sequential(nn.Embedding(40, 13)), IDS, mapping=weight_only(float_qparams_weight_only_qconfig_4bit), source=__file__, min_sqnr=FOUR_BITS, float_layers=Excused(1, "LibTorch has no 4-bit embedding with an odd number of columns"),
          known_difference="FX's 4-bit embedding with an odd number of columns gives one column more")
