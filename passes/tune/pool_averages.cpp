@@ -37,7 +37,8 @@ Value* image_size(GraphModule& gm, Value* x, Node* before) {
                                constant(int64_t{1})});
 }
 
-/// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four dimensions.
+/// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
+/// dimensions.
 bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
   const Node* node = value->node();
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
