@@ -43,14 +43,22 @@ def kind_of(leaf) -> str:
     return f"{leaf.dtype} {list(leaf.shape)}" if isinstance(leaf, torch.Tensor) else type(leaf).__name__
 
 
-def weakness(expected, got, floor: float) -> str:
-    """Why one output is no rounding of the expected one; empty when it is. Whole numbers and answers must be equal."""
+def defect(expected, got) -> str:
+    """Of another type or shape than expected, or not finite where that is; empty for neither."""
     if kind_of(expected) != kind_of(got):
         return f"is {kind_of(got)}, expected {kind_of(expected)}"
+    if holds_reals(expected) and not bool(as_float(got)[as_float(expected).isfinite()].isfinite().all()):
+        return "has values that are not finite"
+    return ""
+
+
+def weakness(expected, got, floor: float) -> str:
+    """Why one output is no rounding of the expected one; empty when it is. Whole numbers and answers must be equal."""
+    found = defect(expected, got)
+    if found:
+        return found
     if not holds_reals(expected):
         return "" if same_leaf(expected, got) else f"has other values than the expected {' '.join(str(expected).split())[:60]}"
-    if not bool(as_float(got)[as_float(expected).isfinite()].isfinite().all()):
-        return "has values that are not finite"
     decibels = sqnr(expected, got)
     return "" if decibels >= floor else f"has {decibels:.1f} dB, {floor:.0f} are asked for"
 
