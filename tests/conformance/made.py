@@ -59,10 +59,9 @@ def quantize_job(paths: oracle.CasePaths, engine: str, calibration: Path, out: P
     return {"backend": engine, **{key: str(file) for key, file in files.items()}}
 
 
-def run_tsq(options, server: Optional[JobServer], case: Case, paths: oracle.CasePaths, engine: str, calibration: Path) -> Made:
-    out, reference = paths.own / "out.pt", paths.own / "reference.pt"
-    for stale in (out, reference):
-        stale.unlink(missing_ok=True)
+def run_tsq(options, server: Optional[JobServer], case: Case, paths: oracle.CasePaths, engine: str, calibration: Path, folder: Path) -> Made:
+    """`folder` is for the files that it writes."""
+    out, reference = folder / "out.pt", folder / "reference.pt"
     if server is None or through_command(case, paths):
         command = quantize_command(options.tsq, case, paths, engine, calibration, out, reference)
         finished = subprocess.run(command, env=one_thread(), capture_output=True, text=True, timeout=JOB_SECONDS)
@@ -101,12 +100,12 @@ def load(made: Made, case: Case, engine: str, out: str, reference: str) -> None:
         made.crash = f"{step}: {type(error).__name__}: " + " ".join(str(error).split())[-500:]
 
 
-def run_stand_in(case: Case, paths: oracle.CasePaths, engine: str) -> Made:
+def run_stand_in(case: Case, engine: str, folder: Path) -> Made:
     """FX's own models, traced and saved, in tsq's place: checks the comparison itself."""
     made, result = Made(), oracle.FxResult()
     model = case.build_for_fx() if case.fx_model else case.build()
     models = oracle.fx_models(case, engine, model, result)
-    files = [str(paths.own / name) for name in ("stand_in.pt", "stand_in_reference.pt")]
+    files = [str(folder / name) for name in ("stand_in.pt", "stand_in_reference.pt")]
     if None in models:
         made.refusal = "tsq: error: " + str(result.errors)
         return made

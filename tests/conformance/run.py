@@ -12,6 +12,7 @@ import collections
 import os
 import re
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Optional
@@ -39,16 +40,19 @@ def check(job, server: Optional[JobServer], options):
             errors += f"; rewritten: {expectation.rewritten.errors}"
         return (BETTER, "FX fails: " + errors) if errors else (FX_ONLY, decibel_text(expectation, _as_made(expectation)))
 
-    def make(calibration: Path) -> Made:
-        return run_stand_in(case, paths, engine) if options.stand_in else run_tsq(options, server, case, paths, engine, calibration)
+    def make(calibration: Path, folder: Path) -> Made:
+        folder.mkdir()
+        return run_stand_in(case, engine, folder) if options.stand_in else run_tsq(options, server, case, paths, engine, calibration, folder)
 
-    def recalibrated() -> Made:
-        other = paths.own / "second_calibration.pt"
-        torch.save(case.second_calibration_batches(), other)
-        return make(other)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
 
-    made = make(paths.calibration)
-    verdict, text = judge(case, engine, expectation, made, recalibrated)
+        def recalibrated() -> Made:
+            torch.save(case.second_calibration_batches(), folder / "calibration.pt")
+            return make(folder / "calibration.pt", folder / "again")
+
+        made = make(paths.calibration, folder / "first")
+        verdict, text = judge(case, engine, expectation, made, recalibrated)
     if options.show:
         fx = expectation.rewritten or expectation.plain
         text += "".join(f"\n---- FX {stage}\n{code}" for stage, code in fx.code.items()) + f"\n---- tsq lowered\n{made.graph}"
@@ -65,7 +69,7 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tsq", help="the command to test")
     parser.add_argument("--jobs-by", help="the built quantize_cases, which spares most cases the start of the command")
-    parser.add_argument("--cache", type=Path, default=Path("conformance_cache"), help="folder for FX's results and tsq's files")
+    parser.add_argument("--cache", type=Path, default=Path("conformance_cache"), help="folder for FX's results")
     parser.add_argument("--engine", default="all", help="comma separated, or 'all' (default: %(default)s)")
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -51,14 +52,14 @@ def make_twin(case: Case, twin: str) -> torch.jit.ScriptModule:
 class Files:
     """What tsq reads and writes for a case, apart from those of the conformance suite."""
 
-    def __init__(self, cache: Path, case: Case, engine: str, recipe: str) -> None:
+    def __init__(self, cache: Path, folder: Path, case: Case, engine: str, recipe: str) -> None:
+        """`folder` is for what is written."""
         self.recipe = recipe
-        self.paths = oracle.CasePaths(cache, case, engine)
-        oracle.ensure_inputs(case, self.paths)
-        self.paths = oracle.CasePaths(cache / f"twins_{recipe}", case, engine)
-        self.paths.own.mkdir(parents=True, exist_ok=True)
-        self.scripted = oracle.CasePaths(cache, case, engine).model
-        self.calibration = oracle.CasePaths(cache, case, engine).calibration
+        cached = oracle.CasePaths(cache, case, engine)
+        oracle.ensure_inputs(case, cached)
+        self.scripted, self.calibration = cached.model, cached.calibration
+        self.paths = oracle.CasePaths(folder, case, engine)
+        self.paths.own.mkdir(parents=True)
         self.paths.qconfig.write_text(json.dumps(mapping_to_json(case.mapping(engine))))
         for name, configuration in oracle.configurations(case, engine).items():
             (self.paths.own / f"{name}.json").write_text(json.dumps(configuration))
@@ -112,9 +113,13 @@ def excuse(case: Case, engine: str, twin: str, recipe: str, scripted: tuple, out
 
 def check(job, server: JobServer, options):
     """twin -> what differs ("" for nothing) and what excuses it; a twin that TorchScript itself cannot make is left out."""
-    case, engine = job, options.engine
-    oracle.settle_this_process(engine)
-    files = Files(options.cache, case, engine, options.recipe)
+    oracle.settle_this_process(options.engine)
+    with tempfile.TemporaryDirectory() as folder:
+        return check_files(job, server, options, Files(options.cache, Path(folder), job, options.engine, options.recipe))
+
+
+def check_files(case: Case, server: JobServer, options, files: Files):
+    engine = options.engine
     scripted = quantized(server, files.job(engine, files.scripted))
     if isinstance(scripted, str):
         return (REFUSED, {}) if case.refusal and case.refusal in scripted else (FAILED, f"scripted: {scripted}")
