@@ -14,6 +14,7 @@
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 
 namespace tsq {
 namespace {
@@ -76,16 +77,32 @@ double error_of(Module float_model, Module quantized_model, std::string_view eng
   return std::sqrt(noise / signal);
 }
 
+/// The operators of a model's forward, without attributes and constants.
+std::vector<std::string> operators_of(const Module& module) {
+  std::vector<std::string> kinds;
+  for (const torch::jit::Node* node : module.get_method("forward").graph()->nodes()) {
+    if (!node->kind().is_prim()) kinds.emplace_back(node->kind().toQualString());
+  }
+  return kinds;
+}
+
 TEST(Recipe, FxIsTheDefaultAndAddsNothing) {
   const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
-  const auto graph = graph_of(quantized(model, images(), "x86", {}));
-  EXPECT_NE(graph.find("aten::hardtanh"), std::string::npos);
+  Module by_default = quantized(model, images(), "x86", {});
+  Module by_name = quantized(model, images(), "x86", {.recipe = Recipe::Fx});
+  const std::vector<std::string> expected{"aten::quantize_per_tensor", "quantized::conv2d", "aten::hardtanh",
+                                          "quantized::conv2d", "aten::dequantize"};
+  EXPECT_EQ(operators_of(by_default), expected);
+  EXPECT_NE(operators_of(quantized(model, images())), expected) << "recipe best does change this model";
+  const Sample sample = images().front();
+  EXPECT_TRUE(at::equal(by_default.forward(sample).toTensor(), by_name.forward(sample).toTensor()));
 }
 
 TEST(Recipe, IsKeptInThePreparedFile) {
   const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
   const Prepared prepared = calibrated(model, images());
-  const std::string path = ::testing::TempDir() + "tsq_best_prepared.pt";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("prepared.pt");
   prepared.save(path);
   const BackendConfig backend = backend_config("x86");
   EXPECT_LT(error_of(convert(prepared, backend), convert(Prepared::load(path), backend), "x86", images()),

@@ -2,10 +2,9 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
-#include <cstdio>
-
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 
 namespace tsq {
 namespace {
@@ -209,7 +208,8 @@ TEST(Equalize, ASavedStageGoesOn) {
   const at::Tensor x = torch::randn({16, 5});
   const Prepared prepared = calibrated(two_linears(), x, everything());
   const Reference reference = convert_to_reference(prepared, backend_config("x86"));
-  const std::string path = ::testing::TempDir() + "tsq_equalize_stage.pt";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("stage.pt");
   Module direct = reference.module();
   const at::Tensor wanted = direct.forward({x}).toTensor();
   prepared.save(path);
@@ -218,21 +218,20 @@ TEST(Equalize, ASavedStageGoesOn) {
   reference.save(path);
   Module from_reference = Reference::load(path).module();
   EXPECT_TRUE(at::equal(from_reference.forward({x}).toTensor(), wanted));
-  std::remove(path.c_str());
 }
 
 TEST(Equalize, ASavedStageCanBeCalibrated) {
   torch::manual_seed(7);
   const at::Tensor x = torch::randn({16, 5});
   const Module model = two_linears();
-  const std::string path = ::testing::TempDir() + "tsq_equalize_uncalibrated.pt";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("prepared.pt");
   prepare(model, min_max(), backend_config("x86"), {}, everything()).save(path);
   Prepared loaded = Prepared::load(path);
   calibrate(loaded, std::vector<Sample>{{x}});
   Module from_file = convert_to_reference(loaded, backend_config("x86")).module();
   Module direct = reference_of(model, x, everything()).module();
   EXPECT_TRUE(at::equal(from_file.forward({x}).toTensor(), direct.forward({x}).toTensor()));
-  std::remove(path.c_str());
 }
 
 TEST(Equalize, WithoutDataThereIsNoScale) {

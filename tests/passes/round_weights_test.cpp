@@ -9,6 +9,7 @@
 
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 
 namespace tsq {
 namespace {
@@ -193,7 +194,8 @@ TEST(RoundWeights, TheCallsOfOneLayerKeepOneWeight) {
 TEST(RoundWeights, APreparedFileKeepsWhatWasObserved) {
   const Network network = networks().back();
   const Prepared model = prepared(network, kLearned);
-  const std::string path = ::testing::TempDir() + "tsq_round_weights_prepared.pt";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("prepared.pt");
   model.save(path);
   const BackendConfig backend = backend_config("qnnpack");
   Module before = convert_to_reference(model, backend).module();

@@ -4,11 +4,11 @@
 #include <tsq/quantize.h>
 
 #include <cmath>
-#include <cstdio>
 
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 #include "torchscript/emit.h"
 
 namespace tsq {
@@ -161,11 +161,11 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
   const BackendConfig backend = backend_config("x86");
   Prepared prepared = prepare(model, linear_layers_only(), backend, {}, {}, smoothing());
   calibrate(prepared, std::vector<Sample>{{x}});
-  const std::string path = ::testing::TempDir() + "smoothed_prepared.pt";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("prepared.pt");
   prepared.save(path);
   Module direct = convert(prepared, backend);
   Module loaded = convert(Prepared::load(path), backend);
-  std::remove(path.c_str());
   EXPECT_TRUE(at::equal(direct.forward({x}).toTuple()->elements()[0].toTensor(),
                         loaded.forward({x}).toTuple()->elements()[0].toTensor()));
 }

@@ -93,7 +93,8 @@ TEST(FoldBatchNorms, PaddingComesBehindTheBatchNormWhichThenStays) {
   EXPECT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 2);
 }
 
-TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationLeaveNothingBehind) {
+/// `a`, an nn.Identity, an nn.Dropout and `b`, one after the other.
+Module with_identities() {
   torch::manual_seed(5);
   Module model = testing::user_module("WithIdentities");
   model.register_module("a", testing::linear(6, 6));
@@ -103,6 +104,23 @@ TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationLeaveNothingBehind) {
   model.define(
       "def forward(self, x):\n"
       "  return self.b.forward(self.drop.forward(self.same.forward(self.a.forward(x))))\n");
+  return model;
+}
+
+TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationAreNeitherCalledNorObserved) {
+  const auto prepared_graph = [](const RecipeOptions& options) {
+    return graph_of(
+        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {}, {}, options)
+            .module());
+  };
+  for (const char* layer : {"\"same\"", "\"drop\""}) {
+    EXPECT_EQ(prepared_graph(kBest).find(layer), std::string::npos) << layer;
+    EXPECT_NE(prepared_graph({}).find(layer), std::string::npos) << layer << " is observed in recipe fx";
+  }
+}
+
+TEST(DropIdentities, AModelWithIdentitiesIsQuantizedLikeOneWithout) {
+  const Module model = with_identities();
   Module plain = testing::user_module("Plain");
   plain.register_module("a", model.attr("a").toModule());
   plain.register_module("b", model.attr("b").toModule());

@@ -5,11 +5,10 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
-#include <filesystem>
-
 #include "pipeline/stage.h"
 #include "support/best_model.h"
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 
 namespace tsq {
 namespace {
@@ -91,13 +90,13 @@ TEST(MeanErrors, FilesKeepThem) {
   const Prepared prepared = calibrated(model, samples_of(4));
   const at::Tensor input = torch::randn({2, kChannels, 16, 16});
   const at::Tensor expected = run(converted(prepared), input);
-  const std::string file = (std::filesystem::temp_directory_path() / "tsq_mean_errors_test.pt").string();
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("stage.pt");
   prepared.save(file);
   const Prepared loaded = Prepared::load(file);
   EXPECT_TRUE(at::equal(run(converted(loaded), input), expected));
   convert_to_reference(loaded, backend_config("x86")).save(file);
   EXPECT_TRUE(at::equal(run(lower(Reference::load(file), backend_config("x86")), input), expected));
-  std::filesystem::remove(file);
 }
 
 TEST(MeanErrors, SamplesMayChangeOnceCalibrateIsDone) {

@@ -8,10 +8,10 @@
 #include <tsq/trial.h>
 
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 
 namespace tsq {
 namespace {
@@ -360,11 +360,11 @@ TEST(Goal, AReferenceFileRemembersWhatStaysFloat) {
   const Prepared prepared = calibrated(model_with_a_terrible_layer(), mapping_for(setting), setting);
   const AccuracyGoal goal = sqnr_goal(prepared, samples(), 25);
   const GoalSearch found = reach_goal(prepared, backend, goal, samples());
-  const std::string file = (std::filesystem::temp_directory_path() / "tsq_sensitivity_test.pt").string();
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("reference.pt");
   found.reference->save(file);
   EXPECT_EQ(goal.score(lower(Reference::load(file), backend)), found.score);
   EXPECT_EQ(read_metadata(file)["kept_float"].size(), 1U);
-  std::filesystem::remove(file);
 }
 
 TEST(Goal, TheReportSaysWhyALayerIsFloat) {

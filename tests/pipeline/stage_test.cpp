@@ -7,10 +7,10 @@
 #include <tsq/quantize.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "config/expect_error.h"
 #include "support/small_models.h"
+#include "support/temporary_folder.h"
 
 namespace tsq {
 namespace {
@@ -48,8 +48,6 @@ at::Tensor run(Module module, const at::Tensor& input) {
   return module.forward({input}).toTensor();
 }
 
-std::string file_named(const char* name) { return (std::filesystem::temp_directory_path() / name).string(); }
-
 TEST(Stage, AStandaloneModuleIsQuantizedByItselfAndReadsQuantizedValues) {  // E-01, E-05
   const Prepared prepared = calibrated(model_with_inner(), standalone_inner());
   const BackendConfig backend = backend_config("x86");
@@ -67,8 +65,9 @@ TEST(Stage, AStandaloneModuleIsQuantizedByItselfAndReadsQuantizedValues) {  // E
 TEST(Stage, FilesKeepWhatTheObserversOfStandaloneModulesSaw) {
   const Prepared prepared = calibrated(model_with_inner(), standalone_inner());
   const BackendConfig backend = backend_config("x86");
-  const std::string prepared_file = file_named("tsq_stage_test_prepared.pt");
-  const std::string reference_file = file_named("tsq_stage_test_reference.pt");
+  const testing::TemporaryFolder folder;
+  const std::string prepared_file = folder.file("prepared.pt");
+  const std::string reference_file = folder.file("reference.pt");
   prepared.save(prepared_file);
   const Reference reference = convert_to_reference(Prepared::load(prepared_file), backend);
   reference.save(reference_file);
@@ -76,8 +75,6 @@ TEST(Stage, FilesKeepWhatTheObserversOfStandaloneModulesSaw) {
   const at::Tensor expected = run(convert(prepared, backend), input);
   EXPECT_TRUE(at::equal(run(lower(reference, backend), input), expected));
   EXPECT_TRUE(at::equal(run(lower(Reference::load(reference_file), backend), input), expected));
-  std::filesystem::remove(prepared_file);
-  std::filesystem::remove(reference_file);
 }
 
 TEST(Stage, PreservedAttributesAreOnEveryResult) {  // E-13
@@ -178,6 +175,8 @@ Prepared prepared_for_x86(const Module& model) {
 }
 
 TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("twice.pt");
   const BackendConfig backend = backend_config("x86");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     Prepared prepared =
@@ -186,7 +185,6 @@ TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
     const Reference reference = convert_to_reference(prepared, backend);
     for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend)}) {
       for (const bool from_file : {false, true}) {
-        const std::string file = file_named("tsq_twice.pt");
         if (from_file) save(module, file);
         const Module again = from_file ? load(file) : module;
         const Error error = error_of([&] { prepared_for_x86(again); });
@@ -203,7 +201,8 @@ TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
 TEST(Stage, AModuleWithNothingInItIsRefused) {
   EXPECT_NE(error_of([] { prepared_for_x86(Module()); }).problem().find("is empty"), std::string::npos);
   EXPECT_EQ(error_of([] { fuse(Module(), backend_config("x86")); }).code(), ErrorCode::BadModel);
-  EXPECT_EQ(error_of([] { save(Module(), file_named("tsq_empty.pt")); }).code(), ErrorCode::BadModel);
+  const testing::TemporaryFolder folder;
+  EXPECT_EQ(error_of([&] { save(Module(), folder.file("empty.pt")); }).code(), ErrorCode::BadModel);
   EXPECT_EQ(error_of([] { load_samples("none.pt", Module()); }).code(), ErrorCode::BadModel);
 }
 
