@@ -46,17 +46,22 @@ void collect(Value* moved, Tree& tree) {
   for (Value* input : value->node()->inputs()) collect(input, tree);
 }
 
-/// Whether only the tree reads what these observers see, also where it is moved in between.
-bool are_only_compared(const std::vector<Node*>& observers, const Tree& tree) {
-  const std::size_t index = ir::observer_index(observers.front());
-  const auto is_one_of_them = [&](const Node* node) {
+/// Whether the tree alone reads a value that observer `index` sees, also where it is moved in between.
+bool is_only_compared(const Value* value, std::size_t index, const Tree& tree) {
+  const auto is_observed_alike = [&](const Node* node) {
     return node != nullptr && ir::is_observer(node) && ir::observer_index(node) == index;
   };
+  return std::ranges::all_of(ir::users(value), [&](const Node* reader) {
+    return std::ranges::find(tree.extremes, reader) != tree.extremes.end() ||
+           is_observed_alike(ir::only_reader(reader)) ||
+           (operators::moves_values(operators::traits_of(reader)) && reader->outputs().size() == 1 &&
+            is_only_compared(reader->output(), index, tree));
+  });
+}
+
+bool are_only_compared(const std::vector<Node*>& observers, const Tree& tree) {
   return std::ranges::all_of(observers, [&](const Node* observer) {
-    return std::ranges::all_of(ir::users(observer->output()), [&](const Node* reader) {
-      return std::ranges::find(tree.extremes, reader) != tree.extremes.end() ||
-             is_one_of_them(ir::only_reader(reader));
-    });
+    return is_only_compared(observer->output(), ir::observer_index(observer), tree);
   });
 }
 

@@ -53,6 +53,7 @@ TEST(ShareRangesOfExtremes, WhatIsComparedIsRoundedAsTheResult) {
 TEST(ShareRangesOfExtremes, MovedValuesAreThem) {
   EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a.transpose(2, 3), b.transpose(2, 3)))"), 3U);
   EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a, b).transpose(2, 3))"), 3U);
+  EXPECT_EQ(scales_with("self.last.forward(torch.maximum(a[:, :, :8], b[:, :, 4:]))"), 3U);
 }
 
 TEST(ShareRangesOfExtremes, WhatOthersReadTooKeepsItsRange) {
