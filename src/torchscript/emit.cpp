@@ -299,12 +299,11 @@ class Emitter {
     }
   }
 
+  /// Attributes that passes leave on nodes for each other begin with "tsq_".
   static void strip_marks(Graph& marked) {
     for (Node* node : ir::nodes_in_order(marked)) {
-      for (const auto& each : {c10::Symbol::attr("tsq_call"), c10::Symbol::attr("tsq_observer"),
-                               c10::Symbol::attr("tsq_scope"), c10::Symbol::attr("tsq_state"),
-                               c10::Symbol::attr("tsq_memory"), c10::Symbol::attr("tsq_place")}) {
-        if (node->hasAttribute(each)) node->removeAttribute(each);
+      for (const c10::Symbol name : node->attributeNames()) {
+        if (std::string_view(name.toUnqualString()).starts_with("tsq_")) node->removeAttribute(name);
       }
     }
   }

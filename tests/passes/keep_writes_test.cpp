@@ -65,6 +65,17 @@ TEST(KeepWrites, AModelThatWritesNothingStaysAsItIs) {
   for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::stays_float(node)) << *node;
 }
 
+TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
+  const Module model =
+      quantized(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
+                           "self.second.forward(y)\n"),
+                torch::ones({4, 8}));
+  for (const ir::Node* node : model.get_method("forward").graph()->nodes()) {
+    for (const c10::Symbol name : node->attributeNames())
+      EXPECT_FALSE(std::string_view(name.toUnqualString()).starts_with("tsq_")) << *node;
+  }
+}
+
 TEST(KeepWrites, AWriteInALoopIsReadInTheNextTurn) {
   const ir::GraphModule gm = captured(two_layers(
       "def forward(self, x, n: int):\n  y = self.first.forward(x)\n  for i in range(n):\n    y[i] = "
