@@ -144,7 +144,6 @@ TEST_F(Files, APreparedFileCalibratesInPlainLibTorch) {
   const auto expected = buffers_of(fresh.module());
   const auto found = buffers_of(observed);
   EXPECT_FALSE(expected.empty());
-  EXPECT_EQ(found.size(), expected.size());
   for (const auto& [name, buffer] : expected) {
     ASSERT_TRUE(found.contains(name)) << name;
     EXPECT_TRUE(at::equal(found.at(name), buffer)) << name;
