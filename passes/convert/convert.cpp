@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 
+#include "config/observer_classes.h"
 #include "ir/quantize_operators.h"
 #include "match/dtype_check.h"
 #include "observers/observer_module.h"
@@ -70,8 +71,9 @@ bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
 ObserverSpec per_tensor(ObserverSpec spec) {
   if (!is_per_channel(resolve(spec).qscheme)) return spec;
   const bool is_symmetric = resolve(spec).qscheme == c10::QScheme::PER_CHANNEL_SYMMETRIC;
-  spec.observer =
-      spec.observer == "PerChannelMinMaxObserver" ? "MinMaxObserver" : "MovingAverageMinMaxObserver";
+  spec.observer = spec.observer == observer_classes::kPerChannelMinMax
+                      ? observer_classes::kMinMax
+                      : observer_classes::kMovingAverageMinMax;
   spec.qscheme = is_symmetric ? c10::QScheme::PER_TENSOR_SYMMETRIC : c10::QScheme::PER_TENSOR_AFFINE;
   spec.ch_axis.reset();
   return spec;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "config/observer_classes.h"
 #include "match/equalizable.h"
 #include "observers/observer_module.h"
 #include "passes/numerics/passes.h"
@@ -35,7 +36,7 @@ struct EqualizedLayer {
 
 bool is_equalizer(const GraphModule& gm, const Node* node) {
   return ir::is_observer(node) &&
-         gm.observers[ir::observer_index(node)].spec.observer == "_InputEqualizationObserver";
+         gm.observers[ir::observer_index(node)].spec.observer == observer_classes::kInputEqualization;
 }
 
 class ConvertEqualization {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <map>
 
+#include "config/observer_classes.h"
 #include "match/smoothable.h"
 #include "observers/observer_module.h"
 #include "passes/numerics/passes.h"
@@ -51,7 +52,7 @@ class ConvertSmoothing {
   void run() {
     std::vector<Group> groups;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (ir::is_observer(node) && spec_of(node).observer == "_InputEqualizationObserver")
+      if (ir::is_observer(node) && spec_of(node).observer == observer_classes::kInputEqualization)
         groups.push_back(take_group(node));
     }
     std::erase_if(groups,
@@ -211,7 +212,7 @@ class ConvertSmoothing {
   std::size_t add_smoothed_observer(const Group& group, std::size_t like) {
     const ObserverSpec& old = gm_.observers[like].spec;
     if (resolve(old).is_dynamic) return passes::add_observer(gm_, observers_, like, observers_[like]);
-    ObserverSpec spec{.observer = "MinMaxObserver",
+    ObserverSpec spec{.observer = observer_classes::kMinMax,
                       .dtype = old.dtype,
                       .qscheme = old.qscheme,
                       .reduce_range = old.reduce_range,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/observer_classes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
@@ -54,7 +55,7 @@ class Join {
   bool is_scaled_later(const Node* observer) const {
     const auto readers = ir::users(observer->output());
     return std::any_of(readers.begin(), readers.end(), [&](const Node* reader) {
-      return ir::is_observer(reader) && spec_of(reader).observer == "_InputEqualizationObserver";
+      return ir::is_observer(reader) && spec_of(reader).observer == observer_classes::kInputEqualization;
     });
   }
 

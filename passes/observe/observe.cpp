@@ -9,6 +9,7 @@
 #include <array>
 #include <unordered_set>
 
+#include "config/observer_classes.h"
 #include "match/dtype_check.h"
 #include "passes/observe/explain_observed.h"
 #include "passes/observe/passes.h"
@@ -34,7 +35,7 @@ Observer observer_of(const ObserverSpec& spec) {
 }
 
 Observer placeholder(ScalarType dtype) {
-  return observer_of({.observer = "PlaceholderObserver", .dtype = dtype});
+  return observer_of({.observer = observer_classes::kPlaceholder, .dtype = dtype});
 }
 
 /// target_dtype_info of a node (D-01). An empty observer means "not a float tensor": never observed (D-02).
@@ -58,7 +59,8 @@ bool is_quantized_dtype(ScalarType dtype) {
 }
 
 bool is_reuse_input(const QConfig& qconfig) {
-  return qconfig.activation.observer == "ReuseInputObserver" && qconfig.weight.observer == "NoopObserver";
+  return qconfig.activation.observer == observer_classes::kReuseInput &&
+         qconfig.weight.observer == observer_classes::kNoop;
 }
 
 /// D-24: functionals whose weight has no kernel that takes it quantized.
@@ -377,7 +379,8 @@ class Observe {
   /// A fixed range is that of an operator's output (D-37). After an `if` it would cut what has a range of
   /// its own in its branch: it is for the other branches alone, as FX has it where there is no `if`.
   bool is_rounded_in_branches(Value* value, const Observer& observer, const std::string& layer) {
-    if (observer.spec.observer != "FixedQParamsObserver" || !some_branch_rounds(value, observer.dtype))
+    if (observer.spec.observer != observer_classes::kFixedQParams ||
+        !some_branch_rounds(value, observer.dtype))
       return false;
     for (torch::jit::Block* block : value->node()->blocks()) {
       Value* given = block->outputs()[value->offset()];

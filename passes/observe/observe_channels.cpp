@@ -11,6 +11,7 @@
 #include <map>
 #include <tuple>
 
+#include "config/observer_classes.h"
 #include "passes/observe/channel_factors.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
@@ -24,7 +25,7 @@ using ir::Value;
 
 void add_channel_observer(GraphModule& gm, int64_t dims, const std::string& path) {
   gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
-                          {.observer = "ChannelStatisticsObserver", .ch_axis = -1 - dims},
+                          {.observer = observer_classes::kChannelStatistics, .ch_axis = -1 - dims},
                           path});
 }
 
@@ -38,7 +39,7 @@ ir::ChannelStatistics statistics_of(const torch::jit::Module& observer) {
 
 bool is_channel_observer(const GraphModule& gm, const Node* node) {
   return ir::is_observer(node) &&
-         gm.observers[ir::observer_index(node)].spec.observer == "ChannelStatisticsObserver";
+         gm.observers[ir::observer_index(node)].spec.observer == observer_classes::kChannelStatistics;
 }
 
 /// To the layer whose output a channel observer stands after.

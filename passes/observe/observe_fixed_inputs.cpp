@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "config/observer_classes.h"
+
 namespace tsq::passes {
 namespace {
 
@@ -14,7 +16,7 @@ using ir::Node;
 using ir::Value;
 
 bool is_fixed(const ObserverSpec& spec) {
-  return spec.observer == "FixedQParamsObserver" && resolve(spec).dtype == c10::ScalarType::QUInt8;
+  return spec.observer == observer_classes::kFixedQParams && resolve(spec).dtype == c10::ScalarType::QUInt8;
 }
 
 /// Whether a node returns values in the fixed range of its own.
@@ -53,7 +55,7 @@ void observe_fixed_inputs(GraphModule& gm) {
       node->output()->replaceAllUsesWith(other->output());
       node->destroy();
     }
-    gm.observers[index].spec = {.observer = "MSEObserver"};
+    gm.observers[index].spec = {.observer = observer_classes::kMSE};
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "config/observer_classes.h"
 #include "ir/edit.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
@@ -106,7 +107,7 @@ Value* met_by_rows(GraphModule& gm, const ir::Weighted& weighted, Value* input, 
 
 bool is_product_observer(const GraphModule& gm, const Node* node) {
   return ir::is_observer(node) &&
-         gm.observers[ir::observer_index(node)].spec.observer == "InputProductsObserver";
+         gm.observers[ir::observer_index(node)].spec.observer == observer_classes::kInputProducts;
 }
 
 /// The observer stands after its layer.
@@ -129,7 +130,7 @@ void observe_input_products(GraphModule& gm) {
     if (met == nullptr) continue;
     const int64_t columns = weighted->weight.numel() / weighted->weight.size(0);
     gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
-                            {.observer = "InputProductsObserver",
+                            {.observer = observer_classes::kInputProducts,
                              .ch_axis = weighted->stride.empty() ? -1 : -2,
                              .group_size = columns},
                             ir::call_of(gm, node).path});

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 
+#include "config/observer_classes.h"
 #include "observers/observer_module.h"
 
 namespace tsq::passes {
 
 ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
-  if (spec.observer == "_InputEqualizationObserver" || spec.observer == "ChannelStatisticsObserver" ||
-      spec.observer == "InputProductsObserver")
+  if (spec.observer == observer_classes::kInputEqualization ||
+      spec.observer == observer_classes::kChannelStatistics ||
+      spec.observer == observer_classes::kInputProducts)
     return {};
   ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
-  const bool has_qparams = spec.observer != "PlaceholderObserver" && spec.observer != "NoopObserver" &&
-                           spec.observer != "RecordingObserver" && spec.observer != "ReuseInputObserver";
+  const bool has_qparams =
+      spec.observer != observer_classes::kPlaceholder && spec.observer != observer_classes::kNoop &&
+      spec.observer != observer_classes::kRecording && spec.observer != observer_classes::kReuseInput;
   if (has_qparams) result.qparams = calculate_qparams(observer);
   return result;
 }

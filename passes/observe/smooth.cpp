@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "config/observer_classes.h"
 #include "match/equalizable.h"
 #include "match/smoothable.h"
 #include "passes/decision_index.h"
@@ -40,7 +41,7 @@ std::string refusal(const GraphModule& gm, Value* observed, const match::Equaliz
 }
 
 void insert_channel_observer(GraphModule& gm, const Group& group) {
-  const ObserverSpec spec{.observer = "_InputEqualizationObserver",
+  const ObserverSpec spec{.observer = observer_classes::kInputEqualization,
                           .dtype = c10::ScalarType::QUInt8,
                           .qscheme = c10::QScheme::PER_TENSOR_SYMMETRIC,
                           .ch_axis = -1};

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/observer_classes.h"
 
 namespace tsq {
 namespace {
@@ -58,41 +59,45 @@ struct ObserverClass {
 using enum ObserverClass::Range;
 
 constexpr std::array kObserverClasses{
-    ObserverClass{"MinMaxObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, true,
-                  "dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"MovingAverageMinMaxObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
-                  true, "averaging_constant dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"PerChannelMinMaxObserver", ScalarType::QUInt8, c10::kPerChannelAffine, Calculated, true,
-                  false, "ch_axis dtype qscheme reduce_range quant_min quant_max eps is_dynamic group_size"},
-    ObserverClass{"MovingAveragePerChannelMinMaxObserver", ScalarType::QUInt8, c10::kPerChannelAffine,
-                  Calculated, true, false,
+    ObserverClass{observer_classes::kMinMax, ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
+                  true, "dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{observer_classes::kMovingAverageMinMax, ScalarType::QUInt8, c10::kPerTensorAffine,
+                  Calculated, false, true,
+                  "averaging_constant dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{observer_classes::kPerChannelMinMax, ScalarType::QUInt8, c10::kPerChannelAffine, Calculated,
+                  true, false,
+                  "ch_axis dtype qscheme reduce_range quant_min quant_max eps is_dynamic group_size"},
+    ObserverClass{observer_classes::kMovingAveragePerChannelMinMax, ScalarType::QUInt8,
+                  c10::kPerChannelAffine, Calculated, true, false,
                   "averaging_constant ch_axis dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"HistogramObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
-                  "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"FixedQParamsObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Fixed, false, false,
-                  "scale zero_point dtype qscheme quant_min quant_max is_dynamic"},
-    ObserverClass{"PlaceholderObserver", ScalarType::Float, c10::kPerTensorAffine, AsGiven, false, true,
-                  "dtype quant_min quant_max qscheme eps is_dynamic"},
-    ObserverClass{"RecordingObserver", ScalarType::QUInt8, c10::kPerTensorAffine, None, false, false,
+    ObserverClass{observer_classes::kHistogram, ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
+                  false, "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{observer_classes::kFixedQParams, ScalarType::QUInt8, c10::kPerTensorAffine, Fixed, false,
+                  false, "scale zero_point dtype qscheme quant_min quant_max is_dynamic"},
+    ObserverClass{observer_classes::kPlaceholder, ScalarType::Float, c10::kPerTensorAffine, AsGiven, false,
+                  true, "dtype quant_min quant_max qscheme eps is_dynamic"},
+    ObserverClass{observer_classes::kRecording, ScalarType::QUInt8, c10::kPerTensorAffine, None, false, false,
                   "dtype"},
-    ObserverClass{"NoopObserver", ScalarType::Half, c10::kPerTensorAffine, None, false, false, "dtype"},
-    ObserverClass{"ReuseInputObserver", ScalarType::QUInt8, c10::kPerTensorAffine, None, false, false, ""},
+    ObserverClass{observer_classes::kNoop, ScalarType::Half, c10::kPerTensorAffine, None, false, false,
+                  "dtype"},
+    ObserverClass{observer_classes::kReuseInput, ScalarType::QUInt8, c10::kPerTensorAffine, None, false,
+                  false, ""},
     // fx/_equalize.py; tsq sets ch_axis, the axis of the input channels.
-    ObserverClass{"_InputEqualizationObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
-                  false, "ch_axis dtype qscheme quant_min quant_max"},
-    ObserverClass{"_WeightEqualizationObserver", ScalarType::QInt8, c10::kPerTensorAffine, None, false, false,
-                  "ch_axis dtype qscheme quant_min quant_max"},
+    ObserverClass{observer_classes::kInputEqualization, ScalarType::QUInt8, c10::kPerTensorAffine, Calculated,
+                  false, false, "ch_axis dtype qscheme quant_min quant_max"},
+    ObserverClass{observer_classes::kWeightEqualization, ScalarType::QInt8, c10::kPerTensorAffine, None,
+                  false, false, "ch_axis dtype qscheme quant_min quant_max"},
     // tsq's own: ranges by their error, by a share of the values, by information; statistics of channels.
-    ObserverClass{"MSEObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
+    ObserverClass{observer_classes::kMSE, ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
                   "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"PercentileObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
-                  "percentile bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"EntropyObserver", ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false, false,
-                  "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
-    ObserverClass{"InputProductsObserver", ScalarType::Float, c10::kPerTensorAffine, None, false, false,
-                  "ch_axis group_size"},
-    ObserverClass{"ChannelStatisticsObserver", ScalarType::Float, c10::kPerTensorAffine, None, false, false,
-                  "ch_axis"},
+    ObserverClass{observer_classes::kPercentile, ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
+                  false, "percentile bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{observer_classes::kEntropy, ScalarType::QUInt8, c10::kPerTensorAffine, Calculated, false,
+                  false, "bins dtype qscheme reduce_range quant_min quant_max eps is_dynamic"},
+    ObserverClass{observer_classes::kInputProducts, ScalarType::Float, c10::kPerTensorAffine, None, false,
+                  false, "ch_axis group_size"},
+    ObserverClass{observer_classes::kChannelStatistics, ScalarType::Float, c10::kPerTensorAffine, None, false,
+                  false, "ch_axis"},
     ObserverClass{"Identity", ScalarType::Float, c10::kPerTensorAffine, None, false, false, ""},
 };
 
@@ -194,7 +199,7 @@ void check_scheme(const ObserverClass& known, const ObserverSpec& spec, const Re
         spec, fmt::format("cannot have the qscheme '{}'", qscheme_name(resolved.qscheme)),
         known.per_channel ? "use a per_channel scheme" : "use 'per_tensor_affine' or 'per_tensor_symmetric'");
   // HistogramObserver alone has no such check in PyTorch.
-  if (known.name != "HistogramObserver" && is_symmetric(resolved.qscheme) && resolved.reduce_range &&
+  if (known.name != observer_classes::kHistogram && is_symmetric(resolved.qscheme) && resolved.reduce_range &&
       resolved.dtype == ScalarType::QUInt8)
     fail(spec, "cannot reduce the range of a symmetric scheme of quint8",
          "leave out reduce_range or use qint8");
@@ -287,7 +292,7 @@ void check_fake_quantize(const ObserverClass& known, const ObserverSpec& spec) {
 void check_dynamic(const ObserverClass& known, const ObserverSpec& spec, const ResolvedObserver& resolved) {
   if (!resolved.is_dynamic) return;
   if (!known.is_dynamic) fail(spec, "does not support is_dynamic", "use PlaceholderObserver");
-  if (known.name == "MovingAverageMinMaxObserver" && resolved.averaging_constant != 1)
+  if (known.name == observer_classes::kMovingAverageMinMax && resolved.averaging_constant != 1)
     fail(spec, fmt::format("is_dynamic needs averaging_constant 1, got {}", resolved.averaging_constant));
 }
 
@@ -348,7 +353,7 @@ ObserverSpec read_observer_spec(const JsonValue& at) {
   if (at.has("fake_quantize")) spec.fake_quantize = at.at("fake_quantize").string();
   // FakeQuantize's own default; nothing else has one.
   if (!at.has("observer") && !spec.fake_quantize.empty()) {
-    spec.observer = "MovingAverageMinMaxObserver";
+    spec.observer = observer_classes::kMovingAverageMinMax;
   } else {
     spec.observer = at.at("observer").string();
   }

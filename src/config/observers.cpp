@@ -1,5 +1,7 @@
 #include "config/observers.h"
 
+#include "config/observer_classes.h"
+
 namespace tsq::observers {
 namespace {
 
@@ -9,13 +11,13 @@ using c10::kPerTensorAffine;
 using c10::kPerTensorSymmetric;
 using c10::ScalarType;
 
-constexpr const char* kMinMax = "MinMaxObserver";
-constexpr const char* kPerChannelMinMax = "PerChannelMinMaxObserver";
-constexpr const char* kMovingAverage = "MovingAverageMinMaxObserver";
-constexpr const char* kMovingAveragePerChannel = "MovingAveragePerChannelMinMaxObserver";
-constexpr const char* kHistogram = "HistogramObserver";
-constexpr const char* kFixed = "FixedQParamsObserver";
-constexpr const char* kPlaceholder = "PlaceholderObserver";
+constexpr const char* kMinMax = observer_classes::kMinMax;
+constexpr const char* kPerChannelMinMax = observer_classes::kPerChannelMinMax;
+constexpr const char* kMovingAverage = observer_classes::kMovingAverageMinMax;
+constexpr const char* kMovingAveragePerChannel = observer_classes::kMovingAveragePerChannelMinMax;
+constexpr const char* kHistogram = observer_classes::kHistogram;
+constexpr const char* kFixed = observer_classes::kFixedQParams;
+constexpr const char* kPlaceholder = observer_classes::kPlaceholder;
 constexpr const char* kFake = "FakeQuantize";
 constexpr const char* kFused = "FusedMovingAvgObsFakeQuantize";
 

@@ -2,24 +2,28 @@
 
 #include <tsq/qconfig.h>
 
+#include "config/observer_classes.h"
+
 /// PyTorch's named observers: its default_* constants with the arguments that they were given, in words.
 /// Source: torch/ao/quantization/observer.py and fake_quantize.py. These build what is found in the named
 /// QConfigs.
 namespace tsq::observers {
 
-inline ObserverSpec min_max() { return {.observer = "MinMaxObserver"}; }
-inline ObserverSpec histogram() { return {.observer = "HistogramObserver"}; }
+inline ObserverSpec min_max() { return {.observer = observer_classes::kMinMax}; }
+inline ObserverSpec histogram() { return {.observer = observer_classes::kHistogram}; }
 inline ObserverSpec histogram(bool reduce_range) {
-  return {.observer = "HistogramObserver", .reduce_range = reduce_range};
+  return {.observer = observer_classes::kHistogram, .reduce_range = reduce_range};
 }
-inline ObserverSpec recording() { return {.observer = "RecordingObserver"}; }
-inline ObserverSpec reuse_input() { return {.observer = "ReuseInputObserver"}; }
+inline ObserverSpec recording() { return {.observer = observer_classes::kRecording}; }
+inline ObserverSpec reuse_input() { return {.observer = observer_classes::kReuseInput}; }
 inline ObserverSpec identity() { return {.observer = "Identity"}; }
-inline ObserverSpec noop() { return {.observer = "NoopObserver"}; }
-inline ObserverSpec noop(c10::ScalarType dtype) { return {.observer = "NoopObserver", .dtype = dtype}; }
-inline ObserverSpec placeholder() { return {.observer = "PlaceholderObserver"}; }
+inline ObserverSpec noop() { return {.observer = observer_classes::kNoop}; }
+inline ObserverSpec noop(c10::ScalarType dtype) {
+  return {.observer = observer_classes::kNoop, .dtype = dtype};
+}
+inline ObserverSpec placeholder() { return {.observer = observer_classes::kPlaceholder}; }
 inline ObserverSpec placeholder(c10::ScalarType dtype) {
-  return {.observer = "PlaceholderObserver", .dtype = dtype};
+  return {.observer = observer_classes::kPlaceholder, .dtype = dtype};
 }
 
 /// default_observer

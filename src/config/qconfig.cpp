@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/observer_classes.h"
 #include "config/observers.h"
 
 namespace tsq {
@@ -165,7 +166,7 @@ QConfig default_qat_qconfig(std::string_view backend, int version) {
   check_engine(backend);
   if (version != 0 && version != 1) fail_version(version, "0 or 1");
   const bool fused = version == 1;
-  ObserverSpec activation{.observer = "MovingAverageMinMaxObserver",
+  ObserverSpec activation{.observer = observer_classes::kMovingAverageMinMax,
                           .fake_quantize = fused ? "FusedMovingAvgObsFakeQuantize" : "FakeQuantize",
                           .reduce_range = given_reduce_range(backend),
                           .quant_min = 0,

@@ -2,6 +2,7 @@
 #include <tsq/error.h>
 #include <tsq/recipe.h>
 
+#include "config/observer_classes.h"
 #include "config/observers.h"
 
 namespace tsq {
@@ -9,8 +10,8 @@ namespace {
 
 /// All of quint8, in the range of the least error. Fixed and placeholder observers stay.
 ObserverSpec with_whole_range(ObserverSpec activation) {
-  if (activation.observer != "HistogramObserver") return activation;
-  return {.observer = "MSEObserver"};
+  if (activation.observer != observer_classes::kHistogram) return activation;
+  return {.observer = observer_classes::kMSE};
 }
 
 /// Tables of embeddings with 8 bits and a scale a row. No range of an activation comes into it.

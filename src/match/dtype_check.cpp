@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "config/observer_classes.h"
+
 namespace tsq::match {
 namespace {
 
@@ -37,7 +39,7 @@ std::optional<std::string> refused_fixed_qparams(const QConfig& qconfig, const R
                                                  const DTypeWithConstraints& allowed) {
   if (!allowed.scale_exact_match || !allowed.zero_point_exact_match || is_float16_test_qconfig(qconfig))
     return std::nullopt;
-  if (observer.observer != "FixedQParamsObserver") {
+  if (observer.observer != observer_classes::kFixedQParams) {
     return fmt::format("{} where the backend requires a FixedQParamsObserver with scale {} and zero point {}",
                        observer.observer, *allowed.scale_exact_match, *allowed.zero_point_exact_match);
   }

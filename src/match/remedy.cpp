@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "config/observer_classes.h"
+
 namespace tsq::match {
 namespace {
 
@@ -29,7 +31,7 @@ void add_changes(std::vector<std::string>& changes, std::string_view port, const
     changes.push_back(
         fmt::format("give its {} observer eps {} or more", port, *allowed.scale_min_lower_bound));
   if (!allowed.scale_exact_match || !allowed.zero_point_exact_match) return;
-  if (observer.observer != "FixedQParamsObserver" || observer.scale != *allowed.scale_exact_match ||
+  if (observer.observer != observer_classes::kFixedQParams || observer.scale != *allowed.scale_exact_match ||
       observer.zero_point != *allowed.zero_point_exact_match) {
     changes.push_back(
         fmt::format("make its {} observer a FixedQParamsObserver with scale {} and zero point {}", port,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -54,7 +55,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
 
 torch::jit::Module make_channel_statistics(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "ChannelStatisticsObserver",
+      observer_classes::kChannelStatistics,
       {integer("ch_axis"), integer("values"), buffer("mean"), buffer("mean_square"), buffer("min_val"),
        buffer("max_val"), buffer("sizes")},
       kChannelStatisticsSource);
@@ -98,8 +99,11 @@ void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module
 
 }  // namespace
 
-const ObserverKind channel_statistics_observer{
-    "ChannelStatisticsObserver", make_channel_statistics, nullptr, nullptr,
-    saw_channel_statistics,      merge_channel_statistics};
+const ObserverKind channel_statistics_observer{observer_classes::kChannelStatistics,
+                                               make_channel_statistics,
+                                               nullptr,
+                                               nullptr,
+                                               saw_channel_statistics,
+                                               merge_channel_statistics};
 
 }  // namespace tsq

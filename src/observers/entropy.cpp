@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include "config/observer_classes.h"
 #include "observers/histogram_ranges.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_kind.h"
@@ -65,7 +66,7 @@ double divergence(std::span<const double> below, double above, std::size_t level
 }
 
 torch::jit::Module make_entropy(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class("EntropyObserver");
+  static const ObserverClass observer_class = histogram_class(observer_classes::kEntropy);
   return make_histogram(observer_class, config);
 }
 
@@ -102,7 +103,11 @@ ClippedRange entropy_range(const HistogramView& view, int64_t levels) {
 }
 
 /// tsq's own: the range that keeps most of the information in what HistogramObserver counts.
-const ObserverKind entropy_observer{"EntropyObserver", make_entropy, calculate_entropy,
-                                    observe_entropy,   saw_range,    merge_histograms};
+const ObserverKind entropy_observer{observer_classes::kEntropy,
+                                    make_entropy,
+                                    calculate_entropy,
+                                    observe_entropy,
+                                    saw_range,
+                                    merge_histograms};
 
 }  // namespace tsq

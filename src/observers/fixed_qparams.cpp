@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -16,7 +17,7 @@ constexpr int64_t kDefaultQuantMin = 0;
 constexpr int64_t kDefaultQuantMax = 255;
 
 torch::jit::Module make_fixed_qparams(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("FixedQParamsObserver",
+  static const ObserverClass observer_class(observer_classes::kFixedQParams,
                                             {integer("dtype"), integer("qscheme"), integer("quant_min"),
                                              integer("quant_max"), buffer("scale"), buffer("zero_point")},
                                             kFixedQparamsSource);
@@ -45,8 +46,8 @@ void merge_fixed_qparams(torch::jit::Module&, const torch::jit::Module&) {}
 
 }  // namespace
 
-const ObserverKind fixed_qparams_observer{"FixedQParamsObserver",      make_fixed_qparams,
-                                          calculate_fixed_qparams,     observe_fixed_qparams,
-                                          fixed_qparams_needs_no_data, merge_fixed_qparams};
+const ObserverKind fixed_qparams_observer{observer_classes::kFixedQParams, make_fixed_qparams,
+                                          calculate_fixed_qparams,         observe_fixed_qparams,
+                                          fixed_qparams_needs_no_data,     merge_fixed_qparams};
 
 }  // namespace tsq

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "config/observer_classes.h"
 #include "observers/histogram_search.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_class.h"
@@ -103,7 +104,7 @@ int64_t levels_of(c10::ScalarType dtype) {
 }
 
 torch::jit::Module make_histogram(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class("HistogramObserver");
+  static const ObserverClass observer_class = histogram_class(observer_classes::kHistogram);
   return make_histogram(observer_class, config);
 }
 
@@ -249,7 +250,11 @@ QParams qparams_of_tensor(const ResolvedObserver& config, const at::Tensor& tens
   return qparams_of_view(uniform_config(config), histogram_of(tensor, config.bins), choose);
 }
 
-const ObserverKind histogram_observer{"HistogramObserver", make_histogram, calculate_histogram,
-                                      observe_histogram,   saw_range,      merge_histograms};
+const ObserverKind histogram_observer{observer_classes::kHistogram,
+                                      make_histogram,
+                                      calculate_histogram,
+                                      observe_histogram,
+                                      saw_range,
+                                      merge_histograms};
 
 }  // namespace tsq

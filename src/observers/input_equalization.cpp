@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -26,7 +27,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
 )";
 
 torch::jit::Module make_input_equalization(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("_InputEqualizationObserver",
+  static const ObserverClass observer_class(observer_classes::kInputEqualization,
                                             {integer("ch_axis"), buffer("min_val"), buffer("max_val")},
                                             kInputEqualizationSource);
   return observer_class.instance({{"ch_axis", config.ch_axis},
@@ -61,8 +62,11 @@ void merge_input_equalization(torch::jit::Module& into, const torch::jit::Module
 
 }  // namespace
 
-const ObserverKind input_equalization_observer{
-    "_InputEqualizationObserver", make_input_equalization, nullptr, nullptr,
-    saw_input_equalization,       merge_input_equalization};
+const ObserverKind input_equalization_observer{observer_classes::kInputEqualization,
+                                               make_input_equalization,
+                                               nullptr,
+                                               nullptr,
+                                               saw_input_equalization,
+                                               merge_input_equalization};
 
 }  // namespace tsq

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -37,7 +38,7 @@ constexpr int64_t kMost = 512;
 
 torch::jit::Module make_input_products(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "InputProductsObserver",
+      observer_classes::kInputProducts,
       {integer("ch_axis"), integer("group_size"), integer("most"), integer("values"), buffer("products")},
       kInputProductsSource);
   return observer_class.instance({{"ch_axis", config.ch_axis},
@@ -73,7 +74,11 @@ void merge_input_products(torch::jit::Module& into, const torch::jit::Module& fr
 
 }  // namespace
 
-const ObserverKind input_products_observer{
-    "InputProductsObserver", make_input_products, nullptr, nullptr, saw_products, merge_input_products};
+const ObserverKind input_products_observer{observer_classes::kInputProducts,
+                                           make_input_products,
+                                           nullptr,
+                                           nullptr,
+                                           saw_products,
+                                           merge_input_products};
 
 }  // namespace tsq

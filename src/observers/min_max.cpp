@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
@@ -22,7 +23,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
 
 torch::jit::Module make_min_max(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "MinMaxObserver", uniform_attributes({buffer("min_val"), buffer("max_val")}), kMinMaxSource);
+      observer_classes::kMinMax, uniform_attributes({buffer("min_val"), buffer("max_val")}), kMinMaxSource);
   const ObserverValues state{{"min_val", minimum_of_nothing()}, {"max_val", maximum_of_nothing()}};
   return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
 }
@@ -52,7 +53,7 @@ void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
 
 }  // namespace
 
-const ObserverKind min_max_observer{"MinMaxObserver", make_min_max, calculate_min_max,
-                                    observe_min_max,  saw_range,    merge_min_max};
+const ObserverKind min_max_observer{observer_classes::kMinMax, make_min_max, calculate_min_max,
+                                    observe_min_max,           saw_range,    merge_min_max};
 
 }  // namespace tsq

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
@@ -31,7 +32,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
 
 torch::jit::Module make_moving_average(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "MovingAverageMinMaxObserver",
+      observer_classes::kMovingAverageMinMax,
       uniform_attributes(
           {real("averaging_constant"), integer("batches"), buffer("min_val"), buffer("max_val")}),
       kMovingAverageSource);
@@ -69,8 +70,11 @@ QParams calculate_moving_average(const torch::jit::Module& observer) {
 
 }  // namespace
 
-const ObserverKind moving_average_min_max_observer{
-    "MovingAverageMinMaxObserver", make_moving_average, calculate_moving_average,
-    observe_moving_average,        saw_range,           merge_moving_average};
+const ObserverKind moving_average_min_max_observer{observer_classes::kMovingAverageMinMax,
+                                                   make_moving_average,
+                                                   calculate_moving_average,
+                                                   observe_moving_average,
+                                                   saw_range,
+                                                   merge_moving_average};
 
 }  // namespace tsq

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "config/observer_classes.h"
 #include "observers/histogram_ranges.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_kind.h"
@@ -184,7 +185,7 @@ ClippedRange least_error_range(const HistogramView& view, int64_t levels) {
 }
 
 torch::jit::Module make_mse(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class("MSEObserver");
+  static const ObserverClass observer_class = histogram_class(observer_classes::kMSE);
   return make_histogram(observer_class, config);
 }
 
@@ -201,7 +202,7 @@ QParams observe_mse(const ResolvedObserver& config, const at::Tensor& tensor) {
 /// tsq's own: the range of the least squared error over what HistogramObserver counts. HistogramObserver's
 /// search takes values for evenly spread inside of a bin, zeros after a relu too, and stops at the first
 /// range that is worse than the one before.
-const ObserverKind mse_observer{"MSEObserver", make_mse,  calculate_mse,
-                                observe_mse,   saw_range, merge_histograms};
+const ObserverKind mse_observer{observer_classes::kMSE, make_mse, calculate_mse, observe_mse, saw_range,
+                                merge_histograms};
 
 }  // namespace tsq

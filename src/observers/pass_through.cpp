@@ -1,3 +1,4 @@
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -11,12 +12,13 @@ def observe(self, x: Tensor) -> Tensor:
 )";
 
 torch::jit::Module make_noop(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("NoopObserver", {integer("dtype")}, kPassThroughSource);
+  static const ObserverClass observer_class(observer_classes::kNoop, {integer("dtype")}, kPassThroughSource);
   return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)}}, config.is_dynamic);
 }
 
 torch::jit::Module make_reuse_input(const ResolvedObserver& config) {
-  static const ObserverClass observer_class("ReuseInputObserver", {integer("dtype")}, kPassThroughSource);
+  static const ObserverClass observer_class(observer_classes::kReuseInput, {integer("dtype")},
+                                            kPassThroughSource);
   return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)}}, config.is_dynamic);
 }
 
@@ -26,10 +28,10 @@ void merge_pass_through(torch::jit::Module&, const torch::jit::Module&) {}
 
 }  // namespace
 
-const ObserverKind noop_observer{"NoopObserver",    make_noop, nullptr, nullptr, pass_through_needs_no_data,
-                                 merge_pass_through};
+const ObserverKind noop_observer{observer_classes::kNoop,    make_noop,         nullptr, nullptr,
+                                 pass_through_needs_no_data, merge_pass_through};
 
-const ObserverKind reuse_input_observer{"ReuseInputObserver",       make_reuse_input,  nullptr, nullptr,
-                                        pass_through_needs_no_data, merge_pass_through};
+const ObserverKind reuse_input_observer{observer_classes::kReuseInput, make_reuse_input,  nullptr, nullptr,
+                                        pass_through_needs_no_data,    merge_pass_through};
 
 }  // namespace tsq

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/row_ranges.h"
@@ -64,7 +65,7 @@ at::Tensor nothing() { return at::empty({0}, at::kFloat); }
 
 torch::jit::Module make_min_max(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "PerChannelMinMaxObserver",
+      observer_classes::kPerChannelMinMax,
       uniform_attributes({integer("ch_axis"), buffer("min_val"), buffer("max_val")}),
       fmt::format("{}{}", kRowsSource, kMinMaxSource));
   const ObserverValues state{{"ch_axis", config.ch_axis}, {"min_val", nothing()}, {"max_val", nothing()}};
@@ -73,7 +74,7 @@ torch::jit::Module make_min_max(const ResolvedObserver& config) {
 
 torch::jit::Module make_moving_average(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "MovingAveragePerChannelMinMaxObserver",
+      observer_classes::kMovingAveragePerChannelMinMax,
       uniform_attributes({integer("ch_axis"), real("averaging_constant"), integer("batches"),
                           buffer("min_val"), buffer("max_val")}),
       fmt::format("{}{}", kRowsSource, kMovingAverageSource));
@@ -168,15 +169,19 @@ void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& fr
 
 }  // namespace
 
-const ObserverKind per_channel_min_max_observer{
-    "PerChannelMinMaxObserver", make_min_max,    calculate_per_channel,
-    observe_per_channel,        saw_per_channel, merge_min_max};
+const ObserverKind per_channel_min_max_observer{observer_classes::kPerChannelMinMax,
+                                                make_min_max,
+                                                calculate_per_channel,
+                                                observe_per_channel,
+                                                saw_per_channel,
+                                                merge_min_max};
 
-const ObserverKind moving_average_per_channel_min_max_observer{"MovingAveragePerChannelMinMaxObserver",
-                                                               make_moving_average,
-                                                               calculate_per_channel,
-                                                               observe_per_channel,
-                                                               saw_per_channel,
-                                                               merge_moving_average};
+const ObserverKind moving_average_per_channel_min_max_observer{
+    observer_classes::kMovingAveragePerChannelMinMax,
+    make_moving_average,
+    calculate_per_channel,
+    observe_per_channel,
+    saw_per_channel,
+    merge_moving_average};
 
 }  // namespace tsq

@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include "config/observer_classes.h"
 #include "observers/histogram_ranges.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_kind.h"
@@ -13,7 +14,8 @@ RangeChoice range_of(double percentile) {
 }
 
 torch::jit::Module make_percentile(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class("PercentileObserver", {real("percentile")});
+  static const ObserverClass observer_class =
+      histogram_class(observer_classes::kPercentile, {real("percentile")});
   return make_histogram(observer_class, config, {{"percentile", config.percentile}});
 }
 
@@ -50,7 +52,11 @@ ClippedRange percentile_range(const HistogramView& view, double percentile) {
 }
 
 /// tsq's own: what HistogramObserver counts, without the last 100 - percentile percent of either side.
-const ObserverKind percentile_observer{"PercentileObserver", make_percentile, calculate_percentile,
-                                       observe_percentile,   saw_range,       merge_histograms};
+const ObserverKind percentile_observer{observer_classes::kPercentile,
+                                       make_percentile,
+                                       calculate_percentile,
+                                       observe_percentile,
+                                       saw_range,
+                                       merge_histograms};
 
 }  // namespace tsq

@@ -1,3 +1,4 @@
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -16,7 +17,7 @@ c10::IValue or_none(const std::optional<int64_t>& value) {
 
 torch::jit::Module make_placeholder(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "PlaceholderObserver",
+      observer_classes::kPlaceholder,
       {integer("dtype"), integer("qscheme"), optional_integer("quant_min"), optional_integer("quant_max"),
        real("eps")},
       kPlaceholderSource);
@@ -35,7 +36,7 @@ void merge_placeholder(torch::jit::Module&, const torch::jit::Module&) {}
 
 }  // namespace
 
-const ObserverKind placeholder_observer{"PlaceholderObserver",     make_placeholder, nullptr, nullptr,
-                                        placeholder_needs_no_data, merge_placeholder};
+const ObserverKind placeholder_observer{observer_classes::kPlaceholder, make_placeholder, nullptr, nullptr,
+                                        placeholder_needs_no_data,      merge_placeholder};
 
 }  // namespace tsq

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>
 
+#include "config/observer_classes.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
@@ -19,7 +20,7 @@ def get_tensor_value(self) -> List[Tensor]:
 
 torch::jit::Module make_recording(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
-      "RecordingObserver",
+      observer_classes::kRecording,
       {integer("dtype"), ObserverAttribute{"tensor_val", c10::ListType::create(c10::TensorType::get())}},
       kRecordingSource);
   return observer_class.instance(
@@ -38,7 +39,7 @@ void merge_recording(torch::jit::Module& into, const torch::jit::Module& from) {
 
 }  // namespace
 
-const ObserverKind recording_observer{"RecordingObserver", make_recording, nullptr, nullptr,
-                                      saw_tensors,         merge_recording};
+const ObserverKind recording_observer{
+    observer_classes::kRecording, make_recording, nullptr, nullptr, saw_tensors, merge_recording};
 
 }  // namespace tsq

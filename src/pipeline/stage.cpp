@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "config/observer_classes.h"
 #include "ir/methods.h"
 #include "match/unmatched_entries.h"
 #include "observers/observer_module.h"
@@ -333,7 +334,7 @@ bool is_uncalibrated(const Stage& prepared) {
     if (!ir::is_observer(node) || node->input(0)->node()->kind() == c10::prim::GetAttr) continue;
     const std::size_t index = ir::observer_index(node);
     // Channels that were never seen are not smoothed.
-    if (prepared.gm.observers[index].spec.observer == "_InputEqualizationObserver") continue;
+    if (prepared.gm.observers[index].spec.observer == observer_classes::kInputEqualization) continue;
     const ResolvedObserver resolved = resolve(prepared.gm.observers[index].spec);
     const bool finds_a_range = c10::isQIntType(resolved.dtype) && !resolved.is_dynamic;
     if (!finds_a_range || !passes::uses_observer(prepared.gm, index) ||
