@@ -207,11 +207,13 @@ class ConvertSmoothing {
     for (const SmoothedLayer& layer : group.layers) ir::replace_operand(layer.op, observed, smoothed);
   }
 
-  /// The range of what is now divided: from its channels' extremes. Observers of dynamic quantization need
-  /// none.
+  /// The range of what is now divided: from its channels' extremes. Observers of dynamic quantization and
+  /// of float16 need none.
   std::size_t add_smoothed_observer(const Group& group, std::size_t like) {
     const ObserverSpec& old = gm_.observers[like].spec;
-    if (resolve(old).is_dynamic) return passes::add_observer(gm_, observers_, like, observers_[like]);
+    const ResolvedObserver resolved = resolve(old);
+    if (resolved.is_dynamic || !c10::isQIntType(resolved.dtype))
+      return passes::add_observer(gm_, observers_, like, observers_[like]);
     ObserverSpec spec{.observer = observer_classes::kMinMax,
                       .dtype = old.dtype,
                       .qscheme = old.qscheme,

@@ -53,6 +53,8 @@ void apply_convert_mapping(ir::GraphModule& gm, const QConfigMapping& prepared,
     const auto decision = decisions.find(node);
     if (state == nullptr || decision == decisions.end()) continue;
     const MaybeQConfig& qconfig = decision->second.qconfig;
+    // A recipe has left it float since.
+    if (!state->qconfig) continue;
     if (qconfig && qconfig != state->qconfig)
       fail(fmt::format("the convert mapping changes the QConfig of {}", ir::display_name(gm, node)));
     ir::set_state(gm, node, {.observed = state->observed, .qconfig = qconfig});
