@@ -108,7 +108,10 @@ class BackendConfig {
   [[nodiscard]] const std::vector<BackendPatternConfig>& configs() const& noexcept { return configs_; }
   [[nodiscard]] std::vector<BackendPatternConfig> configs() && noexcept { return std::move(configs_); }
 
+  /// A later row with an equal pattern takes the earlier one's place, as in the setters; each such row adds a
+  /// sentence to `notes`.
   static BackendConfig from_dict(const nlohmann::json& dict);
+  static BackendConfig from_dict(const nlohmann::json& dict, std::vector<std::string>& notes);
   [[nodiscard]] nlohmann::json to_dict() const;
 
   friend bool operator==(const BackendConfig&, const BackendConfig&) = default;

@@ -36,7 +36,9 @@ struct DTypeConfig {
   std::optional<c10::ScalarType> bias_dtype{};
   std::optional<bool> is_dynamic{};
 
-  /// PyTorch's keys, only those that are set. Throws Error(BadConfig) naming the key.
+  /// PyTorch's keys, only those that are set. The documents' other spellings are read as well:
+  /// "bias_type", and "input_dtype" as a plain dtype beside "input_dtype_with_constraints" as the object.
+  /// Throws Error(BadConfig) naming the key, also where two spellings contradict each other.
   static DTypeConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 

@@ -5,6 +5,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <type_traits>
+#include <vector>
+
+#include "config/json_config.h"
 
 namespace tsq::cli {
 
@@ -12,12 +16,30 @@ namespace tsq::cli {
 /// in one object and for nesting deeper than any configuration has.
 nlohmann::json read_json(const std::string& path);
 
-/// Reads `Config` by its from_dict; every refusal names the file.
+/// Prints what a reader of the file has to say, on standard error.
+void print_notes(const std::string& path, const std::vector<std::string>& notes);
+
+/// A configuration out of its dict; what it has to say goes to `notes`.
+template <typename Config>
+Config read(const nlohmann::json& dict, std::vector<std::string>& notes) {
+  if constexpr (std::is_same_v<Config, QConfigMapping>) {
+    return read_qconfig_mapping(dict, notes);
+  } else if constexpr (std::is_same_v<Config, BackendConfig>) {
+    return BackendConfig::from_dict(dict, notes);
+  } else {
+    return Config::from_dict(dict);
+  }
+}
+
+/// Reads `Config` by its from_dict; every refusal and every note names the file.
 template <typename Config>
 Config read_config(const std::string& path) {
   const nlohmann::json json = read_json(path);
   try {
-    return Config::from_dict(json);
+    std::vector<std::string> notes;
+    Config config = read<Config>(json, notes);
+    print_notes(path, notes);
+    return config;
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("'{}': {}", path, e.problem()), e.remedy(), e.where());
   } catch (const nlohmann::json::exception& e) {

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "config/fusers.h"
 #include "config/json.h"
 #include "config/json_config.h"
 
@@ -40,157 +41,6 @@ constexpr std::array<std::string_view, 3> kInputTypes{"weight", "bias", "input"}
 constexpr std::array<std::string_view, 3> kObservationTypes{"OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT",
                                                             "OUTPUT_SHARE_OBSERVER_WITH_INPUT",
                                                             "INPUT_OUTPUT_NOT_OBSERVED"};
-
-/// A fuser as PyTorch calls it, and the getters that its table sets beside it. The side of an addition is in
-/// the name there and in the root node getter here.
-struct FuserName {
-  Fuser fuser;
-  RootNodeGetter side;
-  std::string_view short_name;
-  std::string_view module;
-  std::string_view name;
-  std::string_view root_getter;
-  std::string_view extra_getter;
-};
-
-constexpr std::string_view kMappings = "torch.ao.quantization.fuser_method_mappings.";
-constexpr std::string_view kOneDnn = "torch.ao.quantization.backend_config.onednn.";
-constexpr std::string_view kPoolingGetter =
-    "torch.ao.quantization.backend_config._qnnpack_pt2e.get_pooling_configs.<locals>.root_node_getter";
-
-using enum RootNodeGetter;
-
-constexpr std::array kFuserNames{
-    FuserName{Fuser::Sequential, Default, "sequential", kMappings,
-              "_sequential_wrapper2.<locals>.fuser_method", "", ""},
-    FuserName{Fuser::ConvBn, Default, "conv_bn", kMappings, "fuse_conv_bn", "", ""},
-    FuserName{Fuser::ConvBnReLU, Default, "conv_bn_relu", kMappings, "fuse_conv_bn_relu", "", ""},
-    FuserName{Fuser::LinearBn, Default, "linear_bn", kMappings, "fuse_linear_bn", "", ""},
-    FuserName{Fuser::ConvTransposeBn, Default, "convtranspose_bn", kMappings, "fuse_convtranspose_bn", "",
-              ""},
-    FuserName{Fuser::LinearBnLeakyReLU, Default, "linear_bn_leaky_relu", kOneDnn,
-              "_fuse_linear_bn_leaky_relu", "", ""},
-    FuserName{Fuser::ConvAdd, ConvLeft, "conv_add", kOneDnn, "_fuse_conv_add_left",
-              "_conv_add_root_node_getter_left", "_conv_add_extra_inputs_getter_left"},
-    FuserName{Fuser::ConvAdd, ConvRight, "conv_add", kOneDnn, "_fuse_conv_add_right",
-              "_conv_add_root_node_getter_right", "_conv_add_extra_inputs_getter_right"},
-    FuserName{Fuser::ConvBnAdd, ConvLeft, "conv_bn_add", kOneDnn, "_fuse_conv_bn_add_left",
-              "_conv_bn_add_root_node_getter_left", "_conv_bn_add_extra_inputs_getter_left"},
-    FuserName{Fuser::ConvBnAdd, ConvRight, "conv_bn_add", kOneDnn, "_fuse_conv_bn_add_right",
-              "_conv_bn_add_root_node_getter_right", "_conv_bn_add_extra_inputs_getter_right"},
-    FuserName{Fuser::ConvAddReLU, ConvLeft, "conv_add_relu", kOneDnn, "_fuse_conv_add_relu_left",
-              "_conv_add_relu_root_node_getter_left", "_conv_add_relu_extra_inputs_getter_left"},
-    FuserName{Fuser::ConvAddReLU, ConvRight, "conv_add_relu", kOneDnn, "_fuse_conv_add_relu_right",
-              "_conv_add_relu_root_node_getter_right", "_conv_add_relu_extra_inputs_getter_right"},
-    FuserName{Fuser::ConvBnAddReLU, ConvLeft, "conv_bn_add_relu", kOneDnn, "_fuse_conv_bn_add_relu_left",
-              "_conv_bn_add_relu_root_node_getter_left", "_conv_bn_add_relu_extra_inputs_getter_left"},
-    FuserName{Fuser::ConvBnAddReLU, ConvRight, "conv_bn_add_relu", kOneDnn, "_fuse_conv_bn_add_relu_right",
-              "_conv_bn_add_relu_root_node_getter_right", "_conv_bn_add_relu_extra_inputs_getter_right"},
-};
-
-struct GetterName {
-  RootNodeGetter getter;
-  std::string_view name;
-};
-constexpr std::array kGetterNames{GetterName{ConvLeft, "conv_left"}, GetterName{ConvRight, "conv_right"},
-                                  GetterName{FirstArgument, "first_argument"},
-                                  GetterName{Default, "default"}};
-constexpr std::string_view kOtherAddend = "other_addend";
-
-/// The name without the module that PyTorch keeps it in; hand-written files leave the module out.
-std::string_view unqualified(std::string_view name) {
-  for (const std::string_view module : {kMappings, kOneDnn}) {
-    if (name.starts_with(module)) return name.substr(module.size());
-  }
-  return name;
-}
-
-bool is_reversing_closure(std::string_view name) {
-  return name == "_reverse_sequential_wrapper2.<locals>.fuser_method" ||
-         name == "_reverse2.<locals>.reversed" || name == "_reverse3.<locals>.reversed";
-}
-
-const FuserName* fuser_of(Fuser fuser, RootNodeGetter side) {
-  const auto found = std::ranges::find_if(
-      kFuserNames, [&](const FuserName& known) { return known.fuser == fuser && known.side == side; });
-  return found == kFuserNames.end() ? nullptr : &*found;
-}
-
-/// What to_dict writes for a row that says nothing else.
-std::string default_fuser_name(const BackendPatternConfig& config) {
-  if (!config.fuser_method) return {};
-  if (const FuserName* known = fuser_of(*config.fuser_method, config.root_node_getter))
-    return fmt::format("{}{}", known->module, known->name);
-  const auto any = std::ranges::find(kFuserNames, *config.fuser_method, &FuserName::fuser);
-  return std::string(any->short_name);
-}
-
-std::string root_getter_name(const BackendPatternConfig& config) {
-  if (config.root_node_getter == FirstArgument) return std::string(kPoolingGetter);
-  if (config.fuser_method) {
-    const FuserName* known = fuser_of(*config.fuser_method, config.root_node_getter);
-    if (known != nullptr && !known->root_getter.empty())
-      return fmt::format("{}{}", kOneDnn, known->root_getter);
-  }
-  return std::string(std::ranges::find(kGetterNames, config.root_node_getter, &GetterName::getter)->name);
-}
-
-std::string extra_getter_name(const BackendPatternConfig& config) {
-  if (config.fuser_method) {
-    const FuserName* known = fuser_of(*config.fuser_method, config.root_node_getter);
-    if (known != nullptr && !known->extra_getter.empty())
-      return fmt::format("{}{}", kOneDnn, known->extra_getter);
-  }
-  return std::string(kOtherAddend);
-}
-
-[[noreturn]] void fail_fuser(const JsonValue& at, std::string_view name) {
-  std::vector<std::string_view> known;
-  for (const FuserName& fuser : kFuserNames) known.push_back(fuser.name);
-  for (const FuserName& fuser : kFuserNames) known.push_back(fuser.short_name);
-  const std::string_view near = nearest(unqualified(name), known);
-  at.fail(fmt::format("'{}' is not a fuser", name),
-          near.empty() ? "use \"sequential\" to put the modules in sequence into the fused_module"
-                       : fmt::format("did you mean '{}'?", near));
-}
-
-/// The fuser, and the side of an addition that its name tells.
-std::pair<Fuser, RootNodeGetter> read_fuser(const JsonValue& at) {
-  const std::string_view name = unqualified(at.string());
-  if (is_reversing_closure(name)) return {Fuser::Sequential, Default};
-  for (const FuserName& known : kFuserNames) {
-    if (known.name == name) return {known.fuser, known.side};
-    if (known.short_name == name) return {known.fuser, Default};
-  }
-  fail_fuser(at, at.string());
-}
-
-RootNodeGetter read_root_getter(const JsonValue& at) {
-  const std::string& full = at.string();
-  const std::string_view name = unqualified(full);
-  if (full == kPoolingGetter || full == "get_pooling_configs.<locals>.root_node_getter") return FirstArgument;
-  if (name == "_default_root_node_getter") return Default;
-  std::vector<std::string_view> names;
-  for (const FuserName& known : kFuserNames) {
-    if (!known.root_getter.empty() && known.root_getter == name) return known.side;
-    if (!known.root_getter.empty()) names.push_back(known.root_getter);
-  }
-  for (const GetterName& known : kGetterNames) {
-    if (known.name == name) return known.getter;
-    names.push_back(known.name);
-  }
-  at.fail(fmt::format("'{}' is not a root node getter", full), suggestion(name, names));
-}
-
-ExtraInputsGetter read_extra_getter(const JsonValue& at) {
-  const std::string_view name = unqualified(at.string());
-  std::vector<std::string_view> names{kOtherAddend};
-  for (const FuserName& known : kFuserNames) {
-    if (!known.extra_getter.empty()) names.push_back(known.extra_getter);
-  }
-  if (std::ranges::find(names, name) != names.end()) return ExtraInputsGetter::OtherAddend;
-  at.fail(fmt::format("'{}' is not an extra inputs getter", at.string()), suggestion(name, names));
-}
 
 ObservationType read_observation_type(const JsonValue& at) {
   constexpr std::string_view kPrefix = "ObservationType.";
@@ -271,26 +121,27 @@ void read_module_into(const JsonValue& at, std::string_view key, std::optional<S
 }
 
 void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
-  const auto given = [&](std::string_view key) { return at.has(key) && !at.at(key).is_null(); };
-  if (given("root_node_getter")) config.root_node_getter = read_root_getter(at.at("root_node_getter"));
-  if (given("extra_inputs_getter"))
-    config.extra_inputs_getter = read_extra_getter(at.at("extra_inputs_getter"));
-  if (!given("fuser_method")) return;
+  const auto is_given = [&](std::string_view key) { return at.has(key) && !at.at(key).is_null(); };
+  const auto read = [&](std::string_view key, const auto& from_name) {
+    return with_path(at.at(key), [&] { return from_name(std::string_view(at.at(key).string())); });
+  };
+  if (is_given("root_node_getter"))
+    config.root_node_getter = read("root_node_getter", root_node_getter_from_name);
+  if (is_given("extra_inputs_getter"))
+    config.extra_inputs_getter = read("extra_inputs_getter", extra_inputs_getter_from_name);
+  if (!is_given("fuser_method")) return;
 
-  const auto [fuser, side] = read_fuser(at.at("fuser_method"));
-  config.fuser_method = fuser;
-  if (side != Default && config.root_node_getter != side)
-    at.at("fuser_method")
-        .fail(fmt::format("'{}' needs the root node getter '{}'", at.at("fuser_method").string(),
-                          fuser_of(fuser, side)->root_getter),
-              "set 'root_node_getter'");
-  if (default_fuser_name(config) != at.at("fuser_method").string())
-    config.fuser_method_name = at.at("fuser_method").string();
-  if (config.pattern && config.pattern->args.empty())
-    at.at("fuser_method").fail("a fuser needs a pattern of 2 or 3 names");
-  if (fuser == Fuser::Sequential && !config.fused_module)
-    at.at("fuser_method")
-        .fail("puts the modules into the fused_module, which is missing", "set 'fused_module'");
+  const NamedFuser fuser = read("fuser_method", fuser_from_name);
+  const JsonValue given = at.at("fuser_method");
+  config.fuser_method = fuser.fuser;
+  if (fuser.side != RootNodeGetter::Default && config.root_node_getter != fuser.side)
+    given.fail(
+        fmt::format("'{}' needs the root node getter '{}'", given.string(), root_node_getter_of(fuser)),
+        "set 'root_node_getter'");
+  if (default_fuser_name(config) != given.string()) config.fuser_method_name = given.string();
+  if (config.pattern && config.pattern->args.empty()) given.fail("a fuser needs a pattern of 2 or 3 names");
+  if (fuser.fuser == Fuser::Sequential && !config.fused_module)
+    given.fail("puts the modules into the fused_module, which is missing", "set 'fused_module'");
 }
 
 }  // namespace
@@ -310,11 +161,13 @@ BackendPatternConfig read_backend_pattern_config(const JsonValue& at) {
   }
   read_module_into(at, "root_module", config.root_module);
   read_module_into(at, "qat_module", config.qat_module);
-  if (given(kReferenceKey) && given(kDocumentedReferenceKey))
-    at.fail(fmt::format("has both '{}' and '{}'", kReferenceKey, kDocumentedReferenceKey),
-            "they mean the same; keep the first");
-  read_module_into(at, kReferenceKey, config.reference_quantized_module);
   read_module_into(at, kDocumentedReferenceKey, config.reference_quantized_module);
+  const std::optional<Symbol> documented = config.reference_quantized_module;
+  read_module_into(at, kReferenceKey, config.reference_quantized_module);
+  if (documented && documented != config.reference_quantized_module)
+    at.fail(fmt::format("'{}' is '{}' and '{}' is '{}'", kReferenceKey,
+                        config.reference_quantized_module->name, kDocumentedReferenceKey, documented->name),
+            "they mean the same; keep the first");
   read_module_into(at, "fused_module", config.fused_module);
   read_fusion(at, config);
   if (given("num_tensor_args_to_observation_type"))
@@ -339,10 +192,10 @@ json BackendPatternConfig::to_dict() const {
   if (qat_module) dict["qat_module"] = qat_module->name;
   if (reference_quantized_module) dict[std::string(kReferenceKey)] = reference_quantized_module->name;
   if (fused_module) dict["fused_module"] = fused_module->name;
-  if (fuser_method)
-    dict["fuser_method"] = fuser_method_name.empty() ? default_fuser_name(*this) : fuser_method_name;
-  if (root_node_getter != Default) dict["root_node_getter"] = root_getter_name(*this);
-  if (extra_inputs_getter != ExtraInputsGetter::None) dict["extra_inputs_getter"] = extra_getter_name(*this);
+  if (fuser_method) dict["fuser_method"] = fuser_name(*this);
+  if (root_node_getter != RootNodeGetter::Default) dict["root_node_getter"] = root_node_getter_name(*this);
+  if (extra_inputs_getter != ExtraInputsGetter::None)
+    dict["extra_inputs_getter"] = extra_inputs_getter_name(*this);
   for (const auto& [count, type] : num_tensor_args_to_observation_type)
     dict["num_tensor_args_to_observation_type"][std::to_string(count)] = name_of(type);
   if (!input_type_to_index.empty()) dict["input_type_to_index"] = input_type_to_index;
@@ -350,18 +203,23 @@ json BackendPatternConfig::to_dict() const {
 }
 
 BackendConfig BackendConfig::from_dict(const json& dict) {
+  std::vector<std::string> notes;
+  return from_dict(dict, notes);
+}
+
+BackendConfig BackendConfig::from_dict(const json& dict, std::vector<std::string>& notes) {
   const JsonValue at(dict);
   at.expect_object("BackendConfig", kBackendConfigKeys);
   BackendConfig backend(at.has("name") ? at.at("name").string() : std::string{});
   if (!at.has("configs")) return backend;
   for (const JsonValue& item : at.at("configs").elements("BackendPatternConfigs")) {
     BackendPatternConfig config = read_backend_pattern_config(item);
-    for (std::size_t i = 0; i < backend.configs_.size(); ++i) {
-      if (backend.configs_[i].key() == config.key())
-        item.fail(fmt::format("the pattern '{}' is already in configs[{}]", to_string(config.key()), i),
-                  "keep one of them");
-    }
-    backend.configs_.push_back(std::move(config));
+    const auto same = std::ranges::find_if(
+        backend.configs_, [&](const BackendPatternConfig& known) { return known.key() == config.key(); });
+    if (same != backend.configs_.end())
+      notes.push_back(fmt::format("'{}' takes the place of an earlier row with the pattern '{}'", item.path(),
+                                  to_string(config.key())));
+    backend.set_backend_pattern_config(std::move(config));
   }
   return backend;
 }

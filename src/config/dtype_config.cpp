@@ -55,15 +55,23 @@ constexpr std::array<std::string_view, 7> kConstraintKeys{"dtype",
                                                           "scale_exact_match",
                                                           "zero_point_exact_match"};
 
-constexpr std::array<std::string_view, 5> kDTypeConfigKeys{"input_dtype", "output_dtype", "weight_dtype",
-                                                           "bias_dtype", "is_dynamic"};
+constexpr std::array<std::string_view, 9> kDTypeConfigKeys{"input_dtype",
+                                                           "output_dtype",
+                                                           "weight_dtype",
+                                                           "bias_dtype",
+                                                           "is_dynamic",
+                                                           "input_dtype_with_constraints",
+                                                           "output_dtype_with_constraints",
+                                                           "weight_dtype_with_constraints",
+                                                           "bias_type"};
 
 bool has_constraints(const DTypeWithConstraints& dtype) {
   return dtype != DTypeWithConstraints{.dtype = dtype.dtype};
 }
 
+bool is_given(const JsonValue& at, std::string_view key) { return at.has(key) && !at.at(key).is_null(); }
+
 void check(const DTypeWithConstraints& dtype, const JsonValue& at) {
-  if (!dtype.dtype && has_constraints(dtype)) at.fail("constraints without a dtype", "add \"dtype\"");
   if (dtype.quant_min_lower_bound && dtype.quant_max_upper_bound &&
       *dtype.quant_min_lower_bound > *dtype.quant_max_upper_bound)
     at.fail(fmt::format("quant_min_lower_bound {} is above quant_max_upper_bound {}",
@@ -95,11 +103,14 @@ ScalarType read_dtype(const JsonValue& at) {
   return with_path(at, [&] { return dtype_from_name(at.string()); });
 }
 
-DTypeWithConstraints read_dtype_with_constraints(const JsonValue& at) {
+namespace {
+
+/// What an object or a name says; the dtype may be missing.
+DTypeWithConstraints read_constraints(const JsonValue& at) {
   if (at.is_string()) return {.dtype = read_dtype(at)};
   at.expect_object("DTypeWithConstraints", kConstraintKeys);
   DTypeWithConstraints dtype;
-  if (at.has("dtype") && !at.at("dtype").is_null()) dtype.dtype = read_dtype(at.at("dtype"));
+  if (is_given(at, "dtype")) dtype.dtype = read_dtype(at.at("dtype"));
   read_optional(at, "quant_min_lower_bound", dtype.quant_min_lower_bound);
   read_optional(at, "quant_max_upper_bound", dtype.quant_max_upper_bound);
   read_optional(at, "scale_min_lower_bound", dtype.scale_min_lower_bound);
@@ -110,17 +121,58 @@ DTypeWithConstraints read_dtype_with_constraints(const JsonValue& at) {
   return dtype;
 }
 
+void check_has_dtype(const DTypeWithConstraints& dtype, const JsonValue& at) {
+  if (!dtype.dtype && has_constraints(dtype)) at.fail("constraints without a dtype", "add \"dtype\"");
+}
+
+/// The documents read a port in two ways: `input_dtype` is the dtype or the dtype with its constraints, and
+/// `input_dtype_with_constraints` is the latter.
+DTypeWithConstraints read_port(const JsonValue& at, const std::string& key) {
+  const std::string long_key = key + "_with_constraints";
+  const DTypeWithConstraints plain =
+      is_given(at, key) ? read_constraints(at.at(key)) : DTypeWithConstraints{};
+  if (!is_given(at, long_key)) {
+    if (is_given(at, key)) check_has_dtype(plain, at.at(key));
+    return plain;
+  }
+  DTypeWithConstraints whole = read_constraints(at.at(long_key));
+  if (!whole.dtype) whole.dtype = plain.dtype;
+  check_has_dtype(whole, at.at(long_key));
+  if ((plain.dtype && plain.dtype != whole.dtype) || (has_constraints(plain) && plain != whole))
+    at.fail(fmt::format("'{}' is {} and '{}' is {}", key, at.at(key).json().dump(), long_key,
+                        at.at(long_key).json().dump()),
+            "they mean the same; make them agree or keep one");
+  return whole;
+}
+
+/// `bias_type` is the documents' spelling of `bias_dtype`.
+std::optional<ScalarType> read_bias(const JsonValue& at) {
+  std::optional<ScalarType> bias;
+  for (const char* key : {"bias_dtype", "bias_type"}) {
+    if (!is_given(at, key)) continue;
+    const ScalarType dtype = read_dtype(at.at(key));
+    if (bias && *bias != dtype)
+      at.fail(fmt::format("'bias_dtype' is {} and 'bias_type' is {}", dtype_name(*bias), dtype_name(dtype)),
+              "they mean the same; make them agree or keep one");
+    bias = dtype;
+  }
+  return bias;
+}
+
+}  // namespace
+
+DTypeWithConstraints read_dtype_with_constraints(const JsonValue& at) {
+  const DTypeWithConstraints dtype = read_constraints(at);
+  check_has_dtype(dtype, at);
+  return dtype;
+}
+
 DTypeConfig read_dtype_config(const JsonValue& at) {
   at.expect_object("DTypeConfig", kDTypeConfigKeys);
-  DTypeConfig config;
-  const auto read = [&](std::string_view key, DTypeWithConstraints& dtype) {
-    if (at.has(key) && !at.at(key).is_null()) dtype = read_dtype_with_constraints(at.at(key));
-  };
-  read("input_dtype", config.input_dtype);
-  read("output_dtype", config.output_dtype);
-  read("weight_dtype", config.weight_dtype);
-  if (at.has("bias_dtype") && !at.at("bias_dtype").is_null())
-    config.bias_dtype = read_dtype(at.at("bias_dtype"));
+  DTypeConfig config{.input_dtype = read_port(at, "input_dtype"),
+                     .output_dtype = read_port(at, "output_dtype"),
+                     .weight_dtype = read_port(at, "weight_dtype"),
+                     .bias_dtype = read_bias(at)};
   read_optional(at, "is_dynamic", config.is_dynamic);
   return config;
 }

@@ -94,7 +94,8 @@ EqualizationMapping& EqualizationMapping::set_module_name_object_type_order(
 
 EqualizationMapping EqualizationMapping::from_dict(const nlohmann::json& dict) {
   EqualizationMapping mapping;
-  mapping.entries_ = read_mapping(JsonValue(dict), "EqualizationMapping", read_entry);
+  std::vector<std::string> notes;
+  mapping.entries_ = read_mapping(JsonValue(dict), "EqualizationMapping", read_entry, notes);
   return mapping;
 }
 

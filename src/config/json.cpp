@@ -24,20 +24,31 @@ Place place_of(std::string_view text, std::size_t byte) {
   return {1 + static_cast<std::size_t>(std::ranges::count(before, '\n')), 1 + before.size() - start};
 }
 
-/// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: REASON".
+/// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: REASON", in one line.
 std::string reason_of(const nlohmann::json::parse_error& error) {
   const std::string_view what = error.what();
   const auto column = what.find("column ");
   const auto colon = what.find(": ", column == std::string_view::npos ? 0 : column);
-  return std::string(colon == std::string_view::npos ? what : what.substr(colon + 2));
+  std::string reason(colon == std::string_view::npos ? what : what.substr(colon + 2));
+  std::ranges::replace_if(
+      reason, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return reason;
 }
+
+/// Deeper documents than any configuration is are refused before they use up the stack.
+constexpr int kDeepestNesting = 64;
 
 /// Notes the first key that stands twice in one object. nlohmann keeps the last value of such a key; which
 /// one was meant only the writer knows.
 class RepeatedKey {
  public:
-  bool operator()(nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+  explicit RepeatedKey(std::string_view what) : what_(what) {}
+
+  bool operator()(int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
     using Event = nlohmann::json::parse_event_t;
+    if (depth > kDeepestNesting)
+      throw Error(ErrorCode::BadConfig,
+                  fmt::format("{} nests deeper than {} levels", what_, kDeepestNesting));
     if (event == Event::object_start) objects_.emplace_back();
     if (event == Event::object_end) objects_.pop_back();
     if (event == Event::key && !objects_.back().insert(parsed.get<std::string>()).second && !found_)
@@ -47,6 +58,7 @@ class RepeatedKey {
   [[nodiscard]] const std::optional<std::string>& found() const noexcept { return found_; }
 
  private:
+  std::string_view what_;
   std::vector<std::set<std::string>> objects_{};
   std::optional<std::string> found_{};
 };
@@ -54,11 +66,12 @@ class RepeatedKey {
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, std::string_view what) {
-  RepeatedKey repeated;
+  RepeatedKey repeated(what);
   nlohmann::json parsed;
   try {
-    parsed = nlohmann::json::parse(text, [&](int, nlohmann::json::parse_event_t event,
-                                             nlohmann::json& value) { return repeated(event, value); });
+    parsed =
+        nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t event,
+                                        nlohmann::json& value) { return repeated(depth, event, value); });
   } catch (const nlohmann::json::parse_error& error) {
     const Place place = place_of(text, error.byte);
     throw Error(ErrorCode::BadConfig, fmt::format("{} is not JSON: line {}, column {}: {}", what, place.line,

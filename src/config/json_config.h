@@ -6,7 +6,9 @@
 #include <tsq/qconfig_mapping.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/json.h"
 
@@ -29,8 +31,10 @@ MaybeQConfig read_maybe_qconfig(const JsonValue& at);
 /// The end of a mapping's entry: a QConfig, or what takes its place in a mapping of another kind.
 using ReadEntry = MaybeQConfig (*)(const JsonValue& at);
 using WriteEntry = nlohmann::json (*)(const QConfig& entry);
-/// `what` is the mapping's name in messages.
-QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read);
+/// `what` is the mapping's name in messages; entries that take an earlier one's place go to `notes`.
+QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read,
+                            std::vector<std::string>& notes);
+QConfigMapping read_qconfig_mapping(const nlohmann::json& dict, std::vector<std::string>& notes);
 nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write);
 
 /// Leaves `value` alone when the key is missing or null.

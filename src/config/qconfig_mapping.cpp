@@ -102,38 +102,44 @@ std::vector<JsonValue> entry(const JsonValue& at, std::size_t size, std::string_
   return parts;
 }
 
-void read_object_types(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
+/// Where the notes about replaced entries go.
+using Notes = std::vector<std::string>&;
+
+void note_replaced(Notes notes, const JsonValue& at, const std::string& what) {
+  notes.push_back(fmt::format("'{}' takes the place of an earlier entry of {}", at.path(), what));
+}
+
+void read_object_types(const JsonValue& at, ReadEntry read, QConfigMapping& mapping, Notes notes) {
   for (const JsonValue& item : at.elements("[type, QConfig]")) {
     const auto parts = entry(item, 2, "[type, QConfig]");
     const Symbol type = read_symbol(parts[0]);
     if (contains(mapping.object_type_qconfigs(), type))
-      parts[0].fail(fmt::format("'{}' occurs twice in object_type", type.name), "keep one of them");
+      note_replaced(notes, item, fmt::format("'{}'", type.name));
     mapping.set_object_type(type, read(parts[1]));
   }
 }
 
-void read_regexes(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
+void read_regexes(const JsonValue& at, ReadEntry read, QConfigMapping& mapping, Notes notes) {
   for (const JsonValue& item : at.elements("[regex, QConfig]")) {
     const auto parts = entry(item, 2, "[regex, QConfig]");
     const std::string& regex = parts[0].string();
     if (contains(mapping.module_name_regex_qconfigs(), regex))
-      parts[0].fail(fmt::format("'{}' occurs twice in module_name_regex", regex), "keep one of them");
+      note_replaced(notes, item, fmt::format("'{}'", regex));
     MaybeQConfig qconfig = read(parts[1]);
     with_path(parts[0], [&] { mapping.set_module_name_regex(regex, std::move(qconfig)); });
   }
 }
 
-void read_module_names(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
+void read_module_names(const JsonValue& at, ReadEntry read, QConfigMapping& mapping, Notes notes) {
   for (const JsonValue& item : at.elements("[module name, QConfig]")) {
     const auto parts = entry(item, 2, "[module name, QConfig]");
     const std::string& name = parts[0].string();
-    if (contains(mapping.module_name_qconfigs(), name))
-      parts[0].fail(fmt::format("'{}' occurs twice in module_name", name), "keep one of them");
+    if (contains(mapping.module_name_qconfigs(), name)) note_replaced(notes, item, fmt::format("'{}'", name));
     mapping.set_module_name(name, read(parts[1]));
   }
 }
 
-void read_orders(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
+void read_orders(const JsonValue& at, ReadEntry read, QConfigMapping& mapping, Notes notes) {
   constexpr std::string_view kForm = "[module name, type, index, QConfig]";
   for (const JsonValue& item : at.elements(kForm)) {
     const auto parts = entry(item, 4, kForm);
@@ -146,7 +152,7 @@ void read_orders(const JsonValue& at, ReadEntry read, QConfigMapping& mapping) {
         std::ranges::any_of(mapping.module_name_object_type_order_qconfigs(), [&](const auto& other) {
           return other.module_name == name && other.object_type == type && other.index == index;
         });
-    if (known) item.fail("the same module name, type and index occur twice", "keep one of them");
+    if (known) note_replaced(notes, item, fmt::format("'{}', '{}', {}", name, type.name, index));
     mapping.set_module_name_object_type_order(name, type, static_cast<int>(index), read(parts[3]));
   }
 }
@@ -205,15 +211,16 @@ QConfigMapping& QConfigMapping::set_module_name_object_type_order(std::string na
   return *this;
 }
 
-QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read) {
+QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read,
+                            std::vector<std::string>& notes) {
   at.expect_object(what, kMappingKeys);
   QConfigMapping mapping;
   if (at.has("")) mapping.set_global(read(at.at("")));
-  if (at.has("object_type")) read_object_types(at.at("object_type"), read, mapping);
-  if (at.has("module_name_regex")) read_regexes(at.at("module_name_regex"), read, mapping);
-  if (at.has("module_name")) read_module_names(at.at("module_name"), read, mapping);
+  if (at.has("object_type")) read_object_types(at.at("object_type"), read, mapping, notes);
+  if (at.has("module_name_regex")) read_regexes(at.at("module_name_regex"), read, mapping, notes);
+  if (at.has("module_name")) read_module_names(at.at("module_name"), read, mapping, notes);
   if (at.has("module_name_object_type_order"))
-    read_orders(at.at("module_name_object_type_order"), read, mapping);
+    read_orders(at.at("module_name_object_type_order"), read, mapping, notes);
   return mapping;
 }
 
@@ -240,7 +247,12 @@ nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write) 
 }
 
 QConfigMapping QConfigMapping::from_dict(const nlohmann::json& dict) {
-  return read_mapping(JsonValue(dict), "QConfigMapping", read_maybe_qconfig);
+  std::vector<std::string> notes;
+  return read_qconfig_mapping(dict, notes);
+}
+
+QConfigMapping read_qconfig_mapping(const nlohmann::json& dict, std::vector<std::string>& notes) {
+  return read_mapping(JsonValue(dict), "QConfigMapping", read_maybe_qconfig, notes);
 }
 
 nlohmann::json QConfigMapping::to_dict() const {

@@ -102,7 +102,7 @@ TEST(Regex, UnderstandsPythonsAnchorsAndNamedGroups) {
 
 TEST(Regex, OfNoSenseIsRefused) {  // B-06
   EXPECT_THROW(QConfigMapping().set_module_name_regex("(", kA), Error);
-  EXPECT_THROW(QConfigMapping().set_module_name_regex("(?<=a)b", kA), Error);
+  EXPECT_THROW(QConfigMapping().set_module_name_regex("(?<n>a)", kA), Error);
 }
 
 TEST(ModuleName, CountsForTheModuleOrItsNearestConfiguredAncestor) {  // B-07
@@ -260,18 +260,6 @@ TEST(QConfigMappingErrors, NameThePathAndTheNearestKey) {
       });
   expect_error("at '\"\"': got number 3, wanted an object: a QConfig", [] {
     QConfigMapping::from_dict({{"", 3}});
-  });
-}
-
-TEST(QConfigMappingErrors, RefuseEntriesThatStandTwice) {
-  expect_error("at 'module_name[1][0]': 'a' occurs twice in module_name; keep one of them", [] {
-    QConfigMapping::from_dict(
-        with_level("module_name", json::array({json::array({"a", nullptr}), json::array({"a", nullptr})})));
-  });
-  expect_error("at 'object_type[1][0]': 'torch.nn.Linear' occurs twice in object_type; keep one of them", [] {
-    QConfigMapping::from_dict(
-        with_level("object_type", json::array({json::array({"torch.nn.Linear", nullptr}),
-                                               json::array({"torch.nn.modules.linear.Linear", nullptr})})));
   });
 }
 
