@@ -2,6 +2,7 @@
 
 #include <tsq/backend_config.h>
 #include <tsq/custom_config.h>
+#include <tsq/derived_maps.h>
 #include <tsq/dtype_config.h>
 #include <tsq/equalization.h>
 #include <tsq/error.h>

@@ -10,6 +10,7 @@ import itertools
 import json
 import operator
 import random
+import re
 import sys
 import warnings
 
@@ -42,6 +43,7 @@ from torch.ao.quantization.backend_config import (
     x86,
     _qnnpack_pt2e,
 )
+from torch.ao.quantization.backend_config import utils
 from torch.ao.quantization.fake_quantize import FakeQuantizeBase
 from torch.ao.quantization.fx.qconfig_mapping_utils import _generate_node_name_to_qconfig
 from torch.ao.quantization.fx.tracer import QuantizationTracer
@@ -145,6 +147,103 @@ def pattern_config(config):
 
 def table(config):
     return {"name": config.name, "configs": [pattern_config(entry) for entry in config.configs]}
+
+
+class Name(str):
+    """A name that Python prints without quotes, as it prints a class or a function."""
+
+    def __repr__(self):
+        return str(self)
+
+
+def printable(value):
+    if isinstance(value, (list, tuple)):
+        return tuple(printable(item) for item in value)
+    if isinstance(value, dict):
+        return {key: printable(item) for key, item in sorted(value.items())}
+    return Name(value) if isinstance(value, str) else value
+
+
+def pretty_entry(config):
+    """entry_to_pretty_str of a row, by public names."""
+    fields = pattern_config(config)
+    entry = {key: printable(value) for key, value in fields.items()}
+    entry["dtype_configs"] = [
+        {key: printable(value) for key, value in fields.items()} for fields in fields["dtype_configs"]
+    ]
+    return utils.entry_to_pretty_str(entry)
+
+
+def inner_fuser(function):
+    """The table's fuser out of the wrapper that reverses its arguments."""
+    if function.__name__ == "reversed":
+        return next(cell.cell_contents for cell in function.__closure__ if callable(cell.cell_contents))
+    return function
+
+
+def derived_maps(config):
+    """Every function of backend_config/utils.py. Maps are lists of pairs: patterns are no keys in JSON."""
+
+    def pairs(found, value):
+        return [[pattern(key), value(item)] for key, item in found.items()]
+
+    references = utils.get_root_module_to_quantized_reference_module(config)
+    return {
+        "pattern_to_dtype_configs": pairs(
+            utils.get_pattern_to_dtype_configs(config), lambda configs: [dtype_config(entry) for entry in configs]
+        ),
+        "qat_module_classes": sorted(type_name(cls) for cls in utils.get_qat_module_classes(config)),
+        "fused_module_classes": sorted(type_name(cls) for cls in utils.get_fused_module_classes(config)),
+        "pattern_to_input_type_to_index": pairs(utils.get_pattern_to_input_type_to_index(config), dict),
+        "root_module_to_quantized_reference_module": [
+            [type_name(root), type_name(reference)] for root, reference in references.items()
+        ],
+        "fuser_method_mapping": pairs(
+            utils.get_fuser_method_mapping(config), lambda fuser: function_path(inner_fuser(fuser))
+        ),
+        "module_to_qat_module": pairs(utils.get_module_to_qat_module(config), type_name),
+        "fusion_pattern_to_root_node_getter": pairs(
+            utils.get_fusion_pattern_to_root_node_getter(config), function_path
+        ),
+        "fusion_pattern_to_extra_inputs_getter": pairs(
+            utils.get_fusion_pattern_to_extra_inputs_getter(config), function_path
+        ),
+        "entries": [pretty_entry(entry) for entry in config.configs],
+    }
+
+
+def boolean_dispatches():
+    names = ["fractional_max_pool2d", "fractional_max_pool3d"] + [
+        f"{kind}max_pool{dims}d" for kind in ("", "adaptive_") for dims in (1, 2, 3)
+    ]
+    return [utils.remove_boolean_dispatch_from_name(getattr(F, name)) for name in names]
+
+
+REGEXES = [
+    "foo.*bar.*conv[0-9]+", "foo.*", "conv$", "conv", "(?i)CONV", "(?i:Foo)\\.bar", "(?P<kind>conv|fc)[0-9](?P=kind)?",
+    r".*(?<=bar\.)conv0", r".*(?<!bar\.)conv0", r"foo\.(?!bar)", r"\Afoo", r"foo\Z", r"\Zfoo", r"(a)|b\1", r"\w+\.\w+$",
+    r"(?a)\w+$", r"\w+$", r"\u00e9t", r"\x66oo", r"[[:alpha:]]", r"[]f]oo", r"[^]f]oo", "f{,3}oo", "fo{,3}\\.", "fo{2}", "fo{2,}", "fo{x}", "f{,}oo",
+    "(?x) f o o  # comment [\n \\. bar", "(?s).+", "(?m)^foo$", "(?#what)foo", "(?:foo|bar)", "(foo)(?(1)\\.bar|x)", "(?>fo+)\\.", "fo++\\.",
+    "", "foo|", "[a-", "(", ")", "*", "a**", "(?P<n>a)(?P<n>b)", r"\K", r"\Q.\E", r"\R", r"\h+", r"\p{L}", r"[\Z]", "(*UTF)foo", "(?R)", "(?<n>foo)",
+    "(?|foo|bar)", "foo(?i)", "(?z)", "(?i", "\\", r"\x6", r"\u00e", "(?P>n)", "(?&n)", "(?1)", "(?-i:foo)", "(?i-s:FOO)", "(?u)foo", r"foo\.0\b", r"[\b]",
+    r"\d+", r"[\d.]+", "foo[.]bar", "{", "foo{", "a{1,2}{3}", r"\8",
+]  # fmt: skip
+PATHS = ["", "foo", "foo.bar", "foo.bar.conv0", "foo.baz.relu", "conv", "conv1", "conv1conv", "fc2fc", "Foo.BAR", "été.conv", "0", "1.2",
+         "fooo.bar", "ffoo", "bar.foo", "foo.0", "foo\n"]  # fmt: skip
+
+
+def regex_answers():
+    """Which paths re.match finds; null for what is no regex."""
+    warnings.filterwarnings("ignore")
+    answers = []
+    for text in REGEXES:
+        try:
+            compiled = re.compile(text)
+        except (re.error, OverflowError):
+            answers.append([text, None])
+        else:
+            answers.append([text, [path for path in PATHS if compiled.match(path)]])
+    return {"paths": PATHS, "answers": answers}
 
 
 def plain(value):
@@ -362,6 +461,9 @@ def main():
         "decisions": decisions(),
         "observers": list(OBSERVERS.values()),
         "constructor_grid": constructor_grid(),
+        "derived_maps": {name: derived_maps(make()) for name, make in TABLES.items()},
+        "boolean_dispatches": boolean_dispatches(),
+        "regexes": regex_answers(),
     }
     with open(sys.argv[1], "w") as file:
         json.dump(tables, file)

@@ -1,22 +1,17 @@
 // The shipped tables, QConfigs and mappings against those of the PyTorch wheel (A-07, A-34, B-21 … B-24).
+#include "backends/pytorch_tables.h"
+
 #include <gtest/gtest.h>
 #include <tsq/backend_config.h>
 #include <tsq/error.h>
 #include <tsq/qconfig_mapping.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 namespace tsq {
 namespace {
 
 using nlohmann::json;
-
-json pytorch_tables() {
-  std::ifstream file(TSQ_PYTORCH_TABLES);
-  if (!file) return {{"unavailable", "no " TSQ_PYTORCH_TABLES "; ctest makes it"}};
-  return json::parse(file);
-}
 
 class PyTorchTables : public testing::Test {
  protected:
