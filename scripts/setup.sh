@@ -38,6 +38,7 @@ missing_packages() {
   has_header fmt/format.h || echo libfmt-dev
   has_header zip.h || echo libzip-dev
   [[ -z $for_tests ]] || command -v clang-format-14 > /dev/null || echo clang-format-14
+  has_header pcre2.h || echo libpcre2-dev
   if [[ ! -x .venv/bin/python ]]; then
     command -v python3 > /dev/null || echo python3
     python3 -c 'import ensurepip, venv' 2> /dev/null || echo python3-venv
