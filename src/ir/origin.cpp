@@ -15,8 +15,18 @@ constexpr std::string_view kModulesFolder = "torch/nn/modules/";
 constexpr std::string_view kModuleBaseFile = "torch/nn/modules/module.py";
 constexpr std::string_view kDispatchFile = "torch/_jit_internal.py";
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
+/// Whether `part` is in a path from the start of a name on: "my_torch/nn/functional.py" is not the library's.
+bool contains(std::string_view path, std::string_view part) {
+  for (auto at = path.find(part); at != std::string_view::npos; at = path.find(part, at + 1)) {
+    if (at == 0 || path[at - 1] == '/') return true;
+  }
+  return false;
+}
+
+/// Paths as they are written on Linux.
+std::string with_slashes(std::string text) {
+  std::replace(text.begin(), text.end(), '\\', '/');
+  return text;
 }
 
 /// The range in the Python source that a loaded file's own source was generated from.
@@ -34,17 +44,36 @@ struct Frame {
   std::string_view function;
 };
 
-/// The lines "file.py(12): function" of a traced operator, innermost first; empty for other texts.
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '<' || c == '>';
+  });
+}
+
+/// "FILE(12): function". A file is whatever Python calls the place where it read the source: a path,
+/// "<stdin>",
+/// "<string>", "<ipython-input-3>".
+std::optional<Frame> frame_of(std::string_view line) {
+  const std::size_t colon = line.rfind("): ");
+  if (colon == std::string_view::npos || !is_name(line.substr(colon + 3))) return std::nullopt;
+  const std::size_t bracket = line.rfind('(', colon);
+  if (bracket == std::string_view::npos || bracket == 0 || bracket + 1 == colon) return std::nullopt;
+  const std::string_view number = line.substr(bracket + 1, colon - bracket - 1);
+  const bool is_number =
+      std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (!is_number) return std::nullopt;
+  return Frame{.file = line.substr(0, bracket), .function = line.substr(colon + 3)};
+}
+
+/// The Python stack of a traced operator, innermost first; empty for other texts.
 std::vector<Frame> frames_of(std::string_view text) {
   std::vector<Frame> frames;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
+    const auto frame = frame_of(text.substr(0, end));
+    if (!frame) return frames;
+    frames.push_back(*frame);
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
-    const std::size_t number = line.find(".py(");
-    const std::size_t function = line.find("): ");
-    if (number == std::string_view::npos || function == std::string_view::npos) return frames;
-    frames.push_back({.file = line.substr(0, number + 3), .function = line.substr(function + 3)});
   }
   return frames;
 }
@@ -89,7 +118,7 @@ std::string whole_expression(const torch::jit::SourceRange& range) {
 
 Origin from_source(const torch::jit::SourceRange& range) {
   Origin origin{.writer = Origin::Writer::User, .expression = whole_expression(range)};
-  const auto file = range.source()->filename().value_or("");
+  const std::string file = with_slashes(range.source()->filename().value_or(""));
   if (contains(file, kFunctionalFile)) {
     origin.writer = Origin::Writer::Functional;
   } else if (contains(file, kModulesFolder)) {
@@ -105,7 +134,8 @@ Origin origin_of(const Node* node) {
   const auto range = python_range(node);
   if (!range || range->source() == nullptr) return {};
   const std::string text = range->text().str();
-  if (const auto frames = frames_of(text); !frames.empty()) return from_stack(frames);
+  const std::string stack = with_slashes(text);
+  if (const auto frames = frames_of(stack); !frames.empty()) return from_stack(frames);
   return text.empty() ? Origin{} : from_source(*range);
 }
 

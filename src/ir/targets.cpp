@@ -20,9 +20,50 @@ std::string public_functional_name(std::string_view compiled) {
   return "torch.nn.functional." + std::string(compiled);
 }
 
+/// Operators of Python that TorchScript calls by other names, as FX sees them: `x / y` is operator.truediv.
+/// `sign` is in the expression.
+struct PythonOperator {
+  std::string_view aten;
+  std::string_view name;
+  std::string_view sign;
+};
+constexpr std::array kPythonOperators{
+    PythonOperator{"add", "add", "+"},
+    PythonOperator{"sub", "sub", "-"},
+    PythonOperator{"mul", "mul", "*"},
+    PythonOperator{"matmul", "matmul", "@"},
+    PythonOperator{"div", "truediv", "/"},
+    PythonOperator{"remainder", "mod", "%"},
+    PythonOperator{"pow", "pow", "**"},
+    PythonOperator{"neg", "neg", "-"},
+    PythonOperator{"bitwise_not", "invert", "~"},
+    PythonOperator{"__and__", "and_", "&"},
+    PythonOperator{"bitwise_and", "and_", "&"},
+    PythonOperator{"__or__", "or_", "|"},
+    PythonOperator{"bitwise_or", "or_", "|"},
+    PythonOperator{"__xor__", "xor", "^"},
+    PythonOperator{"bitwise_xor", "xor", "^"},
+    PythonOperator{"__lshift__", "lshift", "<<"},
+    PythonOperator{"__rshift__", "rshift", ">>"},
+    PythonOperator{"eq", "eq", "=="},
+    PythonOperator{"ne", "ne", "!="},
+    PythonOperator{"lt", "lt", "<"},
+    PythonOperator{"le", "le", "<="},
+    PythonOperator{"gt", "gt", ">"},
+    PythonOperator{"ge", "ge", ">="},
+};
+
+const PythonOperator* python_operator(std::string_view aten) {
+  const auto found = std::ranges::find(kPythonOperators, aten, &PythonOperator::aten);
+  return found == kPythonOperators.end() ? nullptr : &*found;
+}
+
 void add_spellings(std::string_view name, std::vector<Symbol>& result) {
-  for (const std::string_view prefix : {"torch.nn.functional.", "torch.", "operator."}) {
-    result.push_back(parse_symbol(std::string(prefix) + std::string(name)));
+  const PythonOperator* const python = python_operator(name);
+  const std::string_view operator_name = python == nullptr ? name : python->name;
+  for (const auto& [prefix, called] : {std::pair{"torch.nn.functional.", name}, std::pair{"torch.", name},
+                                       std::pair{"operator.", operator_name}}) {
+    result.push_back(parse_symbol(std::string(prefix) + std::string(called)));
   }
   result.push_back(parse_symbol(name));
 }
@@ -63,10 +104,10 @@ std::vector<Symbol> expression_spelling(const std::string& text, std::string_vie
   const std::string_view plain = name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
   const bool named = callee == name || callee == plain;
   if (!named) {
-    constexpr std::array<std::string_view, 5> kOperators{"add", "sub", "mul", "div", "matmul"};
-    const bool is_operator = std::find(kOperators.begin(), kOperators.end(), plain) != kOperators.end() &&
-                             text.find_first_of("+-*/@") != std::string::npos && !is_identifier_path(text);
-    return is_operator ? std::vector<Symbol>{parse_symbol("operator." + std::string(plain))}
+    const PythonOperator* const python = python_operator(plain);
+    const bool is_operator =
+        python != nullptr && text.find(python->sign) != std::string::npos && !is_identifier_path(text);
+    return is_operator ? std::vector<Symbol>{parse_symbol("operator." + std::string(python->name))}
                        : std::vector<Symbol>{};
   }
   if (dot == std::string::npos) return {parse_symbol("torch." + std::string(plain))};
