@@ -11,6 +11,7 @@
 
 #include "backends/kernels/packed.h"
 #include "ir/methods.h"
+#include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
 #include "operators/convolution_padding.h"
 #include "operators/weighted.h"
@@ -56,6 +57,7 @@ class Emitter {
       method.graph->inputs().at(0)->setType(gm_.attributes.type());
       inline_calls(method.graph);
     }
+    if (observers_.empty()) own_classes(gm_, root_._ivalue()->compilation_unit());
     copy_attributes();
     add_method("forward", gm_.graph, gm_.schema);
     for (const Method& method : gm_.methods) add_method(method.name, method.graph, method.schema);
