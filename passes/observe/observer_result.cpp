@@ -15,7 +15,8 @@ ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Modul
   ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
   const bool has_qparams =
       spec.observer != observer_classes::kPlaceholder && spec.observer != observer_classes::kNoop &&
-      spec.observer != observer_classes::kRecording && spec.observer != observer_classes::kReuseInput;
+      spec.observer != observer_classes::kRecording && spec.observer != observer_classes::kReuseInput &&
+      spec.observer != observer_classes::kIdentity;
   if (has_qparams) result.qparams = calculate_qparams(observer);
   return result;
 }

@@ -7,6 +7,7 @@ inline constexpr const char* kChannelStatistics = "ChannelStatisticsObserver";
 inline constexpr const char* kEntropy = "EntropyObserver";
 inline constexpr const char* kFixedQParams = "FixedQParamsObserver";
 inline constexpr const char* kHistogram = "HistogramObserver";
+inline constexpr const char* kIdentity = "Identity";
 inline constexpr const char* kInputEqualization = "_InputEqualizationObserver";
 inline constexpr const char* kInputProducts = "InputProductsObserver";
 inline constexpr const char* kMSE = "MSEObserver";

@@ -98,7 +98,8 @@ constexpr std::array kObserverClasses{
                   false, "ch_axis group_size"},
     ObserverClass{observer_classes::kChannelStatistics, ScalarType::Float, c10::kPerTensorAffine, None, false,
                   false, "ch_axis"},
-    ObserverClass{"Identity", ScalarType::Float, c10::kPerTensorAffine, None, false, false, ""},
+    ObserverClass{observer_classes::kIdentity, ScalarType::Float, c10::kPerTensorAffine, None, false, false,
+                  ""},
 };
 
 constexpr std::array<std::string_view, 3> kFakeQuantizeClasses{

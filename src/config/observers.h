@@ -16,7 +16,7 @@ inline ObserverSpec histogram(bool reduce_range) {
 }
 inline ObserverSpec recording() { return {.observer = observer_classes::kRecording}; }
 inline ObserverSpec reuse_input() { return {.observer = observer_classes::kReuseInput}; }
-inline ObserverSpec identity() { return {.observer = "Identity"}; }
+inline ObserverSpec identity() { return {.observer = observer_classes::kIdentity}; }
 inline ObserverSpec noop() { return {.observer = observer_classes::kNoop}; }
 inline ObserverSpec noop(c10::ScalarType dtype) {
   return {.observer = observer_classes::kNoop, .dtype = dtype};

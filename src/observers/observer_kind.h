@@ -29,6 +29,7 @@ extern const ObserverKind placeholder_observer;
 extern const ObserverKind noop_observer;
 extern const ObserverKind recording_observer;
 extern const ObserverKind reuse_input_observer;
+extern const ObserverKind identity_observer;
 extern const ObserverKind input_equalization_observer;
 extern const ObserverKind channel_statistics_observer;
 extern const ObserverKind input_products_observer;

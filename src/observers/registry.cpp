@@ -14,7 +14,7 @@ namespace tsq {
 namespace {
 
 /// Every observer there is. A new one is a file of its own and a line here.
-const std::array<const ObserverKind*, 16> kKinds{
+const std::array<const ObserverKind*, 17> kKinds{
     &min_max_observer,
     &moving_average_min_max_observer,
     &per_channel_min_max_observer,
@@ -25,6 +25,7 @@ const std::array<const ObserverKind*, 16> kKinds{
     &noop_observer,
     &recording_observer,
     &reuse_input_observer,
+    &identity_observer,
     &input_equalization_observer,
     &channel_statistics_observer,
     &input_products_observer,
