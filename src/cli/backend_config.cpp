@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "backends/kernels/check_table.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/text_table.h"
@@ -36,11 +37,21 @@ void show(const std::string& name) { std::cout << backend_config(name).to_dict()
 
 void check(const std::string& path, const Session& session) {
   const auto config = read_config<BackendConfig>(path);
-  if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' is a backend config '{}' with {} patterns\n", path, config.name(),
-                             config.configs().size());
+  std::string text = fmt::format("'{}' is a backend config '{}' with {} patterns\n", path, config.name(),
+                                 config.configs().size());
+  nlohmann::json findings = nlohmann::json::array();
+  for (const kernels::TableFinding& finding : kernels::check_table(config)) {
+    text += fmt::format("  note       {}\n", finding.sentence);
+    findings.push_back({{"row", finding.row},
+                        {"pattern", finding.pattern},
+                        {"kind", kernels::to_string(finding.kind)},
+                        {"note", finding.sentence}});
   }
-  print_json(session, {{"path", path}, {"name", config.name()}, {"patterns", config.configs().size()}});
+  if (session.speaks_text()) std::cout << text;
+  print_json(session, {{"path", path},
+                       {"name", config.name()},
+                       {"patterns", config.configs().size()},
+                       {"findings", std::move(findings)}});
 }
 
 }  // namespace
@@ -60,7 +71,8 @@ void add_backend_config(CLI::App& app, Session& session) {
       ->type_name("");
   show_command->callback([argument, &session] { session.action = [argument] { show(*argument); }; });
   CLI::App* check_command =
-      add_command(*group, session, "check", "Say whether a JSON file is a table, or what is wrong with it",
+      add_command(*group, session, "check",
+                  "Say whether a JSON file is a table, what is wrong with it, and which rows do nothing",
                   kBackendConfigExamples);
   check_command->add_option("B.json", *argument, "The table")->required()->type_name("");
   check_command->callback(

@@ -1,0 +1,181 @@
+#include "backends/kernels/check_table.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "backends/kernels/dynamic_kernels.h"
+#include "backends/kernels/lowering_table.h"
+#include "operators/functional_weighted.h"
+
+namespace tsq::kernels {
+namespace {
+
+bool is_of(const Symbol& symbol, std::string_view space) { return symbol.name.starts_with(space); }
+
+bool is_for_training(const Symbol& symbol) {
+  return is_of(symbol, "torch.ao.nn.qat.") || is_of(symbol, "torch.ao.nn.intrinsic.qat.");
+}
+
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+bool is_fusion(const BackendPatternConfig& row) { return row.fuser_method.has_value(); }
+
+/// The class that a fusion makes; none where only the user's function knows it.
+std::optional<Symbol> class_made_by(const BackendPatternConfig& row) {
+  if (row.fuser_method == Fuser::Registered) return std::nullopt;
+  if (row.fuser_method == Fuser::ConvBnReLU) {
+    const std::string root(symbols_of(row.key()).front().name);
+    return symbol("torch.ao.nn.intrinsic.ConvReLU" + root.substr(root.size() - 2));
+  }
+  return row.fused_module;
+}
+
+bool some_fusion_makes(const BackendConfig& backend, const Symbol& type) {
+  return std::ranges::any_of(backend.configs(), [&](const BackendPatternConfig& row) {
+    return is_fusion(row) && class_made_by(row).value_or(type) == type;
+  });
+}
+
+/// Functions that TorchScript spells otherwise, or compiles out of Python.
+constexpr std::array<std::string_view, 9> kOtherSpellings{
+    "operator.getitem", "operator.truediv", "operator.floordiv", "operator.mod",   "operator.invert",
+    "operator.and_",    "operator.or_",     "operator.lshift",   "operator.rshift"};
+
+bool has_aten_operator(std::string_view name) {
+  const auto has = [](std::string_view word) {
+    return !torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(fmt::format("aten::{}", word)))
+                .empty();
+  };
+  return has(name) || (name.ends_with('_') && has(name.substr(0, name.size() - 1)));
+}
+
+/// Why no graph holds an operator of this name; empty where one may.
+std::string unmatchable(const BackendConfig& backend, const Symbol& symbol) {
+  if (symbol.kind == SymbolKind::MatchAll || symbol.kind == SymbolKind::Literal) return {};
+  if (symbol.kind != SymbolKind::Module) {
+    const bool is_compiled = is_of(symbol, "torch.nn.functional.") || is_of(symbol, "torch.ops.");
+    const bool is_known = is_compiled || has_aten_operator(last_part(symbol.name)) ||
+                          std::ranges::find(kOtherSpellings, symbol.name) != kOtherSpellings.end();
+    return is_known ? "" : fmt::format("TorchScript has no operator for '{}'", symbol.name);
+  }
+  if (is_of(symbol, "torch.ao.nn.") && !is_for_training(symbol) && !some_fusion_makes(backend, symbol))
+    return fmt::format("no fusion of the table makes a {}", symbol.name);
+  return {};
+}
+
+/// Whether `general` matches whatever `special` does.
+bool covers(const Pattern& general, const Pattern& special) {
+  if (general.symbol.kind == SymbolKind::MatchAll) return true;
+  if (general.symbol != special.symbol || general.args.size() > special.args.size()) return false;
+  for (std::size_t i = 0; i < general.args.size(); ++i) {
+    if (!covers(general.args[i], special.args[i])) return false;
+  }
+  return true;
+}
+
+bool covers_a_part(const Pattern& general, const Pattern& special) {
+  return covers(general, special) ||
+         std::ranges::any_of(special.args, [&](const Pattern& arg) { return covers_a_part(general, arg); });
+}
+
+/// An addition with its convolution is fused only where that is sound.
+bool fuses_always(const BackendPatternConfig& row) {
+  return is_fusion(row) && row.extra_inputs_getter == ExtraInputsGetter::None;
+}
+
+/// The row that takes all that `row` matches; null where there is none.
+const BackendPatternConfig* shadow_of(const BackendConfig& backend, const BackendPatternConfig& row) {
+  bool is_before = true;
+  for (const BackendPatternConfig& other : backend.configs()) {
+    if (&other == &row) {
+      is_before = false;
+      continue;
+    }
+    const std::size_t size = leaf_count(other.key());
+    const bool is_tried_first = size > leaf_count(row.key()) || (size == leaf_count(row.key()) && is_before);
+    if (is_fusion(other) == is_fusion(row) && is_tried_first && covers(other.key(), row.key())) return &other;
+    if (fuses_always(other) && !is_fusion(row) && covers_a_part(other.key(), row.key())) return &other;
+  }
+  return nullptr;
+}
+
+bool has_weighted_kernel(std::string_view op, PostOp post_op) {
+  return weighted_kernel(op, post_op) != nullptr ||
+         dynamic_kernel(op, post_op, c10::ScalarType::QInt8) != nullptr;
+}
+
+constexpr std::array<std::string_view, 8> kOtherKernels{"torch.nn.Embedding",
+                                                        "torch.nn.EmbeddingBag",
+                                                        "torch.nn.functional.embedding",
+                                                        "torch.nn.functional.embedding_bag",
+                                                        "torch.nn.LSTM",
+                                                        "torch.nn.GRU",
+                                                        "torch.nn.LSTMCell",
+                                                        "torch.nn.GRUCell"};
+
+/// Whether lowering has a kernel for what a row of one operator, or of one and its activation, matches.
+bool has_kernel(const BackendPatternConfig& row) {
+  const std::vector<Symbol> symbols = symbols_of(row.key());
+  const Symbol& first = symbols.front();
+  if (std::ranges::find(kOtherKernels, first.name) != kOtherKernels.end() || first.name == "torch.nn.RNNCell")
+    return true;
+  const PostOp post_op =
+      symbols.size() > 1 ? activation_post_op(symbols.back().name) : post_op_of(first.name);
+  const std::string_view module = operators::module_of_functional(first.name);
+  const std::string_view root =
+      row.root_module ? row.root_module->name : (module.empty() ? first.name : module);
+  if (has_weighted_kernel(root, post_op)) return true;
+  const BinaryKernel* binary = binary_kernel(first.name);
+  if (binary != nullptr) return symbols.size() == 1 || !binary->relu_kernel.empty();
+  return std::ranges::all_of(symbols, [](const Symbol& symbol) { return unary_kernel(symbol) != nullptr; });
+}
+
+}  // namespace
+
+std::string_view to_string(TableFinding::Kind kind) {
+  switch (kind) {
+    case TableFinding::Kind::NeverMatches:
+      return "never matches";
+    case TableFinding::Kind::Shadowed:
+      return "shadowed";
+    case TableFinding::Kind::NoKernel:
+      return "no kernel";
+  }
+  return "";
+}
+
+std::vector<TableFinding> check_table(const BackendConfig& backend) {
+  std::vector<TableFinding> findings;
+  for (std::size_t i = 0; i < backend.configs().size(); ++i) {
+    const BackendPatternConfig& row = backend.configs()[i];
+    const std::vector<Symbol> symbols = symbols_of(row.key());
+    if (std::ranges::any_of(symbols, is_for_training)) continue;
+    const std::string pattern = to_string(row.key());
+    const auto add = [&](TableFinding::Kind kind, const std::string& what) {
+      findings.push_back({.kind = kind,
+                          .row = i,
+                          .pattern = pattern,
+                          .sentence = fmt::format("'configs[{}]' ({}) {}", i, pattern, what)});
+    };
+    const auto never = std::ranges::find_if(
+        symbols, [&](const Symbol& symbol) { return !unmatchable(backend, symbol).empty(); });
+    const BackendPatternConfig* shadow = shadow_of(backend, row);
+    if (never != symbols.end()) {
+      add(TableFinding::Kind::NeverMatches, "never matches: " + unmatchable(backend, *never));
+    } else if (shadow != nullptr) {
+      add(TableFinding::Kind::Shadowed,
+          fmt::format("never matches: 'configs[{}]' ({}) takes all that it would",
+                      shadow - backend.configs().data(), to_string(shadow->key())));
+    } else if (!is_fusion(row) && !row.dtype_configs.empty() && !has_kernel(row)) {
+      add(TableFinding::Kind::NoKernel,
+          "has no kernel on any engine: what it quantizes stays in reference form");
+    }
+  }
+  return findings;
+}
+
+}  // namespace tsq::kernels
