@@ -3,6 +3,7 @@
 #include <tsq/dtype_config.h>
 #include <tsq/pattern.h>
 
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -10,6 +11,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 
@@ -33,15 +38,35 @@ enum class Fuser {
   ConvBnAdd,          ///< onednn: _fuse_conv_bn_add_left / _right
   ConvBnAddReLU,      ///< onednn: _fuse_conv_bn_add_relu_left / _right
   LinearBnLeakyReLU,  ///< onednn: _fuse_linear_bn_leaky_relu
+  Registered,         ///< a function of the user's, by its name: register_fuser
 };
+
+/// A fuser of the user's own: what the modules of a match, in data-flow order and its root first, become. Of
+/// the pattern's functions those that have a module (relu, tanh, leaky_relu) come as it, others are left out.
+/// The result is called with the arguments of the match's root and the extra inputs; to the table it is its
+/// class.
+using FuserFunction =
+    std::function<torch::jit::Module(bool is_qat, const std::vector<torch::jit::Module>& matched)>;
 
 /// Which node of a match is its root (the weighted operator that gets the input observers). A-21.
 /// Default: follow the last argument to the deepest node, as FX does (which in a chain is the only argument).
 /// FirstArgument: the node that the pattern's last operator reads first (the pooling before
 /// `operator.getitem`).
-enum class RootNodeGetter { Default, ConvLeft, ConvRight, FirstArgument };
-/// Which nodes of a match become further inputs of the fused module. A-22.
-enum class ExtraInputsGetter { None, OtherAddend };
+/// Registered and the values after it: functions of the user's, in the order in which they were registered.
+enum class RootNodeGetter { Default, ConvLeft, ConvRight, FirstArgument, Registered };
+/// The part of a row's pattern, which it is given whole, that is its root.
+using RootNodeFunction = std::function<const Pattern&(const Pattern& whole)>;
+/// Which nodes of a match become further inputs of the fused module. A-22. Registered: as in RootNodeGetter.
+enum class ExtraInputsGetter { None, OtherAddend, Registered };
+/// The parts of a row's pattern whose values become further inputs of the fused module, in their order.
+using ExtraInputsFunction = std::function<std::vector<const Pattern*>(const Pattern& whole)>;
+
+/// Functions that rows, in C++ and in JSON, speak of by a name. A name that PyTorch or tsq has is refused
+/// with Error(BadConfig); a name of the user's own that is registered again gets the new function. A prepared
+/// file holds the name: who loads it must have registered it before.
+void register_fuser(std::string name, FuserFunction fuser);
+void register_root_node_getter(std::string name, RootNodeFunction getter);
+void register_extra_inputs_getter(std::string name, ExtraInputsFunction getter);
 
 /// One row of a backend's table. Source: torch.ao.quantization.backend_config.BackendPatternConfig; setters
 /// have PyTorch's names and return *this. An aggregate: tables write rows as designated initialisers.
@@ -55,8 +80,8 @@ struct BackendPatternConfig {
   std::optional<Symbol> reference_quantized_module{};
   std::optional<Symbol> fused_module{};
   std::optional<Fuser> fuser_method{};
-  /// PyTorch's spelling of the fuser, kept so that to_dict writes what from_dict read; empty: Fuser's own
-  /// name.
+  /// PyTorch's spelling of the fuser, kept so that to_dict writes what from_dict read, or the name of a
+  /// registered one; empty: Fuser's own name.
   std::string fuser_method_name{};
   RootNodeGetter root_node_getter{RootNodeGetter::Default};
   ExtraInputsGetter extra_inputs_getter{ExtraInputsGetter::None};
@@ -72,9 +97,17 @@ struct BackendPatternConfig {
   BackendPatternConfig& set_qat_module(Symbol module);
   BackendPatternConfig& set_reference_quantized_module(Symbol module);
   BackendPatternConfig& set_fused_module(Symbol module);
+  /// A name is one of PyTorch's, of tsq's or a registered one; others throw Error(BadConfig) with the known
+  /// ones. A function without a name serves this process: what is saved needs a registered one.
   BackendPatternConfig& set_fuser_method(Fuser fuser);
+  BackendPatternConfig& set_fuser_method(std::string_view name);
+  BackendPatternConfig& set_fuser_method(FuserFunction fuser);
   BackendPatternConfig& set_root_node_getter(RootNodeGetter getter);
+  BackendPatternConfig& set_root_node_getter(std::string_view name);
+  BackendPatternConfig& set_root_node_getter(RootNodeFunction getter);
   BackendPatternConfig& set_extra_inputs_getter(ExtraInputsGetter getter);
+  BackendPatternConfig& set_extra_inputs_getter(std::string_view name);
+  BackendPatternConfig& set_extra_inputs_getter(ExtraInputsFunction getter);
   BackendPatternConfig& set_num_tensor_args_to_observation_type(std::map<int, ObservationType> types);
   BackendPatternConfig& set_input_type_to_index(std::map<std::string, int> indices);
 

@@ -12,5 +12,6 @@
 #include <tsq/qconfig_mapping.h>
 #include <tsq/quantize.h>
 #include <tsq/recipe.h>
+#include <tsq/reference_module.h>
 #include <tsq/report.h>
 #include <tsq/sensitivity.h>

@@ -3,6 +3,7 @@
 //   y = observer(x)   →   y = dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -11,11 +12,14 @@
 #include "config/observer_classes.h"
 #include "ir/quantize_operators.h"
 #include "match/dtype_check.h"
+#include "match/root_modules.h"
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
 #include "passes/convert/passes.h"
 #include "torchscript/embedding.h"
+#include "torchscript/float_module.h"
 #include "torchscript/recurrent.h"
+#include "torchscript/reference_module.h"
 #include "torchscript/weight_only_linear.h"
 
 namespace tsq::passes {
@@ -170,9 +174,10 @@ class Converter {
                   {input, scale, constant(qparams.zero_point.item<int64_t>()), dtype}, node);
   }
 
-  /// Whether an observed call's row takes the dtypes of its QConfig, the weight's among them.
+  /// Whether an observed call's row takes the dtypes of its QConfig, the weight's among them, and the table
+  /// has a reference module for its root.
   bool takes_quantized_weight(const ir::ModuleCall& call, const ir::NodeState& state) const {
-    if (!state.observed || !state.qconfig) return false;
+    if (!state.observed || !state.qconfig || !match::reference_module_of(backend_, call)) return false;
     const auto row =
         std::find_if(backend_.configs().begin(), backend_.configs().end(),
                      [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
@@ -208,8 +213,12 @@ class Converter {
     ir::Weighted* weighted = ir::weighted_of(call);
     const bool is_recurrent = call.module && torchscript::is_recurrent(call.type);
     const ir::NodeState* state = ir::state_of(gm_, node);
-    if ((weighted == nullptr && !is_recurrent) || state == nullptr || !takes_quantized_weight(call, *state))
-      return;
+    if (state == nullptr || !takes_quantized_weight(call, *state)) return;
+    const Symbol reference = *match::reference_module_of(backend_, call);
+    if (torchscript::is_registered_reference(reference))
+      return take_registered_reference(call.members.empty() ? call : call.members.front(), reference,
+                                       state->qconfig->weight);
+    if (weighted == nullptr && !is_recurrent) return;
     if (weighted == nullptr) {
       // K-10: an observer for each weight.
       for (const at::Tensor& each : torchscript::recurrent_weights(call).weights)
@@ -221,6 +230,23 @@ class Converter {
     if (resolve(weight).group_size > 0) return quantize_in_groups(*weighted, weight);
     weighted->weight_qparams =
         weight_qparams(operators::is_transposed(root) ? per_tensor(weight) : weight, weighted->weight);
+  }
+
+  /// The module that the user registered takes the float one's place.
+  void take_registered_reference(ir::ModuleCall& root, Symbol reference, const ObserverSpec& spec) const {
+    const torch::jit::Module float_module = torchscript::float_module(root);
+    const c10::IValue weight = float_module.hasattr("weight") ? float_module.attr("weight") : c10::IValue();
+    if (!weight.isTensor()) {
+      throw Error(
+          ErrorCode::BadModel,
+          fmt::format("'{}' stands for it, and it has no tensor 'weight' to quantize", reference.name),
+          "give the class an attribute 'weight', or take its row out of the table",
+          Where{.layer = root.path, .op = std::string(root.type.name)});
+    }
+    root.module = torchscript::registered_reference(reference, float_module,
+                                                    weight_qparams(spec, weight.toTensor().detach()));
+    root.method = "forward";
+    root.weighted.reset();
   }
 
   /// A scale and zero point for each group of columns; the last group is filled up with zeros.

@@ -10,11 +10,14 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "config/fusers.h"
+#include "config/known_names.h"
 #include "ir/methods.h"
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
 #include "operators/weighted.h"
 #include "passes/match/passes.h"
+#include "torchscript/float_module.h"
 
 namespace tsq::passes {
 namespace {
@@ -43,16 +46,6 @@ std::vector<const MatchedNode*> in_forward_order(const MatchedNode& tree) {
   return forward;
 }
 
-/// The value beside the root's branch in the addition, as it is now: an earlier fusion may have
-/// replaced what was matched.
-ir::Value* other_addend(const MatchedNode& tree) {
-  for (std::size_t i = 0; i < tree.args.size(); ++i) {
-    if (tree.args[i].pattern->symbol.kind == SymbolKind::MatchAll) return ir::arguments(tree.node)[i].value;
-    if (ir::Value* value = other_addend(tree.args[i])) return value;
-  }
-  return nullptr;
-}
-
 /// The addition of a match; null where there is none.
 const Node* addition_of(const MatchedNode& tree) {
   for (const MatchedNode& argument : tree.args) {
@@ -62,21 +55,29 @@ const Node* addition_of(const MatchedNode& tree) {
   return nullptr;
 }
 
+/// Whether no further input of the fused module is made inside of the match: it cannot read its own result.
+bool reads_others(const FusionMatch& match) {
+  const auto matched = match::nodes_of(match.tree);
+  const auto inputs = match::extra_inputs_of(match.tree, *match.row);
+  return std::none_of(inputs.begin(), inputs.end(), [&](const ir::Value* input) {
+    return std::find(matched.begin(), matched.end(), input->node()) != matched.end();
+  });
+}
+
 /// Whether the addition may become part of its root: one primitive adds into a result of the root's shape,
-/// without alpha (FX drops it), and cannot read its own result.
+/// without alpha (FX drops it).
 bool is_sound_addition(operators::ImageShapes& shapes, const FusionMatch& match) {
   const Node* addition = addition_of(match.tree);
-  ir::Value* addend = other_addend(match.tree);
-  if (addition == nullptr || addend == nullptr || !ir::holds_tensor(addend)) return false;
-  const auto matched = match::nodes_of(match.tree);
-  if (std::find(matched.begin(), matched.end(), addend->node()) != matched.end()) return false;
+  const auto addends = match::extra_inputs_of(match.tree, *match.row);
+  if (addition == nullptr || addends.empty() || !ir::holds_tensor(addends.front())) return false;
   const auto arguments = ir::arguments(addition);
   if (addition->kind() == c10::aten::add && arguments.size() > 2) {
     const auto alpha = torch::jit::toIValue(arguments[2].value);
     if (!alpha || !alpha->isInt() || alpha->toInt() != 1) return false;
   }
-  const Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
-  return root != nullptr && shapes.fit(addend, root->output()) != operators::ImageShapes::Fit::Enlarges;
+  const Node* root = match::root_of(match.tree, *match.row).node;
+  return root != nullptr &&
+         shapes.fit(addends.front(), root->output()) != operators::ImageShapes::Fit::Enlarges;
 }
 
 std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend) {
@@ -97,11 +98,12 @@ std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig
       if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
       FusionMatch match{.row = row, .tree = std::move(*tree)};
       const bool adds = row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
-      if (adds && !is_sound_addition(shapes, match)) continue;
+      if (!reads_others(match) || (adds && !is_sound_addition(shapes, match))) continue;
       if (adds) {
-        const Node* root = match::root_of(match.tree, row->root_node_getter).node;
+        const Node* root = match::root_of(match.tree, *row).node;
+        const ir::Value* addend = match::extra_inputs_of(match.tree, *row).front();
         match.addend_has_roots_shape =
-            shapes.fit(other_addend(match.tree), root->output()) == operators::ImageShapes::Fit::SameShape;
+            shapes.fit(addend, root->output()) == operators::ImageShapes::Fit::SameShape;
       }
       claimed.insert(matched.begin(), matched.end());
       found.push_back(std::move(match));
@@ -153,6 +155,18 @@ ModuleCall sequence(const BackendPatternConfig& row, std::vector<ModuleCall> mem
   return call;
 }
 
+/// What the user's fuser makes of them.
+ModuleCall fused_by_user(const BackendPatternConfig& row, const std::vector<ModuleCall>& members) {
+  const FuserFunction fuser = registered_fuser(row.fuser_method_name);
+  std::vector<torch::jit::Module> matched;
+  for (const ModuleCall& member : members) matched.push_back(torchscript::float_module(member));
+  ModuleCall call;
+  call.path = members.front().path;
+  call.module = fuser(/*is_qat=*/false, matched);
+  call.type = parse_symbol(call.module->type()->name()->qualifiedName());
+  return call;
+}
+
 /// What the row's fuser makes of the matched operators, in data-flow order. Empty: not sound.
 std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
   const auto fold_first_two = [&]() -> bool {
@@ -185,6 +199,8 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
     case Fuser::ConvAdd:
     case Fuser::ConvAddReLU:
       return sequence(row, std::move(members));
+    case Fuser::Registered:
+      return fused_by_user(row, members);
   }
   return std::nullopt;
 }
@@ -218,7 +234,7 @@ std::vector<ir::Scope> parts_of(const GraphModule& gm, const FusionMatch& match,
 }
 
 void apply(GraphModule& gm, const FusionMatch& match) {
-  Node* root = match::root_of(match.tree, match.row->root_node_getter).node;
+  Node* root = match::root_of(match.tree, *match.row).node;
   if (root == nullptr || !ir::is_module_call(root)) return;
   auto fused = fuse_members(*match.row, members_of(gm, match, root));
   if (!fused) return;
@@ -226,8 +242,8 @@ void apply(GraphModule& gm, const FusionMatch& match) {
   fused->addend_may_broadcast = !match.addend_has_roots_shape;
   Node* last = match.tree.node;
   std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
-  if (match.row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
-    inputs.push_back(other_addend(match.tree));
+  const auto extra_inputs = match::extra_inputs_of(match.tree, *match.row);
+  inputs.insert(inputs.end(), extra_inputs.begin(), extra_inputs.end());
   Node* made = ir::create_module_call(gm, std::move(*fused), inputs, ir::scope_index(root).value_or(0));
   made->insertBefore(last);
   made->output()->setType(last->output()->type());

@@ -91,7 +91,7 @@ MatchTable match(const GraphModule& gm, const QConfigMapping& mapping, const Bac
       const auto tree = matcher.match(node, row->key());
       if (!tree) continue;
       Match found{.row = row,
-                  .root = claimed_node(match::root_of(*tree, row->root_node_getter)),
+                  .root = claimed_node(match::root_of(*tree, *row)),
                   .last = node,
                   .nodes = claimed_nodes(*tree)};
       if (found.root == nullptr) continue;

@@ -10,6 +10,7 @@
 #include "config/known_names.h"
 #include "match/dtype_check.h"
 #include "match/remedy.h"
+#include "match/root_modules.h"
 #include "passes/capture/compute_in_float.h"
 
 namespace tsq::passes {
@@ -185,8 +186,17 @@ bool has_refused_weight(const GraphModule& gm, const Node* node, const Match& ma
 }
 
 void explain_observed(const GraphModule& gm, const Node* node, const Match& match, const QConfig& qconfig,
-                      const Findings& findings, Decision& decision) {
+                      const BackendConfig& backend, const Findings& findings, Decision& decision) {
   if (findings.is_refused) return explain_refused(match, qconfig, findings, decision);
+  if (ir::is_module_call(node) && match::lacks_reference_module(backend, ir::call_of(gm, node))) {
+    decision.reason =
+        fmt::format("the table has no reference module for {}; its input and output are rounded all the same",
+                    decision.op);
+    decision.remedy =
+        "give a row of the table its root_module and reference_quantized_module_for_root, or give it no "
+        "qconfig";
+    return;
+  }
   if (has_refused_weight(gm, node, match, qconfig)) {
     decision.reason = fmt::format(
         "its weight observer has {}, which no DTypeConfig of the backend accepts; its input and output are "
@@ -237,7 +247,7 @@ void explain(const GraphModule& gm, const Node* node, const Match* match, const 
                           : fmt::format("its qconfig is none ({})", decision.qconfig_source);
     decision.remedy = match::remedy_for_none(qconfig, decision.op);
   } else {
-    explain_observed(gm, node, *match, *qconfig.qconfig, findings, decision);
+    explain_observed(gm, node, *match, *qconfig.qconfig, backend, findings, decision);
   }
 }
 

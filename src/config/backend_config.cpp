@@ -71,21 +71,6 @@ BackendPatternConfig& BackendPatternConfig::set_fused_module(Symbol module) {
   return *this;
 }
 
-BackendPatternConfig& BackendPatternConfig::set_fuser_method(Fuser fuser) {
-  fuser_method = fuser;
-  return *this;
-}
-
-BackendPatternConfig& BackendPatternConfig::set_root_node_getter(RootNodeGetter getter) {
-  root_node_getter = getter;
-  return *this;
-}
-
-BackendPatternConfig& BackendPatternConfig::set_extra_inputs_getter(ExtraInputsGetter getter) {
-  extra_inputs_getter = getter;
-  return *this;
-}
-
 BackendPatternConfig& BackendPatternConfig::set_num_tensor_args_to_observation_type(
     std::map<int, ObservationType> types) {
   num_tensor_args_to_observation_type = std::move(types);

@@ -122,23 +122,20 @@ void read_module_into(const JsonValue& at, std::string_view key, std::optional<S
 
 void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
   const auto is_given = [&](std::string_view key) { return at.has(key) && !at.at(key).is_null(); };
-  const auto read = [&](std::string_view key, const auto& from_name) {
-    return with_path(at.at(key), [&] { return from_name(std::string_view(at.at(key).string())); });
+  const auto read = [&](std::string_view key, const auto& set) {
+    if (is_given(key)) with_path(at.at(key), [&] { set(std::string_view(at.at(key).string())); });
   };
-  if (is_given("root_node_getter"))
-    config.root_node_getter = read("root_node_getter", root_node_getter_from_name);
-  if (is_given("extra_inputs_getter"))
-    config.extra_inputs_getter = read("extra_inputs_getter", extra_inputs_getter_from_name);
+  read("root_node_getter", [&](std::string_view name) { config.set_root_node_getter(name); });
+  read("extra_inputs_getter", [&](std::string_view name) { config.set_extra_inputs_getter(name); });
   if (!is_given("fuser_method")) return;
 
-  const NamedFuser fuser = read("fuser_method", fuser_from_name);
   const JsonValue given = at.at("fuser_method");
-  config.fuser_method = fuser.fuser;
+  const NamedFuser fuser = with_path(given, [&] { return fuser_from_name(given.string()); });
   if (fuser.side != RootNodeGetter::Default && config.root_node_getter != fuser.side)
     given.fail(
         fmt::format("'{}' needs the root node getter '{}'", given.string(), root_node_getter_of(fuser)),
         "set 'root_node_getter'");
-  if (default_fuser_name(config) != given.string()) config.fuser_method_name = given.string();
+  config.set_fuser_method(std::string_view(given.string()));
   if (config.pattern && config.pattern->args.empty()) given.fail("a fuser needs a pattern of 2 or 3 names");
   if (fuser.fuser == Fuser::Sequential && !config.fused_module)
     given.fail("puts the modules into the fused_module, which is missing", "set 'fused_module'");

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// Fusers and getters by name: PyTorch's and tsq's short ones.
+/// Fusers and getters by name: PyTorch's, tsq's short ones and those that the user registered.
 namespace tsq {
 
 /// A fuser, and the side of an addition that PyTorch's name of it tells.
@@ -28,5 +28,15 @@ std::string root_node_getter_name(const BackendPatternConfig& row);
 std::string extra_inputs_getter_name(const BackendPatternConfig& row);
 /// PyTorch's name of the getter that an addition's fuser wants.
 std::string_view root_node_getter_of(const NamedFuser& fuser);
+
+/// Whether a getter is a function of the user's.
+inline bool is_registered(RootNodeGetter getter) { return getter >= RootNodeGetter::Registered; }
+inline bool is_registered(ExtraInputsGetter getter) { return getter >= ExtraInputsGetter::Registered; }
+
+/// The function of a registered name. Throws Error(BadConfig) for a name that this process does not have.
+FuserFunction registered_fuser(std::string_view name);
+/// The functions of registered getters.
+RootNodeFunction registered_root_node_getter(RootNodeGetter getter);
+ExtraInputsFunction registered_extra_inputs_getter(ExtraInputsGetter getter);
 
 }  // namespace tsq

@@ -1,8 +1,12 @@
 #include "match/matcher.h"
 
+#include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <tsq/error.h>
 
 #include <algorithm>
+
+#include "config/fusers.h"
 
 namespace tsq::match {
 
@@ -58,15 +62,76 @@ std::vector<ir::Node*> nodes_of(const MatchedNode& matched) {
   return nodes;
 }
 
-const MatchedNode& root_of(const MatchedNode& matched, RootNodeGetter getter) {
-  if (getter == RootNodeGetter::FirstArgument && !matched.args.empty()) return matched.args.front();
+namespace {
+
+/// The node where `part` of the row's pattern stands; null where the pattern has no such part.
+const MatchedNode* node_at(const MatchedNode& matched, const Pattern* part) {
+  if (matched.pattern == part) return &matched;
+  for (const MatchedNode& argument : matched.args) {
+    if (const MatchedNode* found = node_at(argument, part)) return found;
+  }
+  return nullptr;
+}
+
+/// What is read now where `part` of the pattern stands; null where it is no argument.
+ir::Value* value_at(const MatchedNode& matched, const Pattern* part) {
+  for (std::size_t i = 0; i < matched.args.size(); ++i) {
+    if (matched.args[i].pattern == part) return ir::arguments(matched.node)[i].value;
+    if (ir::Value* value = value_at(matched.args[i], part)) return value;
+  }
+  return nullptr;
+}
+
+/// PyTorch's getters of extra inputs: the one value that anything may stand for.
+const Pattern* match_all_in(const Pattern& pattern) {
+  for (const Pattern& arg : pattern.args) {
+    if (arg.symbol.kind == SymbolKind::MatchAll) return &arg;
+    if (const Pattern* found = match_all_in(arg)) return found;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_getter(const std::string& name, const BackendPatternConfig& row) {
+  throw Error(ErrorCode::BadConfig,
+              fmt::format("the getter '{}' returns no part of the pattern '{}'", name, to_string(row.key())),
+              "return a reference into the pattern that it is given");
+}
+
+}  // namespace
+
+const MatchedNode& root_of(const MatchedNode& matched, const BackendPatternConfig& row) {
+  if (is_registered(row.root_node_getter)) {
+    const Pattern& part = registered_root_node_getter(row.root_node_getter)(row.key());
+    const MatchedNode* found = node_at(matched, &part);
+    if (found == nullptr) fail_getter(root_node_getter_name(row), row);
+    return *found;
+  }
+  if (row.root_node_getter == RootNodeGetter::FirstArgument && !matched.args.empty())
+    return matched.args.front();
   const MatchedNode* current = &matched;
   while (!current->args.empty()) {
     // A relu on top of the addition has one argument: only the addition has a left and a right.
-    const bool takes_left = getter == RootNodeGetter::ConvLeft && current->args.size() > 1;
+    const bool takes_left = row.root_node_getter == RootNodeGetter::ConvLeft && current->args.size() > 1;
     current = takes_left ? &current->args.front() : &current->args.back();
   }
   return *current;
+}
+
+std::vector<ir::Value*> extra_inputs_of(const MatchedNode& matched, const BackendPatternConfig& row) {
+  std::vector<const Pattern*> parts;
+  if (row.extra_inputs_getter == ExtraInputsGetter::OtherAddend) {
+    parts.push_back(match_all_in(row.key()));
+  } else if (is_registered(row.extra_inputs_getter)) {
+    parts = registered_extra_inputs_getter(row.extra_inputs_getter)(row.key());
+  }
+  std::vector<ir::Value*> values;
+  for (const Pattern* part : parts) {
+    values.push_back(part == nullptr ? nullptr : value_at(matched, part));
+    if (values.back() == nullptr && is_registered(row.extra_inputs_getter))
+      fail_getter(extra_inputs_getter_name(row), row);
+  }
+  std::erase(values, nullptr);
+  return values;
 }
 
 std::vector<const BackendPatternConfig*> sorted_rows(const BackendConfig& backend) {

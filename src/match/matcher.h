@@ -39,7 +39,10 @@ class Matcher {
 /// The nodes of a match, last first, match_all left out.
 std::vector<ir::Node*> nodes_of(const MatchedNode& matched);
 /// The row's root node.
-const MatchedNode& root_of(const MatchedNode& matched, RootNodeGetter getter);
+const MatchedNode& root_of(const MatchedNode& matched, const BackendPatternConfig& row);
+/// The values beside the root's branch that become further inputs of the fused module, as they are
+/// now: an earlier fusion may have replaced what was matched.
+std::vector<ir::Value*> extra_inputs_of(const MatchedNode& matched, const BackendPatternConfig& row);
 
 /// Rows in the order in which they are tried (C-01): tuples by number of symbols, longest first, then
 /// singles; ties in table order.

@@ -10,6 +10,7 @@
 #include "passes/observe/observe_layer_inputs.h"
 #include "passes/observe/settle_unreached.h"
 #include "passes/placement/keep_exact_weights.h"
+#include "passes/placement/leave_unswapped.h"
 #include "passes/rewrite/fold_constants.h"
 
 namespace tsq::detail {
@@ -17,7 +18,8 @@ namespace {
 
 using passes::MatchTable;
 using OnGraph = RecipePass<ir::GraphModule&>;
-using OnMatches = RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, MatchTable&>;
+using OnMatches =
+    RecipePass<const ir::GraphModule&, const BackendConfig&, const PrepareCustomConfig&, MatchTable&>;
 using OnObserved = RecipePass<ir::GraphModule&, const RecipeOptions&>;
 using OnCalibrated =
     RecipePass<ir::GraphModule&, std::span<const torch::jit::Module>, Report&, const RecipeOptions&>;
@@ -38,17 +40,20 @@ constexpr std::array kBestOnCaptured{
     OnGraph{"fold_batch_norms", passes::fold_batch_norms},
 };
 constexpr std::array kBestOnMatches{
-    OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const PrepareCustomConfig&,
+    OnMatches{"leave_unswapped",
+              [](const ir::GraphModule& gm, const BackendConfig& backend, const PrepareCustomConfig&,
+                 MatchTable& table) { passes::leave_unswapped(gm, backend, table); }},
+    OnMatches{"absorb_clamps", [](const ir::GraphModule& gm, const BackendConfig&, const PrepareCustomConfig&,
                                   MatchTable& table) { passes::absorb_clamps(gm, table); }},
-    OnMatches{"leave_float_islands", passes::leave_float_islands},
+    OnMatches{"leave_float_islands",
+              [](const ir::GraphModule& gm, const BackendConfig&, const PrepareCustomConfig& custom,
+                 MatchTable& table) { passes::leave_float_islands(gm, custom, table); }},
     OnMatches{"separate_concatenations",
-              [](const ir::GraphModule& gm, const PrepareCustomConfig&, MatchTable& table) {
-                passes::separate_concatenations(gm, table);
-              }},
+              [](const ir::GraphModule& gm, const BackendConfig&, const PrepareCustomConfig&,
+                 MatchTable& table) { passes::separate_concatenations(gm, table); }},
     OnMatches{"separate_scalar_arithmetic",
-              [](const ir::GraphModule&, const PrepareCustomConfig&, MatchTable& table) {
-                passes::separate_scalar_arithmetic(table);
-              }},
+              [](const ir::GraphModule&, const BackendConfig&, const PrepareCustomConfig&,
+                 MatchTable& table) { passes::separate_scalar_arithmetic(table); }},
 };
 constexpr std::array kBestOnObserved{
     OnObserved{"observe_fixed_inputs",

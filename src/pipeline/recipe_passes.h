@@ -21,7 +21,8 @@ struct RecipePasses {
   bool looks_into_layers{false};                              ///< capture_layers in place of capture
   std::span<const RecipePass<ir::GraphModule&>> on_flat;      ///< before operators become layers
   std::span<const RecipePass<ir::GraphModule&>> on_captured;  ///< before fusion
-  std::span<const RecipePass<const ir::GraphModule&, const PrepareCustomConfig&, passes::MatchTable&>>
+  std::span<const RecipePass<const ir::GraphModule&, const BackendConfig&, const PrepareCustomConfig&,
+                             passes::MatchTable&>>
       on_matches;
   std::span<const RecipePass<ir::GraphModule&, const RecipeOptions&>>
       on_observed;  ///< the last passes of prepare

@@ -28,6 +28,7 @@
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
 #include "torchscript/emit.h"
+#include "torchscript/reference_module.h"
 #include "torchscript/user_attributes.h"
 
 namespace tsq::detail {
@@ -274,6 +275,7 @@ ir::GraphModule fused_graph(const Module& model, const BackendConfig& backend,
 std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
                                       const EqualizationMapping& equalization, const RecipeOptions& options) {
+  torchscript::check_reference_modules(backend);
   auto stage = std::make_shared<Stage>();
   stage->options = options;
   stage->float_model = model;
@@ -303,7 +305,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
     table = in_pass("match", [&] { return passes::match(stage->gm, mapping, backend); });
   }
   stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
-  run_passes(recipe.on_matches, stage->gm, custom, table);
+  run_passes(recipe.on_matches, stage->gm, backend, custom, table);
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("equalize", [&] { passes::equalize(stage->gm, table, equalization, stage->report); });
   if (smoothing_of(*stage)) in_pass("smooth", [&] { passes::smooth(stage->gm, table, stage->report); });
@@ -319,7 +321,7 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
 
 passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping) {
   passes::MatchTable table = in_pass("match", [&] { return passes::match(gm, mapping, prepared.backend); });
-  run_passes(passes_of(prepared.options.recipe).on_matches, gm, prepared.custom, table);
+  run_passes(passes_of(prepared.options.recipe).on_matches, gm, prepared.backend, prepared.custom, table);
   return table;
 }
 

@@ -13,6 +13,7 @@ from torch.ao.quantization import (
     QConfigMapping,
     default_per_channel_weight_observer,
     float16_static_qconfig,
+    float_qparams_weight_only_qconfig,
     get_default_qconfig,
     get_default_qconfig_mapping,
 )
@@ -32,7 +33,7 @@ from torch.ao.quantization.backend_config.native import get_test_only_legacy_nat
 from torch.ao.quantization.fuser_method_mappings import _sequential_wrapper2, fuse_conv_bn, fuse_conv_bn_relu, fuse_linear_bn
 from torch.ao.quantization.utils import MatchAllNode
 
-from case import Excused, add_case, normal
+from case import Excused, add_case, integers, normal
 
 IMAGE = normal(2, 4, 8, 8)
 ROWS = normal(4, 8)
@@ -126,6 +127,64 @@ mixed("output_dtype_left_out", conv_row([DTypeConfig(input_dtype=torch.quint8, w
 mixed("two_dtype_configs", conv_row([DTypeConfig(input_dtype=torch.float16, output_dtype=torch.float16), INT8]), linear_row())
 mixed("float16_only", conv_row([DTypeConfig(input_dtype=torch.float16, output_dtype=torch.float16, weight_dtype=torch.float16)]), linear_row())
 mixed("row_set_twice", conv_row([DTypeConfig(input_dtype=torch.float16)]), linear_row(), conv_row())
+
+# ---- root and reference modules come from the table, and from all of it
+
+LINEAR_RELU = row((nn.Linear, F.relu)).set_fuser_method(_sequential_wrapper2(nni.LinearReLU)).set_fused_module(nni.LinearReLU)
+PAIR_BEHIND_RELU = weighted(nni.LinearReLU, nnqr.Linear).set_root_module(nn.Linear)
+
+mixed("convolutions_without_a_reference_module", row(nn.Conv2d), linear_row())
+mixed("linear_layers_without_a_reference_module", conv_row(), row(nn.Linear).set_root_module(nn.Linear))
+mixed("pair_in_another_row", conv_row(), row(nn.Linear), LINEAR_RELU, PAIR_BEHIND_RELU)
+mixed("halves_of_a_pair_in_two_rows", conv_row(), row(nn.Linear).set_root_module(nn.Linear), row(nn.GELU, DIFFERENT, [ACTIVATION]).set_reference_quantized_module(nnqr.Linear))
+mixed("fused_class_of_no_fusion", conv_row(), row((nn.Conv2d, nn.BatchNorm2d, nn.ReLU)).set_fuser_method(fuse_conv_bn_relu), row(nni.ConvReLU2d))
+mixed("fused_class_without_its_root", linear_row(), *CONV_BN_RELU[:1], row(nni.ConvReLU2d))
+
+
+class Looked(nn.Module):
+    """Layers that PyTorch's tables swap too: a table of embeddings, a transposed convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Embedding(10, 8)
+        self.up = nn.ConvTranspose1d(4, 4, 2)
+        self.fc = nn.Linear(9, 3)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.fc(self.up(self.rows(ids)))
+
+
+BYTES = DTypeConfig(input_dtype=torch.float, output_dtype=torch.float, weight_dtype=torch.quint8)
+
+
+def looked(name: str, *rows: BackendPatternConfig) -> None:
+    add_case(
+        f"table_{name}",
+        Looked,
+        integers(10, 3, 4),
+        backend=table(linear_row(), *rows),
+        mapping=lambda engine: get_default_qconfig_mapping(engine).set_object_type(nn.Embedding, float_qparams_weight_only_qconfig),
+        source=__file__,
+    )
+
+
+looked("embeddings_with_a_reference_module", weighted(nn.Embedding, nnqr.Embedding, [BYTES]).set_observation_type(UNOBSERVED), weighted(nn.ConvTranspose1d, nnqr.ConvTranspose1d))
+looked("embeddings_without_a_reference_module", row(nn.Embedding, UNOBSERVED, [BYTES]), row(nn.ConvTranspose1d))
+
+
+class Ratio(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 1)
+        self.last = nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.conv(x)
+        return self.last(y / (torch.abs(x) + 1.0))
+
+
+for name, division in (("operator_truediv", operator.truediv), ("torch_div", torch.div)):
+    add_case(f"table_{name}", Ratio, IMAGE, backend=table(conv_row(), row(division, dtypes=[ACTIVATION])), source=__file__)
 
 # ---- patterns in the complex format
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+
+/// The module behind a call, with PyTorch's names of class and attributes: its own one, or one that is
+/// written from the parameters that the call holds (a convolution, a linear layer) or from the function that
+/// it stands for (relu, tanh, leaky_relu). Throws Error(Unsupported) for a fused call.
+torch::jit::Module float_module(const ir::ModuleCall& call);
+
+}  // namespace tsq::torchscript

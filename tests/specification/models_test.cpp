@@ -1,0 +1,326 @@
+// What the documents say of fusers, getters, root and reference modules, on models.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+#include <tsq/reference_module.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "backends/kernels/check_table.h"
+#include "config/expect_error.h"
+#include "specification/quotations.h"
+#include "support/small_models.h"
+#include "support/temporary_folder.h"
+
+namespace tsq {
+namespace {
+
+using c10::ScalarType;
+using kernels::TableFinding;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using torch::jit::Module;
+
+const DTypeConfig kWeighted{.input_dtype = {.dtype = ScalarType::QUInt8},
+                            .output_dtype = {.dtype = ScalarType::QUInt8},
+                            .weight_dtype = {.dtype = ScalarType::QInt8},
+                            .bias_dtype = ScalarType::Float};
+
+at::Tensor run(Module module, const at::Tensor& input) {
+  const at::NoGradGuard no_grad;
+  return module.forward({input}).toTensor();
+}
+
+Module module_named(const std::string& name) {
+  return Module("__torch__." + name, std::make_shared<torch::jit::CompilationUnit>());
+}
+
+/// fc → relu, and what was read is added once more.
+Module linear_model(const std::string& forward) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Linears");
+  model.register_module("fc", testing::linear(8, 8));
+  model.register_module("relu", testing::relu());
+  model.define("def forward(self, x):\n  return " + forward + "\n");
+  return model;
+}
+
+/// Of calibration and of tests: no value lies outside of the range of others.
+at::Tensor rows() { return torch::rand({16, 8}) * 2 - 1; }
+
+struct Result {
+  Prepared prepared;
+  Module reference;
+  Module lowered;
+  Report report;
+};
+
+Result quantized(const Module& model, const BackendConfig& backend, const PrepareCustomConfig& custom = {}) {
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, custom);
+  const std::vector<Sample> samples{{rows()}, {rows()}};
+  calibrate(prepared, samples);
+  const Reference reference = convert_to_reference(prepared, backend);
+  Report report;
+  Module lowered = lower(reference, backend, &report);
+  return {prepared, reference.module(), std::move(lowered), std::move(report)};
+}
+
+const Decision& decision_of(const Report& report, std::string_view op) {
+  const auto found =
+      std::ranges::find_if(report.decisions, [&](const Decision& each) { return each.op == op; });
+  if (found == report.decisions.end()) throw std::runtime_error("no decision for " + std::string(op));
+  return *found;
+}
+
+/// What seven bits keep, and more than a wrong scale or a forgotten bias would.
+constexpr double kRounded = 25;
+
+double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
+  return 20 * std::log10(wanted.norm().item<double>() / (wanted - got).norm().item<double>());
+}
+
+/// A fused module of the user's: a linear layer, clamped at zero.
+Module fuse_linear_relu(bool is_qat, const std::vector<Module>& matched) {
+  EXPECT_FALSE(is_qat);
+  EXPECT_EQ(matched.size(), 2u);
+  Module fused = module_named("mine.LinearReLU");
+  fused.register_parameter("weight", matched.at(0).attr("weight").toTensor(), false);
+  fused.register_parameter("bias", matched.at(0).attr("bias").toTensor(), false);
+  fused.define("def forward(self, x):\n  return torch.relu(torch.linear(x, self.weight, self.bias))\n");
+  return fused;
+}
+
+BackendConfig table_with_own_fusion() {
+  BackendConfig backend("x86");
+  backend
+      .set_backend_pattern_config(
+          BackendPatternConfig{chain({symbol("torch.nn.Linear"), symbol("torch.nn.ReLU")})}
+              .set_fused_module(symbol("mine.LinearReLU"))
+              .set_fuser_method(fuse_linear_relu))
+      .set_backend_pattern_config(
+          BackendPatternConfig{symbol("mine.LinearReLU")}.add_dtype_config(kWeighted));
+  return backend;
+}
+
+TEST(SpecModels, TheUsersFuserMakesTheFusedModule) {
+  TSQ_SAYS(
+      "BackendPatternConfig",
+      "The first argument of this function should be is_qat, and the rest of the arguments should be the "
+      "items in the tuple pattern. The return value of this function should be the resulting fused "
+      "module.");
+  const Module model = linear_model("self.relu.forward(self.fc.forward(x))");
+  const Result result = quantized(model, table_with_own_fusion());
+  ASSERT_EQ(result.report.decisions.size(), 1u);
+  EXPECT_EQ(result.report.decisions.front().op, "mine.LinearReLU");
+  EXPECT_EQ(result.report.decisions.front().layer, "fc");
+  const at::Tensor input = rows();
+  EXPECT_GT(sqnr(run(model, input), run(result.lowered, input)), kRounded);
+  // Without a reference module it stays float between quantized values, as in FX.
+  EXPECT_LT(sqnr(run(model, input), run(result.lowered, input)), 100);
+}
+
+TEST(SpecModels, ExtraInputsOfTheUsersGetterAreAppended) {
+  TSQ_SAYS("README",
+           "extra_inputs_getter, which returns a list of extra input arguments that will be appended to the "
+           "existing arguments of the fused module (copied over from the root node)");
+  const auto fuser = [](bool, const std::vector<Module>& matched) {
+    Module fused = module_named("mine.LinearAdd");
+    fused.register_parameter("weight", matched.at(0).attr("weight").toTensor(), false);
+    fused.register_parameter("bias", matched.at(0).attr("bias").toTensor(), false);
+    fused.define("def forward(self, x, other):\n  return torch.linear(x, self.weight, self.bias) + other\n");
+    return fused;
+  };
+  const Pattern pattern = symbol("torch.add")(match_all, symbol("torch.nn.Linear"));
+  BackendConfig backend("x86");
+  backend
+      .set_backend_pattern_config(
+          BackendPatternConfig{}
+              .set_pattern_complex_format(pattern)
+              .set_fused_module(symbol("mine.LinearAdd"))
+              .set_fuser_method(fuser)
+              .set_root_node_getter([](const Pattern& whole) -> const Pattern& { return whole.args.back(); })
+              .set_extra_inputs_getter(
+                  [](const Pattern& whole) { return std::vector<const Pattern*>{&whole.args.front()}; }))
+      .set_backend_pattern_config(BackendPatternConfig{symbol("mine.LinearAdd")}.add_dtype_config(kWeighted));
+  const Module model = linear_model("torch.add(torch.neg(x), self.fc.forward(x))");
+  const Result result = quantized(model, backend);
+  const at::Tensor input = rows();
+  EXPECT_EQ(decision_of(result.report, "mine.LinearAdd").layer, "fc");
+  EXPECT_GT(sqnr(run(model, input), run(result.lowered, input)), kRounded);
+}
+
+TEST(SpecModels, AGetterThatLeavesThePatternIsRefused) {
+  static const Pattern kElsewhere = symbol("torch.nn.Linear");
+  BackendConfig backend = table_with_own_fusion();
+  BackendPatternConfig row = backend.configs().front();
+  row.set_root_node_getter([](const Pattern&) -> const Pattern& { return kElsewhere; });
+  backend.set_backend_pattern_config(row);
+  expect_error_with("returns no part of the pattern", [&] {
+    prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend);
+  });
+}
+
+BackendConfig table_with_own_reference() {
+  return BackendConfig("x86").set_backend_pattern_config(
+      BackendPatternConfig{symbol("torch.nn.Linear")}
+          .add_dtype_config(kWeighted)
+          .set_root_module(symbol("torch.nn.Linear"))
+          .set_reference_quantized_module(symbol("mine.ReferenceLinear")));
+}
+
+/// Rounds its weight row by row when it runs; tsq fills it.
+Module reference_linear(const Module&, const QParams& weight) {
+  EXPECT_EQ(weight.dtype, ScalarType::QInt8);
+  Module module = module_named("mine.ReferenceLinear");
+  module.register_parameter("weight", at::Tensor(torch::empty({0})), false);
+  module.register_parameter("bias", at::Tensor(torch::empty({0})), false);
+  module.register_attribute("weight_scale", c10::TensorType::get(), at::Tensor(torch::empty({0})));
+  module.register_attribute("weight_zero_point", c10::TensorType::get(), at::Tensor(torch::empty({0})));
+  module.register_attribute("weight_axis", c10::IntType::get(), int64_t{-1});
+  module.register_attribute("weight_dtype", c10::IntType::get(), int64_t{-1});
+  module.define(R"(
+def forward(self, x):
+    rounded = torch.quantize_per_channel(self.weight, self.weight_scale, self.weight_zero_point, self.weight_axis, self.weight_dtype)
+    return torch.linear(x, rounded.dequantize(), self.bias)
+)");
+  return module;
+}
+
+TEST(SpecModels, TheUsersReferenceModuleTakesTheRootsPlace) {
+  TSQ_SAYS(
+      "README",
+      "This allows custom backends to specify custom reference quantized module implementations to match "
+      "the numerics of their lowered operators.");
+  register_reference_module("mine.ReferenceLinear", reference_linear);
+  const Module model = linear_model("self.fc.forward(x)");
+  const Result own = quantized(model, table_with_own_reference());
+  BackendConfig pytorchs = table_with_own_reference();
+  pytorchs.set_backend_pattern_config(
+      BackendPatternConfig(pytorchs.configs().front())
+          .set_reference_quantized_module(symbol("torch.ao.nn.quantized.reference.Linear")));
+  const at::Tensor input = rows();
+  torch::manual_seed(5);
+  EXPECT_GT(sqnr(run(model, input), run(own.reference, input)), kRounded);
+  EXPECT_GT(sqnr(run(model, input), run(own.lowered, input)), kRounded);
+}
+
+TEST(SpecModels, AUsersRootClassIsSwappedWhereItIsALeaf) {
+  TSQ_SAYS("BackendPatternConfig",
+           "the root modules (e.g. torch.nn.Linear for torch.ao.nn.intrinsic.LinearReLU) will be swapped to "
+           "the corresponding reference quantized modules");
+  register_reference_module("mine.ReferenceLinear", reference_linear);
+  const Symbol own = symbol("mine.Linear");
+  const BackendConfig backend = BackendConfig("x86").set_backend_pattern_config(
+      BackendPatternConfig{own}
+          .add_dtype_config(kWeighted)
+          .set_root_module(own)
+          .set_reference_quantized_module(symbol("mine.ReferenceLinear")));
+  Module layer = module_named("mine.Linear");
+  torch::manual_seed(2);
+  layer.register_parameter("weight", torch::randn({8, 8}), false);
+  layer.register_parameter("bias", torch::randn({8}), false);
+  layer.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
+  Module model = testing::user_module("Owner");
+  model.register_module("layer", layer);
+  model.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+
+  const Result as_leaf =
+      quantized(model, backend, PrepareCustomConfig().set_non_traceable_module_classes({own}));
+  const at::Tensor input = rows();
+  const double ratio = sqnr(run(model, input), run(as_leaf.reference, input));
+  EXPECT_GT(ratio, kRounded);
+  EXPECT_LT(ratio, 100);
+  EXPECT_TRUE(torch::equal(run(quantized(model, backend).lowered, input), run(model, input)))
+      << "traced through, as in FX";
+}
+
+TEST(SpecModels, AReferenceModuleThatNobodyRegisteredIsRefused) {
+  BackendConfig backend = table_with_own_reference();
+  BackendPatternConfig row = backend.configs().front();
+  row.set_reference_quantized_module(symbol("mine.Nobody"));
+  backend.set_backend_pattern_config(row);
+  const Module model = linear_model("self.fc.forward(x)");
+  const auto prepare_it = [&] { prepare(model, default_qconfig_mapping("x86"), backend); };
+  expect_error_with("names the reference module 'mine.Nobody', which nobody registered", prepare_it);
+  row.set_reference_quantized_module(symbol("torch.ao.nn.quantized.reference.Conv2d"));
+  backend.set_backend_pattern_config(row);
+  expect_error_with("it stands for torch.nn.Conv2d alone", prepare_it);
+  expect_error_with("cannot be the name of a reference module", [] {
+    register_reference_module("torch.ao.nn.quantized.reference.Linear", reference_linear);
+  });
+}
+
+TEST(SpecModels, ARootWithoutAReferenceModuleStaysFloatAndIsExplained) {
+  TSQ_SAYS("README",
+           "both the root module and the reference quantized module must be specified in the same "
+           "BackendPatternConfig in order for the conversion to take place");
+  const BackendConfig backend = BackendConfig("x86").set_backend_pattern_config(
+      BackendPatternConfig{symbol("torch.nn.Linear")}.add_dtype_config(kWeighted).set_root_module(
+          symbol("torch.nn.Linear")));
+  const Module model = linear_model("self.fc.forward(x)");
+  const Result result = quantized(model, backend);
+  const Decision& decision = decision_of(result.report, "torch.nn.Linear");
+  EXPECT_FALSE(decision.quantized);
+  EXPECT_THAT(decision.reason, HasSubstr("no reference module for torch.nn.Linear"));
+  EXPECT_THAT(decision.remedy, HasSubstr("reference_quantized_module_for_root"));
+}
+
+TEST(SpecModels, AQuantizedFileHoldsNoClassOfTheUsers) {
+  Module model = testing::user_module("Normed");
+  model.register_module("fc", testing::linear(8, 8));
+  model.register_module("norm", testing::layer_norm(8));
+  model.define("def forward(self, x):\n  return self.norm.forward(self.fc.forward(x))\n");
+  const Result result = quantized(model, BackendConfig("x86"));
+  for (const Module& module : result.lowered.modules())
+    EXPECT_TRUE(module.type()->name()->qualifiedName().starts_with("__torch__.tsq."))
+        << module.type()->name()->qualifiedName();
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("own_classes.pt");
+  save(result.lowered, file);
+  const at::Tensor input = rows();
+  EXPECT_TRUE(torch::equal(run(load(file), input), run(model, input)));
+  std::vector<std::string> names;
+  for (const auto& parameter : load(file).named_parameters()) names.push_back(parameter.name);
+  EXPECT_THAT(names, Contains("norm.weight"));
+}
+
+std::vector<std::pair<std::size_t, TableFinding::Kind>> findings(const BackendConfig& backend) {
+  std::vector<std::pair<std::size_t, TableFinding::Kind>> found;
+  for (const TableFinding& finding : kernels::check_table(backend))
+    found.emplace_back(finding.row, finding.kind);
+  return found;
+}
+
+TEST(SpecTable, RowsThatDoNothingAreFound) {
+  using Kind = TableFinding::Kind;
+  BackendConfig backend("mine");
+  const auto add = [&](Pattern pattern) {
+    backend.set_backend_pattern_config(
+        BackendPatternConfig{}.set_pattern_complex_format(std::move(pattern)).add_dtype_config(kWeighted));
+  };
+  const Symbol conv = symbol("torch.nn.Conv2d");
+  add(conv);
+  add(symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
+  add(symbol("torch.add")(match_all, match_all));
+  add(symbol("torch.add")(match_all, conv));
+  add(symbol("torch.nn.GELU"));
+  add(symbol("operator.truediv"));
+  EXPECT_EQ(findings(backend),
+            (std::vector<std::pair<std::size_t, Kind>>{
+                {1, Kind::NeverMatches}, {3, Kind::Shadowed}, {4, Kind::NoKernel}, {5, Kind::NoKernel}}));
+}
+
+TEST(SpecTable, PyTorchsTablesHaveNoRowInVain) {
+  for (const char* name : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+    // `x.shape` is no call in Python either: the row "shape" matches nothing there.
+    for (const TableFinding& finding : kernels::check_table(backend_config(name)))
+      EXPECT_TRUE(finding.kind == TableFinding::Kind::NoKernel ||
+                  finding.sentence.find("(shape)") != std::string::npos)
+          << name << ": " << finding.sentence;
+  }
+}
+
+}  // namespace
+}  // namespace tsq
