@@ -1,6 +1,9 @@
 #pragma once
 
+#include <tsq/lowering.h>
 #include <tsq/report.h>
+
+#include <span>
 
 #include "ir/graph_module.h"
 
@@ -18,6 +21,11 @@ void saturate_clamps(ir::GraphModule& gm);
 /// Concatenations of differently quantized tensors become the kernel that requantizes each.
 ///   quantize(cat([dequantize(a), dequantize(b)]))   →   quantized::cat([a, b])
 void requantize_concatenations(ir::GraphModule& gm, Report& report);
+
+/// Operators of the rows that a program registered → kernels of its libraries, weights packed by them. Says
+/// in the report which kernel each became. Throws Error(BadConfig) for a kernel or packing operator whose
+/// schema does not take the arguments.
+void lower_registered(ir::GraphModule& gm, Report& report, std::span<const LoweringRow> rows);
 
 /// Operators whose input is quantized at run time → dynamic kernels of the current engine, weights packed
 /// (L-09, L-11). What the engine cannot pack becomes float again, with the reason in the report.

@@ -447,6 +447,8 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
+  in_pass("lower_registered",
+          [&] { passes::lower_registered(gm, report, lowering_rows(reference.backend.name())); });
   in_pass("lower_dynamic", [&] { passes::lower_dynamic(gm, report); });
   in_pass("lower_recurrent", [&] { passes::lower_recurrent(gm, report); });
   in_pass("lower", [&] { passes::lower(gm, report); });

@@ -78,6 +78,21 @@ def forward(self, image):
   return module;
 }
 
+/// Two linear layers with ReLU: what the accelerator of examples/custom_backend can do.
+Module perceptron() {
+  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  Module module = new_module("Perceptron", unit);
+  module.register_module("hidden", linear(unit, 432, 16));
+  module.register_module("classify", linear(unit, 16, 4));
+  module.register_module("relu", relu(unit));
+  module.define(R"(
+def forward(self, image):
+    x = self.relu.forward(self.hidden.forward(torch.flatten(image, 1)))
+    return self.relu.forward(self.classify.forward(x))
+)");
+  return module;
+}
+
 /// Counts its calls, which no model that is run on several threads may do.
 Module counter() {
   Module module = new_module("Counter", std::make_shared<torch::jit::CompilationUnit>());
@@ -107,6 +122,7 @@ int main(int argc, char** argv) try {
   const std::string folder = argv[1];
   at::manual_seed(7);
   network().save(folder + "/float.pt");
+  perceptron().save(folder + "/perceptron.pt");
   counter().save(folder + "/counter.pt");
   write_samples(folder + "/calibration.pt", 8);
   write_samples(folder + "/evaluation.pt", 8);

@@ -1,0 +1,166 @@
+// Operators become kernels of libraries, by the rows that the program registered.
+//   quantize(linear(dequantize(x)))   →   my::linear(x, packed, scale, zero_point)
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <map>
+
+#include "backends/kernels/packed.h"
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "operators/functional_weighted.h"
+#include "passes/decision_index.h"
+#include "passes/lower/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+c10::FunctionSchema schema_of(const std::string& name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").schema();
+}
+
+/// A weight as packing operators want it.
+struct ToPack {
+  at::Tensor quantized{};
+  at::Tensor bias{};
+  ir::Weighted layer{};  ///< strides and so on; the defaults for a reference module of the user's
+};
+
+c10::IValue layer_argument(const LoweringRow& row, const std::string& name, const ir::Weighted& layer) {
+  if (name == "stride") return layer.stride;
+  if (name == "padding") return layer.padding;
+  if (name == "output_padding") return layer.output_padding;
+  if (name == "dilation") return layer.dilation;
+  if (name == "groups") return layer.groups;
+  throw Error(ErrorCode::BadConfig,
+              fmt::format("the packing operator {} asks for an argument '{}'", row.prepack, name),
+              "take weight and bias, then any of stride, padding, output_padding, dilation and groups");
+}
+
+/// The weight in a reference module of the user's: `weight` with its `weight_scale` and so on.
+std::optional<ToPack> weight_in(const Module& module) {
+  for (const char* name : {"weight", "weight_scale", "weight_zero_point", "weight_axis", "weight_dtype"}) {
+    if (!module.hasattr(name)) return std::nullopt;
+  }
+  const at::Tensor scale = module.attr("weight_scale").toTensor();
+  const auto axis = module.attr("weight_axis").toInt();
+  const bool per_channel = axis >= 0 && scale.dim() > 0;
+  ir::Weighted layer;
+  layer.weight = module.attr("weight").toTensor().detach();
+  layer.weight_qparams = QParams{.scale = scale,
+                                 .zero_point = module.attr("weight_zero_point").toTensor(),
+                                 .dtype = static_cast<c10::ScalarType>(module.attr("weight_dtype").toInt()),
+                                 .qscheme = per_channel ? c10::kPerChannelAffine : c10::kPerTensorAffine,
+                                 .axis = axis};
+  ToPack result{.quantized = kernels::quantized_weight(layer), .bias = {}, .layer = {}};
+  if (module.hasattr("bias") && module.attr("bias").isTensor()) result.bias = module.attr("bias").toTensor();
+  return result;
+}
+
+class RegisteredLowering {
+ public:
+  RegisteredLowering(GraphModule& gm, Report& report, std::span<const LoweringRow> rows)
+      : gm_(gm), decisions_(report), rows_(rows) {}
+
+  void run() {
+    for (Node* quantize : ir::nodes_in_order(*gm_.graph)) {
+      if (quantize->kind() != ir::kQuantize) continue;
+      Node* op = quantize->input(0)->node();
+      if (ir::stays_float(op) || op->outputs().size() != 1 || op->output()->uses().size() != 1) continue;
+      const LoweringRow* row = row_of(op);
+      if (row != nullptr) lower(quantize, op, *row);
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  const LoweringRow* row_of(const Node* op) const {
+    std::vector<Symbol> targets;
+    if (ir::is_module_call(op)) {
+      targets = {ir::call_of(gm_, op).type};
+    } else {
+      targets = ir::targets(gm_, op);
+    }
+    const auto found = std::ranges::find_if(
+        rows_, [&](const LoweringRow& row) { return std::ranges::find(targets, row.op) != targets.end(); });
+    return found == rows_.end() ? nullptr : &*found;
+  }
+
+  void lower(Node* quantize, Node* op, const LoweringRow& row) {
+    std::vector<Value*> inputs;
+    bool is_quantized = true;
+    for (Value* input : op->inputs()) {
+      const bool was_quantized = input->node()->kind() == ir::kDequantize;
+      is_quantized = is_quantized && (was_quantized || !ir::holds_tensor(input));
+      inputs.push_back(was_quantized ? input->node()->input(0) : input);
+    }
+    if (!is_quantized) return;
+    if (!row.prepack.empty()) {
+      Value* packed = packed_weight(op, row, quantize);
+      if (packed == nullptr) return;
+      inputs.push_back(packed);
+    }
+    inputs.push_back(quantize->input(1));
+    inputs.push_back(quantize->input(2));
+    const std::size_t wanted = schema_of(row.kernel).arguments().size();
+    if (wanted != inputs.size()) {
+      throw Error(ErrorCode::BadConfig,
+                  fmt::format("the kernel {} takes {} arguments, and {} has {} with scale and zero point",
+                              row.kernel, wanted, row.op.name, inputs.size()),
+                  "see LoweringRow::kernel for the arguments");
+    }
+    Node* kernel = gm_.graph->create(c10::Symbol::fromQualString(row.kernel), inputs, 1);
+    kernel->insertBefore(quantize);
+    kernel->setSourceRange(op->sourceRange());
+    ir::take_scope(kernel, op);
+    if (Decision* decision = decisions_.of(op)) decision->kernel = row.kernel;
+    quantize->output()->replaceAllUsesWith(kernel->output());
+    quantize->destroy();
+  }
+
+  std::optional<ToPack> weight_of(const Node* op) const {
+    if (!ir::is_module_call(op)) return std::nullopt;
+    const ir::ModuleCall& call = ir::call_of(gm_, op);
+    if (const ir::Weighted* weighted = ir::weighted_of(call)) {
+      if (!weighted->weight_qparams) return std::nullopt;
+      return ToPack{
+          .quantized = kernels::quantized_weight(*weighted), .bias = weighted->bias, .layer = *weighted};
+    }
+    const ir::ModuleCall& root = call.members.empty() ? call : call.members.front();
+    return root.module ? weight_in(*root.module) : std::nullopt;
+  }
+
+  Value* packed_weight(const Node* op, const LoweringRow& row, Node* before) {
+    const auto weight = weight_of(op);
+    if (!weight) return nullptr;
+    torch::jit::Stack stack{weight->quantized,
+                            weight->bias.defined() ? c10::IValue(weight->bias.detach()) : c10::IValue()};
+    const c10::FunctionSchema schema = schema_of(row.prepack);
+    for (std::size_t i = 2; i < schema.arguments().size(); ++i)
+      stack.push_back(layer_argument(row, schema.arguments()[i].name(), weight->layer));
+    const c10::IValue packed = kernels::call_operator(row.prepack, std::move(stack)).back();
+    const std::string name = ir::call_of(gm_, op).path + "_packed_params";
+    const torch::jit::WithInsertPoint guard(before);
+    return ir::insert_attribute(gm_, name, packed, packed.type());
+  }
+
+  GraphModule& gm_;
+  DecisionIndex decisions_;
+  std::span<const LoweringRow> rows_;
+};
+
+}  // namespace
+
+void lower_registered(GraphModule& gm, Report& report, std::span<const LoweringRow> rows) {
+  if (!rows.empty()) RegisteredLowering(gm, report, rows).run();
+}
+
+}  // namespace tsq::passes
