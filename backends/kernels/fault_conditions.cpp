@@ -165,6 +165,8 @@ bool holds(FaultCondition condition, const KernelUse& use) {
       return takes_direct_path(*use.weighted);
     case FaultCondition::TransposedDirectPathWithoutOneDnn:
       return takes_direct_path(*use.weighted) && !takes_onednn(*use.weighted);
+    case FaultCondition::TransposedPerChannelInGroups:
+      return use.weighted->groups > 1 && use.weighted->weight_qparams->scale.numel() > 1;
     case FaultCondition::WithoutDimensions:
       return use.input != nullptr && known_rank(use.input) == 0;
     case FaultCondition::SignedInput:

@@ -17,6 +17,8 @@ constexpr std::string_view kDirectPath =
     "both "
     "numbers of channels are multiples of 8";
 constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d returns wrong results";
+constexpr std::string_view kScalesInGroups =
+    "qnnpack's transposed convolution with groups reads beyond the scales of its channels";
 constexpr std::string_view kSigned = "the engine's convolutions and linear layers take quint8 activations";
 constexpr std::string_view kSignedWithoutXnnpack =
     "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
@@ -62,6 +64,10 @@ constexpr std::array kFaults{
                 kDirectPath},
     KernelFault{"fbgemm", "quantized::conv_transpose2d", TransposedDirectPath, KeepReference, kDirectPath},
     KernelFault{"qnnpack", "quantized::conv_transpose3d", Always, KeepReference, kTransposed3d},
+    KernelFault{"qnnpack", "quantized::conv_transpose1d", TransposedPerChannelInGroups, KeepReference,
+                kScalesInGroups},
+    KernelFault{"qnnpack", "quantized::conv_transpose2d", TransposedPerChannelInGroups, KeepReference,
+                kScalesInGroups},
     KernelFault{"qnnpack", "quantized::conv3d", Always, PackWhenLoaded, kSavedParams},
     KernelFault{"qnnpack", "quantized::conv3d_relu", Always, PackWhenLoaded, kSavedParams},
     KernelFault{"", "onednn::qconv1d_pointwise", Always, PackWhenLoaded, kOpaque},

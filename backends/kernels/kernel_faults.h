@@ -20,6 +20,8 @@ enum class FaultCondition {
   TransposedDirectPath,
   /// The same on the engine x86, which takes fbgemm where it does not take oneDNN.
   TransposedDirectPathWithoutOneDnn,
+  /// Transposed convolutions with groups and a scale for each of a group's output channels.
+  TransposedPerChannelInGroups,
   /// Tensors without dimensions.
   WithoutDimensions,
   /// qint8 activations.

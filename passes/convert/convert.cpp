@@ -70,10 +70,13 @@ bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
                       [&](const Node* reader) { return has_qconfig(gm, reader); });
 }
 
-/// B-19: no kernel of a transposed convolution takes per-channel weights, and FX refuses the whole model. The
-/// observer's counterpart for whole tensors does.
-ObserverSpec per_tensor(ObserverSpec spec) {
-  if (!is_per_channel(resolve(spec).qscheme)) return spec;
+/// B-19: FX refuses a model that has per-channel weights of a transposed convolution. Along axis 1, of the
+/// output channels, they are kept; along another axis, the default 0 among them, kernels would read them as
+/// scales of other channels: the observer's counterpart for whole tensors takes their place.
+ObserverSpec of_transposed(ObserverSpec spec) {
+  constexpr int64_t kOutputChannels = 1;
+  const ResolvedObserver resolved = resolve(spec);
+  if (!is_per_channel(resolved.qscheme) || resolved.ch_axis == kOutputChannels) return spec;
   const bool is_symmetric = resolve(spec).qscheme == c10::QScheme::PER_CHANNEL_SYMMETRIC;
   spec.observer = spec.observer == observer_classes::kPerChannelMinMax
                       ? observer_classes::kMinMax
@@ -229,7 +232,7 @@ class Converter {
     const ObserverSpec& weight = state->qconfig->weight;
     if (resolve(weight).group_size > 0) return quantize_in_groups(*weighted, weight);
     weighted->weight_qparams =
-        weight_qparams(operators::is_transposed(root) ? per_tensor(weight) : weight, weighted->weight);
+        weight_qparams(operators::is_transposed(root) ? of_transposed(weight) : weight, weighted->weight);
   }
 
   /// The module that the user registered takes the float one's place.

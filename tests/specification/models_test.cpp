@@ -286,6 +286,33 @@ TEST(SpecModels, AQuantizedFileHoldsNoClassOfTheUsers) {
   EXPECT_THAT(names, Contains("norm.weight"));
 }
 
+TEST(SpecModels, TransposedConvolutionsKeepScalesOfOutputChannels) {
+  Module model = testing::user_module("Upsampling");
+  torch::manual_seed(3);
+  Module layer = testing::conv_transpose2d(4, 6, 3);
+  layer.attr("weight").toTensor().detach().mul_(torch::logspace(-2, 0, 6).reshape({1, 6, 1, 1}));
+  model.register_module("up", layer);
+  model.define("def forward(self, x):\n  return self.up.forward(x)\n");
+  const ObserverSpec by_channel{.observer = "PerChannelMinMaxObserver",
+                                .dtype = ScalarType::QInt8,
+                                .qscheme = c10::QScheme::PER_CHANNEL_SYMMETRIC,
+                                .ch_axis = 1};
+  const std::vector<Sample> samples{{torch::randn({2, 4, 8, 8})}, {torch::randn({2, 4, 8, 8})}};
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    QConfig qconfig = default_qconfig(engine);
+    qconfig.weight = by_channel;
+    const BackendConfig backend = backend_config(engine);
+    Prepared prepared = prepare(model, QConfigMapping().set_global(qconfig), backend);
+    calibrate(prepared, samples);
+    const Reference reference = convert_to_reference(prepared, backend);
+    const at::Tensor input = samples.front().front().toTensor();
+    const at::Tensor wanted = run(reference.module(), input);
+    // The kernel rounds sums where the reference rounds floats: by one step at most.
+    EXPECT_GT(sqnr(wanted, run(lower(reference, backend), input)), 45) << engine;
+    EXPECT_GT(sqnr(run(model, input), wanted), kRounded) << engine;
+  }
+}
+
 std::vector<std::pair<std::size_t, TableFinding::Kind>> findings(const BackendConfig& backend) {
   std::vector<std::pair<std::size_t, TableFinding::Kind>> found;
   for (const TableFinding& finding : kernels::check_table(backend))
