@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "cli/failure.h"
 #include "cli/json_file.h"
@@ -23,12 +24,26 @@ bool is_engine(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// The files that a table's reference modules name are given from the table's folder.
+void take_files_from(nlohmann::json& table, const std::filesystem::path& folder) {
+  if (!table.is_object() || !table.contains("configs") || !table["configs"].is_array()) return;
+  for (nlohmann::json& row : table["configs"]) {
+    if (!row.is_object()) continue;
+    for (nlohmann::json& value : row) {
+      if (value.is_object() && value.contains("file") && value["file"].is_string())
+        value["file"] = (folder / value["file"].get<std::string>()).string();
+    }
+  }
+}
+
 /// A user's table is lowered for the engine of --backend; without the option its own name tells the engine.
 BackendConfig table(const ConfigurationOptions& options) {
   const std::string fallback(kDefaultBackend);
   if (options.backend_config.empty())
     return backend_config(options.backend.empty() ? fallback : options.backend);
-  auto own = read_config<BackendConfig>(options.backend_config);
+  auto own = read_config<BackendConfig>(options.backend_config, [&](nlohmann::json& dict) {
+    take_files_from(dict, std::filesystem::absolute(options.backend_config).parent_path());
+  });
   if (!options.backend.empty()) own.set_name(options.backend);
   if (own.name().empty()) own.set_name(fallback);
   return own;

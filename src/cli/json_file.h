@@ -31,11 +31,13 @@ Config read(const nlohmann::json& dict, std::vector<std::string>& notes) {
   }
 }
 
-/// Reads `Config` by its from_dict; every refusal and every note names the file.
-template <typename Config>
-Config read_config(const std::string& path) {
-  const nlohmann::json json = read_json(path);
+/// Reads `Config` by its from_dict, of what `prepare` makes of the file's JSON; every refusal and every note
+/// names the file.
+template <typename Config, typename Prepare>
+Config read_config(const std::string& path, const Prepare& prepare) {
+  nlohmann::json json = read_json(path);
   try {
+    prepare(json);
     std::vector<std::string> notes;
     Config config = read<Config>(json, notes);
     print_notes(path, notes);
@@ -45,6 +47,11 @@ Config read_config(const std::string& path) {
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorCode::BadConfig, fmt::format("'{}': {}", path, e.what()));
   }
+}
+
+template <typename Config>
+Config read_config(const std::string& path) {
+  return read_config<Config>(path, [](nlohmann::json&) {});
 }
 
 }  // namespace tsq::cli

@@ -9,6 +9,7 @@
 #include "config/fusers.h"
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/reference_definitions.h"
 
 namespace tsq {
 namespace {
@@ -120,6 +121,27 @@ void read_module_into(const JsonValue& at, std::string_view key, std::optional<S
   if (at.has(key) && !at.at(key).is_null()) module = read_module(at.at(key));
 }
 
+/// A name, or an object that defines the module.
+void read_reference_into(const JsonValue& at, std::string_view key, std::optional<Symbol>& module) {
+  if (!at.has(key) || !at.at(key).is_object()) return read_module_into(at, key, module);
+  constexpr std::array<std::string_view, 2> kKeys{"file", "source"};
+  const JsonValue given = at.at(key);
+  given.expect_object("a reference module", kKeys);
+  if (given.has("file") == given.has("source"))
+    given.fail("a reference module is defined by its file or by its source", "give one of the two");
+  ReferenceDefinition definition;
+  (given.has("file") ? definition.file : definition.source) =
+      given.at(given.has("file") ? "file" : "source").string();
+  module = with_path(given, [&] { return define_reference_module(definition); });
+}
+
+json reference_to_json(Symbol reference) {
+  const auto definition = reference_definition(reference);
+  if (!definition) return reference.name;
+  if (!definition->file.empty()) return {{"file", definition->file}};
+  return {{"source", definition->source}};
+}
+
 void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
   const auto is_given = [&](std::string_view key) { return at.has(key) && !at.at(key).is_null(); };
   const auto read = [&](std::string_view key, const auto& set) {
@@ -158,9 +180,9 @@ BackendPatternConfig read_backend_pattern_config(const JsonValue& at) {
   }
   read_module_into(at, "root_module", config.root_module);
   read_module_into(at, "qat_module", config.qat_module);
-  read_module_into(at, kDocumentedReferenceKey, config.reference_quantized_module);
+  read_reference_into(at, kDocumentedReferenceKey, config.reference_quantized_module);
   const std::optional<Symbol> documented = config.reference_quantized_module;
-  read_module_into(at, kReferenceKey, config.reference_quantized_module);
+  read_reference_into(at, kReferenceKey, config.reference_quantized_module);
   if (documented && documented != config.reference_quantized_module)
     at.fail(fmt::format("'{}' is '{}' and '{}' is '{}'", kReferenceKey,
                         config.reference_quantized_module->name, kDocumentedReferenceKey, documented->name),
@@ -187,7 +209,8 @@ json BackendPatternConfig::to_dict() const {
     dict["pattern_complex_format"] = complex_pattern_to_json(*pattern_complex_format);
   if (root_module) dict["root_module"] = root_module->name;
   if (qat_module) dict["qat_module"] = qat_module->name;
-  if (reference_quantized_module) dict[std::string(kReferenceKey)] = reference_quantized_module->name;
+  if (reference_quantized_module)
+    dict[std::string(kReferenceKey)] = reference_to_json(*reference_quantized_module);
   if (fused_module) dict["fused_module"] = fused_module->name;
   if (fuser_method) dict["fuser_method"] = fuser_name(*this);
   if (root_node_getter != RootNodeGetter::Default) dict["root_node_getter"] = root_node_getter_name(*this);

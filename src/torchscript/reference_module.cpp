@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/import_source.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -9,7 +11,9 @@
 #include <map>
 #include <mutex>
 
+#include "base/libtorch_error.h"
 #include "base/text.h"
+#include "config/reference_definitions.h"
 
 namespace tsq {
 namespace {
@@ -51,6 +55,7 @@ std::string root_of(Symbol reference) {
 
 void check_row(const BackendPatternConfig& row, const std::vector<std::string>& names) {
   const Symbol& reference = *row.reference_quantized_module;
+  if (reference_definition(reference)) return;
   if (std::ranges::find(names, reference.name) == names.end()) {
     const std::vector<std::string_view> known(names.begin(), names.end());
     throw Error(ErrorCode::BadConfig,
@@ -72,6 +77,78 @@ void check_row(const BackendPatternConfig& row, const std::vector<std::string>& 
 bool fits(const Module& module, const std::string& name, const c10::IValue& value) {
   const auto type = module.type();
   return value.type()->isSubtypeOf(*type->getAttribute(type->getAttributeSlot(name)));
+}
+
+Module from_file(const std::string& file) {
+  try {
+    return torch::jit::load(file, at::kCPU);
+  } catch (const c10::Error& error) {
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the reference module '{}' cannot be loaded: {}", file, reason_of(error)),
+                "save it by torch.jit.save; a relative path is one from the table's file");
+  }
+}
+
+/// What an attribute holds until it is set; throws where only its class's __init__ could tell.
+c10::IValue empty_value(const c10::TypePtr& type, const std::string& attribute) {
+  switch (type->kind()) {
+    case c10::TypeKind::TensorType:
+      return at::empty({0});
+    case c10::TypeKind::IntType:
+      return int64_t{0};
+    case c10::TypeKind::FloatType:
+      return 0.0;
+    case c10::TypeKind::BoolType:
+      return false;
+    case c10::TypeKind::StringType:
+      return "";
+    case c10::TypeKind::OptionalType:
+      return {};
+    default:
+      throw Error(ErrorCode::BadConfig,
+                  fmt::format("the attribute '{}' of a reference module in source form has the type {}",
+                              attribute, type->repr_str()),
+                  "use Tensor, int, float, bool, str or Optional, or save the module as a file");
+  }
+}
+
+Module from_source(const std::string& name, const std::string& source) {
+  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  const std::vector<c10::IValue> no_constants;
+  const auto loader = [&](const std::string&) { return std::make_shared<torch::jit::Source>(source); };
+  // The version of TorchScript sources that this LibTorch writes.
+  const torch::jit::SourceImporter importer(unit, &no_constants, loader,
+                                            caffe2::serialize::kProducedFileFormatVersion);
+  try {
+    const c10::TypePtr type = importer.loadType(c10::QualifiedName("__torch__.json." + name));
+    Module module(unit, type->expect<c10::ClassType>());
+    for (std::size_t i = 0; i < module.type()->numAttributes(); ++i) {
+      const std::string& attribute = module.type()->getAttributeName(i);
+      module.setattr(attribute, empty_value(module.type()->getAttribute(i), attribute));
+    }
+    return module;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(
+        ErrorCode::BadConfig,
+        fmt::format("the source of the reference module '{}' does not compile: {}", name, reason_of(error)),
+        "write it as TorchScript does in an archive: types after colons, torch.linear and so on");
+  }
+}
+
+Module new_reference(Symbol reference, const Module& float_module, const QParams& weight) {
+  if (const auto definition = reference_definition(reference)) {
+    return definition->file.empty() ? from_source(class_of(*definition), definition->source)
+                                    : from_file(definition->file);
+  }
+  ReferenceFunction make;
+  {
+    const std::lock_guard lock(registry_mutex());
+    make = registry().at(std::string(reference.name));
+  }
+  return make(float_module, weight);
 }
 
 void set_where_there(Module& module, const std::string& name, const c10::IValue& value) {
@@ -107,17 +184,13 @@ void check_reference_modules(const BackendConfig& backend) {
 }
 
 bool is_registered_reference(Symbol reference) {
+  if (reference_definition(reference)) return true;
   const std::lock_guard lock(registry_mutex());
   return registry().contains(reference.name);
 }
 
 Module registered_reference(Symbol reference, const Module& float_module, const QParams& weight) {
-  ReferenceFunction make;
-  {
-    const std::lock_guard lock(registry_mutex());
-    make = registry().at(std::string(reference.name));
-  }
-  Module module = make(float_module, weight);
+  Module module = new_reference(reference, float_module, weight);
   for (const auto& [name, value] : {std::pair<const char*, c10::IValue>{"weight_scale", weight.scale},
                                     {"weight_zero_point", weight.zero_point},
                                     {"weight_axis", weight.axis},

@@ -236,6 +236,45 @@ TEST(SpecModels, AUsersRootClassIsSwappedWhereItIsALeaf) {
       << "traced through, as in FX";
 }
 
+constexpr const char* kReferenceSource = R"(class ReferenceLinear(Module):
+  weight : Tensor
+  bias : Optional[Tensor]
+  weight_scale : Tensor
+  weight_zero_point : Tensor
+  weight_axis : int
+  weight_dtype : int
+  def forward(self, x: Tensor) -> Tensor:
+    rounded = torch.quantize_per_channel(self.weight, self.weight_scale, self.weight_zero_point, self.weight_axis, self.weight_dtype)
+    return torch.linear(x, torch.dequantize(rounded), self.bias)
+)";
+
+TEST(SpecModels, ATableInJsonDefinesReferenceModulesBySourceAndByFile) {
+  register_reference_module("mine.ReferenceLinear", reference_linear);
+  const Module model = linear_model("self.fc.forward(x)");
+  const at::Tensor input = rows();
+  const auto result_with = [&](const nlohmann::json& reference) {
+    nlohmann::json dict = table_with_own_reference().to_dict();
+    dict["configs"][0]["reference_quantized_module_for_root"] = reference;
+    const BackendConfig backend = BackendConfig::from_dict(dict);
+    EXPECT_EQ(backend.to_dict(), dict);
+    torch::manual_seed(5);
+    return run(quantized(model, backend).reference, input);
+  };
+  const at::Tensor registered = result_with("mine.ReferenceLinear");
+  EXPECT_TRUE(torch::equal(result_with({{"source", kReferenceSource}}), registered));
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("reference_linear.pt");
+  reference_linear({}, {.dtype = ScalarType::QInt8}).save(file);
+  EXPECT_TRUE(torch::equal(result_with({{"file", file}}), registered));
+  std::filesystem::remove(file);
+  expect_error_with("cannot be loaded", [&] { result_with({{"file", file}}); });
+  expect_error_with("give one of the two", [&] { result_with(nlohmann::json::object()); });
+  expect_error_with("has no class", [&] { result_with({{"source", "def forward(self, x): return x"}}); });
+  expect_error_with("does not compile", [&] {
+    result_with({{"source", "class A(Module):\n  def forward(self, x):\n    return y\n"}});
+  });
+}
+
 TEST(SpecModels, AReferenceModuleThatNobodyRegisteredIsRefused) {
   BackendConfig backend = table_with_own_reference();
   BackendPatternConfig row = backend.configs().front();
