@@ -48,6 +48,8 @@ at::QEngine engine_from_name(const std::string& name) {
               "build LibTorch with it, or choose another backend");
 }
 
+std::string engine_name(at::QEngine engine) { return in_lower_case(at::toString(engine)); }
+
 EngineGuard::EngineGuard(const BackendConfig& backend, bool must_have_kernels)
     : former_(at::globalContext().qEngine()) {
   const std::string name = engine_name_of(backend);

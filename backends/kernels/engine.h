@@ -17,6 +17,9 @@ bool is_made_for_this_processor(const BackendConfig& backend);
 /// engine.
 at::QEngine engine_from_name(const std::string& name);
 
+/// The name of an engine as tsq writes it: "x86".
+std::string engine_name(at::QEngine engine);
+
 /// Sets the engine of a backend and puts the former one back. Weights are packed with the engine that is set.
 class EngineGuard {
  public:

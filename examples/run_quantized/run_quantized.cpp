@@ -1,10 +1,9 @@
 // Loads a float model and its quantized one and prints what quantization gained and cost. Needs LibTorch and
-// nothing else.
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
+// one header, tsq/runner.h.
 #include <c10/util/Logging.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
+#include <tsq/runner.h>
 
 #include <algorithm>
 #include <chrono>
@@ -104,9 +103,8 @@ int main(int argc, char** argv) try {
   }
   FLAGS_caffe2_log_level = 2;  // LibTorch warns that its quantized dtypes are deprecated
   const c10::InferenceMode no_gradients;
-  at::set_num_threads(1);
-  at::globalContext().setQEngine(at::QEngine::X86);  // before loading, which packs the weights for it
-  torch::jit::Module plain = torch::jit::load(argv[1]), quantized = torch::jit::load(argv[2]);
+  tsq::Runner runner(argv[2], {.threads = 1});  // for all of the process: freed memory stays in it
+  torch::jit::Module plain = torch::jit::load(argv[1]), quantized = runner.module();
   plain.eval();
   torch::jit::Module frozen = torch::jit::freeze(plain);
   const std::vector<Arguments> samples = read_samples(argv[3]);

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "base/freed_memory.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
@@ -39,6 +38,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_inspect(app, session);
   add_compare(app, session);
   add_bench(app, session);
+  add_run(app, session);
   add_backend_config(app, session);
   add_qconfig(app, session);
 }
@@ -106,7 +106,6 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 void settle_libtorch() {
-  keep_freed_memory();
   silence_libtorch();
   print_of_models_to_standard_error();
 }
@@ -138,7 +137,7 @@ int run(int argc, const char* const* argv) {
     apply_threads(session);
     session.action();
     std::cout.flush();
-    return kDone;
+    return session.exit_code;
   } catch (const std::exception& e) {
     return explain(e, session.json);
   }

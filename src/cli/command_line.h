@@ -2,8 +2,7 @@
 
 namespace tsq::cli {
 
-/// LibTorch's warnings stay silent, what a model prints goes to standard error, and freed memory stays with
-/// the process. Once, before any work.
+/// LibTorch's warnings stay silent, and what a model prints goes to standard error. Once, before any work.
 void settle_libtorch();
 
 /// What the program does with its arguments, the first being its name: the exit code.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <tsq/error.h>
 #include <unistd.h>
@@ -11,13 +10,12 @@
 #include <cctype>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <regex>
 
-#include "cli/interrupt.h"
+#include "cli/spawn.h"
 
 namespace tsq::cli {
 namespace {
@@ -49,46 +47,6 @@ std::string with_path(const std::string& command, const std::string& model) {
   return begin == 0 ? command + " " + path : line + command.substr(begin);
 }
 
-/// The settings of a child: no input, a group and signals of its own.
-class SpawnSettings {
- public:
-  SpawnSettings(int output, const fs::path& errors) {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
-    constexpr mode_t kMode = 0600;
-    posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                     kMode);
-    posix_spawnattr_init(&attributes_);
-    sigset_t signals;
-    sigemptyset(&signals);
-    posix_spawnattr_setsigmask(&attributes_, &signals);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) sigaddset(&signals, number);
-    posix_spawnattr_setsigdefault(&attributes_, &signals);
-    posix_spawnattr_setpgroup(&attributes_, 0);
-    constexpr int kFlags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP;
-    posix_spawnattr_setflags(&attributes_, kFlags);
-  }
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&actions_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-  pid_t spawn(const std::string& line) const {
-    std::array<std::string, 3> words{"sh", "-c", line};
-    std::array<char*, 4> arguments{words[0].data(), words[1].data(), words[2].data(), nullptr};
-    pid_t process = -1;
-    const int error = posix_spawn(&process, "/bin/sh", &actions_, &attributes_, arguments.data(), environ);
-    return error == 0 ? process : -1;
-  }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
-
 /// The end of what comes out of a pipe, which is closed.
 std::string read_all(int pipe) {
   std::string text;
@@ -102,17 +60,6 @@ std::string read_all(int pipe) {
   }
   close(pipe);
   return text;
-}
-
-int status_of(pid_t process) {
-  siginfo_t info{};
-  while (waitid(P_PID, static_cast<id_t>(process), &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
-  }
-  forget_process(process);
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
 }
 
 std::string last_line(const fs::path& file) {
@@ -156,15 +103,18 @@ double evaluate_with(const std::string& command, const std::string& model, const
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     refuse(command, fmt::format("cannot be run: {}", std::strerror(errno)));
-  const SpawnSettings settings(ends[1], errors);
-  const pid_t process = start_process([&] { return settings.spawn(with_path(command, model)); });
+  SpawnSettings settings;
+  settings.open(STDIN_FILENO, "/dev/null", O_RDONLY);
+  settings.redirect(ends[1], STDOUT_FILENO);
+  settings.open(STDERR_FILENO, errors, O_WRONLY | O_CREAT | O_TRUNC);
+  const pid_t process = settings.start("/bin/sh", {"sh", "-c", with_path(command, model)});
   close(ends[1]);
   if (process < 0) {
     close(ends[0]);
     refuse(command, "cannot be run: there is no shell");
   }
   const std::string printed = read_all(ends[0]);
-  check_status(command, status_of(process), errors);
+  check_status(command, wait_for_end(process), errors);
   const std::optional<double> score = last_number(printed);
   if (!score) refuse(command, "printed no number");
   return *score;

@@ -5,8 +5,6 @@
 #include <torch/script.h>
 #include <tsq/error.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -14,13 +12,6 @@
 #include "base/libtorch_error.h"
 
 namespace tsq::cli {
-
-std::string engine_name(at::QEngine engine) {
-  std::string name = at::toString(engine);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name;
-}
 
 namespace {
 
@@ -90,10 +81,14 @@ ModelFile load_float_model_of_any_method(const std::string& path) {
   return refused_if_quantized(load_any(path), path);
 }
 
+void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session) {
+  if (devices.empty() || session.quiet) return;
+  std::cerr << fmt::format("tsq: note: '{}' was saved for {}; it runs on the CPU here\n", path,
+                           fmt::join(devices, ", "));
+}
+
 void tell_devices(const ModelFile& model, const Session& session) {
-  if (model.devices.empty() || session.quiet) return;
-  std::cerr << fmt::format("tsq: note: '{}' was saved for {}; it runs on the CPU here\n", model.path,
-                           fmt::join(model.devices, ", "));
+  tell_devices(model.path, model.devices, session);
 }
 
 at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {

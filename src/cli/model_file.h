@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/kernels/engine.h"
 #include "cli/session.h"
 
 namespace tsq::cli {
@@ -21,9 +22,6 @@ struct ModelFile {
   std::vector<std::string> devices{};  ///< other than the CPU, that the file was saved for or names
 };
 
-/// The name of an engine as tsq writes it: "x86".
-std::string engine_name(at::QEngine engine);
-
 /// Loads any TorchScript file, in eval mode, with its engine set. Throws Error(BadModel).
 ModelFile load_any(const std::string& path);
 /// The same for a model that is to be run: refuses one without forward.
@@ -36,6 +34,7 @@ ModelFile load_float_model_of_any_method(const std::string& path);
 /// Says on standard error, unless results are not wanted there either, that a file for another device runs on
 /// the CPU.
 void tell_devices(const ModelFile& model, const Session& session);
+void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session);
 
 /// Runs one sample without gradients, under the model's own engine. Throws Error(BadData) that names model
 /// and sample.

