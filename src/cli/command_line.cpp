@@ -39,6 +39,7 @@ void add_commands(CLI::App& app, Session& session) {
   add_compare(app, session);
   add_bench(app, session);
   add_run(app, session);
+  add_verify(app, session);
   add_backend_config(app, session);
   add_qconfig(app, session);
 }

@@ -174,5 +174,16 @@ TEST_F(Bench, RunWritesTheResultsOfAllSamples) {
   }
 }
 
+TEST_F(Bench, VerifyNamesTheLayerAndItsKernel) {
+  const json result = answer({"verify", path("model.pt"), path("out.pt"), "--data", path("data.pt")});
+  ASSERT_EQ(result["layers"].size(), 1U);
+  EXPECT_EQ(result["layers"][0]["layer"], "conv");
+  EXPECT_EQ(result["layers"][0]["kernel"], "quantized::conv2d_relu");
+  EXPECT_EQ(result["layers"][0]["float_operator"], "aten::relu");
+  EXPECT_GT(result["layers"][0]["alone_sqnr_db"], 20);
+  EXPECT_THAT(tsq({"verify", path("model.pt"), path("out.pt"), "--data", path("data.pt")}).out,
+              HasSubstr("most of the error is born in: conv"));
+}
+
 }  // namespace
 }  // namespace tsq::testing

@@ -46,6 +46,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"inspect", {"MODEL.pt"}},
       {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
       {"run", {"MODEL.pt", "--data", "--output", "--channels-last"}},
+      {"verify", {"FLOAT.pt", "INT8.pt", "--data", "--samples", "SQNR"}},
       {"bench",
        {"MODEL.pt", "--data", "--batch", "--concurrency", "--rounds", "--duration", "--warmup", "--launches",
         "--together", "--csv", "--output", "--compare", "--tolerance", "--profile", "--trace"}},
@@ -75,7 +76,7 @@ TEST(Help, ProgramNamesAllCommandsAndTheExitCodes) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const std::string word :
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
-        "compare", "bench", "run", "backend-config", "qconfig", "Exit codes"}) {
+        "compare", "bench", "run", "verify", "backend-config", "qconfig", "Exit codes"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
   }
 }
@@ -90,7 +91,7 @@ TEST(Help, PagesNameOnlyOptionsThatThereAre) {
   std::string help;
   for (const std::string command :
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
-        "compare", "bench", "run", "backend-config", "qconfig"})
+        "compare", "bench", "run", "verify", "backend-config", "qconfig"})
     help += tsq({command, "--help"}).out;
   const std::set<std::string> known = options_in(help);
   for (const std::string page :

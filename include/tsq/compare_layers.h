@@ -1,0 +1,44 @@
+#pragma once
+
+#include <tsq/quantize.h>
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tsq {
+
+/// What one operator of an int8 model computes beside the same value of the float model. Shares and counts
+/// are over all samples.
+struct LayerComparison {
+  std::string layer{};   ///< of the float model: "features.0.conv", with what follows it up to the next one
+  std::string kernel{};  ///< of the int8 model: "quantized::conv2d"
+  std::string
+      float_operator{};  ///< whose value it is to equal: that of the layer, or of an activation after it
+  double sqnr_db{0};     ///< of its output, with the errors of all layers before
+  std::optional<double> alone_sqnr_db{};  ///< of its output when its input is the float model's: its shadow
+  std::optional<double>
+      weight_sqnr_db{};  ///< of its weight, but for a factor of each channel: a batch norm is folded in
+  std::optional<double> outside{};  ///< share of the float values that its range of codes does not reach
+  std::optional<int64_t> codes{};   ///< that its range has
+  std::optional<int64_t> codes_used{};
+  std::optional<double> outlier{};  ///< the largest float value over the one that 99 % do not exceed
+
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// Runs a float model and an int8 model of it, whichever tool made that, on the samples and compares what
+/// each operator gives, in the order of the flow: PyTorch's numeric suite (weights, activations and shadows)
+/// for TorchScript. Layers are found by the names of the modules that call operators and of the attributes
+/// that hold weights; among the float values that a layer and the activations after it give, an int8 value is
+/// compared with the nearest one. Operators that only view their input, and those that convert,
+/// are not in it. Throws Error(BadData) where a model cannot run on a sample, and Error(BadModel) where the
+/// models have no layer in common.
+std::vector<LayerComparison> compare_layers(const torch::jit::Module& float_model,
+                                            const torch::jit::Module& int8_model,
+                                            std::span<const Sample> samples);
+
+}  // namespace tsq

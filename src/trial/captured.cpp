@@ -1,0 +1,80 @@
+#include "trial/captured.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "pipeline/operator_watch.h"
+#include "pipeline/samples.h"
+
+namespace tsq::detail {
+namespace {
+
+const at::Tensor* first_tensor(c10::ArrayRef<const c10::IValue> values) {
+  const auto found = std::ranges::find_if(
+      values, [](const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); });
+  return found == values.end() ? nullptr : &found->toTensor();
+}
+
+std::string with_underscores(std::string name) {
+  std::ranges::replace(name, '.', '_');
+  return name;
+}
+
+bool shares_memory(const at::Tensor& output, const std::vector<at::IValue>& inputs) {
+  return std::ranges::any_of(inputs, [&](const at::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage() &&
+           output.has_storage() && output.is_alias_of(value.toTensor());
+  });
+}
+
+Captured begun(const at::RecordFunction& function, const LayerNames& layers) {
+  Captured op{.kind = function.name(), .path = layers.of(function), .name = function.operator_name()};
+  op.layer = with_underscores(op.path);
+  op.inputs.assign(function.inputs().begin(), function.inputs().end());
+  if (const at::Tensor* input = first_tensor(function.inputs())) op.input = input->clone();
+  return op;
+}
+
+void end(const at::RecordFunction& function, Captured& op) {
+  const std::vector<c10::IValue>& outputs = function.outputs();
+  const at::Tensor* output = first_tensor(c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()));
+  if (output == nullptr) return;
+  op.is_view = !op.kind.ends_with('_') && shares_memory(*output, op.inputs);
+  op.output = output->clone();
+}
+
+}  // namespace
+
+std::vector<Captured> capture(torch::jit::Module& module, const Sample& sample) {
+  const c10::InferenceMode no_gradients;
+  const LayerNames layers(module);
+  std::vector<Captured> operators;
+  const OperatorWatch watch(
+      [&](const at::RecordFunction& function) { operators.push_back(begun(function, layers)); },
+      [&](const at::RecordFunction& function) { end(function, operators.back()); }, true);
+  module.get_method("forward")(copy_of(sample));
+  return operators;
+}
+
+std::set<std::string> layers_in(const std::vector<Captured>& operators) {
+  std::set<std::string> layers;
+  for (const Captured& op : operators) {
+    if (!op.layer.empty()) layers.insert(op.layer);
+  }
+  return layers;
+}
+
+std::vector<Segment> segments_of(const std::vector<Captured>& operators,
+                                 const std::set<std::string>& layers) {
+  std::vector<Segment> segments;
+  for (std::size_t i = 0; i < operators.size(); ++i) {
+    const std::string& layer = operators[i].layer;
+    if (layers.contains(layer) && (segments.empty() || segments.back().layer != layer))
+      segments.push_back({.layer = layer, .begin = i, .end = i});
+    if (!segments.empty()) segments.back().end = i + 1;
+  }
+  return segments;
+}
+
+}  // namespace tsq::detail

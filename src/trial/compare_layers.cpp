@@ -1,0 +1,312 @@
+// The numeric suite: what each operator of an int8 model computes beside the float model.
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/quantized/PackedParams.h>
+#include <fmt/format.h>
+#include <tsq/compare_layers.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/json_number.h"
+#include "base/libtorch_error.h"
+#include "bench/profile.h"
+#include "trial/captured.h"
+
+namespace tsq {
+namespace {
+
+using detail::Captured;
+using detail::Segment;
+using torch::jit::Module;
+
+/// Powers of a signal and of what was added to it.
+struct Noise {
+  double signal{0};
+  double noise{0};
+  void add(const at::Tensor& wanted, const at::Tensor& got) {
+    const at::Tensor exact = wanted.to(at::kDouble);
+    signal += exact.square().sum().item<double>();
+    noise += (got.to(at::kDouble) - exact).square().sum().item<double>();
+  }
+  [[nodiscard]] double sqnr_db() const {
+    if (noise == 0) return std::numeric_limits<double>::infinity();
+    return 10 * std::log10(signal / noise);
+  }
+};
+
+at::Tensor in_float(const at::Tensor& tensor) { return tensor.is_quantized() ? tensor.dequantize() : tensor; }
+
+/// Whether a value of the int8 model is compared: computed, and of real numbers.
+bool is_compared(const Captured& op) {
+  if (!op.output.defined() || op.is_view || op.output.numel() == 0) return false;
+  return !bench::is_conversion(op.kind) &&
+         (op.output.is_quantized() || at::isFloatingType(op.output.scalar_type()));
+}
+
+// ---------------------------------------------------------------- what one operator adds up over the samples
+
+struct Sums {
+  LayerComparison facts{};
+  std::size_t float_place{0};  ///< of its float operator, within the segment
+  Noise whole{};
+  Noise alone{};
+  int64_t numbers{0};
+  int64_t outside{0};
+  at::Tensor used{};  ///< for each code whether it occurred
+  double largest{0};
+  double usual{0};
+};
+
+/// The numbers that a quantized tensor can stand for, half a step wider: these round to its codes.
+std::pair<double, double> reach_of(const at::Tensor& quantized, int64_t lowest, int64_t highest) {
+  const double scale = quantized.q_scale();
+  const auto zero_point = static_cast<double>(quantized.q_zero_point());
+  return {(static_cast<double>(lowest) - zero_point - 0.5) * scale,
+          (static_cast<double>(highest) - zero_point + 0.5) * scale};
+}
+
+void add_codes(Sums& sums, const at::Tensor& quantized, const at::Tensor& wanted) {
+  if (!quantized.is_quantized() || quantized.qscheme() != at::kPerTensorAffine) return;
+  const at::Tensor codes = quantized.int_repr();
+  if (codes.element_size() != 1) return;
+  constexpr int64_t kCodes = 256;
+  const int64_t lowest = codes.scalar_type() == at::kChar ? -kCodes / 2 : 0;
+  const auto [low, high] = reach_of(quantized, lowest, lowest + kCodes - 1);
+  sums.outside += (wanted.lt(low) | wanted.gt(high)).sum().item<int64_t>();
+  const at::Tensor counts = at::bincount((codes.to(at::kLong) - lowest).flatten(), {}, kCodes).gt(0);
+  sums.used = sums.used.defined() ? sums.used | counts : counts;
+  sums.facts.codes = kCodes;
+}
+
+void add_outliers(Sums& sums, const at::Tensor& wanted) {
+  const at::Tensor sizes = wanted.abs().flatten();
+  sums.largest = std::max(sums.largest, sizes.max().item<double>());
+  const auto rank =
+      std::max<int64_t>(1, static_cast<int64_t>(std::ceil(0.99 * static_cast<double>(sizes.numel()))));
+  sums.usual = std::max(sums.usual, std::get<0>(sizes.kthvalue(rank)).item<double>());
+}
+
+// ---------------------------------------------------------------- shadows and weights
+
+/// The tensor that an int8 operator gets, in place of its own, to compute on the float model's numbers.
+at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact) {
+  if (!own.is_quantized()) return exact.to(own.scalar_type());
+  return at::quantize_per_tensor(exact.contiguous(own.suggest_memory_format()), own.q_scale(),
+                                 own.q_zero_point(), own.scalar_type());
+}
+
+/// What an int8 operator makes of the float layer's input.
+std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer) {
+  if (!op.name || !op.input.defined() || !layer.input.defined() || op.input.sizes() != layer.input.sizes() ||
+      (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
+    return std::nullopt;
+  const auto handle = c10::Dispatcher::singleton().findSchema(*op.name);
+  if (!handle) return std::nullopt;
+  torch::jit::Stack stack = op.inputs;
+  const auto first = std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); });
+  *first = as_input(op.input, layer.input);
+  try {
+    handle->callBoxed(&stack);
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    return std::nullopt;
+  }
+  return stack.front().isTensor() ? std::optional(in_float(stack.front().toTensor())) : std::nullopt;
+}
+
+template <typename Packed>
+at::Tensor unpacked(const at::IValue& value) {
+  return std::get<0>(value.toCustomClass<Packed>()->unpack());
+}
+
+at::Tensor weight_of(const Captured& op) {
+  for (const at::IValue& value : op.inputs) {
+    if (!value.isObject()) continue;
+    const std::string type = value.type()->annotation_str();
+    if (type.ends_with("LinearPackedParamsBase")) return unpacked<LinearPackedParamsBase>(value);
+    if (type.ends_with("Conv2dPackedParamsBase")) return unpacked<ConvPackedParamsBase<2>>(value);
+    if (type.ends_with("Conv3dPackedParamsBase")) return unpacked<ConvPackedParamsBase<3>>(value);
+  }
+  return {};
+}
+
+/// A float tensor of a layer's operator that has as many numbers as its int8 weight and as many channels.
+at::Tensor float_weight(const Captured& layer, const at::Tensor& weight) {
+  for (const at::IValue& value : layer.inputs) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.is_same(layer.input) && tensor.dim() > 1 && tensor.numel() == weight.numel() &&
+        tensor.size(0) == weight.size(0))
+      return tensor;
+  }
+  return {};
+}
+
+std::optional<double> weight_sqnr(const Captured& op, const Captured& layer) {
+  at::Tensor weight = weight_of(op);
+  if (!weight.defined()) return std::nullopt;
+  const at::Tensor exact = float_weight(layer, weight);
+  if (!exact.defined()) return std::nullopt;
+  const int64_t channels = weight.size(0);
+  weight = in_float(weight).to(at::kDouble).reshape({channels, -1});
+  const at::Tensor wanted = exact.to(at::kDouble).reshape({channels, -1});
+  const at::Tensor power = wanted.square().sum(1, true).clamp_min(std::numeric_limits<double>::min());
+  const at::Tensor gain = (weight * wanted).sum(1, true) / power;
+  Noise noise;
+  noise.add(gain * wanted, weight);
+  return noise.sqnr_db();
+}
+
+// ---------------------------------------------------------------- which values belong together
+
+/// The place of the float value that is nearest to an int8 value, from `from` on; none of its shape: the end.
+/// The distance is not relative to the float value: what follows a ReLU is never nearer to its input than to
+/// its output, however wrong it is.
+std::size_t nearest(const Captured& op, const std::vector<Captured>& exact, std::size_t from,
+                    std::size_t end) {
+  const at::Tensor got = in_float(op.output);
+  std::size_t best = end;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = from; i < end; ++i) {
+    const Captured& candidate = exact[i];
+    if (!candidate.output.defined() || candidate.is_view || candidate.output.sizes() != got.sizes() ||
+        !at::isFloatingType(candidate.output.scalar_type()))
+      continue;
+    Noise noise;
+    noise.add(candidate.output, got);
+    if (noise.noise >= least) continue;
+    best = i;
+    least = noise.noise;
+  }
+  return best;
+}
+
+/// Sums of all operators of all segments, in the order of the flow.
+class Comparison {
+ public:
+  void add(const std::vector<Captured>& exact, const std::vector<Captured>& got) {
+    const std::set<std::string> left = detail::layers_in(exact);
+    std::set<std::string> common = detail::layers_in(got);
+    std::erase_if(common, [&](const std::string& layer) { return !left.contains(layer); });
+    std::map<std::string, std::vector<Segment>> float_segments;
+    for (const Segment& segment : detail::segments_of(exact, common))
+      float_segments[segment.layer].push_back(segment);
+    std::map<std::string, std::size_t> turns;
+    for (const Segment& segment : detail::segments_of(got, common)) {
+      const std::vector<Segment>& same = float_segments[segment.layer];
+      const std::size_t turn = turns[segment.layer]++;
+      if (turn < same.size()) add(exact, same[turn], got, segment, turn);
+    }
+  }
+
+  [[nodiscard]] std::vector<LayerComparison> result() const {
+    std::vector<LayerComparison> rows;
+    for (const Sums& sums : rows_) rows.push_back(facts_of(sums));
+    return rows;
+  }
+
+ private:
+  void add(const std::vector<Captured>& exact, const Segment& wanted, const std::vector<Captured>& got,
+           const Segment& segment, std::size_t turn) {
+    std::size_t from = wanted.begin;
+    for (std::size_t i = segment.begin; i < segment.end; ++i) {
+      if (!is_compared(got[i])) continue;
+      const std::string key = fmt::format("{}#{}#{}", segment.layer, turn, i - segment.begin);
+      const auto known = places_.find(key);
+      const std::size_t place = known == places_.end() ? nearest(got[i], exact, from, wanted.end)
+                                                       : wanted.begin + rows_[known->second].float_place;
+      if (place >= wanted.end || exact[place].output.sizes() != got[i].output.sizes()) continue;
+      from = place + 1;
+      if (known == places_.end()) {
+        places_.emplace(key, rows_.size());
+        rows_.push_back({.float_place = place - wanted.begin});
+        rows_.back().facts = {
+            .layer = exact[wanted.begin].path, .kernel = got[i].kind, .float_operator = exact[place].kind};
+      }
+      add(rows_[places_.at(key)], exact[wanted.begin], exact[place], got[i]);
+    }
+  }
+
+  static void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) {
+    sums.whole.add(wanted.output, in_float(op.output));
+    sums.numbers += wanted.output.numel();
+    add_codes(sums, op.output, wanted.output);
+    add_outliers(sums, wanted.output);
+    if (op.layer != layer.layer) return;
+    if (!sums.facts.weight_sqnr_db) sums.facts.weight_sqnr_db = weight_sqnr(op, layer);
+    const std::optional<at::Tensor> alone = shadow(op, layer);
+    if (alone && alone->sizes() == wanted.output.sizes()) sums.alone.add(wanted.output, *alone);
+  }
+
+  static LayerComparison facts_of(const Sums& sums) {
+    LayerComparison facts = sums.facts;
+    facts.sqnr_db = sums.whole.sqnr_db();
+    if (sums.alone.signal > 0) facts.alone_sqnr_db = sums.alone.sqnr_db();
+    if (sums.usual > 0) facts.outlier = sums.largest / sums.usual;
+    if (!facts.codes) return facts;
+    facts.outside = static_cast<double>(sums.outside) / static_cast<double>(sums.numbers);
+    facts.codes_used = sums.used.sum().item<int64_t>();
+    return facts;
+  }
+
+  std::vector<Sums> rows_{};
+  std::map<std::string, std::size_t> places_{};
+};
+
+std::vector<Captured> captured(Module& module, const Sample& sample, const char* which, std::size_t number) {
+  try {
+    return detail::capture(module, sample);
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::BadData,
+                fmt::format("the {} model cannot run on sample {}: {}", which, number, reason_of(error)));
+  }
+}
+
+/// The same weights in a module of its own, without batch norms in training.
+Module copy_in_eval(const Module& module) {
+  Module copy = module.copy();
+  copy.eval();
+  return copy;
+}
+
+}  // namespace
+
+nlohmann::json LayerComparison::to_json() const {
+  const auto count = [](const std::optional<int64_t>& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  };
+  return {{"layer", layer},
+          {"kernel", kernel},
+          {"float_operator", float_operator},
+          {"sqnr_db", detail::finite_or_null(sqnr_db)},
+          {"alone_sqnr_db", detail::finite_or_null(alone_sqnr_db)},
+          {"weight_sqnr_db", detail::finite_or_null(weight_sqnr_db)},
+          {"outside", detail::finite_or_null(outside)},
+          {"codes", count(codes)},
+          {"codes_used", count(codes_used)},
+          {"outlier", detail::finite_or_null(outlier)}};
+}
+
+std::vector<LayerComparison> compare_layers(const Module& float_model, const Module& int8_model,
+                                            std::span<const Sample> samples) {
+  const c10::InferenceMode no_gradients;
+  Module exact = copy_in_eval(float_model);
+  Module got = copy_in_eval(int8_model);
+  Comparison comparison;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    comparison.add(captured(exact, samples[i], "float", i), captured(got, samples[i], "int8", i));
+  std::vector<LayerComparison> rows = comparison.result();
+  if (rows.empty())
+    throw Error(ErrorCode::BadModel, "the models have no layer in common",
+                "give a float model with its modules' names (not frozen) and an int8 model of it");
+  return rows;
+}
+
+}  // namespace tsq

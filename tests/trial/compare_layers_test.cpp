@@ -1,0 +1,103 @@
+#include <gmock/gmock.h>
+#include <torch/script.h>
+#include <tsq/compare_layers.h>
+#include <tsq/error.h>
+#include <tsq/tsq.h>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Field;
+
+constexpr const char* kTwoLayers =
+    "def forward(self, x):\n"
+    "  return self.relu2.forward(self.second.forward(self.relu1.forward(self.first.forward(x))))\n";
+
+torch::jit::Module two_layers() {
+  torch::manual_seed(3);
+  torch::jit::Module model = testing::user_module("Two");
+  model.register_module("first", testing::linear(32, 48));
+  model.register_module("second", testing::linear(48, 16));
+  model.register_module("relu1", testing::relu());
+  model.register_module("relu2", testing::relu());
+  model.define(kTwoLayers);
+  model.eval();
+  return model;
+}
+
+std::vector<Sample> samples_of(double scale) {
+  torch::manual_seed(4);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({scale * torch::randn({8, 32})});
+  return samples;
+}
+
+torch::jit::Module int8_of(const torch::jit::Module& model, const std::vector<Sample>& samples) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  calibrate(prepared, samples);
+  return convert(prepared, backend);
+}
+
+TEST(CompareLayers, EachLayerIsComparedWithTheFloatValueThatItsKernelEnds) {
+  const torch::jit::Module model = two_layers();
+  const std::vector<LayerComparison> rows =
+      compare_layers(model, int8_of(model, samples_of(1)), samples_of(1));
+  EXPECT_THAT(rows,
+              ElementsAre(Field(&LayerComparison::layer, "first"), Field(&LayerComparison::layer, "second")));
+  for (const LayerComparison& row : rows) {
+    EXPECT_EQ(row.kernel, "quantized::linear_relu");
+    EXPECT_EQ(row.float_operator, "aten::relu");
+    EXPECT_GT(row.sqnr_db, 25);
+    EXPECT_LT(row.sqnr_db, 60);
+    EXPECT_GT(row.weight_sqnr_db.value_or(0), 35);
+    EXPECT_LT(row.outside.value_or(1), 0.01);
+    EXPECT_GT(row.codes_used.value_or(0), 64);
+  }
+}
+
+TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere) {
+  const torch::jit::Module model = two_layers();
+  torch::jit::Module wrong = two_layers();
+  // The first channel of `first` is ten times as large as in the model that is right.
+  wrong.attr("first").toModule().attr("weight").toTensor()[0].mul_(10);
+  const std::vector<LayerComparison> rows =
+      compare_layers(model, int8_of(wrong, samples_of(1)), samples_of(1));
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_LT(rows[0].sqnr_db, 10);
+  EXPECT_LT(rows[0].alone_sqnr_db.value_or(99), 10);
+  EXPECT_LT(rows[1].sqnr_db, 20);
+  EXPECT_GT(rows[1].alone_sqnr_db.value_or(0), 25) << "with the right input the second layer is right";
+}
+
+TEST(CompareLayers, ARangeThatIsTooSmallShowsAsValuesOutsideAndOneThatIsTooLargeAsUnusedCodes) {
+  const torch::jit::Module model = two_layers();
+  const std::vector<LayerComparison> small =
+      compare_layers(model, int8_of(model, samples_of(0.2)), samples_of(1));
+  EXPECT_GT(small[0].outside.value_or(0), 0.05);
+  const std::vector<LayerComparison> large =
+      compare_layers(model, int8_of(model, samples_of(10)), samples_of(1));
+  EXPECT_EQ(large[0].outside, 0.0);
+  EXPECT_LT(large[0].codes_used.value_or(256), 48);
+}
+
+TEST(CompareLayers, AFloatModelEqualsItself) {
+  const torch::jit::Module model = two_layers();
+  for (const LayerComparison& row : compare_layers(model, model, samples_of(1))) {
+    EXPECT_TRUE(std::isinf(row.sqnr_db)) << row.layer;
+    EXPECT_FALSE(row.codes.has_value());
+  }
+}
+
+TEST(CompareLayers, ModelsWithoutACommonLayerAreRefused) {
+  torch::jit::Module other = testing::user_module("Other");
+  other.register_module("elsewhere", testing::linear(32, 48));
+  other.define("def forward(self, x):\n  return self.elsewhere.forward(x)\n");
+  EXPECT_THROW(compare_layers(two_layers(), other, samples_of(1)), Error);
+}
+
+}  // namespace
+}  // namespace tsq
