@@ -100,7 +100,9 @@ class OwnClasses {
   c10::IValue owned(const c10::IValue& value) {
     const Object object = value.toObject();
     const auto uses = uses_.find(object.get());
-    if (uses == uses_.end() || uses->second.is_whole) return value;
+    // What a class saves of itself, only that class can load.
+    const bool saves_itself = object->type()->findMethod("__getstate__") != nullptr;
+    if (uses == uses_.end() || uses->second.is_whole || saves_itself) return value;
     const auto known = replaced_.find(object.get());
     if (known != replaced_.end()) return known->second._ivalue();
     const auto type = object->type();
