@@ -12,17 +12,17 @@ namespace tsq::torchscript {
 namespace {
 
 using torch::jit::Module;
-using Names = std::unordered_set<std::string>;
+using NameSet = std::unordered_set<std::string>;
 
-void add_written_names(torch::jit::Graph& graph, Names& names) {
+void add_written_names(torch::jit::Graph& graph, NameSet& names) {
   for (const ir::Node* node : ir::nodes_in_order(graph)) {
     if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
   }
 }
 
-/// Names of attributes that some method of the model assigns.
-Names written_names(const Module& model) {
-  Names names;
+/// NameSet of attributes that some method of the model assigns.
+NameSet written_names(const Module& model) {
+  NameSet names;
   for (const Module& each : model.modules()) {
     for (const auto& method : each.get_methods())
       add_written_names(*torch::jit::toGraphFunction(method.function()).graph(), names);
@@ -56,7 +56,7 @@ void add_constants(Module& module, const c10::ClassType& type) {
 }
 
 /// A module of the user's that is not there any more, with its settings alone; empty where it has none.
-std::optional<Module> remains_of(const Module& module, const Names& written) {
+std::optional<Module> remains_of(const Module& module, const NameSet& written) {
   if (is_of_the_library(module)) return std::nullopt;
   Module remains("__torch__.tsq.Settings", std::make_shared<torch::jit::CompilationUnit>());
   const auto type = module.type();
@@ -77,7 +77,7 @@ std::optional<Module> remains_of(const Module& module, const Names& written) {
 }  // namespace
 
 void keep_user_attributes(Module& module, const Module& model, const std::vector<std::string>& preserved) {
-  const Names written = written_names(model);
+  const NameSet written = written_names(model);
   const auto type = model.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
