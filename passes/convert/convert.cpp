@@ -178,9 +178,11 @@ class Converter {
   }
 
   /// Whether an observed call's row takes the dtypes of its QConfig, the weight's among them, and the table
-  /// has a reference module for its root.
+  /// has a reference module for its root, where that is a module.
   bool takes_quantized_weight(const ir::ModuleCall& call, const ir::NodeState& state) const {
-    if (!state.observed || !state.qconfig || !match::reference_module_of(backend_, call)) return false;
+    const bool is_swapped =
+        call.type.kind != SymbolKind::Module || match::reference_module_of(backend_, call).has_value();
+    if (!state.observed || !state.qconfig || !is_swapped) return false;
     const auto row =
         std::find_if(backend_.configs().begin(), backend_.configs().end(),
                      [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
@@ -217,9 +219,9 @@ class Converter {
     const bool is_recurrent = call.module && torchscript::is_recurrent(call.type);
     const ir::NodeState* state = ir::state_of(gm_, node);
     if (state == nullptr || !takes_quantized_weight(call, *state)) return;
-    const Symbol reference = *match::reference_module_of(backend_, call);
-    if (torchscript::is_registered_reference(reference))
-      return take_registered_reference(call.members.empty() ? call : call.members.front(), reference,
+    const std::optional<Symbol> reference = match::reference_module_of(backend_, call);
+    if (reference && torchscript::is_registered_reference(*reference))
+      return take_registered_reference(call.members.empty() ? call : call.members.front(), *reference,
                                        state->qconfig->weight);
     if (weighted == nullptr && !is_recurrent) return;
     if (weighted == nullptr) {
