@@ -10,7 +10,7 @@
 namespace tsq::bench {
 namespace {
 
-/// Rows `begin` to `end` of a sample.
+/// RowSupply `begin` to `end` of a sample.
 struct Piece {
   const Sample* sample{nullptr};
   int64_t begin{0};
@@ -48,9 +48,9 @@ Sample joined(const std::vector<Piece>& pieces) {
 }
 
 /// Hands out the rows of all samples, for ever.
-class Rows {
+class RowSupply {
  public:
-  explicit Rows(std::span<const Sample> samples) : samples_(samples) {}
+  explicit RowSupply(std::span<const Sample> samples) : samples_(samples) {}
 
   std::vector<Piece> take(int64_t rows) {
     std::vector<Piece> pieces;
@@ -85,7 +85,7 @@ std::vector<Sample> batches_of(std::span<const Sample> samples, int64_t rows) {
   const int64_t all =
       std::accumulate(samples.begin(), samples.end(), int64_t{0},
                       [](int64_t sum, const Sample& sample) { return sum + rows_of(sample); });
-  Rows supply(samples);
+  RowSupply supply(samples);
   std::vector<Sample> batches;
   for (int64_t begin = 0; begin < all; begin += rows) batches.push_back(joined(supply.take(rows)));
   return batches;

@@ -24,7 +24,7 @@ constexpr std::string_view kConversions = "(conversions)";
 constexpr std::string_view kBetween = "(between operators)";
 constexpr std::string_view kBefore = "(before the first layer)";
 
-double seconds_since(Clock::time_point begin) {
+double seconds_after(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
@@ -34,16 +34,16 @@ Profile profile_of_run(torch::jit::Module& module, const Sample& sample, const d
   Clock::time_point begin;
   const auto begins = [&](const at::RecordFunction& function) {
     run.operators.push_back({.kind = function.name(), .layer = layers.of(function)});
-    run.operators.back().start = seconds_since(begin);
+    run.operators.back().start = seconds_after(begin);
   };
   const auto ended = [&](const at::RecordFunction& /*function*/) {
     OperatorTime& time = run.operators.back();
-    time.seconds = seconds_since(begin) - time.start;
+    time.seconds = seconds_after(begin) - time.start;
   };
   const detail::OperatorWatch watch(begins, ended, false);
   begin = Clock::now();
   module.get_method("forward")(std::move(arguments));
-  run.seconds = seconds_since(begin);
+  run.seconds = seconds_after(begin);
   return run;
 }
 

@@ -79,7 +79,7 @@ class WorkerProcess {
  private:
   void send(std::string_view text) {
     while (!text.empty()) {
-      const ssize_t sent = write(requests_, text.data(), text.size());
+      const ssize_t sent = ::write(requests_, text.data(), text.size());
       if (sent <= 0) throw_ended(end());
       text.remove_prefix(static_cast<std::size_t>(sent));
     }

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// Of what the program prints, as much of the end is kept.
 constexpr std::size_t kKept = 1 << 16;
 
-[[noreturn]] void refuse(const std::string& command, const std::string& problem) {
+[[noreturn]] void refuse_program(const std::string& command, const std::string& problem) {
   throw Error(ErrorCode::BadConfig, fmt::format("the evaluation program '{}' {}", command, problem),
               "it must print the model's score as its last number and exit with 0");
 }
@@ -75,9 +75,10 @@ std::string last_line(const fs::path& file) {
 void check_status(const std::string& command, int status, const fs::path& errors) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   const std::string said = last_line(errors);
-  refuse(command, fmt::format("{} {}{}", WIFEXITED(status) ? "failed with exit code" : "was ended by signal",
-                              WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
-                              said.empty() ? "" : fmt::format(": {}", said)));
+  refuse_program(command,
+                 fmt::format("{} {}{}", WIFEXITED(status) ? "failed with exit code" : "was ended by signal",
+                             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+                             said.empty() ? "" : fmt::format(": {}", said)));
 }
 
 }  // namespace
@@ -102,7 +103,7 @@ double evaluate_with(const std::string& command, const std::string& model, const
   const fs::path errors = scratch / "stderr.txt";
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    refuse(command, fmt::format("cannot be run: {}", std::strerror(errno)));
+    refuse_program(command, fmt::format("cannot be run: {}", std::strerror(errno)));
   SpawnSettings settings;
   settings.open(STDIN_FILENO, "/dev/null", O_RDONLY);
   settings.redirect(ends[1], STDOUT_FILENO);
@@ -111,12 +112,12 @@ double evaluate_with(const std::string& command, const std::string& model, const
   close(ends[1]);
   if (process < 0) {
     close(ends[0]);
-    refuse(command, "cannot be run: there is no shell");
+    refuse_program(command, "cannot be run: there is no shell");
   }
   const std::string printed = read_all(ends[0]);
   check_status(command, wait_for_end(process), errors);
   const std::optional<double> score = last_number(printed);
-  if (!score) refuse(command, "printed no number");
+  if (!score) refuse_program(command, "printed no number");
   return *score;
 }
 

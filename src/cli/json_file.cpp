@@ -10,7 +10,7 @@
 namespace tsq::cli {
 namespace {
 
-[[noreturn]] void refuse(const std::string& problem, const std::string& remedy = {}) {
+[[noreturn]] void refuse_json(const std::string& problem, const std::string& remedy = {}) {
   throw Error(ErrorCode::BadConfig, problem, remedy);
 }
 
@@ -18,10 +18,11 @@ namespace {
 
 nlohmann::json read_json(const std::string& path) {
   std::error_code code;
-  if (!std::filesystem::exists(path, code)) refuse(fmt::format("file '{}' does not exist", path));
-  if (!std::filesystem::is_regular_file(path, code)) refuse(fmt::format("'{}' is not a regular file", path));
+  if (!std::filesystem::exists(path, code)) refuse_json(fmt::format("file '{}' does not exist", path));
+  if (!std::filesystem::is_regular_file(path, code))
+    refuse_json(fmt::format("'{}' is not a regular file", path));
   std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(fmt::format("file '{}' cannot be opened", path), "check its permissions");
+  if (!file) refuse_json(fmt::format("file '{}' cannot be opened", path), "check its permissions");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   return parse_json(text, fmt::format("'{}'", path));
 }

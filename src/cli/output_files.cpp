@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const std::string& problem, const std::string& remedy = {}) {
+[[noreturn]] void refuse_output(const std::string& problem, const std::string& remedy = {}) {
   throw Error(ErrorCode::BadOutput, problem, remedy);
 }
 
@@ -21,39 +21,42 @@ namespace fs = std::filesystem;
 fs::path real_place(const std::string& path) {
   std::error_code code;
   const fs::path place = fs::weakly_canonical(fs::absolute(path, code), code);
-  if (code) refuse(fmt::format("output '{}' has no usable path: {}", path, code.message()));
+  if (code) refuse_output(fmt::format("output '{}' has no usable path: {}", path, code.message()));
   return place;
 }
 
 }  // namespace
 
 void OutputFiles::claim(const std::string& path) {
-  if (path.empty()) refuse("an output has an empty name");
+  if (path.empty()) refuse_output("an output has an empty name");
   std::error_code code;
   if (fs::is_directory(path, code))
-    refuse(fmt::format("output '{}' is a directory", path), "name a file in it");
-  if (path.ends_with('/')) refuse(fmt::format("output '{}' names a directory", path), "name a file in it");
+    refuse_output(fmt::format("output '{}' is a directory", path), "name a file in it");
+  if (path.ends_with('/'))
+    refuse_output(fmt::format("output '{}' names a directory", path), "name a file in it");
   const fs::path place = real_place(path);
   if (fs::exists(place, code) && !fs::is_regular_file(place, code)) {
-    refuse(fmt::format("output '{}' exists and is not a regular file", path), "name a file");
+    refuse_output(fmt::format("output '{}' exists and is not a regular file", path), "name a file");
   }
   const fs::path parent = place.parent_path();
   if (!fs::is_directory(parent, code)) {
-    refuse(fmt::format("output '{}' cannot be written: directory '{}' does not exist", path, parent.string()),
-           "create it first");
+    refuse_output(
+        fmt::format("output '{}' cannot be written: directory '{}' does not exist", path, parent.string()),
+        "create it first");
   }
   if (access(parent.c_str(), W_OK | X_OK) != 0) {
-    refuse(fmt::format("output '{}' cannot be written: directory '{}': {}", path, parent.string(),
-                       std::strerror(errno)));
+    refuse_output(fmt::format("output '{}' cannot be written: directory '{}': {}", path, parent.string(),
+                              std::strerror(errno)));
   }
   for (const std::string& input : inputs_) {
     if (fs::equivalent(place, input, code)) {
-      refuse(fmt::format("output '{}' is the input '{}'", path, input),
-             "name another file: inputs are never replaced");
+      refuse_output(fmt::format("output '{}' is the input '{}'", path, input),
+                    "name another file: inputs are never replaced");
     }
   }
   for (const fs::path& other : claimed_) {
-    if (other == place) refuse(fmt::format("two outputs have the name '{}'", path), "give each its own");
+    if (other == place)
+      refuse_output(fmt::format("two outputs have the name '{}'", path), "give each its own");
   }
   claimed_.push_back(place);
 }
@@ -84,7 +87,7 @@ void OutputFiles::write_text(const std::string& path, const std::string& text) {
     std::ofstream file(place, std::ios::binary);
     file << text;
     file.close();
-    if (!file) refuse(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+    if (!file) refuse_output(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
   });
 }
 
@@ -92,7 +95,8 @@ void OutputFiles::commit() {
   for (const Staged& file : staged_) {
     std::error_code code;
     fs::rename(file.from, file.to, code);
-    if (code) refuse(fmt::format("output '{}' cannot be written: {}", file.to.string(), code.message()));
+    if (code)
+      refuse_output(fmt::format("output '{}' cannot be written: {}", file.to.string(), code.message()));
   }
   staged_.clear();
 }

@@ -22,8 +22,8 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Run a model on data, as fast as LibTorch can";
-constexpr const char* kExamples =
+constexpr const char* kRunSummary = "Run a model on data, as fast as LibTorch can";
+constexpr const char* kRunExamples =
     "  tsq run model.int8.pt --data test.pt --output results.pt\n"
     "  tsq run model.int8.pt --data test.npy --threads 2 --channels-last --json\n\n"
     "What tsq::Runner does in a program of yours: the engine that the file names is set before its weights "
@@ -113,7 +113,7 @@ void run_model(const RunOptions& options, const Session& session) {
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "run", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "run", kRunSummary, kRunExamples);
   const auto options = std::make_shared<RunOptions>();
   command->add_option("MODEL.pt", options->model, "A TorchScript file")->required()->type_name("");
   command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")

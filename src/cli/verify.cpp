@@ -19,8 +19,9 @@
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSummary = "Compare each layer's output in two models: where the accuracy is lost";
-constexpr const char* kExamples =
+constexpr const char* kVerifySummary =
+    "Compare each layer's output in two models: where the accuracy is lost";
+constexpr const char* kVerifyExamples =
     "  tsq verify model.pt model.int8.pt --data test.pt\n\n"
     "Rows are in the order of the flow. SQNR is that of the layer's output with the errors of all layers "
     "before;\n"
@@ -113,7 +114,7 @@ void run_verify(const VerifyOptions& options, const Session& session) {
 }  // namespace
 
 void add_verify(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "verify", kSummary, kExamples);
+  CLI::App* command = add_command(app, session, "verify", kVerifySummary, kVerifyExamples);
   const auto options = std::make_shared<VerifyOptions>();
   command->add_option("FLOAT.pt", options->first, "The model that is right, with its modules' names")
       ->required()
