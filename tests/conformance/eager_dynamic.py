@@ -20,6 +20,7 @@ from typing import Callable, Optional, Tuple
 
 import torch
 import torch.ao.nn.quantized.dynamic as nnqd
+import torch.ao.nn.quantized.reference as nnqr
 from torch import Tensor, nn
 from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig, float16_dynamic_qconfig, quantize_dynamic
 from torch.ao.quantization.backend_config import BackendConfig, BackendPatternConfig, DTypeConfig
@@ -186,7 +187,7 @@ def table_of_convolutions() -> BackendConfig:
     dynamic = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.float, weight_dtype=torch.qint8, bias_dtype=torch.float, is_dynamic=True)
     table = BackendConfig("convolutions")
     for kind in CONVOLUTIONS:
-        table.set_backend_pattern_config(BackendPatternConfig(kind).set_dtype_configs([dynamic]).set_root_module(kind))
+        table.set_backend_pattern_config(BackendPatternConfig(kind).set_dtype_configs([dynamic]).set_root_module(kind).set_reference_quantized_module(getattr(nnqr, kind.__name__)))
     return table
 
 

@@ -157,7 +157,7 @@ class Looked(nn.Module):
 BYTES = DTypeConfig(input_dtype=torch.float, output_dtype=torch.float, weight_dtype=torch.quint8)
 
 
-def looked(name: str, *rows: BackendPatternConfig) -> None:
+def looked(name: str, *rows: BackendPatternConfig, **options) -> None:
     add_case(
         f"table_{name}",
         Looked,
@@ -165,11 +165,13 @@ def looked(name: str, *rows: BackendPatternConfig) -> None:
         backend=table(linear_row(), *rows),
         mapping=lambda engine: get_default_qconfig_mapping(engine).set_object_type(nn.Embedding, float_qparams_weight_only_qconfig),
         source=__file__,
+        **options,
     )
 
 
 looked("embeddings_with_a_reference_module", weighted(nn.Embedding, nnqr.Embedding, [BYTES]).set_observation_type(UNOBSERVED), weighted(nn.ConvTranspose1d, nnqr.ConvTranspose1d))
-looked("embeddings_without_a_reference_module", row(nn.Embedding, UNOBSERVED, [BYTES]), row(nn.ConvTranspose1d))
+looked("embeddings_without_a_reference_module", row(nn.Embedding, UNOBSERVED, [BYTES]), row(nn.ConvTranspose1d),
+       float_layers=Excused(2, "the table has no reference module for them"))
 
 
 class Ratio(nn.Module):

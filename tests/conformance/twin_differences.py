@@ -138,9 +138,8 @@ def spellings(node) -> list:
     module = getattr(node.target, "__module__", None)
     if node.op == "call_function" and module == "torch.nn.functional":
         return []
-    found = [base, base + "_"]
-    found += [getattr(place, base) for place in (torch, operator) if hasattr(place, base)]
-    return found
+    bases = ["div", "truediv"] if base in ("div", "truediv") else [base]
+    return [each for base in bases for each in (base, base + "_", *(getattr(place, base) for place in (torch, operator) if hasattr(place, base)))]
 
 
 def has_spelling_that_a_trace_forgets(facts: Facts) -> bool:
