@@ -119,6 +119,8 @@ struct LoweringOptions {
   /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
   /// their dtype.
   c10::ScalarType float_dtype{c10::ScalarType::Float};
+  /// Operators (Decision::node) that get no kernel and stay as the reference has them, and why.
+  std::map<std::string, std::string> kept_reference{};
 };
 /// The same. Throws Error(Unsupported) for bfloat16 on a machine without instructions for it,
 /// Error(BadConfig) for a dtype other than float and bfloat16.

@@ -64,11 +64,11 @@ class Lowering {
     for (Node* q : ir::nodes_in_order(*gm_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
-      if (ir::stays_float(producer)) continue;
+      if (ir::stays_float(producer) || ir::keeps_reference(gm_, producer)) continue;
       if (producer->outputs().size() != 1 || producer->output()->uses().size() != 1) continue;
       if (rule(q, nullptr, producer) || post_op_of(producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
-      if (ir::stays_float(op)) continue;
+      if (ir::stays_float(op) || ir::keeps_reference(gm_, op)) continue;
       if (op->outputs().size() == 1 && op->output()->uses().size() == 1) rule(q, producer, op);
     }
   }

@@ -37,7 +37,7 @@ class DynamicLowering {
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
   bool run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty()) continue;
+      if (node->inputs().empty() || ir::keeps_reference(gm_, node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else if (node->kind().is_aten()) {

@@ -61,7 +61,7 @@ void lower_embeddings(GraphModule& gm, Report& report) {
   SharedRows rows;
   const DecisionIndex decisions(report);
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node)) continue;
+    if (!ir::is_module_call(node) || ir::keeps_reference(gm, node)) continue;
     ModuleCall& call = ir::call_of(gm, node);
     if (!may_be_embedding(call)) continue;
     Decision* decision = decisions.of(node);

@@ -51,7 +51,7 @@ class FloatOutputLowering {
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
   bool run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty() || !reads_quantized(node)) continue;
+      if (node->inputs().empty() || !reads_quantized(node) || ir::keeps_reference(gm_, node)) continue;
       if (is_quantized_behind(node) && !ir::stays_float(node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);

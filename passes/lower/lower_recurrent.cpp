@@ -29,7 +29,8 @@ class RecurrentLowering {
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (ir::is_module_call(node) && torchscript::is_recurrent(ir::call_of(gm_, node).type)) lower(node);
+      if (!ir::is_module_call(node) || ir::keeps_reference(gm_, node)) continue;
+      if (torchscript::is_recurrent(ir::call_of(gm_, node).type)) lower(node);
     }
     ir::eliminate_dead_code(*gm_.graph);
   }

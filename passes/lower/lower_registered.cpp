@@ -74,7 +74,8 @@ class RegisteredLowering {
     for (Node* quantize : ir::nodes_in_order(*gm_.graph)) {
       if (quantize->kind() != ir::kQuantize) continue;
       Node* op = quantize->input(0)->node();
-      if (ir::stays_float(op) || op->outputs().size() != 1 || op->output()->uses().size() != 1) continue;
+      if (ir::stays_float(op) || ir::keeps_reference(gm_, op)) continue;
+      if (op->outputs().size() != 1 || op->output()->uses().size() != 1) continue;
       const LoweringRow* row = row_of(op);
       if (row != nullptr) lower(quantize, op, *row);
     }

@@ -54,7 +54,7 @@ void lower_weight_only_linear(GraphModule& gm, Report& report) {
   const DecisionIndex decisions(report);
   std::map<Key, torch::jit::Module> packed;  ///< calls of one module share it
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node) || !is_weight_only(gm, node)) continue;
+    if (!ir::is_module_call(node) || ir::keeps_reference(gm, node) || !is_weight_only(gm, node)) continue;
     ModuleCall& layer = layer_of(ir::call_of(gm, node));
     if (!is_linear(layer) || !layer.weighted || !layer.weighted->weight_qparams) continue;
     const Key key = key_of(*layer.weighted);

@@ -3,12 +3,18 @@
 #include <tsq/lowering.h>
 #include <tsq/report.h>
 
+#include <map>
 #include <span>
+#include <string>
 
 #include "ir/graph_module.h"
 
 /// Reference patterns become an engine's kernels.
 namespace tsq::passes {
+
+/// Nodes of these names (Decision::node) get no kernel: they compute in float between dequantize and
+/// quantize, weights rounded. The report gets the reason, which `reasons` has by name.
+void keep_reference(ir::GraphModule& gm, const std::map<std::string, std::string>& reasons, Report& report);
 
 /// What became of observed operators that lowering left without a kernel: they are computed in float between
 /// dequantize and quantize, and the report gets the reason.

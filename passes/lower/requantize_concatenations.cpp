@@ -46,6 +46,7 @@ void requantize_concatenations(GraphModule& gm, Report& report) {
     if (quantize->kind() != kQuantize) continue;
     Node* concatenation = quantize->input(0)->node();
     const bool is_plain = concatenation->kind() == c10::aten::cat &&
+                          !ir::keeps_reference(gm, concatenation) &&
                           concatenation->input(0)->node()->kind() == c10::prim::ListConstruct &&
                           concatenation->output()->uses().size() == 1;
     if (!is_plain || !reads_quantized_values(concatenation)) continue;

@@ -47,11 +47,12 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
-  const Reference reference = steps.run("convert", [&](const Progress& progress) {
-    return convert_to_reference(prepared, backend, at_convert.custom, at_convert.mapping, progress);
+  const std::vector<Sample> samples = trial_samples(options.trial, prepared.stage()->float_model);
+  const detail::TriedStep converted = steps.run("convert", [&](const Progress& progress) {
+    return detail::convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
+                                   {.samples = samples, .force = options.trial.force}, progress);
   });
-  const std::optional<Trial> trial =
-      try_step(options.trial, prepared.stage()->float_model, reference.module(), backend, steps);
+  const Reference& reference = converted.reference;
   files.write(options.output,
               [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
   files.commit();
@@ -59,14 +60,14 @@ void run_convert(const ConvertOptions& options, const Session& session) {
     std::cout << fmt::format("'{}' converted for {}: '{}'\n{}{}", options.model, backend.name(),
                              options.output, operator_summary_text(reference.report()),
                              unobserved_text(reference.report()))
-              << step_trial_text(trial);
+              << step_trial_text(converted);
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"backend", backend.name()},
                        {"operators", operator_summary(reference.report())},
                        {"unobserved_layers", reference.report().unobserved_layers},
-                       {"trial", trial ? trial->to_json() : nlohmann::json(nullptr)},
+                       {"trial", step_trial_json(converted)},
                        {"steps", seconds_json(steps.seconds())}});
 }
 

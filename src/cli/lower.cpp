@@ -38,21 +38,23 @@ void run_lower(const LowerOptions& options, const Session& session) {
   const Reference reference =
       steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
-  const torch::jit::Module quantized = steps.run("lower", [&](const Progress&) {
-    return lower(reference, backend, nullptr, lowering_options(options.configuration));
+  const std::vector<Sample> samples = trial_samples(options.trial, reference.module());
+  const detail::TriedStep lowered = steps.run("lower", [&](const Progress&) {
+    return detail::lower_and_try(reference, backend, lowering_options(options.configuration),
+                                 {.samples = samples, .force = options.trial.force});
   });
-  const std::optional<Trial> trial = try_step(options.trial, reference.module(), quantized, backend, steps);
-  files.write(options.output,
-              [&](const std::string& place) { save(quantized, place, read_extra_files(options.model)); });
+  files.write(options.output, [&](const std::string& place) {
+    save(lowered.module, place, read_extra_files(options.model));
+  });
   files.commit();
   if (session.speaks_text()) {
     std::cout << fmt::format("'{}' lowered for {}: '{}'\n", options.model, backend.name(), options.output)
-              << step_trial_text(trial);
+              << step_trial_text(lowered);
   }
   print_json(session, {{"model", options.model},
                        {"output", options.output},
                        {"backend", backend.name()},
-                       {"trial", trial ? trial->to_json() : nlohmann::json(nullptr)},
+                       {"trial", step_trial_json(lowered)},
                        {"steps", seconds_json(steps.seconds())}});
 }
 

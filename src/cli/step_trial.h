@@ -2,11 +2,12 @@
 
 #include <tsq/trial.h>
 
-#include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
-#include "cli/progress.h"
 #include "cli/session.h"
+#include "trial/tried_step.h"
 
 namespace tsq::cli {
 
@@ -17,13 +18,13 @@ struct TrialOptions {
 };
 void add_trial_options(CLI::App& command, TrialOptions& options);
 
-/// Tries a step's result against the model that it was made of. None without samples. Throws
-/// Error(Unsupported) for a result that fails, unless it is forced.
-std::optional<Trial> try_step(const TrialOptions& options, const torch::jit::Module& model,
-                              const torch::jit::Module& candidate, const BackendConfig& backend,
-                              Steps& steps);
+/// None without --data.
+std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit::Module& model);
 
 /// Lines of the summary.
-std::string step_trial_text(const std::optional<Trial>& trial);
+std::string step_trial_text(const detail::TriedStep& step);
+/// Null where there were no samples; {"samples", "sqnr_db", …, "left_float"} otherwise and where something
+/// was left out.
+nlohmann::json step_trial_json(const detail::TriedStep& step);
 
 }  // namespace tsq::cli

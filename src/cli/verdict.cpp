@@ -189,6 +189,18 @@ nlohmann::json change_json(const Change& change) {
 
 }  // namespace
 
+std::string changes_text(const std::vector<Change>& changes) {
+  std::string text;
+  for (const Change& change : changes) text += change_text(change);
+  return text;
+}
+
+nlohmann::json changes_json(const std::vector<Change>& changes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Change& change : changes) json.push_back(change_json(change));
+  return json;
+}
+
 std::string Verdict::remarks_text() const {
   std::string text;
   for (const std::string& note : notes_) text += fmt::format("  note       {}\n", note);
@@ -200,16 +212,14 @@ Verdict verdict_of(const Finished& finished, const VerdictContext& context) {
   const bool is_users_model = !finished.module;
   Verdict verdict;
   verdict.text_ = trial_text(finished, context) + latency_text(finished, context);
-  for (const Change& change : finished.changes) verdict.text_ += change_text(change);
+  verdict.text_ += changes_text(finished.changes);
   verdict.warnings_ = warnings_of(finished, context, is_users_model);
   verdict.notes_ = notes_of(finished, context, is_users_model);
   verdict.json_ = finished.trial.to_json();
   verdict.json_["unseen"] = context.unseen ? context.unseen->to_json() : nlohmann::json(nullptr);
   verdict.json_["latency"] = finished.latency ? finished.latency->to_json() : nlohmann::json(nullptr);
   verdict.json_["is_float_model"] = is_users_model;
-  nlohmann::json changes = nlohmann::json::array();
-  for (const Change& change : finished.changes) changes.push_back(change_json(change));
-  verdict.json_["left_float"] = std::move(changes);
+  verdict.json_["left_float"] = changes_json(finished.changes);
   if (!finished.changes.empty()) verdict.json_["qconfig_mapping"] = finished.mapping.to_dict();
   verdict.json_["warnings"] = verdict.warnings_;
   verdict.json_["notes"] = verdict.notes_;

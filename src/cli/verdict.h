@@ -47,4 +47,9 @@ class Verdict {
 
 Verdict verdict_of(const detail::Finished& finished, const VerdictContext& context);
 
+/// What was left float after a trial, a line for each cause.
+std::string changes_text(const std::vector<detail::Change>& changes);
+/// A list of {"cause", "layers", "text"}.
+nlohmann::json changes_json(const std::vector<detail::Change>& changes);
+
 }  // namespace tsq::cli

@@ -140,6 +140,11 @@ const NodeState* state_of(const GraphModule& gm, const Node* node) {
   return &gm.states.at(static_cast<std::size_t>(node->i(kStateAttribute)));
 }
 
+bool keeps_reference(const GraphModule& gm, const Node* node) {
+  const NodeState* state = state_of(gm, node);
+  return state != nullptr && state->keeps_reference;
+}
+
 const QConfig* observed_qconfig(const GraphModule& gm, const Node* node) {
   const NodeState* state = state_of(gm, node);
   return state != nullptr && state->observed && state->qconfig ? &*state->qconfig : nullptr;

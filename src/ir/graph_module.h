@@ -112,6 +112,7 @@ struct ObserverEntry {
 struct NodeState {
   bool observed{false};
   std::optional<QConfig> qconfig{};
+  bool keeps_reference{false};  ///< lowering leaves it in float between dequantize and quantize
 };
 
 /// A method of the user's model other than forward. It stays in float, everything inlined, and works on the
@@ -167,6 +168,8 @@ void set_state(GraphModule& gm, Node* node, NodeState state);
 [[nodiscard]] const NodeState* state_of(const GraphModule& gm, const Node* node);
 /// The QConfig by which prepare observed a node; null where it did not.
 [[nodiscard]] const QConfig* observed_qconfig(const GraphModule& gm, const Node* node);
+/// Whether a node must not become a kernel.
+[[nodiscard]] bool keeps_reference(const GraphModule& gm, const Node* node);
 /// The node that alone reads the only output of another; null where there is none.
 [[nodiscard]] Node* only_reader(const Node* node);
 /// Copies the scope from one node to another.

@@ -446,6 +446,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
 Module lowered_module(const Stage& reference, Report& report, const LoweringOptions& options) {
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
+  in_pass("keep_reference", [&] { passes::keep_reference(gm, options.kept_reference, report); });
   run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
   in_pass("lower_registered",
           [&] { passes::lower_registered(gm, report, lowering_rows(reference.backend.name())); });

@@ -33,9 +33,12 @@ double Candidates::work(std::size_t layer) const {
   return std::max(1.0, static_cast<double>(model_.layers[layer].macs.value_or(0)));
 }
 
+Reference Candidates::reference(const Indices& kept_float) const {
+  return with_float_nodes(model_, backend_, float_nodes(model_, kept_float), custom_);
+}
+
 Made Candidates::make(const Indices& kept_float) const {
-  Made made{.reference = with_float_nodes(model_, backend_, float_nodes(model_, kept_float), custom_),
-            .module = {}};
+  Made made{.reference = reference(kept_float), .module = {}};
   made.module = lower(made.reference, backend_, &made.report, lowering_);
   return made;
 }

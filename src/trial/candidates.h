@@ -34,7 +34,9 @@ class Candidates {
   void count_work(const Sample& sample);
   /// Work of a layer for comparisons: its multiply-accumulates, and at least 1.
   [[nodiscard]] double work(std::size_t layer) const;
-  /// The model with these layers in float.
+  /// The reference model with these layers in float.
+  [[nodiscard]] Reference reference(const Indices& kept_float) const;
+  /// The same, lowered.
   [[nodiscard]] Made make(const Indices& kept_float) const;
 
  private:

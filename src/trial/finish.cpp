@@ -3,16 +3,14 @@
 #include "trial/finish.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <tsq/error.h>
 
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
-#include "base/libtorch_error.h"
 #include "pipeline/measure.h"
+#include "trial/attempt.h"
 #include "trial/layer_groups.h"
+#include "trial/leave_out.h"
 #include "trial/referee.h"
 
 namespace tsq::detail {
@@ -20,40 +18,8 @@ namespace {
 
 using torch::jit::Module;
 
-/// After this many layers that cannot run, the fault is no single layer's.
-constexpr std::size_t kMostFaults = 12;
-
 bool quantizes_anything(const Report& report) {
   return std::ranges::any_of(report.decisions, &Decision::quantized);
-}
-
-/// A fault of an input, which no choice of layers mends.
-bool is_users(const Error& error) {
-  return error.code() != ErrorCode::Internal && error.code() != ErrorCode::BadModel;
-}
-
-/// What a model is that was made and tried; `made` is empty where making it failed.
-struct Attempt {
-  std::optional<Made> made{};
-  Trial trial{};
-};
-
-template <typename Make>
-Attempt attempt(const Referee& referee, const Make& make) {
-  Attempt result;
-  try {
-    result.made = make();
-  } catch (const Error& error) {
-    if (is_users(error)) throw;
-    result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = error.what()};
-    return result;
-  } catch (const std::exception& error) {
-    rethrow_out_of_memory(error);
-    result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = reason_of(error)};
-    return result;
-  }
-  result.trial = referee.judge(result.made->module);
-  return result;
 }
 
 class Finish {
@@ -112,16 +78,6 @@ class Finish {
     return *candidates_;
   }
 
-  [[noreturn]] static void refuse(const TrialFault& fault) {
-    throw Error(ErrorCode::Unsupported,
-                fmt::format("the quantized model {}: {}",
-                            fault.kind == FaultKind::Throws
-                                ? fmt::format("cannot run on sample {}", fault.sample)
-                                : fmt::format("does not match the float model on sample {}", fault.sample),
-                            fault.text),
-                "leave the operator float by a QConfigMapping, or write the result anyway with --force");
-  }
-
   bool is_larger(const Attempt& now) const {
     return task_.model_bytes > 0 && now.made && quantizes_anything(now.made->report) &&
            static_cast<double>(now.trial.bytes) > kLarger * static_cast<double>(task_.model_bytes);
@@ -134,47 +90,16 @@ class Finish {
     return compare_latency(task_.model, now.made->module, task_.backend, task_.samples.front());
   }
 
-  /// Each turn finds one layer with which the model fails and without which it does not: among the first k
-  /// layers in int8, k the fewest that fail.
   Attempt without_faults(Attempt now) {
     if (!can_choose_layers()) refuse(*now.trial.fault);
-    Indices kept;
-    std::vector<Change> found;
-    while (now.trial.fault && kept.size() < candidates().size()) {
-      if (found.size() >= kMostFaults) {
-        kept = candidates().all();
-        break;
-      }
-      const std::size_t layer = first_failing(kept);
-      found.push_back({.cause = ChangeCause::Fault,
-                       .layers = {candidates().layers()[layer]},
-                       .text = now.trial.fault->text});
-      kept.push_back(layer);
+    const LeftOut left = leave_out_failing(candidates().size(), *now.trial.fault, [&](const Indices& kept) {
       now = attempt(referee_, [&] { return candidates().make(kept); });
-    }
-    if (now.trial.fault) {
-      const std::string text = now.trial.fault->text;
-      found = {{.cause = ChangeCause::Fault, .text = text}};
-      kept = candidates().all();
-    }
-    if (found.size() >= kMostFaults) found = {{.cause = ChangeCause::Fault, .text = found.front().text}};
-    std::ranges::sort(kept);
-    if (found.size() == 1 && found.front().layers.empty()) found.front().layers = candidates().layers(kept);
-    return again(now, std::move(found), kept);
-  }
-
-  std::size_t first_failing(const Indices& kept) {
-    std::size_t runs = 0;  // this many first layers in int8 run
-    std::size_t fails = candidates().size();
-    while (fails - runs > 1) {
-      const std::size_t middle = (runs + fails) / 2;
-      Indices in_float = kept;
-      for (std::size_t layer = middle; layer < candidates().size(); ++layer) in_float.push_back(layer);
-      const bool has_fault =
-          attempt(referee_, [&] { return candidates().make(in_float); }).trial.fault.has_value();
-      (has_fault ? fails : runs) = middle;
-    }
-    return fails - 1;
+      return now.trial.fault;
+    });
+    std::vector<Change> changes;
+    for (const LeftOut::Fault& fault : left.faults)
+      changes.push_back({.layers = candidates().layers(fault.parts), .text = fault.text});
+    return again(now, std::move(changes), left.parts());
   }
 
   /// Groups of layers that are not faster, or smaller, in int8 by themselves stay float.

@@ -1,0 +1,95 @@
+// One step of quantize by itself: its result is tried, and what fails is left out of it.
+
+#include "trial/tried_step.h"
+
+#include <algorithm>
+
+#include "backends/kernels/engine.h"
+#include "pipeline/stage.h"
+#include "trial/attempt.h"
+#include "trial/leave_out.h"
+
+namespace tsq::detail {
+namespace {
+
+TriedStep tried(Attempt attempt, std::vector<Change> changes, bool force) {
+  if (!attempt.made || (attempt.trial.fault && !force)) refuse(*attempt.trial.fault);
+  return {.reference = attempt.made->reference,
+          .module = std::move(attempt.made->module),
+          .report = std::move(attempt.made->report),
+          .trial = std::move(attempt.trial),
+          .changes = std::move(changes)};
+}
+
+/// What lowering may put a kernel in the place of.
+std::vector<Decision> lowered_nodes(const Report& report) {
+  std::vector<Decision> nodes;
+  std::ranges::copy_if(report.decisions, std::back_inserter(nodes), [](const Decision& decision) {
+    return decision.quantized && decision.standalone.empty() && !decision.node.empty();
+  });
+  return nodes;
+}
+
+QuantizedLayer layer_of(const Decision& decision) {
+  QuantizedLayer layer;
+  layer.name = decision.layer.empty() ? decision.node : decision.layer;
+  layer.op = decision.op;
+  layer.nodes = {decision.node};
+  return layer;
+}
+
+}  // namespace
+
+TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
+                          const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
+                          const StepTrial& trial, const Progress& progress) {
+  const EngineGuard engine(backend);
+  const Stage& stage = *prepared.stage();
+  const Referee referee(stage.float_model, spread(trial.samples, kMostTried));
+  const auto made_of = [](const Reference& reference) {
+    return Made{.reference = reference, .module = reference.module(), .report = reference.report()};
+  };
+  Attempt now = attempt(
+      referee, [&] { return made_of(convert_to_reference(prepared, backend, custom, mapping, progress)); });
+  const bool can_choose = stage.standalone.empty() && !mapping;
+  if (!now.trial.fault || trial.force || !can_choose) return tried(std::move(now), {}, trial.force);
+  const Candidates candidates(prepared, backend, custom, {});
+  const LeftOut left = leave_out_failing(candidates.size(), *now.trial.fault, [&](const Indices& kept) {
+    now = attempt(referee, [&] { return made_of(candidates.reference(kept)); });
+    return now.trial.fault;
+  });
+  std::vector<Change> changes;
+  for (const LeftOut::Fault& fault : left.faults)
+    changes.push_back({.layers = candidates.layers(fault.parts), .text = fault.text});
+  return tried(std::move(now), std::move(changes), trial.force);
+}
+
+TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,
+                        const StepTrial& trial) {
+  const EngineGuard engine(backend, /*must_have_kernels=*/true);
+  const Referee referee(reference.module(), spread(trial.samples, kMostTried));
+  const auto lowered = [&] {
+    Made made{.reference = reference, .module = {}};
+    made.module = lower(reference, backend, &made.report, options);
+    return made;
+  };
+  Attempt now = attempt(referee, lowered);
+  if (!now.trial.fault || trial.force) return tried(std::move(now), {}, trial.force);
+  const std::vector<Decision> nodes = lowered_nodes(reference.report());
+  const LeftOut left = leave_out_failing(nodes.size(), *now.trial.fault, [&](const Indices& kept) {
+    options.kept_reference.clear();
+    for (const std::size_t index : kept)
+      options.kept_reference.emplace(nodes[index].node, "its kernel fails");
+    now = attempt(referee, lowered);
+    return now.trial.fault;
+  });
+  std::vector<Change> changes;
+  for (const LeftOut::Fault& fault : left.faults) {
+    Change change{.text = fault.text};
+    for (const std::size_t index : fault.parts) change.layers.push_back(layer_of(nodes[index]));
+    changes.push_back(std::move(change));
+  }
+  return tried(std::move(now), std::move(changes), trial.force);
+}
+
+}  // namespace tsq::detail

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <tsq/trial.h>
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "trial/finish.h"
+
+namespace tsq::detail {
+
+/// The result of one step that has been tried as it will be loaded.
+struct TriedStep {
+  Reference reference;
+  torch::jit::Module module{};  ///< of lowering; of converting: the reference's
+  Report report{};
+  Trial trial{};
+  std::vector<Change> changes{};  ///< what was left out because it cannot run
+};
+
+/// What a step is tried on.
+struct StepTrial {
+  std::span<const Sample> samples{};  ///< none: the result is only saved and loaded
+  bool force{false};                  ///< what the trial shows is told, and changes nothing
+};
+
+/// Converts a calibrated model and tries the reference beside the float model. Layers with which it fails
+/// stay float. Throws Error(Unsupported) where that does not help.
+TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
+                          const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
+                          const StepTrial& trial, const Progress& progress = {});
+
+/// Lowers a reference model and tries the result beside it. Operators whose kernels fail stay as the
+/// reference has them. Throws Error(Unsupported) where that does not help.
+TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,
+                        const StepTrial& trial);
+
+}  // namespace tsq::detail
