@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <tsq/dtype_config.h>
 
 #include <algorithm>
 
@@ -209,6 +210,12 @@ class Lowering {
     const kernels::WeightedKernel* row = functional_kernel(op, post_op);
     if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
     if (!is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
+    // A row without input_type_to_index has its weight quantized as what flows is.
+    const auto weight_dtype = operators::functional_weight_dtype(op);
+    if (weight_dtype && *weight_dtype != c10::ScalarType::QInt8) {
+      return keep_reference(op, fmt::format("no kernel takes a weight of {}", dtype_name(*weight_dtype)),
+                            "name the weight by 'input_type_to_index' in the backend's row");
+    }
     const auto weighted = operators::functional_parameters(gm_, op);
     Value* input = op->input(0)->node()->input(0);
     if (weighted && !can_run(op, *weighted, *row, input)) return false;

@@ -348,6 +348,11 @@ class Observe {
     }
   }
 
+  /// Indices of an embedding are integers: quantizing them when the model runs would raise.
+  bool is_index_of_rows(const Node* node) const {
+    return ir::is_module_call(node) && ir::call_of(gm_, node).embedding.has_value();
+  }
+
   /// D-20: the observer that `value` needs on its way into `node`.
   std::optional<Observer> needed_observer(const Node* node, Role role, const Value* value,
                                           bool is_zeroth) const {
@@ -359,7 +364,7 @@ class Observe {
     if (role == Role::Weight && !has_quantizable_weight(ir::targets(gm_, node))) return std::nullopt;
     if (!wanted) return std::nullopt;
     const auto made = output_info(value);
-    if (wanted->is_dynamic) return is_zeroth && made ? wanted : std::nullopt;
+    if (wanted->is_dynamic) return is_zeroth && made && !is_index_of_rows(node) ? wanted : std::nullopt;
     if (info.reuses_input || !is_quantized_dtype(wanted->dtype) || !made) return std::nullopt;
     const bool observable = is_quantized_dtype(made->dtype) || made->dtype == ScalarType::Float;
     return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;

@@ -359,6 +359,38 @@ std::vector<std::pair<std::size_t, TableFinding::Kind>> findings(const BackendCo
   return found;
 }
 
+/// A table whose row of functional linear layers does not say which argument is the weight.
+BackendConfig table_without_weights(const std::string& name) {
+  BackendConfig backend(name);
+  for (const char* op : {"torch.nn.functional.linear", "torch.nn.functional.conv1d"}) {
+    backend.set_backend_pattern_config(BackendPatternConfig{symbol(op)}.add_dtype_config(kWeighted));
+  }
+  return backend;
+}
+
+TEST(SpecModels, AWeightThatNoRowNamesStaysInReferenceForm) {
+  for (const std::string name : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+    SCOPED_TRACE(name);
+    torch::manual_seed(1);
+    Module model = testing::user_module("Functional");
+    model.register_parameter("weight", torch::randn({8, 8}), false);
+    model.register_parameter("kernel", torch::randn({4, 1, 3}), false);
+    model.define(
+        "def forward(self, x):\n"
+        "  y = torch.linear(x, self.weight, None)\n"
+        "  return torch.conv1d(y.unsqueeze(1), self.kernel)\n");
+    const Result result = quantized(model, table_without_weights(name));
+    const at::Tensor input = rows();
+    EXPECT_GT(sqnr(run(result.reference, input), run(result.lowered, input)), 100);
+    for (const char* op : {"aten::linear", "aten::conv1d"}) {
+      const Decision& decision = decision_of(result.report, op);
+      EXPECT_FALSE(decision.quantized);
+      EXPECT_THAT(decision.reason, HasSubstr("no kernel takes a weight of quint8"));
+      EXPECT_THAT(decision.remedy, HasSubstr("input_type_to_index"));
+    }
+  }
+}
+
 TEST(SpecTable, RowsThatDoNothingAreFound) {
   using Kind = TableFinding::Kind;
   BackendConfig backend("mine");
