@@ -36,8 +36,13 @@ void equalize_float_values(ir::GraphModule& gm, std::span<const torch::jit::Modu
 void share_parameters(ir::GraphModule& gm);
 
 /// Makes the scales of weights larger where a kernel of the current engine adds pairs of products in 16 bits
-/// and these could overflow.
-void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu);
+/// and these could overflow. Notes in the report of how many channels.
+void bound_pair_sums(ir::GraphModule& gm, TargetCpu cpu, Report& report);
+
+/// Notes in the report, for each layer whose kernel on the current engine adds pairs of products in 16 bits,
+/// whether these can overflow: for no input, for inputs outside of the calibrated range, or within it. The
+/// bound is exact for the weights at hand.
+void report_pair_sums(const ir::GraphModule& gm, TargetCpu cpu, Report& report);
 
 /// Weights → the codes, up or down, that lower the expected error of the layer's output; the bias takes the
 /// mean of what is left. `on_layer` is called after each layer that is rounded so.

@@ -120,8 +120,8 @@ constexpr std::array kBestOnReference{
     OnReference{"leave_slow_layers", [](ir::GraphModule& gm, Report& report,
                                         const RecipeOptions&) { passes::leave_slow_layers(gm, report); }},
     OnReference{"bound_pair_sums",
-                [](ir::GraphModule& gm, Report&, const RecipeOptions& options) {
-                  passes::bound_pair_sums(gm, options.target_cpu);
+                [](ir::GraphModule& gm, Report& report, const RecipeOptions& options) {
+                  passes::bound_pair_sums(gm, options.target_cpu, report);
                 }},
     OnReference{"tie_tables",
                 [](ir::GraphModule& gm, Report&, const RecipeOptions&) { passes::tie_tables(gm); }},

@@ -421,6 +421,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
       }
     });
   }
+  in_pass("report_pair_sums",
+          [&] { passes::report_pair_sums(stage->gm, prepared.options.target_cpu, stage->report); });
   parts.reach(observers_to_ask + layers_to_round);
   for (auto& [path, child] : stage->standalone) {
     child = reference_stage(*child, backend, std::nullopt);

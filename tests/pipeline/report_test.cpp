@@ -323,5 +323,36 @@ TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
   EXPECT_GT(decision_of(report, "a").seconds.value_or(0), 0);
 }
 
+/// Whether the 16-bit sums of a linear layer with these weights can overflow, by the notes of its report.
+std::vector<std::string> notes_on_sums(const at::Tensor& weight, Recipe recipe, TargetCpu cpu) {
+  Module model = testing::user_module("Linear");
+  Module linear = testing::linear(weight.size(1), weight.size(0));
+  linear.setattr("weight", weight);
+  model.register_module("fc", linear);
+  model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe, .target_cpu = cpu});
+  calibrate(prepared, std::vector<Sample>{{torch::randn({4, weight.size(1)})}});
+  return decision_of(convert_to_reference(prepared, backend).report(), "fc").notes;
+}
+
+TEST(PairSums, TheReportSaysWhetherTheyCanOverflow) {
+  using ::testing::Contains;
+  // One weight of each channel has the code 127, the others are small or as large.
+  at::Tensor one = torch::full({4, 8}, 0.001);
+  one.select(1, 0).fill_(1);
+  const at::Tensor many = torch::ones({4, 8});
+  EXPECT_THAT(notes_on_sums(one, Recipe::Fx, TargetCpu::WithoutVnni), Contains(HasSubstr("cannot overflow")));
+  // PyTorch's activations have 7 bits: 254 * 127 fits, 254 * 255 does not.
+  EXPECT_THAT(notes_on_sums(many, Recipe::Fx, TargetCpu::WithoutVnni),
+              Contains(HasSubstr("outside of the calibrated range alone")));
+  EXPECT_THAT(notes_on_sums(many, Recipe::Best, TargetCpu::WithoutVnni),
+              ::testing::AllOf(Contains(HasSubstr("4 of 4 channels have larger scales")),
+                               Contains(HasSubstr("cannot overflow"))));
+  EXPECT_THAT(notes_on_sums(many, Recipe::Fx, TargetCpu::Vnni),
+              ::testing::Not(Contains(HasSubstr("16-bit"))));
+}
+
 }  // namespace
 }  // namespace tsq
