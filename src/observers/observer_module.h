@@ -11,9 +11,10 @@ namespace tsq {
 
 /// A fresh observer: a TorchScript module `forward(x: Tensor) -> Tensor` that returns x and records its
 /// statistics in buffers with PyTorch's names. Its class is TorchScript source only, so any stock LibTorch
-/// loads it and calibrates with it. Safe to call from several threads. Throws Error(BadConfig) when resolve()
+/// loads it and calibrates with it. Safe to call from several threads. A spec with a fake quantize class
+/// makes that, with room for as many channels (make_fake_quantize). Throws Error(BadConfig) when resolve()
 /// refuses the spec.
-torch::jit::Module make_observer(const ObserverSpec& spec);
+torch::jit::Module make_observer(const ObserverSpec& spec, int64_t channels = 1);
 
 /// Scale and zero point of what `observer` has seen, equal bit for bit to PyTorch's calculate_qparams (M-01 …
 /// M-06, M-14, M-15). Reads attributes only: the observer may come from a file. The scale is 1 and the zero

@@ -27,7 +27,7 @@ def _update(self, min_val: Tensor, max_val: Tensor):
     self.max_val = max_val
 )";
 
-constexpr const char* kMinMaxSource = R"(
+constexpr const char* kChannelMinMaxSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
@@ -43,15 +43,16 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-/// `batches` is tsq's own: the weight of this observer in a merge.
-constexpr const char* kMovingAverageSource = R"(
+/// `batches` is tsq's own: the weight of this observer in a merge. In a fake quantize module the state has
+/// its final size from the start: minima above the maxima say that nothing was seen.
+constexpr const char* kChannelMovingAverageSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     min_val = self.min_val
     max_val = self.max_val
     min_val_cur, max_val_cur = torch.aminmax(self._rows(x_orig), dim=1)
-    if min_val.numel() == 0 or max_val.numel() == 0:
+    if min_val.numel() == 0 or max_val.numel() == 0 or bool((min_val > max_val).all()):
         min_val, max_val = min_val_cur, max_val_cur
     else:
         min_val = min_val + self.averaging_constant * (min_val_cur - min_val)
@@ -63,21 +64,21 @@ def observe(self, x_orig: Tensor) -> Tensor:
 
 at::Tensor nothing() { return at::empty({0}, at::kFloat); }
 
-torch::jit::Module make_min_max(const ResolvedObserver& config) {
+torch::jit::Module make_channel_min_max(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       observer_classes::kPerChannelMinMax,
       uniform_attributes({integer("ch_axis"), buffer("min_val"), buffer("max_val")}),
-      fmt::format("{}{}", kRowsSource, kMinMaxSource));
+      fmt::format("{}{}", kRowsSource, kChannelMinMaxSource));
   const ObserverValues state{{"ch_axis", config.ch_axis}, {"min_val", nothing()}, {"max_val", nothing()}};
   return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
 }
 
-torch::jit::Module make_moving_average(const ResolvedObserver& config) {
+torch::jit::Module make_channel_moving_average(const ResolvedObserver& config) {
   static const ObserverClass observer_class(
       observer_classes::kMovingAveragePerChannelMinMax,
       uniform_attributes({integer("ch_axis"), real("averaging_constant"), integer("batches"),
                           buffer("min_val"), buffer("max_val")}),
-      fmt::format("{}{}", kRowsSource, kMovingAverageSource));
+      fmt::format("{}{}", kRowsSource, kChannelMovingAverageSource));
   const ObserverValues state{{"ch_axis", config.ch_axis},
                              {"averaging_constant", config.averaging_constant},
                              {"batches", int64_t{0}},
@@ -86,7 +87,14 @@ torch::jit::Module make_moving_average(const ResolvedObserver& config) {
   return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
 }
 
+bool saw_per_channel(const torch::jit::Module& observer) {
+  const c10::NoGradGuard no_grad;
+  const at::Tensor min_val = observer.attr("min_val").toTensor();
+  return min_val.numel() != 0 && !at::gt(min_val, observer.attr("max_val").toTensor()).all().item<bool>();
+}
+
 QParams calculate_per_channel(const torch::jit::Module& observer) {
+  if (!saw_per_channel(observer)) return qparams_of_range(uniform_config(observer), nothing(), nothing());
   return qparams_of_range(uniform_config(observer), observer.attr("min_val").toTensor(),
                           observer.attr("max_val").toTensor());
 }
@@ -116,10 +124,6 @@ QParams observe_per_channel(const ResolvedObserver& config, const at::Tensor& te
   return qparams_of_range(uniform_config(config), ranges.min_val, ranges.max_val);
 }
 
-bool saw_per_channel(const torch::jit::Module& observer) {
-  return observer.attr("min_val").toTensor().numel() != 0;
-}
-
 void set_state(torch::jit::Module& into, const char* name, const at::Tensor& value) {
   into.setattr(name, value.clone());
 }
@@ -133,7 +137,7 @@ void require_equal_channels(const at::Tensor& into, const at::Tensor& from) {
   }
 }
 
-void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_channel_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   at::Tensor min_val = from.attr("min_val").toTensor();
   at::Tensor max_val = from.attr("max_val").toTensor();
@@ -149,7 +153,7 @@ void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
   set_state(into, "max_val", max_val);
 }
 
-void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_channel_moving_average(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   const int64_t before = into.attr("batches").toInt();
   const int64_t added = from.attr("batches").toInt();
@@ -170,18 +174,18 @@ void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& fr
 }  // namespace
 
 const ObserverKind per_channel_min_max_observer{observer_classes::kPerChannelMinMax,
-                                                make_min_max,
+                                                make_channel_min_max,
                                                 calculate_per_channel,
                                                 observe_per_channel,
                                                 saw_per_channel,
-                                                merge_min_max};
+                                                merge_channel_min_max};
 
 const ObserverKind moving_average_per_channel_min_max_observer{
     observer_classes::kMovingAveragePerChannelMinMax,
-    make_moving_average,
+    make_channel_moving_average,
     calculate_per_channel,
     observe_per_channel,
     saw_per_channel,
-    merge_moving_average};
+    merge_channel_moving_average};
 
 }  // namespace tsq

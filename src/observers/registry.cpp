@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "observers/fake_quantize.h"
 #include "observers/observed_ranks.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
@@ -64,12 +65,14 @@ Error no_qparams(std::string_view name) {
 
 }  // namespace
 
-torch::jit::Module make_observer(const ObserverSpec& spec) {
+torch::jit::Module make_observer(const ObserverSpec& spec, int64_t channels) {
+  if (!spec.fake_quantize.empty()) return make_fake_quantize(spec, channels);
   const ResolvedObserver config = resolve(spec);
   return kind_of(config).make(config);
 }
 
 QParams calculate_qparams(const torch::jit::Module& observer) {
+  if (is_fake_quantize(observer)) return calculate_qparams(observer_of_fake_quantize(observer));
   const ObserverKind& kind = kind_of(observer);
   if (kind.calculate_qparams == nullptr) {
     throw no_qparams(kind.name);
@@ -77,7 +80,10 @@ QParams calculate_qparams(const torch::jit::Module& observer) {
   return kind.calculate_qparams(observer);
 }
 
-bool saw_data(const torch::jit::Module& observer) { return kind_of(observer).saw_data(observer); }
+bool saw_data(const torch::jit::Module& observer) {
+  if (is_fake_quantize(observer)) return saw_data(observer_of_fake_quantize(observer));
+  return kind_of(observer).saw_data(observer);
+}
 
 void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
   const ObserverKind& kind = kind_of(into);

@@ -8,7 +8,7 @@ import torch.ao.nn.intrinsic.qat
 import torch.ao.nn.qat
 import torch.ao.nn.quantized.reference
 import torch.nn.functional as F
-from torch.ao.quantization import QConfigMapping
+from torch.ao.quantization import FakeQuantizeBase, MovingAverageMinMaxObserver, QConfigMapping
 from torch.ao.quantization.backend_config import BackendConfig, BackendPatternConfig, DTypeConfig, DTypeWithConstraints
 from torch.ao.quantization.fx.custom_config import PrepareCustomConfig
 from torch.ao.quantization.utils import MatchAllNode
@@ -48,7 +48,11 @@ def observer_json(constructor) -> dict:
         return {"observer": partial.__name__}
     if partial.args:
         raise ValueError(f"positional arguments in {partial!r}")
-    return {"observer": partial.func.__name__, **{key: _value(value) for key, value in partial.keywords.items()}}
+    given = {key: _value(value) for key, value in partial.keywords.items() if key != "observer"}
+    if not issubclass(partial.func, FakeQuantizeBase):
+        return {"observer": partial.func.__name__, **given}
+    observer = observer_json(partial.keywords.get("observer", MovingAverageMinMaxObserver))
+    return {**observer, "fake_quantize": partial.func.__name__, **given}
 
 
 def qconfig_json(qconfig):

@@ -1,0 +1,242 @@
+// Fake quantize modules (torch/ao/quantization/fake_quantize.py) as TorchScript classes.
+
+#include "observers/fake_quantize.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "observers/observer_class.h"
+#include "observers/observer_module.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr const char* kObserver = "activation_post_process";
+constexpr const char* kNamespace = "torch.ao.quantization.fake_quantize.";
+constexpr const char* kFused = "FusedMovingAvgObsFakeQuantize";
+constexpr const char* kFixed = "FixedQParamsFakeQuantize";
+
+bool is_per_channel(c10::QScheme scheme) {
+  return scheme == c10::kPerChannelAffine || scheme == c10::kPerChannelSymmetric ||
+         scheme == c10::kPerChannelAffineFloatQParams;
+}
+
+bool has_symmetric_range(c10::QScheme scheme) {
+  return scheme == c10::kPerTensorSymmetric || scheme == c10::kPerChannelSymmetric;
+}
+
+/// The setters return nothing, so that `enable_observer(False)` works in Python as in C++.
+constexpr const char* kSwitches = R"(
+def enable_fake_quant(self, enabled: bool = True) -> None:
+    self.fake_quant_enabled.fill_(int(enabled))
+
+def disable_fake_quant(self) -> None:
+    self.fake_quant_enabled.fill_(0)
+
+def enable_observer(self, enabled: bool = True) -> None:
+    self.observer_enabled.fill_(int(enabled))
+
+def disable_observer(self) -> None:
+    self.observer_enabled.fill_(0)
+)";
+
+constexpr const char* kForward = R"(
+def forward(self, X: Tensor) -> Tensor:
+    observer = self.activation_post_process
+)";
+
+/// A weight that the model computes has no size yet. The buffers are replaced, because the memory of a tensor
+/// out of a file cannot grow.
+constexpr const char* kSizeBuffers = R"(
+    if observer.min_val.numel() == 0:
+        channels = [X.size(self.ch_axis)]
+        observer.min_val = torch.full(channels, float("inf"))
+        observer.max_val = torch.full(channels, -float("inf"))
+        self.scale = torch.ones(channels)
+        self.zero_point = torch.zeros(channels, dtype=self.zero_point.dtype)
+)";
+
+constexpr const char* kFusedForward = R"(
+    return torch.fused_moving_avg_obs_fake_quant(
+        X, self.observer_enabled, self.fake_quant_enabled, observer.min_val, observer.max_val, self.scale,
+        self.zero_point, observer.averaging_constant, observer.quant_min, observer.quant_max, self.ch_axis,
+        self.is_per_channel, self.is_symmetric_quant)
+)";
+
+/// FakeQuantize.forward (QT-51). Scale and zero point have their final size: nothing is resized.
+constexpr const char* kObserve = R"(
+    if bool(self.observer_enabled[0] == 1):
+        observer.forward(X.detach())
+        scale, zero_point = self.calculate_qparams()
+        self.scale.copy_(scale)
+        self.zero_point.copy_(zero_point)
+    if bool(self.fake_quant_enabled[0] == 1):
+)";
+constexpr const char* kRoundTensor = R"(
+        X = torch.fake_quantize_per_tensor_affine(X, self.scale, self.zero_point, observer.quant_min,
+                                                  observer.quant_max)
+    return X
+)";
+constexpr const char* kRoundChannels = R"(
+        X = torch.fake_quantize_per_channel_affine(X, self.scale, self.zero_point, self.ch_axis,
+                                                   observer.quant_min, observer.quant_max)
+    return X
+)";
+
+constexpr const char* kFixedQParams = R"(
+def calculate_qparams(self) -> Tuple[Tensor, Tensor]:
+    return self.scale, self.zero_point
+)";
+
+/// UniformQuantizationObserverBase._calculate_qparams: the tensor operations of qparams_of_range(), in the
+/// same order (M-01 to M-06). An observer that saw nothing has its minimum above its maximum.
+constexpr const char* kReadRange = R"(
+def calculate_qparams(self) -> Tuple[Tensor, Tensor]:
+    observer = self.activation_post_process
+    min_val = observer.min_val
+    max_val = observer.max_val
+    if min_val.numel() == 0 or bool((min_val > max_val).all()):
+        return torch.ones([1]), torch.zeros([1], dtype=4)
+)";
+constexpr const char* kSymmetric = R"(
+    min_val_neg = torch.min(min_val, torch.zeros_like(min_val))
+    max_val_pos = torch.max(max_val, torch.zeros_like(max_val))
+    max_val_pos = torch.max(-min_val_neg, max_val_pos)
+    scale = max_val_pos / (float(observer.quant_max - observer.quant_min) / 2)
+    scale = torch.max(scale, observer.eps)
+    return scale, torch.full_like(scale, {}).to(4)
+)";
+constexpr const char* kAffine = R"(
+    min_val_neg = torch.min(min_val, torch.zeros_like(min_val))
+    max_val_pos = torch.max(max_val, torch.zeros_like(max_val))
+    scale = (max_val_pos - min_val_neg) / float(observer.quant_max - observer.quant_min)
+    scale = torch.max(scale, observer.eps)
+    zero_point = observer.quant_min - torch.round(min_val_neg / scale).to(3)
+    return scale, torch.clamp(zero_point, observer.quant_min, observer.quant_max)
+)";
+constexpr const char* kFloatQParams = R"(
+    scale = (max_val - min_val) / float(observer.quant_max - observer.quant_min)
+    scale = torch.where(scale > observer.eps, scale, torch.ones_like(scale))
+    return scale, -1 * min_val / scale
+)";
+
+int64_t middle_of(const ResolvedObserver& config) {
+  const bool is_unsigned = config.dtype == c10::ScalarType::QUInt8 || config.dtype == c10::ScalarType::Byte;
+  if (is_unsigned) return config.has_custom_range ? (*config.quant_min + *config.quant_max) >> 1 : 128;
+  return config.dtype == c10::ScalarType::UInt16 ? 32768 : 0;
+}
+
+std::string calculate_source(const ObserverSpec& spec, const ResolvedObserver& config) {
+  if (config.observer == "FixedQParamsObserver") return kFixedQParams;
+  const bool has_range = config.observer == "MinMaxObserver" ||
+                         config.observer == "PerChannelMinMaxObserver" ||
+                         config.observer.starts_with("MovingAverage");
+  if (!has_range) {
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("{} cannot have the observer {}", spec.fake_quantize, config.observer),
+                "use a MinMax or MovingAverage observer");
+  }
+  if (config.qscheme == c10::kPerChannelAffineFloatQParams) return std::string(kReadRange) + kFloatQParams;
+  if (!has_symmetric_range(config.qscheme)) return std::string(kReadRange) + kAffine;
+  return kReadRange + fmt::format(fmt::runtime(kSymmetric), middle_of(config));
+}
+
+std::string source_of(const ObserverSpec& spec, const ResolvedObserver& config, int64_t channels) {
+  std::string source = kSwitches + calculate_source(spec, config) + kForward;
+  if (is_per_channel(config.qscheme) && channels == 0) source += kSizeBuffers;
+  if (spec.fake_quantize == kFused) return source + kFusedForward;
+  return source + kObserve + (is_per_channel(config.qscheme) ? kRoundChannels : kRoundTensor);
+}
+
+struct FakeQuantizeClass {
+  std::shared_ptr<torch::jit::CompilationUnit> unit;
+  c10::ClassTypePtr type;
+};
+
+FakeQuantizeClass define_class(const std::string& name, const c10::TypePtr& observer,
+                               const std::string& source) {
+  FakeQuantizeClass made{.unit = std::make_shared<torch::jit::CompilationUnit>(), .type = {}};
+  Module prototype(c10::QualifiedName(fmt::format("__torch__.{}{}", kNamespace, name)), made.unit);
+  made.type = prototype.type();
+  for (const ObserverAttribute& each :
+       {boolean("training"), integer("ch_axis"), boolean("is_per_channel"), boolean("is_symmetric_quant"),
+        buffer("fake_quant_enabled"), buffer("observer_enabled"), buffer("scale"), buffer("zero_point")})
+    made.type->addAttribute(each.name, each.type, /*is_parameter=*/false, each.is_buffer);
+  made.type->addAttribute(kObserver, observer);
+  prototype.define(source);
+  return made;
+}
+
+/// Compiled once for each source; the observer's class follows from it or is part of the key.
+const FakeQuantizeClass& class_of(const std::string& name, const Module& observer,
+                                  const std::string& source) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, std::string, std::string>, FakeQuantizeClass> classes;
+  const std::lock_guard lock(mutex);
+  const auto key = std::tuple(name, observer_class_name(observer), source);
+  const auto found = classes.find(key);
+  if (found != classes.end()) return found->second;
+  return classes.emplace(key, define_class(name, observer.type(), source)).first->second;
+}
+
+/// "Nothing seen" of as many channels: what the fused operator takes for it (QT-90), and moving averages.
+void size_ranges(Module& observer, int64_t channels) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  observer.setattr("min_val", at::full({channels}, kInfinity, at::kFloat));
+  observer.setattr("max_val", at::full({channels}, -kInfinity, at::kFloat));
+}
+
+}  // namespace
+
+Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
+  const ResolvedObserver config = resolve(spec);
+  if (spec.fake_quantize.empty())
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is no fake quantize class", spec.observer));
+  const std::string source = source_of(spec, config, channels);
+  ObserverSpec plain = spec;
+  plain.fake_quantize.clear();
+  if (config.quant_min && config.has_custom_range) {
+    // FusedMovingAvgObsFakeQuantize has a range where none is given.
+    plain.quant_min = spec.quant_min.value_or(0);
+    plain.quant_max = spec.quant_max.value_or(255);
+  }
+  Module observer = make_observer(plain);
+  const bool per_channel = is_per_channel(config.qscheme);
+  if (per_channel) size_ranges(observer, channels);
+  const FakeQuantizeClass& made = class_of(spec.fake_quantize, observer, source);
+  Module module(made.unit, made.type);
+  module.setattr("training", true);
+  module.setattr("ch_axis", per_channel ? config.ch_axis : int64_t{-1});
+  module.setattr("is_per_channel", per_channel);
+  module.setattr("is_symmetric_quant", has_symmetric_range(config.qscheme));
+  const auto enabled_dtype = spec.fake_quantize == kFused ? at::kLong : at::kByte;
+  for (const char* name : {"fake_quant_enabled", "observer_enabled"})
+    module.setattr(name, at::ones({1}, enabled_dtype));
+  const bool is_fixed = spec.fake_quantize == kFixed;
+  const auto zero_point_dtype = config.qscheme == c10::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt;
+  const int64_t size = per_channel ? channels : 1;
+  module.setattr("scale", is_fixed ? observer.attr("scale").toTensor() : at::ones({size}, at::kFloat));
+  module.setattr("zero_point",
+                 is_fixed ? observer.attr("zero_point").toTensor() : at::zeros({size}, zero_point_dtype));
+  module.setattr(kObserver, observer._ivalue());
+  return module;
+}
+
+bool is_fake_quantize(const Module& module) {
+  const auto& name = module.type()->name();
+  return name && name->qualifiedName().find(kNamespace) != std::string::npos;
+}
+
+Module observer_of_fake_quantize(const Module& fake_quantize) {
+  return fake_quantize.attr(kObserver).toModule();
+}
+
+}  // namespace tsq
