@@ -179,16 +179,27 @@ Node* create_module_call(GraphModule& gm, ModuleCall call, c10::ArrayRef<Value*>
   return node;
 }
 
+namespace {
+
+/// Observers of the results of one node stand in the order of the results, as in FX, where each result is a
+/// node: a moving average depends on the order of what an observer that several values share sees.
+Node* first_after_earlier_results(const Value* input, Node* node) {
+  while (is_observer(node) && node->input(0)->node() == input->node() &&
+         node->input(0)->offset() < input->offset())
+    node = node->next();
+  return node;
+}
+
+}  // namespace
+
 Node* insert_observer(GraphModule& gm, Value* input, std::size_t observer) {
   Node* node = gm.graph->create(kObserverKind, {input}, 1);
   set_observer_index(node, observer);
   take_scope(node, input->node());
   node->output()->setType(input->type());
-  if (input->node()->kind() == c10::prim::Param) {
-    input->node()->owningBlock()->prependNode(node);
-  } else {
-    node->insertAfter(input->node());
-  }
+  const bool is_input = input->node()->kind() == c10::prim::Param;
+  Node* first = is_input ? *input->node()->owningBlock()->nodes().begin() : input->node()->next();
+  node->insertBefore(first_after_earlier_results(input, first));
   return node;
 }
 
