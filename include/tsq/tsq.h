@@ -16,3 +16,4 @@
 #include <tsq/reference_module.h>
 #include <tsq/report.h>
 #include <tsq/sensitivity.h>
+#include <tsq/train.h>

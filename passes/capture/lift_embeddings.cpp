@@ -131,6 +131,14 @@ std::vector<Value*> inputs_of(GraphModule& gm, Node* node, bool is_bag) {
   return {indices, given("offsets"), given("per_sample_weights")};
 }
 
+void find_table(GraphModule& gm, const Node* node) {
+  ir::ModuleCall& call = ir::call_of(gm, node);
+  const bool gives_a_tensor =
+      node->outputs().size() == 1 && node->output()->type()->kind() == c10::TypeKind::TensorType;
+  if (torchscript::is_embedding(call.type) && !call.standalone && gives_a_tensor)
+    call.embedding = torchscript::embedding_table(call);
+}
+
 class Lifting {
  public:
   explicit Lifting(GraphModule& gm) : gm_(gm), written_(ir::written_attributes(gm)) {}
@@ -138,7 +146,7 @@ class Lifting {
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (ir::is_module_call(node)) {
-        describe(node);
+        find_table(gm_, node);
       } else if (const std::string_view function = function_of(gm_, node); !function.empty()) {
         lift(node, std::string(function));
       }
@@ -147,14 +155,6 @@ class Lifting {
   }
 
  private:
-  void describe(const Node* node) const {
-    ir::ModuleCall& call = ir::call_of(gm_, node);
-    const bool gives_a_tensor =
-        node->outputs().size() == 1 && node->output()->type()->kind() == c10::TypeKind::TensorType;
-    if (torchscript::is_embedding(call.type) && !call.standalone && gives_a_tensor)
-      call.embedding = torchscript::embedding_table(call);
-  }
-
   void lift(Node* node, const std::string& function) {
     const bool is_bag = function == "embedding_bag";
     const Value* weight = argument(node, "weight");
@@ -193,5 +193,11 @@ class Lifting {
 }  // namespace
 
 void lift_embeddings(GraphModule& gm) { Lifting(gm).run(); }
+
+void find_embedding_tables(GraphModule& gm) {
+  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (ir::is_module_call(node)) find_table(gm, node);
+  }
+}
 
 }  // namespace tsq::passes

@@ -37,4 +37,7 @@ void lift(ir::GraphModule& gm);
 ///   %y = aten::embedding(constant, %indices, …)   →   y = Embedding(indices)
 void lift_embeddings(ir::GraphModule& gm);
 
+/// The tables of embedding modules alone, where functions stay functions.
+void find_embedding_tables(ir::GraphModule& gm);
+
 }  // namespace tsq::passes

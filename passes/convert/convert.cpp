@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "config/observer_classes.h"
 #include "ir/quantize_operators.h"
@@ -194,8 +195,11 @@ class Converter {
   void make_reference_embedding(Node* node) {
     ir::ModuleCall& call = ir::call_of(gm_, node);
     const ir::NodeState* state = ir::state_of(gm_, node);
-    if (!call.embedding || state == nullptr || !takes_quantized_weight(call, *state)) return;
-    const QParams qparams = observe_once(state->qconfig->weight, call.embedding->weight.detach());
+    if (!call.embedding) return;
+    const std::optional<QParams> trained = std::exchange(call.embedding->weight_qparams, std::nullopt);
+    if (state == nullptr || !takes_quantized_weight(call, *state)) return;
+    const QParams qparams =
+        trained ? *trained : observe_once(state->qconfig->weight, call.embedding->weight.detach());
     if (!torchscript::unquantizable(*call.embedding, qparams).empty()) return;
     const std::vector<int64_t> traced_order = torchscript::traced_bag_arguments(call);
     call.embedding->weight_qparams = qparams;
@@ -218,12 +222,17 @@ class Converter {
     ir::Weighted* weighted = ir::weighted_of(call);
     const bool is_recurrent = call.module && torchscript::is_recurrent(call.type);
     const ir::NodeState* state = ir::state_of(gm_, node);
-    if (state == nullptr || !takes_quantized_weight(call, *state)) return;
+    const bool is_known = weighted != nullptr && weighted->weight_qparams.has_value();
+    if (state == nullptr || !takes_quantized_weight(call, *state)) {
+      if (is_known) weighted->weight_qparams.reset();
+      return;
+    }
     const std::optional<Symbol> reference = match::reference_module_of(backend_, call);
     if (reference && torchscript::is_registered_reference(*reference))
       return take_registered_reference(call.members.empty() ? call : call.members.front(), *reference,
                                        state->qconfig->weight);
     if (weighted == nullptr && !is_recurrent) return;
+    if (is_known) return;  // by training
     if (weighted == nullptr) {
       // K-10: an observer for each weight.
       for (const at::Tensor& each : torchscript::recurrent_weights(call).weights)

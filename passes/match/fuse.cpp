@@ -16,6 +16,7 @@
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
 #include "operators/weighted.h"
+#include "passes/match/fuse_for_training.h"
 #include "passes/match/passes.h"
 #include "torchscript/float_module.h"
 
@@ -80,7 +81,53 @@ bool is_sound_addition(operators::ImageShapes& shapes, const FusionMatch& match)
          shapes.fit(addends.front(), root->output()) != operators::ImageShapes::Fit::Enlarges;
 }
 
-std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend) {
+/// Whether a batch norm folds into its layer when the model is deployed, or trains beside it.
+enum class Form { Folded, Trained };
+
+/// Rows whose fused module cannot train: FX stops the whole model there (QT-08, QT-20). The layers in it are
+/// fused by shorter rows, or stay by themselves.
+bool has_training_form(const BackendPatternConfig& row) {
+  switch (*row.fuser_method) {
+    case Fuser::ConvTransposeBn:
+    case Fuser::ConvBnAdd:
+    case Fuser::ConvBnAddReLU:
+    case Fuser::LinearBnLeakyReLU:
+    case Fuser::Registered:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// The batch norm of a match; null where there is none.
+const Node* batch_norm_of(const GraphModule& gm, const MatchedNode& tree) {
+  for (const MatchedNode* matched : in_forward_order(tree)) {
+    if (ir::is_module_call(matched->node) &&
+        ir::call_of(gm, matched->node).type.name.starts_with("torch.nn.BatchNorm"))
+      return matched->node;
+  }
+  return nullptr;
+}
+
+/// A batch norm trains inside its layer where it has statistics and a factor for each of its channels (QT-07,
+/// which FX asserts).
+bool can_train_together(const GraphModule& gm, const FusionMatch& match) {
+  if (!has_training_form(*match.row)) return false;
+  const bool joins_batch_norm = *match.row->fuser_method == Fuser::ConvBn ||
+                                *match.row->fuser_method == Fuser::LinearBn ||
+                                *match.row->fuser_method == Fuser::ConvBnReLU;
+  if (!joins_batch_norm) return true;
+  const Node* root = match::root_of(match.tree, *match.row).node;
+  const Node* bn = batch_norm_of(gm, match.tree);
+  if (root == nullptr || bn == nullptr || !ir::is_module_call(root)) return false;
+  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, root));
+  const ModuleCall& call = ir::call_of(gm, bn);
+  const auto parameters = call.module ? operators::batch_norm_parameters(*call.module) : std::nullopt;
+  return weighted != nullptr && parameters && parameters->weight.defined() && parameters->bias.defined() &&
+         parameters->running_var.numel() == weighted->weight.size(0);
+}
+
+std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend, Form form) {
   std::vector<const BackendPatternConfig*> rows = match::sorted_rows(backend);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
   match::Matcher matcher(gm);
@@ -97,6 +144,7 @@ std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig
       const auto matched = match::nodes_of(*tree);
       if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
       FusionMatch match{.row = row, .tree = std::move(*tree)};
+      if (form == Form::Trained && !can_train_together(gm, match)) continue;
       const bool adds = row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
       if (!reads_others(match) || (adds && !is_sound_addition(shapes, match))) continue;
       if (adds) {
@@ -168,7 +216,9 @@ ModuleCall fused_by_user(const BackendPatternConfig& row, const std::vector<Modu
 }
 
 /// What the row's fuser makes of the matched operators, in data-flow order. Empty: not sound.
-std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
+std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vector<ModuleCall> members,
+                                       Form form) {
+  if (form == Form::Trained) return sequence(row, std::move(members));  // QT-05: nothing is folded
   const auto fold_first_two = [&]() -> bool {
     auto result = folded(members.at(0), members.at(1));
     if (!result) return false;
@@ -233,10 +283,10 @@ std::vector<ir::Scope> parts_of(const GraphModule& gm, const FusionMatch& match,
   return parts;
 }
 
-void apply(GraphModule& gm, const FusionMatch& match) {
+void apply(GraphModule& gm, const FusionMatch& match, Form form) {
   Node* root = match::root_of(match.tree, *match.row).node;
   if (root == nullptr || !ir::is_module_call(root)) return;
-  auto fused = fuse_members(*match.row, members_of(gm, match, root));
+  auto fused = fuse_members(*match.row, members_of(gm, match, root), form);
   if (!fused) return;
   fused->parts = parts_of(gm, match, root);
   fused->addend_may_broadcast = !match.addend_has_roots_shape;
@@ -257,7 +307,11 @@ void apply(GraphModule& gm, const FusionMatch& match) {
 }  // namespace
 
 void fuse(GraphModule& gm, const BackendConfig& backend) {
-  for (const FusionMatch& match : find_fusions(gm, backend)) apply(gm, match);
+  for (const FusionMatch& match : find_fusions(gm, backend, Form::Folded)) apply(gm, match, Form::Folded);
+}
+
+void fuse_for_training(GraphModule& gm, const BackendConfig& backend) {
+  for (const FusionMatch& match : find_fusions(gm, backend, Form::Trained)) apply(gm, match, Form::Trained);
 }
 
 }  // namespace tsq::passes

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "ir/constants.h"
+#include "ir/edit.h"
 #include "operators/constant_expressions.h"
 #include "passes/rewrite/folded_constants.h"
 
@@ -21,16 +22,6 @@ namespace {
 using ir::GraphModule;
 using ir::Node;
 using ir::Value;
-
-/// Puts the nodes of the branch that a constant chooses in the place of an `if`.
-void take_branch(Node* branches, bool condition) {
-  torch::jit::Block* block = branches->blocks()[condition ? 0 : 1];
-  const std::vector<Value*> results(block->outputs().begin(), block->outputs().end());
-  std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
-  for (Node* node : nodes) node->moveBefore(branches);
-  for (std::size_t i = 0; i < results.size(); ++i) branches->output(i)->replaceAllUsesWith(results[i]);
-  branches->destroy();
-}
 
 /// A whole number as a multiple of another value.
 struct Multiple {
@@ -162,7 +153,7 @@ class ConstantFolding {
       if (node->kind() != c10::prim::If) continue;
       const auto condition = constants.value_of(node->input(0));
       if (!condition || !condition->isBool()) continue;
-      take_branch(node, condition->toBool());
+      ir::take_branch(node, condition->toBool());
       return true;
     }
     return false;

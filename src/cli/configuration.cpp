@@ -104,6 +104,7 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
                                        options.group_size.value_or(kDefaultGroupSize));
   }
   const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
+  if (options.qat) return default_qat_qconfig_mapping(engine);
   return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
 }
 

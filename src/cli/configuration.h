@@ -23,6 +23,7 @@ struct ConfigurationOptions {
   std::string equalization{};    ///< a JSON file
   std::string prepare_custom{};  ///< a JSON file
   std::string mode{"static"};
+  bool qat{false};  ///< for training
   std::string recipe{"best"};
   std::optional<std::string> target_cpu{};
   std::optional<double> smooth_quant{};

@@ -34,6 +34,13 @@ struct ConvertOptions {
   bool allow_uncalibrated{false};
 };
 
+/// A trained file that Python saved says only inside of its module what it was made for.
+BackendConfig backend_of(const ConfigurationOptions& options, const std::string& path,
+                         const detail::Stage& stage) {
+  const bool is_given = !options.backend.empty() || !options.backend_config.empty();
+  return stage.training && !is_given ? stage.backend : backend_for(options, path);
+}
+
 void run_convert(const ConvertOptions& options, const Session& session) {
   std::vector<std::string> inputs = options.configuration.files();
   inputs.push_back(options.model);
@@ -46,7 +53,7 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
-  const BackendConfig backend = backend_for(options.configuration, options.model);
+  const BackendConfig backend = backend_of(options.configuration, options.model, *prepared.stage());
   const std::vector<Sample> samples = trial_samples(options.trial, prepared.stage()->float_model);
   const detail::TriedStep converted = steps.run("convert", [&](const Progress& progress) {
     return detail::convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <torch/script.h>
+#include <tsq/train.h>
 
 #include <iostream>
 #include <memory>
@@ -7,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/configuration.h"
+#include "cli/failure.h"
 #include "cli/model_file.h"
 #include "cli/output_files.h"
 #include "cli/progress.h"
@@ -22,7 +24,10 @@ constexpr const char* kPrepareExamples =
     "  tsq convert calibrated.pt --output reference.pt\n"
     "  tsq lower reference.pt --output model.int8.pt\n\n"
     "The prepared model is an ordinary TorchScript file: any LibTorch program can run it on its data and "
-    "save it again.";
+    "save it again.\n\n"
+    "Quantization-aware training, in Python or C++, between prepare and convert:\n"
+    "  tsq prepare --qat model.pt --recipe fx --backend x86 --output to_train.pt\n"
+    "  tsq convert trained.pt --output reference.pt";
 
 struct PrepareOptions {
   std::string model{};
@@ -35,11 +40,18 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   inputs.push_back(options.model);
   OutputFiles files(std::move(inputs));
   files.claim(options.output);
+  if (options.configuration.qat && options.configuration.mode != "static")
+    throw UsageError(
+        fmt::format("--qat applies to mode static, and this is mode {}; leave --mode out, or give a mapping "
+                    "of its own with --qconfig",
+                    options.configuration.mode));
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
   tell_devices(model, session);
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    if (options.configuration.qat)
+      return prepare_qat(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.recipe);
     return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
                    chosen.recipe);
   });
@@ -71,6 +83,9 @@ void add_prepare(CLI::App& app, Session& session) {
       ->required()
       ->type_name("PREPARED.pt");
   add_configuration_options(*command, options->configuration);
+  command->add_flag("--qat", options->configuration.qat,
+                    "Prepare for quantization-aware training: fake quantize modules in place of observers, "
+                    "parameters and train() as in MODEL.pt");
   command->callback(
       [options, &session] { session.action = [options, &session] { run_prepare(*options, session); }; });
 }

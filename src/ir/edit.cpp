@@ -20,6 +20,15 @@ Value* insert_before(GraphModule& gm, Node* before, const char* kind, const std:
   return node->output();
 }
 
+void take_branch(Node* branches, bool condition) {
+  Block* block = branches->blocks()[condition ? 0 : 1];
+  const std::vector<Value*> results(block->outputs().begin(), block->outputs().end());
+  const std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
+  for (Node* node : nodes) node->moveBefore(branches);
+  for (std::size_t i = 0; i < results.size(); ++i) branches->output(i)->replaceAllUsesWith(results[i]);
+  branches->destroy();
+}
+
 Node* reshape_for_view(GraphModule& gm, Node* view) {
   Node* made = gm.graph->create(c10::aten::reshape, view->inputs(), 1);
   made->insertBefore(view);

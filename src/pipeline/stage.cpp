@@ -22,9 +22,12 @@
 #include "passes/convert/tie_tables.h"
 #include "passes/lower/round_constants.h"
 #include "passes/lower/view_any_layout.h"
+#include "passes/match/fuse_for_training.h"
 #include "passes/observe/settle_methods.h"
 #include "passes/observe/settle_unreached.h"
 #include "passes/passes.h"
+#include "passes/train/finish_training.h"
+#include "passes/train/swap_for_training.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
 #include "torchscript/emit.h"
@@ -189,7 +192,8 @@ void take_decisions(Report& report, const Report& child, const std::string& path
 }  // namespace
 
 Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers) {
-  Module module = torchscript::emit(gm, observers);
+  const bool trains = stage.training && !stage.training->is_finished;
+  Module module = trains ? trained_module(stage) : torchscript::emit(gm, observers);
   torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
   return module;
 }
@@ -199,12 +203,22 @@ namespace {
 /// Equalization that the user asks for takes the place of the recipe's smoothing: both scale a layer's input
 /// channels.
 std::optional<double> smoothing_of(const Stage& stage) {
+  if (stage.training) return std::nullopt;
   if (stage.equalization.empty()) return migration_strength(stage.options);
   if (stage.options.smooth_quant) {
     throw Error(ErrorCode::BadConfig, "smoothing and equalization both scale the channels of a layer's input",
                 "ask for one of them");
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+namespace {
+
+/// What was trained is what is deployed: the passes that a recipe adds would change it.
+const RecipePasses& recipe_of(const Stage& stage) {
+  return passes_of(stage.training ? Recipe::Fx : stage.options.recipe);
 }
 
 }  // namespace
@@ -248,16 +262,30 @@ void make_plain(ir::GraphModule& gm, const RecipePasses& recipe) {
   in_pass("lift_embeddings", [&] { passes::lift_embeddings(gm); });
 }
 
+/// What reads a parameter keeps doing so: nothing becomes a layer with parameters of its own.
+void make_plain_for_training(ir::GraphModule& gm) {
+  in_pass("untrace", [&] { passes::untrace(gm); });
+  in_pass("normalise", [&] { passes::normalise(gm); });
+  in_pass("fold_literals", [&] { passes::fold_literals(gm); });
+  in_pass("find_embedding_tables", [&] { passes::find_embedding_tables(gm); });
+}
+
 ir::GraphModule plain_graph(ir::GraphModule gm, bool opens_methods,
                             const RecipePasses& recipe = passes_of(Recipe::Fx)) {
   on_each_method(gm, opens_methods, [&] { make_plain(gm, recipe); });
   return gm;
 }
 
-void fuse(ir::GraphModule& gm, const BackendConfig& backend) {
+void fuse(ir::GraphModule& gm, const BackendConfig& backend, bool trains = false) {
   in_pass("drop_library_assertions", [&] { passes::drop_library_assertions(gm); });
   in_pass("keep_writes", [&] { passes::keep_writes(gm); });
-  in_pass("fuse", [&] { passes::fuse(gm, backend); });
+  in_pass("fuse", [&] {
+    if (trains) {
+      passes::fuse_for_training(gm, backend);
+    } else {
+      passes::fuse(gm, backend);
+    }
+  });
 }
 
 }  // namespace
@@ -315,6 +343,54 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   prepare_standalone_modules(*stage, table);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));
+  stage->module = module_of(*stage, stage->gm, stage->observers);
+  return stage;
+}
+
+namespace {
+
+void check_no_standalone_modules(const ir::GraphModule& gm) {
+  for (const ir::ModuleCall& call : gm.calls) {
+    if (!call.standalone) continue;
+    throw Error(ErrorCode::Unsupported, "a standalone module cannot be prepared for training",
+                "make it 'non_traceable', so that it trains in float, or leave it to the model's mapping",
+                Where{.layer = call.path});
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Stage> training_stage(const Module& model, const QConfigMapping& mapping,
+                                      const BackendConfig& backend, const PrepareCustomConfig& custom,
+                                      const RecipeOptions& options) {
+  torchscript::check_reference_modules(backend);
+  auto stage = std::make_shared<Stage>();
+  stage->options = options;
+  stage->float_model = model;
+  stage->mapping = mapping;
+  stage->backend = backend;
+  stage->custom = custom;
+  stage->preserved_attributes = custom.preserved_attributes();
+  Training& training = stage->training.emplace();
+  const bool opens_methods = passes::opens_methods(model, custom);
+  stage->gm = in_pass("capture", [&] { return passes::capture_for_training(model, custom, training.slots); });
+  on_each_method(stage->gm, opens_methods, [&] {
+    make_plain_for_training(stage->gm);
+    fuse(stage->gm, backend, /*trains=*/true);
+  });
+  ir::join_methods(stage->gm);
+  check_quantized_indexes(stage->gm, custom);
+  check_no_standalone_modules(stage->gm);
+  stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
+  const passes::SwappedLayers swapped =
+      in_pass("swap_for_training", [&] { return passes::swap_for_training(stage->gm, mapping, backend); });
+  const passes::MatchTable table =
+      in_pass("match", [&] { return passes::match(stage->gm, swapped.mapping, backend); });
+  in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
+  in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
+  in_pass("observe_where_read", [&] { passes::observe_where_read(stage->gm); });
+  training.weight_fake_quants = make_weight_fake_quants(stage->gm, swapped.qconfigs);
+  stage->observers = make_training_observers(stage->gm);
   stage->module = module_of(*stage, stage->gm, stage->observers);
   return stage;
 }
@@ -383,7 +459,15 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   stage->gm = prepared.gm.copy();
   stage->backend = backend;
   stage->convert_mapping = mapping;
-  const RecipePasses& recipe = passes_of(prepared.options.recipe);
+  const RecipePasses& recipe = recipe_of(prepared);
+  std::vector<Module> observers = prepared.observers;
+  if (stage->training) {
+    in_pass("finish_training", [&] {
+      passes::finish_training(stage->gm, stage->training->slots, stage->training->weight_fake_quants,
+                              observers);
+    });
+    stage->training->is_finished = true;
+  }
   in_pass("settle_methods", [&] { passes::settle_methods(stage->gm, prepared.observers, stage->report); });
   in_pass("batch_inputs", [&] { passes::batch_inputs(stage->gm, prepared.observers, stage->report); });
   run_passes(recipe.on_calibrated, stage->gm, std::span<const Module>(prepared.observers), stage->report,
@@ -392,7 +476,6 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   in_pass("convert", [&] {
     if (mapping) passes::apply_convert_mapping(stage->gm, prepared.mapping, *mapping);
     passes::keep_float(stage->gm, prepared.kept_float, stage->report);
-    std::vector<Module> observers = prepared.observers;
     if (const auto alpha = smoothing_of(prepared)) {
       passes::convert_smoothing(stage->gm, observers, *alpha);
     } else {
@@ -449,13 +532,13 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
   ir::GraphModule gm = reference.gm.copy();
   report = reference.report;
   in_pass("keep_reference", [&] { passes::keep_reference(gm, options.kept_reference, report); });
-  run_passes(passes_of(reference.options.recipe).before_lowering, gm, report);
+  run_passes(recipe_of(reference).before_lowering, gm, report);
   in_pass("lower_registered",
           [&] { passes::lower_registered(gm, report, lowering_rows(reference.backend.name())); });
   in_pass("lower_dynamic", [&] { passes::lower_dynamic(gm, report); });
   in_pass("lower_recurrent", [&] { passes::lower_recurrent(gm, report); });
   in_pass("lower", [&] { passes::lower(gm, report); });
-  run_passes(passes_of(reference.options.recipe).on_lowered, gm, report, reference.options);
+  run_passes(recipe_of(reference).on_lowered, gm, report, reference.options);
   in_pass("view_any_layout", [&] { passes::view_any_layout(gm); });
   in_pass("lower_embeddings", [&] { passes::lower_embeddings(gm, report); });
   in_pass("hold_tied_tables_once", [&] { passes::hold_tied_tables_once(gm); });

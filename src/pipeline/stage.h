@@ -12,6 +12,7 @@
 #include "ir/graph_module.h"
 #include "passes/passes.h"
 #include "pipeline/samples.h"
+#include "pipeline/training.h"
 
 namespace tsq::detail {
 
@@ -34,6 +35,7 @@ struct Stage {
   std::optional<passes::MeanErrors> mean_errors{};  ///< what is corrected by, where that is known already
   std::vector<std::string> preserved_attributes{};  ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
+  std::optional<Training> training{};  ///< of a model that trains: `float_model` is what is trained
   Report report{};
   std::map<std::string, std::size_t> seen{};  ///< calibration samples by their types and shapes
 };
@@ -52,6 +54,11 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
                                       const EqualizationMapping& equalization = {},
                                       const RecipeOptions& options = {});
+/// prepared_stage for training: the parameters of `model`, which must be the stage's own, are those that
+/// train.
+std::shared_ptr<Stage> training_stage(const torch::jit::Module& model, const QConfigMapping& mapping,
+                                      const BackendConfig& backend, const PrepareCustomConfig& custom,
+                                      const RecipeOptions& options);
 /// The patterns that `mapping` selects on `gm`, the fused graph of a prepared stage without observers: match,
 /// and what the recipe does to matches.
 passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping);

@@ -67,6 +67,22 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
   return metadata;
 }
 
+nlohmann::json continuation_of(const Stage& stage, const char* name) {
+  nlohmann::json json = metadata_of(stage, name);
+  if (stage.training) json["training"] = true;
+  json["backend_config"] = stage.backend.to_dict();
+  json["prepare_custom_config"] = stage.custom.to_dict();
+  json["target_cpu"] = to_string(stage.options.target_cpu);
+  if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
+  json["weight_rounding"] = to_string(stage.options.weight_rounding);
+  if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
+  if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
+  json["preserved_attributes"] = stage.preserved_attributes;
+  if (!stage.seen.empty()) json["calibration"] = stage.seen;
+  if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
+  return json;
+}
+
 }  // namespace detail
 
 namespace {
@@ -99,28 +115,13 @@ std::optional<passes::MeanErrors> mean_errors_in(const Module& module) {
   return errors;
 }
 
-nlohmann::json continuation_of(const Stage& stage, const char* name) {
-  nlohmann::json json = detail::metadata_of(stage, name);
-  json["backend_config"] = stage.backend.to_dict();
-  json["prepare_custom_config"] = stage.custom.to_dict();
-  json["target_cpu"] = to_string(stage.options.target_cpu);
-  if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
-  json["weight_rounding"] = to_string(stage.options.weight_rounding);
-  if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
-  if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
-  json["preserved_attributes"] = stage.preserved_attributes;
-  if (!stage.seen.empty()) json["calibration"] = stage.seen;
-  if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
-  return json;
-}
-
 struct Loaded {
   Module module;
   nlohmann::json json;
 };
 
-Loaded load_stage(const std::string& path, const char* name) {
-  Loaded loaded{.module = load(path), .json = read_metadata(path)};
+Loaded as_stage(const std::string& path, Module module, const char* name) {
+  Loaded loaded{.module = std::move(module), .json = read_metadata(path)};
   if (loaded.json.is_null() || loaded.json.value("stage", "") != name) {
     throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a {} model of tsq", path, name),
                 fmt::format("give the file that tsq wrote as its {} model", name));
@@ -132,18 +133,41 @@ std::optional<double> number_in(const nlohmann::json& json, const char* key) {
   return json.contains(key) ? std::optional(json.at(key).get<double>()) : std::nullopt;
 }
 
+RecipeOptions recipe_options_in(const nlohmann::json& json) {
+  return {.recipe = recipe_from_name(json.value("recipe", "fx")),
+          .target_cpu = target_cpu_from_name(json.value("target_cpu", "native")),
+          .smooth_quant = number_in(json, "smooth_quant"),
+          .cross_layer_margin = number_in(json, "cross_layer_margin"),
+          .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest"))};
+}
+
+/// The stage of a model that trains, on `model`, whose parameters are its own.
+Prepared train_again(const Module& model, const nlohmann::json& json) {
+  const at::NoGradGuard no_grad;
+  const BackendConfig backend = BackendConfig::from_dict(json.at("backend_config"));
+  const EngineGuard engine(backend);
+  return Prepared(detail::training_stage(
+      model, QConfigMapping::from_dict(json.at("qconfig_mapping")), backend,
+      PrepareCustomConfig::from_dict(json.at("prepare_custom_config")), recipe_options_in(json)));
+}
+
+/// Python's torch.jit.save keeps the module alone: what it was prepared with is in there.
+Prepared load_trained(const Module& module) {
+  const Prepared prepared = train_again(detail::trained_float_model(module),
+                                        nlohmann::json::parse(detail::training_configuration(module)));
+  detail::take_trained_observers(*prepared.stage(), module);
+  return prepared;
+}
+
 Prepared prepare_again(const Loaded& loaded) {
-  return prepare(
-      loaded.module.attr("float_model").toModule(),
-      QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
-      BackendConfig::from_dict(loaded.json.at("backend_config")),
-      PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
-      EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
-      {.recipe = recipe_from_name(loaded.json.value("recipe", "fx")),
-       .target_cpu = target_cpu_from_name(loaded.json.value("target_cpu", "native")),
-       .smooth_quant = number_in(loaded.json, "smooth_quant"),
-       .cross_layer_margin = number_in(loaded.json, "cross_layer_margin"),
-       .weight_rounding = weight_rounding_from_name(loaded.json.value("weight_rounding", "nearest"))});
+  if (loaded.json.value("training", false))
+    return train_again(loaded.module.attr("float_model").toModule(), loaded.json);
+  return prepare(loaded.module.attr("float_model").toModule(),
+                 QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
+                 BackendConfig::from_dict(loaded.json.at("backend_config")),
+                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
+                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
+                 recipe_options_in(loaded.json));
 }
 
 /// The sub-module's place in an emitted module.
@@ -175,6 +199,9 @@ void register_observers(const Stage& stage, Module& module, const std::string& p
   std::size_t index = 0;
   for (const auto& [path, child] : stage.standalone)
     register_observers(*child, module, fmt::format("{}{}_", prefix, index++));
+  if (!stage.training) return;
+  for (const auto& [path, fake_quantize] : stage.training->weight_fake_quants)
+    module.register_module(fmt::format("{}weight_{}", prefix, index++), fake_quantize);
 }
 
 void find_observers(Stage& stage, const Module& module, const std::string& prefix) {
@@ -183,6 +210,9 @@ void find_observers(Stage& stage, const Module& module, const std::string& prefi
   std::size_t index = 0;
   for (const auto& [path, child] : stage.standalone)
     find_observers(*child, module, fmt::format("{}{}_", prefix, index++));
+  if (!stage.training) return;
+  for (auto& [path, fake_quantize] : stage.training->weight_fake_quants)
+    fake_quantize = module.attr(fmt::format("{}weight_{}", prefix, index++)).toModule();
 }
 
 }  // namespace
@@ -192,11 +222,14 @@ Module Prepared::module() && { return stage_->module; }
 const Report& Prepared::report() const& { return stage_->report; }
 Report Prepared::report() && { return stage_->report; }
 void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
-  io::save_archive(continuable(*stage_), continuation_of(*stage_, "prepared"), path, extra_files);
+  io::save_archive(stage_->training ? stage_->module : continuable(*stage_),
+                   detail::continuation_of(*stage_, "prepared"), path, extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
-  const Loaded loaded = load_stage(path, "prepared");
+  Module module = tsq::load(path);
+  if (detail::is_training_module(module)) return load_trained(module);
+  const Loaded loaded = as_stage(path, std::move(module), "prepared");
   Prepared prepared = prepare_again(loaded);
   take_observers(*prepared.stage(), loaded.module);
   prepared.stage()->mean_errors = mean_errors_in(loaded.module);
@@ -212,11 +245,11 @@ Report Reference::report() && { return stage_->report; }
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
   Module module = continuable(*stage_);
   register_observers(*stage_, module, kObserverPrefix);
-  io::save_archive(module, continuation_of(*stage_, "reference"), path, extra_files);
+  io::save_archive(module, detail::continuation_of(*stage_, "reference"), path, extra_files);
 }
 
 Reference Reference::load(const std::string& path) {
-  const Loaded loaded = load_stage(path, "reference");
+  const Loaded loaded = as_stage(path, tsq::load(path), "reference");
   const Prepared prepared = prepare_again(loaded);
   Stage& stage = *prepared.stage();
   find_observers(stage, loaded.module, kObserverPrefix);

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "backends/kernels/packed.h"
+#include "ir/define_method.h"
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
@@ -48,8 +49,8 @@ class Emitter {
     }
     ir::eliminate_dead_code(*gm_.graph);
     split_methods(gm_);
-    strip_marks(*gm_.graph);
-    for (Method& method : gm_.methods) strip_marks(*method.graph);
+    ir::strip_marks(*gm_.graph);
+    for (Method& method : gm_.methods) ir::strip_marks(*method.graph);
     self()->setType(gm_.attributes.type());
     // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
     if (observers_.empty()) inline_calls(gm_.graph);
@@ -59,8 +60,9 @@ class Emitter {
     }
     if (observers_.empty()) own_classes(gm_, root_._ivalue()->compilation_unit());
     copy_attributes();
-    add_method("forward", gm_.graph, gm_.schema);
-    for (const Method& method : gm_.methods) add_method(method.name, method.graph, method.schema);
+    ir::define_method(root_, "forward", gm_.graph, gm_.schema);
+    for (const Method& method : gm_.methods)
+      ir::define_method(root_, method.name, method.graph, method.schema);
     return root_;
   }
 
@@ -275,49 +277,6 @@ class Emitter {
                                gm_.state.contains(name) ? value.deepcopy(copies) : value,
                                type->is_parameter(i), type->is_buffer(i));
     }
-  }
-
-  void add_method(const std::string& name, const std::shared_ptr<Graph>& body,
-                  const c10::FunctionSchema& schema) {
-    body->inputs().at(0)->setType(root_.type());
-    call_forward(*body);
-    auto* function = root_._ivalue()->compilation_unit()->create_function(
-        c10::QualifiedName(*root_.type()->name(), name), body);
-    root_.type()->addMethod(function);
-    function->setSchema(on_new_self(name, schema));
-  }
-
-  /// Of the module that is made, which has a forward by now.
-  static void call_forward(Graph& body) {
-    for (Node* node : ir::nodes_in_order(body)) {
-      if (!ir::is_forward_call(node)) continue;
-      Node* call = body.create(c10::prim::CallMethod, node->inputs(), 1);
-      call->s_(c10::attr::name, "forward");
-      call->output()->copyMetadata(node->output());
-      call->insertBefore(node);
-      call->setSourceRange(node->sourceRange());
-      node->output()->replaceAllUsesWith(call->output());
-      node->destroy();
-    }
-  }
-
-  /// Attributes that passes leave on nodes for each other begin with "tsq_".
-  static void strip_marks(Graph& marked) {
-    for (Node* node : ir::nodes_in_order(marked)) {
-      for (const c10::Symbol name : node->attributeNames()) {
-        if (std::string_view(name.toUnqualString()).starts_with("tsq_")) node->removeAttribute(name);
-      }
-    }
-  }
-
-  /// The user's signature, on the new self.
-  [[nodiscard]] c10::FunctionSchema on_new_self(const std::string& name,
-                                                const c10::FunctionSchema& schema) const {
-    std::vector<c10::Argument> arguments;
-    for (const c10::Argument& argument : schema.arguments()) {
-      arguments.push_back(arguments.empty() ? argument.cloneWithType(root_.type()) : argument);
-    }
-    return c10::FunctionSchema(name, "", std::move(arguments), schema.returns());
   }
 
   GraphModule gm_;

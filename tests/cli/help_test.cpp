@@ -38,7 +38,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"sensitivity", plus({"MODEL.pt", "--calib", "--data", "--samples", "--output", "--min-sqnr",
                             "--float-layers", "--report"},
                            configuration)},
-      {"prepare", plus({"MODEL.pt", "--output"}, configuration)},
+      {"prepare", plus({"MODEL.pt", "--output", "--qat", "tsq prepare --qat model.pt"}, configuration)},
       {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
       {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
       {"lower", {"REF.pt", "--output", "--backend"}},

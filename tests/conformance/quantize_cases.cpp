@@ -4,6 +4,8 @@
 //
 // A job names files: "model", "output", "reference"; "backend", the engine's name; and, each where it is not
 // left out, the "calibration" data and JSON files "backend_config", "qconfig", "prepare_custom_config".
+// A job with "prepared" in place of "output" prepares the model for training and ends there; one with
+// "trained" in place of "model" converts such a file, which Python may have saved.
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
@@ -43,7 +45,30 @@ tsq::BackendConfig table_of(const json& job) {
   return own ? own->set_name(engine) : tsq::backend_config(engine);
 }
 
+void write_converted(const tsq::Prepared& prepared, const tsq::BackendConfig& backend, const json& job) {
+  const tsq::Reference reference =
+      tsq::convert_to_reference(prepared, backend, tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
+                                read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
+  if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
+  tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
+}
+
+void prepare_to_train(const json& job) {
+  const tsq::BackendConfig backend = table_of(job);
+  tsq::prepare_qat(tsq::load(job.at("model").get<std::string>()),
+                   read_config<tsq::QConfigMapping>(job, "qconfig")
+                       .value_or(tsq::default_qat_qconfig_mapping(backend.name())),
+                   backend,
+                   read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config")
+                       .value_or(tsq::PrepareCustomConfig{}),
+                   {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))})
+      .save(job.at("prepared").get<std::string>());
+}
+
 void quantize(const json& job) {
+  if (job.contains("prepared")) return prepare_to_train(job);
+  if (job.contains("trained"))
+    return write_converted(tsq::Prepared::load(job.at("trained").get<std::string>()), table_of(job), job);
   const tsq::BackendConfig backend = table_of(job);
   const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig");
   const auto equalization = read_config<tsq::EqualizationMapping>(job, "equalization");
@@ -56,11 +81,7 @@ void quantize(const json& job) {
                                         {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))});
   if (job.contains("calibration"))
     tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
-  const tsq::Reference reference =
-      tsq::convert_to_reference(prepared, backend, tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
-                                read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
-  if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
-  tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
+  write_converted(prepared, backend, job);
 }
 
 json answer(int code, const std::string& error) { return {{"exit", code}, {"error", error}}; }

@@ -1,0 +1,208 @@
+// Layers that fake-quantize → layers with weight qparams (torch/ao/quantization/fx/convert.py,
+// convert_weighted_module).
+
+#include "passes/train/finish_training.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+
+#include <algorithm>
+#include <set>
+
+#include "ir/edit.h"
+#include "observers/observer_module.h"
+#include "operators/functional_weighted.h"
+#include "operators/weighted.h"
+#include "torchscript/training_layers.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::GraphModule;
+using ir::ModuleCall;
+using ir::Node;
+using torch::jit::Module;
+
+/// LibTorch chooses kernels by whether a parameter trains: that is copied too.
+Module copy_in_eval_mode(const Module& module) {
+  Module copy = module.deepcopy();
+  const auto trained = module.parameters();
+  auto of_model = trained.begin();
+  for (const at::Tensor& parameter : copy.parameters())
+    parameter.set_requires_grad((*of_model++).requires_grad());
+  copy.eval();
+  return copy;
+}
+
+/// A condition whose parts are known, as a constant.
+void fold_condition(std::shared_ptr<torch::jit::Graph>& graph, Node* node) {
+  const bool is_condition =
+      node->kind().is_aten() && node->outputs().size() == 1 && node->output()->type() == c10::BoolType::get();
+  if (!is_condition) return;
+  const auto result = torch::jit::runNodeIfInputsAreConstant(node);
+  if (!result || !result->front().isBool()) return;
+  const torch::jit::WithInsertPoint guard(node);
+  node->output()->replaceAllUsesWith(graph->insertConstant(result->front()));
+}
+
+void choose_branches(std::shared_ptr<torch::jit::Graph>& graph) {
+  bool has_changed = true;
+  while (has_changed) {
+    has_changed = false;
+    for (Node* node : ir::nodes_in_order(*graph)) {
+      fold_condition(graph, node);
+      if (node->kind() != c10::prim::If) continue;
+      const auto condition = torch::jit::constant_as<bool>(node->input(0));
+      if (!condition) continue;
+      ir::take_branch(node, *condition);
+      has_changed = true;
+      break;
+    }
+  }
+}
+
+void set_eval_mode(std::shared_ptr<torch::jit::Graph>& graph, const ir::UserSlots& slots) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*graph)) {
+    if (node->kind() != c10::prim::GetAttr) continue;
+    const auto slot = slots.find(node->s(c10::attr::name));
+    if (slot == slots.end() || slot->second.name != "training") continue;
+    const torch::jit::WithInsertPoint guard(node);
+    node->output()->replaceAllUsesWith(graph->insertConstant(false));
+    has_changed = true;
+  }
+  if (!has_changed) return;
+  choose_branches(graph);
+  ir::eliminate_dead_code(*graph);
+}
+
+bool is_batch_norm(const ModuleCall& call) { return call.type.name.starts_with("torch.nn.BatchNorm"); }
+
+/// nni.ConvBnReLU2d.to_float is nni.ConvReLU2d: what is left beside the batch norm tells the type.
+Symbol fused_type(const ModuleCall& root) {
+  const std::string dims =
+      root.weighted->stride.empty() ? "" : fmt::format("{}d", root.weighted->stride.size());
+  return symbol(fmt::format("torch.ao.nn.intrinsic.{}ReLU{}", dims.empty() ? "Linear" : "Conv", dims));
+}
+
+at::Tensor detached_copy(const at::Tensor& tensor) {
+  return tensor.defined() ? tensor.detach().clone().set_requires_grad(tensor.requires_grad()) : tensor;
+}
+
+class FinishTraining {
+ public:
+  FinishTraining(GraphModule& gm, const std::map<std::string, Module>& weight_fake_quants)
+      : gm_(gm), weight_fake_quants_(weight_fake_quants) {}
+
+  void run() {
+    for (const Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (ir::is_module_call(node)) finish(ir::call_of(gm_, node));
+    }
+  }
+
+ private:
+  void finish(ModuleCall& call) {
+    const bool trained = torchscript::is_training_layer(call);
+    const std::string path = call.path;
+    if (trained) make_float(call);
+    copy_parameters(call);
+    for (ModuleCall& member : call.members) copy_parameters(member);
+    if (!trained) return;
+    if (call.embedding) {
+      call.embedding->weight_qparams = qparams_of(path, call.embedding->weight);
+    } else {
+      ir::weighted_of(call)->weight_qparams = qparams_of(path, ir::weighted_of(call)->weight);
+    }
+  }
+
+  static void make_float(ModuleCall& call) {
+    if (call.members.empty()) {
+      call.type = symbol(fmt::format("torch.nn.{}", call.type.name.substr(call.type.name.rfind('.') + 1)));
+      return;
+    }
+    ModuleCall& root = call.members.front();
+    if (call.members.size() > 1 && is_batch_norm(call.members[1])) {
+      const auto bn = operators::batch_norm_parameters(*call.members[1].module);
+      root.weighted = operators::fold_batch_norm(*root.weighted, *bn, root.type);
+      call.members.erase(call.members.begin() + 1);
+    }
+    if (call.members.size() > 1) {
+      call.type = fused_type(root);
+      return;
+    }
+    ModuleCall alone = root;
+    alone.parts = call.parts;
+    call = std::move(alone);
+  }
+
+  void copy_parameters(ModuleCall& call) {
+    if (call.weighted) {
+      call.weighted->weight = detached_copy(call.weighted->weight);
+      call.weighted->bias = detached_copy(call.weighted->bias);
+      call.module.reset();
+    }
+    if (call.embedding) call.embedding->weight = detached_copy(call.embedding->weight);
+    if (!call.module) return;
+    const auto [found, is_new] = copies_.try_emplace(call.module->_ivalue().get(), *call.module);
+    if (is_new) found->second = copy_in_eval_mode(*call.module);
+    call.module = found->second;
+  }
+
+  /// QT-82: the folded weight is observed once more.
+  QParams qparams_of(const std::string& path, const at::Tensor& weight) {
+    const auto known = qparams_.find(path);
+    if (known != qparams_.end()) return known->second;
+    Module fake_quantize = weight_fake_quants_.at(path).deepcopy();
+    fake_quantize.forward({weight.detach()});
+    return qparams_.emplace(path, calculate_qparams(fake_quantize)).first->second;
+  }
+
+  GraphModule& gm_;
+  const std::map<std::string, Module>& weight_fake_quants_;
+  std::map<const void*, Module> copies_{};
+  std::map<std::string, QParams> qparams_{};  ///< by path
+};
+
+bool is_functional_layer(const GraphModule& gm, const Node* node) {
+  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
+    return !operators::module_of_functional(target.name).empty();
+  });
+}
+
+/// _run_weight_observers: each call of a function shows its weight to the weight's observer once more.
+void observe_functional_weights(const GraphModule& gm, std::vector<Module>& observers) {
+  std::set<std::size_t> copied;
+  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->inputs().size() < 2 || !ir::is_observer(node->input(1)->node())) continue;
+    const Node* observer = node->input(1)->node();
+    const Node* weight = observer->input(0)->node();
+    if (weight->kind() != c10::prim::GetAttr || !is_functional_layer(gm, node)) continue;
+    const std::size_t index = ir::observer_index(observer);
+    if (copied.insert(index).second) observers[index] = observers[index].deepcopy();
+    observers[index].forward({gm.attributes.attr(weight->s(c10::attr::name)).toTensor().detach()});
+  }
+}
+
+}  // namespace
+
+void finish_training(GraphModule& gm, const ir::UserSlots& slots,
+                     const std::map<std::string, Module>& weight_fake_quants,
+                     std::vector<Module>& observers) {
+  const c10::NoGradGuard no_grad;
+  set_eval_mode(gm.graph, slots);
+  for (ir::Method& method : gm.methods) {
+    if (method.graph) set_eval_mode(method.graph, slots);
+  }
+  const auto type = gm.attributes.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const c10::IValue value = gm.attributes.attr(type->getAttributeName(i));
+    if (type->is_parameter(i) && value.isTensor())
+      gm.attributes.setattr(type->getAttributeName(i), detached_copy(value.toTensor()));
+  }
+  FinishTraining(gm, weight_fake_quants).run();
+  observe_functional_weights(gm, observers);
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,56 @@
+#include "ir/define_method.h"
+
+#include <torch/csrc/jit/api/compilation_unit.h>
+
+#include <string_view>
+
+#include "ir/methods.h"
+
+namespace tsq::ir {
+namespace {
+
+/// Of the module that is made, which has a forward by now.
+void call_forward(Graph& body) {
+  for (Node* node : nodes_in_order(body)) {
+    if (!is_forward_call(node)) continue;
+    Node* call = body.create(c10::prim::CallMethod, node->inputs(), 1);
+    call->s_(c10::attr::name, "forward");
+    call->output()->copyMetadata(node->output());
+    call->insertBefore(node);
+    call->setSourceRange(node->sourceRange());
+    node->output()->replaceAllUsesWith(call->output());
+    node->destroy();
+  }
+}
+
+/// The user's signature, on the new self.
+c10::FunctionSchema on_new_self(const torch::jit::Module& module, const std::string& name,
+                                const c10::FunctionSchema& schema) {
+  std::vector<c10::Argument> arguments;
+  for (const c10::Argument& argument : schema.arguments()) {
+    arguments.push_back(arguments.empty() ? argument.cloneWithType(module.type()) : argument);
+  }
+  return c10::FunctionSchema(name, "", std::move(arguments), schema.returns());
+}
+
+}  // namespace
+
+void define_method(torch::jit::Module& module, const std::string& name, const std::shared_ptr<Graph>& body,
+                   const c10::FunctionSchema& schema) {
+  body->inputs().at(0)->setType(module.type());
+  call_forward(*body);
+  auto* function = module._ivalue()->compilation_unit()->create_function(
+      c10::QualifiedName(*module.type()->name(), name), body);
+  module.type()->addMethod(function);
+  function->setSchema(on_new_self(module, name, schema));
+}
+
+void strip_marks(Graph& graph) {
+  for (Node* node : nodes_in_order(graph)) {
+    for (const c10::Symbol name : node->attributeNames()) {
+      if (std::string_view(name.toUnqualString()).starts_with("tsq_")) node->removeAttribute(name);
+    }
+  }
+}
+
+}  // namespace tsq::ir

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "ir/graph_module.h"
+
+namespace tsq::ir {
+
+/// Gives `module` the method `name` with `body` as its code and the signature of the user's method. A call of
+/// the model's own forward in it becomes the call of the module's.
+void define_method(torch::jit::Module& module, const std::string& name, const std::shared_ptr<Graph>& body,
+                   const c10::FunctionSchema& schema);
+
+/// Removes the attributes that passes leave on nodes for each other, which begin with "tsq_".
+void strip_marks(Graph& graph);
+
+}  // namespace tsq::ir

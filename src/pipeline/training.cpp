@@ -1,0 +1,181 @@
+#include "pipeline/training.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <tsq/error.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "observers/observer_module.h"
+#include "pipeline/stage.h"
+#include "pipeline/stage_file.h"
+#include "torchscript/training_layers.h"
+#include "torchscript/training_module.h"
+
+namespace tsq::detail {
+namespace {
+
+using torch::jit::Module;
+
+constexpr const char* kConfiguration = "tsq_training";
+constexpr const char* kFloatModel = "tsq_float_model";
+constexpr const char* kWeightFakeQuant = "weight_fake_quant";
+
+/// Calls `visit(owner, name, tensor)` for each parameter and buffer.
+template <typename Visit>
+void for_each_tensor(const Module& module, const Visit& visit) {
+  for (Module each : module.modules()) {
+    const auto type = each.type();
+    for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+      const std::string& name = type->getAttributeName(i);
+      if (!type->is_parameter(i) && !type->is_buffer(i)) continue;
+      const c10::IValue value = each.attr(name);
+      if (value.isTensor() && value.toTensor().defined()) visit(each, name, value.toTensor());
+    }
+  }
+}
+
+/// The module and its children anew, with the same tensors.
+Module shallow_copy(const Module& module, std::map<const void*, Module>& copies) {
+  const auto known = copies.find(module._ivalue().get());
+  if (known != copies.end()) return known->second;
+  Module copy = module.copy();
+  copies.emplace(module._ivalue().get(), copy);
+  for (const auto& child : module.named_children())
+    copy.setattr(child.name, shallow_copy(child.value, copies)._ivalue());
+  return copy;
+}
+
+/// The model with tensors that have a size and no memory: its code and structure.
+Module without_values(const Module& model) {
+  std::map<const void*, Module> copies;
+  const Module copy = shallow_copy(model, copies);
+  std::map<const void*, at::Tensor> empty;  // what is one parameter stays one
+  for_each_tensor(copy, [&](Module& owner, const std::string& name, const at::Tensor& tensor) {
+    at::Tensor& made = empty[tensor.unsafeGetTensorImpl()];
+    if (!made.defined()) {
+      made = at::zeros({}, tensor.options()).expand(tensor.sizes());
+      made.set_requires_grad(tensor.requires_grad());
+    }
+    owner.setattr(name, made);
+  });
+  return copy;
+}
+
+at::Tensor as_bytes(const Module& module) {
+  std::ostringstream stream;
+  module.save(stream);
+  const std::string text = stream.str();
+  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
+  std::memcpy(bytes.data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+Module module_at(const Module& root, const std::string& path) {
+  Module at = root;
+  std::istringstream atoms(path);
+  for (std::string atom; std::getline(atoms, atom, '.');) at = at.attr(atom).toModule();
+  return at;
+}
+
+int64_t channels_of(const ObserverSpec& spec, const at::Tensor& weight) {
+  const int64_t axis = resolve(spec).ch_axis;
+  return axis < weight.dim() ? weight.size(axis) : 1;
+}
+
+}  // namespace
+
+Module copy_to_train(const Module& model) {
+  Module copy = model.deepcopy();
+  std::vector<bool> requires_grad;
+  for_each_tensor(model, [&](Module&, const std::string&, const at::Tensor& tensor) {
+    requires_grad.push_back(tensor.requires_grad());
+  });
+  std::size_t index = 0;
+  for_each_tensor(copy, [&](Module&, const std::string&, const at::Tensor& tensor) {
+    tensor.set_requires_grad(requires_grad.at(index++));
+  });
+  copy.train();
+  return copy;
+}
+
+std::map<std::string, Module> make_weight_fake_quants(const ir::GraphModule& gm,
+                                                      const std::map<std::string, QConfig>& qconfigs) {
+  std::map<std::string, Module> made;
+  for (const ir::ModuleCall& call : gm.calls) {
+    if (!torchscript::is_training_layer(call) || made.contains(call.path)) continue;
+    const ObserverSpec& spec = qconfigs.at(call.path).weight;
+    const at::Tensor weight = call.embedding ? call.embedding->weight : ir::weighted_of(call)->weight;
+    made.emplace(call.path, make_observer(spec, channels_of(spec, weight)));
+  }
+  return made;
+}
+
+std::vector<Module> make_training_observers(const ir::GraphModule& gm) {
+  // A weight that is computed has a size when the model runs: 0 lets its buffers grow then.
+  std::vector<int64_t> channels(gm.observers.size(), 0);
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!ir::is_observer(node) || node->input(0)->node()->kind() != c10::prim::GetAttr) continue;
+    const c10::IValue observed = gm.attributes.attr(node->input(0)->node()->s(c10::attr::name));
+    const std::size_t index = ir::observer_index(node);
+    if (observed.isTensor()) channels[index] = channels_of(gm.observers[index].spec, observed.toTensor());
+  }
+  std::vector<Module> observers;
+  for (std::size_t i = 0; i < gm.observers.size(); ++i)
+    observers.push_back(make_observer(gm.observers[i].spec, channels[i]));
+  return observers;
+}
+
+Module trained_module(const Stage& stage) {
+  const c10::NoGradGuard no_grad;
+  Module module = torchscript::training_module({.gm = stage.gm,
+                                                .model = stage.float_model,
+                                                .slots = stage.training->slots,
+                                                .observers = stage.observers,
+                                                .weight_fake_quants = stage.training->weight_fake_quants});
+  module.register_attribute(kConfiguration, c10::StringType::get(),
+                            continuation_of(stage, "prepared").dump());
+  module.register_attribute(kFloatModel, c10::TensorType::get(), as_bytes(without_values(stage.float_model)));
+  return module;
+}
+
+bool is_training_module(const Module& module) {
+  return module.hasattr(kConfiguration) && module.hasattr(kFloatModel);
+}
+
+std::string training_configuration(const Module& module) { return module.attr(kConfiguration).toStringRef(); }
+
+Module trained_float_model(const Module& module) {
+  const at::Tensor bytes = module.attr(kFloatModel).toTensor().cpu().contiguous();
+  std::istringstream stream(
+      std::string(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(bytes.numel())));
+  Module model = torch::jit::load(stream);
+  for (const auto& named : model.named_modules()) {
+    const Module trained = module_at(module, named.name);
+    Module owner = named.value;
+    const auto type = owner.type();
+    for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+      const std::string& name = type->getAttributeName(i);
+      const c10::IValue value = owner.attr(name);
+      // A recurrent module computes with a list of its parameters.
+      const bool has_state = value.isTensorList() || type->is_parameter(i) || type->is_buffer(i);
+      if (has_state && !value.isNone() && trained.hasattr(name)) owner.setattr(name, trained.attr(name));
+    }
+  }
+  return model;
+}
+
+void take_trained_observers(Stage& stage, const Module& module) {
+  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
+    const std::string name = torchscript::observer_attribute(stage.float_model, stage.gm.observers[i].name);
+    stage.observers[i] = module.attr(name).toModule();
+  }
+  for (auto& [path, fake_quantize] : stage.training->weight_fake_quants)
+    fake_quantize = module_at(module, path).attr(kWeightFakeQuant).toModule();
+  stage.module = trained_module(stage);
+}
+
+}  // namespace tsq::detail

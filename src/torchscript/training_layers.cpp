@@ -1,0 +1,203 @@
+#include "torchscript/training_layers.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/passes/inliner.h>
+
+#include "ir/define_method.h"
+#include "operators/convolution_padding.h"
+#include "operators/weighted.h"
+
+namespace tsq::torchscript {
+namespace {
+
+using torch::jit::Module;
+
+constexpr const char* kFakeQuantize = "weight_fake_quant";
+
+std::string ints(const std::vector<int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
+
+/// The operator on `input`, a weight and a bias, as text.
+std::string operation(const ir::Weighted& w, const std::string& weight, const std::string& bias) {
+  if (w.stride.empty()) return fmt::format("torch.linear(input, {}, {})", weight, bias);
+  const auto convolution = [&](const std::string& input, const std::string& padding) {
+    return fmt::format("torch.conv{}d({}, {}, {}, {}, {}, {}, {})", w.stride.size(), input, weight, bias,
+                       ints(w.stride), padding, ints(w.dilation), w.groups);
+  };
+  if (w.padding_mode != "zeros") {
+    return convolution(fmt::format("torch.pad(input, {}, \"{}\", None)", ints(operators::explicit_padding(w)),
+                                   w.padding_mode),
+                       ints(std::vector<int64_t>(w.stride.size(), 0)));
+  }
+  if (!w.padding_name.empty()) return convolution("input", fmt::format("\"{}\"", w.padding_name));
+  return convolution("input", ints(w.padding));
+}
+
+/// torch/ao/nn/intrinsic/qat/modules/conv_fused.py, _forward_approximate, and linear_fused.py, forward: the
+/// same operations in the same order.
+std::string source_of(const ir::Weighted& w) {
+  const auto rank = static_cast<std::size_t>(w.weight.dim());
+  std::vector<int64_t> of_weight(rank, 1);
+  std::vector<int64_t> of_bias(rank, 1);
+  of_weight[0] = -1;
+  of_bias[1] = -1;
+  const bool has_bias = w.bias.defined();
+  const std::string zero_bias =
+      has_bias ? "torch.zeros_like(self.bias)"
+               : fmt::format("torch.zeros([{}], dtype=input.dtype, device=scaled_weight.device)",
+                             w.weight.size(0));
+  const std::string add_bias =
+      has_bias ? fmt::format("    original = original + self.bias.reshape({})\n", ints(of_bias)) : "";
+  std::string source = fmt::format(
+      R"(
+def forward(self, input: Tensor) -> Tensor:
+    return {}
+)",
+      operation(w, "self.weight_fake_quant.forward(self.weight)", has_bias ? "self.bias" : "None"));
+  source += fmt::format(R"(
+def forward_scaled(self, input: Tensor, gamma: Tensor, running_var: Tensor, eps: float) -> Tensor:
+    running_std = torch.sqrt(running_var + eps)
+    scale_factor = gamma / running_std
+    scale_factor = scale_factor.masked_fill(scale_factor == 0, 1)
+    scaled_weight = self.weight_fake_quant.forward(self.weight * scale_factor.reshape({}))
+    zero_bias = {}
+    scaled = {}
+    original = scaled / scale_factor.reshape({})
+{}    return original
+)",
+                        ints(of_weight), zero_bias, operation(w, "scaled_weight", "zero_bias"), ints(of_bias),
+                        add_bias);
+  return source;
+}
+
+/// torch/nn/modules/batchnorm.py, forward. Without a momentum the average is cumulative.
+std::string batch_norm_source(bool is_cumulative) {
+  const std::string factor = is_cumulative ? "0.0" : "self.momentum";
+  const std::string of_batch =
+      is_cumulative ? "        factor = 1.0 / float(self.num_batches_tracked)\n" : "";
+  return fmt::format(R"(
+def forward(self, input: Tensor) -> Tensor:
+    factor = {}
+    uses_batch = self.training and not self.freeze_bn
+    if uses_batch:
+        self.num_batches_tracked.add_(1)
+{}        values = input.numel() // input.size(1)
+        assert values > 1, "Expected more than 1 value per channel when training"
+    return torch.batch_norm(input, self.weight, self.bias, self.running_mean, self.running_var, uses_batch,
+                            factor, self.eps, True)
+
+def freeze_bn_stats(self) -> None:
+    self.freeze_bn = True
+
+def update_bn_stats(self) -> None:
+    self.freeze_bn = False
+)",
+                     factor, of_batch);
+}
+
+/// Every read of `weight` becomes the rounded one, which is computed once, at the beginning.
+void round_weight(ir::Graph& graph, const Module& module, const Module& fake_quantize) {
+  ir::Value* self = graph.inputs().at(0);
+  self->setType(module.type());
+  std::vector<ir::Node*> reads;
+  for (ir::Node* node : ir::nodes_in_order(graph)) {
+    if (node->kind() == c10::prim::GetAttr && node->input(0) == self && node->s(c10::attr::name) == "weight")
+      reads.push_back(node);
+  }
+  const torch::jit::WithInsertPoint guard(*graph.nodes().begin());
+  const auto get = [&](const char* name, const c10::TypePtr& type) {
+    ir::Node* node = graph.insertNode(graph.create(c10::prim::GetAttr, {self}, 1));
+    node->s_(c10::attr::name, name);
+    node->output()->setType(type);
+    return node->output();
+  };
+  ir::Value* weight = get("weight", c10::TensorType::get());
+  ir::Value* rounder = get(kFakeQuantize, fake_quantize.type());
+  ir::Node* rounded = graph.insertNode(graph.create(c10::prim::CallMethod, {rounder, weight}, 1));
+  rounded->s_(c10::attr::name, "forward");
+  for (ir::Node* node : reads) {
+    node->output()->replaceAllUsesWith(rounded->output());
+    node->destroy();
+  }
+}
+
+}  // namespace
+
+bool is_training_layer(const ir::ModuleCall& call) {
+  return call.type.name.starts_with("torch.ao.nn.qat.") ||
+         call.type.name.starts_with("torch.ao.nn.intrinsic.qat.");
+}
+
+Module TrainingLayers::instance(const std::string& name, const std::string& source,
+                                std::vector<std::pair<std::string, c10::IValue>> plain,
+                                const std::vector<std::pair<std::string, at::Tensor>>& parameters,
+                                const std::vector<std::pair<std::string, at::Tensor>>& buffers,
+                                const Module* child) {
+  plain.emplace_back("training", true);
+  const c10::Type* child_type = child == nullptr ? nullptr : child->type().get();
+  Class& made = classes_[{name + source, child_type}];
+  if (!made.type) {
+    made.unit = std::make_shared<torch::jit::CompilationUnit>();
+    Module prototype(c10::QualifiedName("__torch__." + name), made.unit);
+    made.type = prototype.type();
+    for (const auto& each : parameters)
+      made.type->addAttribute(each.first, c10::TensorType::get(), /*is_parameter=*/true, /*is_buffer=*/false);
+    for (const auto& each : buffers)
+      made.type->addAttribute(each.first, c10::TensorType::get(), /*is_parameter=*/false, /*is_buffer=*/true);
+    for (const auto& [attribute, value] : plain) made.type->addAttribute(attribute, value.type());
+    if (child != nullptr) made.type->addAttribute(kFakeQuantize, child->type());
+    prototype.define(source);
+  }
+  Module module(made.unit, made.type);
+  for (const auto& [attribute, value] : parameters) module.setattr(attribute, value);
+  for (const auto& [attribute, value] : buffers) module.setattr(attribute, value);
+  for (const auto& [attribute, value] : plain) module.setattr(attribute, value);
+  if (child != nullptr) module.setattr(kFakeQuantize, child->_ivalue());
+  return module;
+}
+
+Module TrainingLayers::weighted(const ir::Weighted& weighted, Symbol type, const Module& fake_quantize) {
+  std::vector<std::pair<std::string, at::Tensor>> parameters{{"weight", weighted.weight}};
+  if (weighted.bias.defined()) parameters.emplace_back("bias", weighted.bias);
+  const std::string name = fmt::format("torch.ao.nn.qat.{}", type.name.substr(type.name.rfind('.') + 1));
+  return instance(name, source_of(weighted), {}, parameters, {}, &fake_quantize);
+}
+
+Module TrainingLayers::reading_rounded(const Module& leaf, const std::string& method,
+                                       const Module& fake_quantize) {
+  const auto name = leaf.type()->name();
+  Module made(c10::QualifiedName("__torch__.torch.ao.nn.qat." + (name ? name->name() : "Module")),
+              std::make_shared<torch::jit::CompilationUnit>());
+  const auto type = leaf.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i)
+    made.register_attribute(type->getAttributeName(i), type->getAttribute(i),
+                            leaf.attr(type->getAttributeName(i)), type->is_parameter(i), type->is_buffer(i));
+  made.register_module(kFakeQuantize, fake_quantize);
+  const torch::jit::Function& function = leaf.get_method(method).function();
+  const auto graph = torch::jit::toGraphFunction(function).graph()->copy();
+  torch::jit::Inline(*graph);
+  round_weight(*graph, made, fake_quantize);
+  ir::define_method(made, method, graph, function.getSchema());
+  return made;
+}
+
+Module TrainingLayers::batch_norm(const Module& batch_norm, Symbol type) {
+  const operators::BatchNorm parameters = *operators::batch_norm_parameters(batch_norm);
+  const auto momentum = operators::module_constant(batch_norm, "momentum", c10::aten::batch_norm, "momentum");
+  const bool is_cumulative = !momentum || momentum->isNone();
+  std::vector<std::pair<std::string, c10::IValue>> plain{{"eps", parameters.eps}, {"freeze_bn", false}};
+  if (!is_cumulative) plain.emplace_back("momentum", momentum->toDouble());
+  const bool counts =
+      batch_norm.hasattr("num_batches_tracked") && batch_norm.attr("num_batches_tracked").isTensor();
+  return instance(std::string(type.name), batch_norm_source(is_cumulative), std::move(plain),
+                  {{"weight", parameters.weight}, {"bias", parameters.bias}},
+                  {{"running_mean", parameters.running_mean},
+                   {"running_var", parameters.running_var},
+                   {"num_batches_tracked",
+                    counts ? batch_norm.attr("num_batches_tracked").toTensor() : at::zeros({}, at::kLong)}},
+                  nullptr);
+}
+
+}  // namespace tsq::torchscript

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+
+#include "ir/graph_module.h"
+#include "ir/user_slots.h"
+
+namespace tsq::torchscript {
+
+/// What a module that trains is written from.
+struct TrainingGraph {
+  const ir::GraphModule& gm;                      ///< of passes::capture_for_training(model)
+  const torch::jit::Module& model;                ///< whose parameters it trains
+  const ir::UserSlots& slots;                     ///< of the same capture
+  std::span<const torch::jit::Module> observers;  ///< instances of gm.observers
+  const std::map<std::string, torch::jit::Module>& weight_fake_quants;  ///< by the path of their layer
+};
+
+/// The executable module that trains: the modules of the user's model at their paths with their parameters,
+/// buffers and modes, layers that fake-quantize in place of plain ones, and the graph as forward. Its methods
+/// enable_observer, disable_observer, enable_fake_quant, disable_fake_quant, freeze_bn_stats and
+/// update_bn_stats switch all of them, where the model has no methods of these names.
+torch::jit::Module training_module(const TrainingGraph& source);
+
+/// The attribute of such a module that holds an observer of the graph.
+std::string observer_attribute(const torch::jit::Module& model, const std::string& observer);
+
+}  // namespace tsq::torchscript

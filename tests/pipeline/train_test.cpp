@@ -1,0 +1,178 @@
+// Training: what prepare_qat makes, what the switches do, and that files lose nothing.
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <filesystem>
+#include <map>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+/// before → inner (conv → bn → relu) → after
+Module model() {
+  torch::manual_seed(3);
+  Module module = testing::user_module("Outer");
+  module.register_module("before", testing::conv2d(3, 3, 1));
+  module.register_module("inner", testing::conv_bn_relu());
+  module.register_module("after", testing::conv2d(4, 2, 1));
+  module.define(
+      "def forward(self, x):\n  return self.after.forward(self.inner.forward(self.before.forward(x)))\n");
+  for (const at::Tensor& parameter : module.parameters()) parameter.set_requires_grad(true);
+  return module;
+}
+
+Prepared prepared(const Module& module) {
+  return prepare_qat(module, default_qat_qconfig_mapping("x86"), backend_config("x86"));
+}
+
+at::Tensor input() {
+  torch::manual_seed(5);
+  return torch::randn({4, 3, 8, 8});
+}
+
+void train(Module module, int steps = 2) {
+  for (int step = 0; step < steps; ++step) {
+    for (const at::Tensor& parameter : module.parameters()) parameter.mutable_grad() = at::Tensor();
+    module.forward({input()}).toTensor().square().mean().backward();
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : module.parameters()) parameter.sub_(0.1 * parameter.grad());
+  }
+}
+
+std::map<std::string, at::Tensor> values_of(const Module& module) {
+  std::map<std::string, at::Tensor> values;
+  for (const auto& each : module.named_parameters()) values[each.name] = each.value.detach().clone();
+  for (const auto& each : module.named_buffers()) values[each.name] = each.value.detach().clone();
+  return values;
+}
+
+at::Tensor run(Module module) {
+  const at::NoGradGuard no_grad;
+  module.eval();
+  return module.forward({input()}).toTensor();
+}
+
+std::string path_of(const std::string& name) {
+  return (std::filesystem::path(::testing::TempDir()) / name).string();
+}
+
+TEST(PrepareQat, KeepsTheNamesAndValuesOfParameters) {
+  const Module user = model();
+  const auto made = values_of(prepared(user).module());
+  for (const auto& [name, value] : values_of(user)) {
+    ASSERT_TRUE(made.contains(name)) << name;
+    EXPECT_TRUE(at::equal(made.at(name), value)) << name;
+  }
+}
+
+TEST(PrepareQat, GradientsReachEveryParameterAndTheUsersModelStaysAsItWas) {
+  const Module user = model();
+  const auto before = values_of(user);
+  const Prepared stage = prepared(user);
+  train(stage.module(), 1);
+  for (const auto& each : stage.module().named_parameters())
+    EXPECT_GT(each.value.grad().abs().max().item<float>(), 0) << each.name;
+  for (const auto& [name, value] : values_of(user)) EXPECT_TRUE(at::equal(before.at(name), value)) << name;
+}
+
+TEST(PrepareQat, FrozenBatchNormsKeepTheirStatisticsInTrainingModeToo) {
+  const Prepared stage = prepared(model());
+  Module module = stage.module();
+  const at::Tensor running =
+      module.attr("inner").toModule().attr("bn").toModule().attr("running_var").toTensor();
+  at::Tensor before = running.clone();
+  freeze_bn_stats(module);
+  module.train();
+  module.forward({input()});
+  EXPECT_TRUE(at::equal(running, before));
+  update_bn_stats(module);
+  module.forward({input()});
+  EXPECT_FALSE(at::equal(running, before));
+}
+
+TEST(PrepareQat, SwitchesReachObserversAndFakeQuantizeModules) {
+  const Prepared stage = prepared(model());
+  const Module module = stage.module();
+  train(module, 1);
+  auto before = values_of(module);
+  disable_observer(module);
+  disable_fake_quant(module);
+  train(module, 1);
+  for (const auto& [name, value] : values_of(module)) {
+    if (name.ends_with("min_val")) {
+      EXPECT_TRUE(at::equal(before.at(name), value)) << name;
+    }
+    if (name.ends_with("_enabled")) {
+      EXPECT_EQ(value.item<int64_t>(), 0) << name;
+    }
+  }
+  module.get_method("enable_observer")({});
+  for (const auto& [name, value] : values_of(module)) {
+    if (name.ends_with("observer_enabled")) {
+      EXPECT_EQ(value.item<int64_t>(), 1) << name;
+    }
+  }
+}
+
+TEST(PrepareQat, AFileWithoutExtraFilesConvertsAsTheStageItself) {
+  const Prepared stage = prepared(model());
+  train(stage.module());
+  const BackendConfig backend = backend_config("x86");
+  const Reference reference = convert_to_reference(stage, backend);
+  const std::string file = path_of("trained.pt");
+  stage.module().save(file);
+  const Reference from_file = convert_to_reference(Prepared::load(file), backend);
+  EXPECT_TRUE(at::equal(run(reference.module()), run(from_file.module())));
+  EXPECT_TRUE(at::equal(run(lower(reference, backend)), run(lower(from_file, backend))));
+
+  const std::string saved = path_of("trained_reference.pt");
+  from_file.save(saved);
+  EXPECT_TRUE(at::equal(run(Reference::load(saved).module()), run(reference.module())));
+}
+
+TEST(PrepareQat, ConvertLeavesTheTrainedModelAsItIs) {
+  const Prepared stage = prepared(model());
+  train(stage.module());
+  const auto before = values_of(stage.module());
+  convert_to_reference(stage, backend_config("x86"));
+  for (const auto& [name, value] : values_of(stage.module()))
+    EXPECT_TRUE(at::equal(before.at(name), value)) << name;
+  EXPECT_TRUE(stage.module().is_training());
+}
+
+TEST(PrepareQat, AConditionOnTrainingFollowsTheMode) {
+  Module module = testing::user_module("Conditional");
+  module.register_module("conv", testing::conv2d(3, 3, 1));
+  module.define(
+      "def forward(self, x):\n"
+      "  y = self.conv.forward(x)\n"
+      "  if self.training:\n    y = torch.cat([y, y], 1)\n"
+      "  return y\n");
+  for (const at::Tensor& parameter : module.parameters()) parameter.set_requires_grad(true);
+  const Prepared stage = prepared(module);
+  Module made = stage.module();
+  EXPECT_EQ(made.forward({input()}).toTensor().size(1), 6);
+  made.eval();
+  EXPECT_EQ(made.forward({input()}).toTensor().size(1), 3);
+  EXPECT_EQ(run(convert_to_reference(stage, backend_config("x86")).module()).size(1), 3);
+}
+
+TEST(PrepareQat, RefusesAModelWithoutParameters) {
+  Module module = testing::user_module("Empty");
+  module.define("def forward(self, x):\n  return torch.relu(x)\n");
+  try {
+    prepared(module);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadModel);
+  }
+}
+
+}  // namespace
+}  // namespace tsq
