@@ -20,7 +20,7 @@ void check_can_train(const Module& model) {
     if (parameter.is_floating_point()) return;
   }
   throw Error(ErrorCode::BadModel, "the model has no parameters that could be trained",
-              "give the file as it was before torch.jit.freeze, or quantize it without training");
+              "quantize it without training");
 }
 
 /// Calls a method of every module that has it, beside the model itself.
@@ -37,10 +37,11 @@ void call_on_all(const Module& module, const char* method) {
 Prepared prepare_qat(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                      const PrepareCustomConfig& custom, const RecipeOptions& options) {
   torchscript::check_float_model(model);
-  check_can_train(model);
   const at::NoGradGuard no_grad;
   const EngineGuard engine(backend);
-  return Prepared(detail::training_stage(detail::copy_to_train(model), mapping, backend, custom, options));
+  const Module to_train = detail::copy_to_train(model);
+  check_can_train(to_train);
+  return Prepared(detail::training_stage(to_train, mapping, backend, custom, options));
 }
 
 void enable_observer(const Module& module) { call_on_all(module, "enable_observer"); }

@@ -12,6 +12,8 @@
 #include "observers/observer_module.h"
 #include "pipeline/stage.h"
 #include "pipeline/stage_file.h"
+#include "torchscript/frozen_parameters.h"
+#include "torchscript/traced_modes.h"
 #include "torchscript/training_layers.h"
 #include "torchscript/training_module.h"
 
@@ -88,7 +90,8 @@ int64_t channels_of(const ObserverSpec& spec, const at::Tensor& weight) {
 
 }  // namespace
 
-Module copy_to_train(const Module& model) {
+Module copy_to_train(const Module& given) {
+  const Module model = torchscript::with_traced_modes(torchscript::with_frozen_parameters(given));
   Module copy = model.deepcopy();
   std::vector<bool> requires_grad;
   for_each_tensor(model, [&](Module&, const std::string&, const at::Tensor& tensor) {

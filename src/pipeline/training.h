@@ -20,7 +20,8 @@ struct Training {
   bool is_finished{false};  ///< convert has taken over: the graph is in evaluation mode
 };
 
-/// A copy of a float model in training mode, whose parameters require gradients where the model's do.
+/// A copy of a float model in training mode, whose parameters require gradients where the model's do; a
+/// traced one follows its mode, a frozen one has parameters.
 torch::jit::Module copy_to_train(const torch::jit::Module& model);
 
 /// Fresh fake quantize modules for the weights of the layers that train, by path.

@@ -163,6 +163,19 @@ TEST(PrepareQat, AConditionOnTrainingFollowsTheMode) {
   EXPECT_EQ(run(convert_to_reference(stage, backend_config("x86")).module()).size(1), 3);
 }
 
+TEST(PrepareQat, AFrozenFileTrainsOnItsConstants) {
+  Module user = model();
+  user.eval();
+  const Prepared stage = prepared(torch::jit::freeze(user));
+  const at::Tensor observed = run(stage.module());
+  const at::Tensor converted = run(convert_to_reference(stage, backend_config("x86")).module());
+  EXPECT_LT((observed - converted).norm().item<float>(), 0.1F * observed.norm().item<float>());
+  const at::Tensor weight = stage.module().attr("conv2d_0_weight").toTensor();
+  const at::Tensor before = weight.detach().clone();
+  train(stage.module(), 1);
+  EXPECT_FALSE(at::equal(weight, before));
+}
+
 TEST(PrepareQat, RefusesAModelWithoutParameters) {
   Module module = testing::user_module("Empty");
   module.define("def forward(self, x):\n  return torch.relu(x)\n");

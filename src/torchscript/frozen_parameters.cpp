@@ -1,0 +1,80 @@
+#include "torchscript/frozen_parameters.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <map>
+#include <vector>
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+struct Use {
+  Node* node{};
+  std::size_t input{};
+  at::Tensor tensor{};
+  std::string name{};
+};
+
+std::optional<std::size_t> argument_index(const Node* node, const char* name) {
+  const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
+  const auto index = schema == nullptr ? std::nullopt : schema->argumentIndexWithName(name);
+  return index ? std::optional(static_cast<std::size_t>(*index)) : std::nullopt;
+}
+
+std::vector<Use> weights_in(Graph& graph) {
+  std::vector<Use> uses;
+  std::map<std::string, std::size_t> counts;
+  for (Node* node : ir::nodes_in_order(graph)) {
+    bool is_counted = false;
+    for (const char* argument : {"weight", "bias"}) {
+      const auto index = argument_index(node, argument);
+      if (!index) continue;
+      const auto constant = torch::jit::constant_as<at::Tensor>(node->input(*index));
+      if (!constant || !constant->defined() || !constant->is_floating_point()) continue;
+      std::string kind = node->kind().toUnqualString();
+      if (!is_counted) ++counts[kind];
+      is_counted = true;
+      uses.push_back({.node = node,
+                      .input = *index,
+                      .tensor = *constant,
+                      .name = fmt::format("{}_{}_{}", kind, counts[kind] - 1, argument)});
+    }
+  }
+  return uses;
+}
+
+}  // namespace
+
+Module with_frozen_parameters(const Module& model) {
+  const auto forward = model.find_method("forward");
+  if (!forward || model.parameters().size() > 0) return model;
+  if (weights_in(*torch::jit::toGraphFunction(forward->function()).graph()).empty()) return model;
+  Module copy = model.clone(/*inplace=*/true);
+  const auto graph = torch::jit::toGraphFunction(copy.get_method("forward").function()).graph();
+  std::map<const void*, std::string> names;
+  for (const Use& use : weights_in(*graph)) {
+    const auto [found, is_new] = names.try_emplace(use.tensor.unsafeGetTensorImpl(), use.name);
+    if (is_new) {
+      at::Tensor parameter = use.tensor.detach().clone();
+      parameter.set_requires_grad(true);
+      copy.register_parameter(use.name, parameter, /*is_buffer=*/false);
+    }
+    const torch::jit::WithInsertPoint guard(use.node);
+    Node* read = graph->insertNode(graph->create(c10::prim::GetAttr, {graph->inputs().at(0)}, 1));
+    read->s_(c10::attr::name, found->second);
+    read->output()->setType(c10::TensorType::get());
+    use.node->replaceInput(use.input, read->output());
+  }
+  graph->inputs().at(0)->setType(copy.type());
+  return copy;
+}
+
+}  // namespace tsq::torchscript

@@ -1,0 +1,145 @@
+#include "torchscript/traced_modes.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+constexpr const char* kTraining = "training";
+constexpr const char* kCounter = "num_batches_tracked";
+
+/// The argument that says whether an operator trains, where it is a constant.
+std::optional<std::size_t> constant_mode(const Node* node) {
+  const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
+  if (schema == nullptr) return std::nullopt;
+  for (const char* name : {"train", kTraining}) {
+    const auto index = schema->argumentIndexWithName(name);
+    if (index && torch::jit::constant_as<bool>(node->input(static_cast<std::size_t>(*index))))
+      return static_cast<std::size_t>(*index);
+  }
+  return std::nullopt;
+}
+
+std::shared_ptr<Graph> graph_of(const torch::jit::Method& method) {
+  return torch::jit::toGraphFunction(method.function()).graph();
+}
+
+std::vector<Module> modules_of(const Module& model) {
+  std::vector<Module> modules;
+  for (const Module& module : model.modules()) modules.push_back(module);
+  return modules;
+}
+
+bool reads_mode(const Module& model) {
+  return std::ranges::any_of(modules_of(model), [](const Module& module) {
+    return std::ranges::any_of(module.get_methods(), [](const torch::jit::Method& method) {
+      const auto nodes = ir::nodes_in_order(*graph_of(method));
+      return std::ranges::any_of(nodes, [](const Node* node) {
+        return node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == kTraining;
+      });
+    });
+  });
+}
+
+bool is_of_library(const Module& module) {
+  const auto& name = module.type()->name();
+  return name && name->qualifiedName().starts_with("__torch__.torch.nn.");
+}
+
+/// Modules of torch.nn read their mode where they are scripted, so that a constant tells a trace. In the
+/// user's own modules it can be what was written; there no module of the file reads its mode.
+bool is_traced(const Module& module, bool model_reads_mode) {
+  if (!module.hasattr(kTraining) || (model_reads_mode && !is_of_library(module))) return false;
+  return std::ranges::any_of(module.get_methods(), [](const torch::jit::Method& method) {
+    const auto nodes = ir::nodes_in_order(*graph_of(method));
+    return std::ranges::any_of(nodes, [](const Node* node) { return constant_mode(node).has_value(); });
+  });
+}
+
+Value* attribute(Graph& graph, const char* name, const c10::TypePtr& type) {
+  Node* node = graph.insertNode(graph.create(c10::prim::GetAttr, {graph.inputs().at(0)}, 1));
+  node->s_(c10::attr::name, name);
+  node->output()->setType(type);
+  return node->output();
+}
+
+bool counts_batches(const Node* node) {
+  if (node->kind() != c10::aten::add_) return false;
+  const Node* counter = node->input(0)->node();
+  return counter->kind() == c10::prim::GetAttr && counter->s(c10::attr::name) == kCounter;
+}
+
+void remove_counting(Graph& graph) {
+  for (Node* node : ir::nodes_in_order(graph)) {
+    if (!counts_batches(node)) continue;
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+}
+
+/// if self.training: self.num_batches_tracked.add_(1)
+void count_batches(Graph& graph, Value* mode) {
+  Node* choice = graph.insertNode(graph.create(c10::prim::If, {mode}, 0));
+  torch::jit::Block* counting = choice->addBlock();
+  choice->addBlock();
+  const torch::jit::WithInsertPoint guard(counting);
+  Value* counter = attribute(graph, kCounter, c10::TensorType::get());
+  Value* one = graph.insertConstant(int64_t{1});
+  Node* add = graph.insertNode(graph.create(c10::aten::add_, {counter, one, one}, 1));
+  add->output()->setType(c10::TensorType::get());
+}
+
+void follow_mode(const Module& module, Graph& graph) {
+  const bool has_counter = module.hasattr(kCounter) && module.attr(kCounter).isTensor();
+  if (has_counter) remove_counting(graph);
+  for (Node* node : ir::nodes_in_order(graph)) {
+    const auto index = constant_mode(node);
+    if (!index) continue;
+    const torch::jit::WithInsertPoint guard(node);
+    Value* mode = attribute(graph, kTraining, c10::BoolType::get());
+    node->replaceInput(*index, mode);
+    if (has_counter && node->kind() == c10::aten::batch_norm) count_batches(graph, mode);
+  }
+}
+
+/// Module::clone makes two of a module that is registered twice.
+void share_again(const Module& model, Module copy, std::map<const void*, Module>& copies) {
+  copies.emplace(model._ivalue().get(), copy);
+  for (const auto& child : model.named_children()) {
+    const auto known = copies.find(child.value._ivalue().get());
+    if (known != copies.end()) {
+      copy.setattr(child.name, known->second._ivalue());
+    } else {
+      share_again(child.value, copy.attr(child.name).toModule(), copies);
+    }
+  }
+}
+
+}  // namespace
+
+Module with_traced_modes(const Module& model) {
+  const bool model_reads_mode = reads_mode(model);
+  const auto traced = [&](const Module& module) { return is_traced(module, model_reads_mode); };
+  if (std::ranges::none_of(modules_of(model), traced)) return model;
+  Module copy = model.clone(/*inplace=*/true);
+  std::map<const void*, Module> copies;
+  share_again(model, copy, copies);
+  for (const Module& module : copy.modules()) {
+    if (!traced(module)) continue;  // also a class that has been changed already
+    for (const torch::jit::Method& method : module.get_methods()) follow_mode(module, *graph_of(method));
+  }
+  return copy;
+}
+
+}  // namespace tsq::torchscript
