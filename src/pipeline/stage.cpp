@@ -123,16 +123,18 @@ QConfigMapping global_mapping(const ir::GraphModule& gm, const ir::ModuleCall& c
   return {};
 }
 
-/// E-01: each standalone module is prepared as a model of its own.
-void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table) {
+/// E-01: each standalone module is prepared as a model of its own, by
+/// `prepare(model, mapping, backend, custom, path)`.
+template <typename Prepare>
+void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table, const Prepare& prepare) {
   for (ir::ModuleCall& call : stage.gm.calls) {
     if (!call.standalone || stage.standalone.contains(call.path)) continue;
     const StandaloneModuleConfig& config = *stage.custom.standalone_module(call.path, call.type);
     try {
-      auto child = prepared_stage(
-          *call.module,
-          config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.gm, call, table),
-          config.backend_config.value_or(stage.backend), config.prepare_custom_config, {}, stage.options);
+      std::shared_ptr<Stage> child =
+          prepare(*call.module,
+                  config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.gm, call, table),
+                  config.backend_config.value_or(stage.backend), config.prepare_custom_config, call.path);
       if (child->gm.graph->outputs().size() != 1 ||
           child->gm.graph->outputs().front()->type()->kind() != c10::TypeKind::TensorType) {
         throw Error(ErrorCode::BadModel, "a standalone module must return one tensor",
@@ -144,7 +146,6 @@ void prepare_standalone_modules(Stage& stage, const passes::MatchTable& table) {
       throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = call.path});
     }
   }
-  for (const auto& [path, child] : stage.standalone) set_standalone_modules(stage.gm, path, child->module);
 }
 
 void check_quantized_indexes(const ir::GraphModule& gm, const PrepareCustomConfig& custom) {
@@ -340,7 +341,12 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   run_passes(recipe.on_observed, stage->gm, options);
   in_pass("observe_where_read", [&] { passes::observe_where_read(stage->gm); });
-  prepare_standalone_modules(*stage, table);
+  prepare_standalone_modules(
+      *stage, table,
+      [&](const Module& child, const QConfigMapping& of_child, const BackendConfig& rows,
+          const PrepareCustomConfig& inside,
+          const std::string&) { return prepared_stage(child, of_child, rows, inside, {}, options); });
+  for (const auto& [path, child] : stage->standalone) set_standalone_modules(stage->gm, path, child->module);
   for (const ir::ObserverEntry& entry : stage->gm.observers)
     stage->observers.push_back(make_observer(entry.spec));
   stage->module = module_of(*stage, stage->gm, stage->observers);
@@ -349,20 +355,28 @@ std::shared_ptr<Stage> prepared_stage(const Module& model, const QConfigMapping&
 
 namespace {
 
-void check_no_standalone_modules(const ir::GraphModule& gm) {
-  for (const ir::ModuleCall& call : gm.calls) {
-    if (!call.standalone) continue;
-    throw Error(ErrorCode::Unsupported, "a standalone module cannot be prepared for training",
-                "make it 'non_traceable', so that it trains in float, or leave it to the model's mapping",
-                Where{.layer = call.path});
+/// What a mapping says inside of the module at `path`, in paths that begin there.
+QConfigMapping mapping_within(const QConfigMapping& mapping, const std::string& path) {
+  QConfigMapping result;
+  result.set_global(mapping.global_qconfig());
+  for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) result.set_object_type(type, qconfig);
+  std::size_t nearest = 0;
+  for (const auto& [name, qconfig] : mapping.module_name_qconfigs()) {
+    if (name.starts_with(path + ".")) {
+      result.set_module_name(name.substr(path.size() + 1), qconfig);
+    } else if ((name == path || path.starts_with(name + ".")) && name.size() >= nearest) {
+      nearest = name.size();
+      result.set_global(qconfig);
+    }
   }
+  return result;
 }
 
 }  // namespace
 
 std::shared_ptr<Stage> training_stage(const Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
-                                      const RecipeOptions& options) {
+                                      const RecipeOptions& options, const QConfigMapping* around) {
   torchscript::check_reference_modules(backend);
   auto stage = std::make_shared<Stage>();
   stage->options = options;
@@ -371,25 +385,37 @@ std::shared_ptr<Stage> training_stage(const Module& model, const QConfigMapping&
   stage->backend = backend;
   stage->custom = custom;
   stage->preserved_attributes = custom.preserved_attributes();
+  std::map<std::string, QConfig> qconfigs;  // of the layers that train
+  const auto swap = [&](const QConfigMapping& by) {
+    passes::SwappedLayers swapped = passes::swap_for_training(stage->gm, by, backend);
+    qconfigs.merge(swapped.qconfigs);
+    return std::move(swapped.mapping);
+  };
   Training& training = stage->training.emplace();
   const bool opens_methods = passes::opens_methods(model, custom);
   stage->gm = in_pass("capture", [&] { return passes::capture_for_training(model, custom, training.slots); });
   on_each_method(stage->gm, opens_methods, [&] {
     make_plain_for_training(stage->gm);
+    if (around != nullptr) in_pass("swap_for_training", [&] { swap(*around); });
     fuse(stage->gm, backend, /*trains=*/true);
   });
   ir::join_methods(stage->gm);
   check_quantized_indexes(stage->gm, custom);
-  check_no_standalone_modules(stage->gm);
   stage->report.unmatched_entries = match::unmatched_entries(stage->gm, model, mapping);
-  const passes::SwappedLayers swapped =
-      in_pass("swap_for_training", [&] { return passes::swap_for_training(stage->gm, mapping, backend); });
+  const QConfigMapping with_training_types = in_pass("swap_for_training", [&] { return swap(mapping); });
   const passes::MatchTable table =
-      in_pass("match", [&] { return passes::match(stage->gm, swapped.mapping, backend); });
+      in_pass("match", [&] { return passes::match(stage->gm, with_training_types, backend); });
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   in_pass("observe_where_read", [&] { passes::observe_where_read(stage->gm); });
-  training.weight_fake_quants = make_weight_fake_quants(stage->gm, swapped.qconfigs);
+  prepare_standalone_modules(
+      *stage, table,
+      [&](const Module& child, const QConfigMapping& of_child, const BackendConfig& rows,
+          const PrepareCustomConfig& inside, const std::string& path) {
+        const QConfigMapping outside = mapping_within(mapping, path);
+        return training_stage(child, of_child, rows, inside, options, &outside);
+      });
+  training.weight_fake_quants = make_weight_fake_quants(stage->gm, qconfigs);
   stage->observers = make_training_observers(stage->gm);
   stage->module = module_of(*stage, stage->gm, stage->observers);
   return stage;

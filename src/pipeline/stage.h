@@ -55,10 +55,11 @@ std::shared_ptr<Stage> prepared_stage(const torch::jit::Module& model, const QCo
                                       const EqualizationMapping& equalization = {},
                                       const RecipeOptions& options = {});
 /// prepared_stage for training: the parameters of `model`, which must be the stage's own, are those that
-/// train.
+/// train. `around`: the mapping, in paths of `model`, by which the model around a standalone module has made
+/// its layers fake-quantize already, so that they are not fused (QT-19).
 std::shared_ptr<Stage> training_stage(const torch::jit::Module& model, const QConfigMapping& mapping,
                                       const BackendConfig& backend, const PrepareCustomConfig& custom,
-                                      const RecipeOptions& options);
+                                      const RecipeOptions& options, const QConfigMapping* around = nullptr);
 /// The patterns that `mapping` selects on `gm`, the fused graph of a prepared stage without observers: match,
 /// and what the recipe does to matches.
 passes::MatchTable matched(const Stage& prepared, const ir::GraphModule& gm, const QConfigMapping& mapping);

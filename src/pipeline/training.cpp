@@ -134,11 +134,14 @@ std::vector<Module> make_training_observers(const ir::GraphModule& gm) {
 
 Module trained_module(const Stage& stage) {
   const c10::NoGradGuard no_grad;
+  std::map<std::string, Module> standalone;
+  for (const auto& [path, child] : stage.standalone) standalone.emplace(path, child->module);
   Module module = torchscript::training_module({.gm = stage.gm,
                                                 .model = stage.float_model,
                                                 .slots = stage.training->slots,
                                                 .observers = stage.observers,
-                                                .weight_fake_quants = stage.training->weight_fake_quants});
+                                                .weight_fake_quants = stage.training->weight_fake_quants,
+                                                .standalone = standalone});
   module.register_attribute(kConfiguration, c10::StringType::get(),
                             continuation_of(stage, "prepared").dump());
   module.register_attribute(kFloatModel, c10::TensorType::get(), as_bytes(without_values(stage.float_model)));
@@ -178,6 +181,7 @@ void take_trained_observers(Stage& stage, const Module& module) {
   }
   for (auto& [path, fake_quantize] : stage.training->weight_fake_quants)
     fake_quantize = module_at(module, path).attr(kWeightFakeQuant).toModule();
+  for (auto& [path, child] : stage.standalone) take_trained_observers(*child, module_at(module, path));
   stage.module = trained_module(stage);
 }
 

@@ -83,12 +83,15 @@ class Writer {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (!ir::is_module_call(node)) continue;
       const ModuleCall& call = ir::call_of(gm_, node);
-      if (!is_training_layer(call)) {
+      if (call.standalone) {
+        if (replaced_.emplace(object_of(call), source_.standalone.at(call.path)).second)
+          switched_.push_back(call.path);
+      } else if (!is_training_layer(call)) {
         keep(call);
         for (const ModuleCall& member : call.members) keep(member);
-        continue;
+      } else {
+        collect_training_layer(call);
       }
-      collect_training_layer(call);
     }
   }
 
@@ -248,6 +251,7 @@ class Writer {
                bool trains_weight) {
     if (trains_weight && !made.embedding)
       return call(made.path, "forward", {inputs.front()}, c10::TensorType::get());
+    if (made.standalone) return call(made.path, "forward", inputs, result);
     if (made.module) return call(made.path, made.method, inputs, result);
     if (made.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
     if (made.type.name == "torch.nn.LeakyReLU")
@@ -318,6 +322,8 @@ class Writer {
     std::vector<std::string> fake_quants = observer_names_;
     for (const auto& [path, module] : source_.weight_fake_quants)
       fake_quants.push_back(joined(path, "weight_fake_quant"));
+    fake_quants.insert(fake_quants.end(), switched_.begin(), switched_.end());
+    batch_norms_.insert(batch_norms_.end(), switched_.begin(), switched_.end());
     std::erase_if(fake_quants, [&](const std::string& path) {
       Module at = root_;
       for (const std::string& atom : atoms_of(path)) at = at.attr(atom).toModule();
@@ -343,6 +349,7 @@ class Writer {
   TrainingLayers layers_{};
   std::map<Object, Module> replaced_{};     ///< by the user's module
   std::vector<std::string> batch_norms_{};  ///< paths of those that train inside of a layer
+  std::vector<std::string> switched_{};     ///< paths of standalone modules, which have switches of their own
   std::set<Object> kept_{};                 ///< leaves of the user's that are called as they are
   std::set<std::pair<std::string, std::string>> used_{};
   std::map<Object, Module> containers_{};

@@ -16,6 +16,7 @@ struct TrainingGraph {
   const ir::UserSlots& slots;                     ///< of the same capture
   std::span<const torch::jit::Module> observers;  ///< instances of gm.observers
   const std::map<std::string, torch::jit::Module>& weight_fake_quants;  ///< by the path of their layer
+  const std::map<std::string, torch::jit::Module>& standalone;          ///< modules that train, by path
 };
 
 /// The executable module that trains: the modules of the user's model at their paths with their parameters,
