@@ -34,6 +34,7 @@ import models  # noqa: F401
 import oracle
 import training_cases
 import training_models  # noqa: F401
+import training_networks  # noqa: F401
 from configuration_json import mapping_to_json, prepare_custom_to_json
 from jobs import FAILED, JobServer, forked
 from training_cases import TrainingCase
@@ -151,7 +152,7 @@ class Tsq:
     def __init__(self, case: TrainingCase, engine: str, server: JobServer, folder: Path) -> None:
         self.server, self.folder, self.engine = server, folder, engine
         model = case.build().train()
-        torch.jit.save(case.to_script(model), str(folder / "model.pt"))
+        torch.jit.save(case.file_of(model), str(folder / "model.pt"))
         job = {"model": "model.pt", "prepared": "prepared.pt"}
         if case.pass_qconfig:
             (folder / "qconfig.json").write_text(json.dumps(mapping_to_json(case.mapping(engine))))

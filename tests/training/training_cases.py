@@ -1,7 +1,8 @@
 """The cases of training: what of the static suite can be trained, and its own."""
 
+import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Optional
 
 import torch
@@ -37,8 +38,12 @@ LEFT_OUT = {
 WIDENS_RANGES = re.compile(r"binary_(add|mul)_.*_scalar_of_convs.*")
 
 
-def scripted(model: nn.Module) -> torch.jit.ScriptModule:
-    return torch.jit.script(model)
+def traced(model: nn.Module, inputs: tuple) -> torch.jit.ScriptModule:
+    """A trace runs the model: its buffers get the values back that they had."""
+    copied = copy.deepcopy(model)
+    made = torch.jit.trace(copied, inputs, check_trace=False)
+    copied.load_state_dict(model.state_dict())
+    return made
 
 
 def nothing(model, step: int) -> None:
@@ -55,7 +60,7 @@ class TrainingCase:
     optimizer: str = "sgd"
     learning_rate: float = 1e-3
     prepare_custom: Optional[Callable] = None
-    to_script: Callable = scripted
+    form: str = "scripted"  # traced: in training mode; traced in eval: the same in evaluation mode
     events_in_fx: Callable = nothing  # (model, step): before each step
     events_in_tsq: Callable = nothing
     known_difference: str = ""
@@ -73,6 +78,14 @@ class TrainingCase:
     def build(self) -> nn.Module:
         return self.static.build()
 
+    def file_of(self, model: nn.Module) -> torch.jit.ScriptModule:
+        if self.form == "scripted":
+            return torch.jit.script(model)
+        return traced(model.train(self.form == "traced"), self.batches()[0])
+
+    def in_form(self, form: str) -> "TrainingCase":
+        return replace(self, name=f"{self.name}_{form.replace(' ', '_')}", form=form)
+
     def batches(self) -> list:
         return self.static.calibration_batches()
 
@@ -82,9 +95,19 @@ class TrainingCase:
 
 _own: list = []
 
+# Cases whose trace tells less than the model, or that have none.
+NOT_TRACED = {
+    "qat_conv_bn_cumulative": "a trace does not hold how a batch norm averages without a momentum",
+    "qat_between_identity": "nothing in a trace is an nn.Identity",
+    **{f"qat_{name}": "in a trace, torch.relu may be a module" for name in ("two_outputs", "called_twice", "frozen_and_tied")},
+    **{f"qat_{name}": "in a trace, the method flatten may be a module" for name in ("of_two_stack", "functional_relu", "shared_observers")},
+    "qat_bn_no_statistics": "PyTorch refuses such batch norms in evaluation mode",
+    **{f"qat_network{end}": "nothing in a trace is an nn.Identity" for end in ("", "_adam", "_dropout", "_version_0", "_block_float", "_head_float")},
+}
 
-def training_case(name: str, model: Callable[[], nn.Module], *inputs, lowered_difference="", **options) -> None:
-    static = Case(name=name, model=model, inputs=inputs, lowered_difference=lowered_difference)
+
+def training_case(name: str, model: Callable[[], nn.Module], *inputs, lowered_difference="", reference_difference="", **options) -> None:
+    static = Case(name=name, model=model, inputs=inputs, lowered_difference=lowered_difference, reference_difference=reference_difference)
     _own.append(TrainingCase(static=static, name=name, pass_qconfig="mapping" in options, **options))
 
 
@@ -95,4 +118,5 @@ def trains(case: Case) -> bool:
 
 def all_cases() -> list:
     from_static = [TrainingCase(static=case, name=case.name, engines=tuple(engine for engine in case.engines if engine not in case.skip)) for case in models.CASES if trains(case)]
-    return from_static + _own
+    in_forms = [case.in_form(form) for case in _own for form in ("traced", "traced in eval") if case.name not in NOT_TRACED]
+    return from_static + _own + in_forms
