@@ -27,6 +27,7 @@
 #include "passes/observe/settle_unreached.h"
 #include "passes/passes.h"
 #include "passes/train/finish_training.h"
+#include "passes/train/leave_conditions.h"
 #include "passes/train/swap_for_training.h"
 #include "pipeline/mean_errors.h"
 #include "pipeline/recipe_passes.h"
@@ -406,6 +407,7 @@ std::shared_ptr<Stage> training_stage(const Module& model, const QConfigMapping&
   const passes::MatchTable table =
       in_pass("match", [&] { return passes::match(stage->gm, with_training_types, backend); });
   in_pass("observe", [&] { passes::observe(stage->gm, table, backend, custom, stage->report); });
+  in_pass("leave_conditions", [&] { passes::leave_conditions(stage->gm); });
   in_pass("join_branches", [&] { passes::join_branches(stage->gm); });
   in_pass("observe_where_read", [&] { passes::observe_where_read(stage->gm); });
   prepare_standalone_modules(

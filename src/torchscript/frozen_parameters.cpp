@@ -37,14 +37,14 @@ std::vector<Use> weights_in(Graph& graph) {
     for (const char* argument : {"weight", "bias"}) {
       const auto index = argument_index(node, argument);
       if (!index) continue;
-      const auto constant = torch::jit::constant_as<at::Tensor>(node->input(*index));
-      if (!constant || !constant->defined() || !constant->is_floating_point()) continue;
+      const auto constant = torch::jit::toIValue(node->input(*index));
+      if (!constant || !constant->isTensor() || !constant->toTensor().is_floating_point()) continue;
       std::string kind = node->kind().toUnqualString();
       if (!is_counted) ++counts[kind];
       is_counted = true;
       uses.push_back({.node = node,
                       .input = *index,
-                      .tensor = *constant,
+                      .tensor = constant->toTensor(),
                       .name = fmt::format("{}_{}_{}", kind, counts[kind] - 1, argument)});
     }
   }

@@ -29,6 +29,7 @@ LEFT_OUT = {
     "cat_as_output": "traced by FX in training mode, a model that asks for the mode stays in it",
     "sizes_of_quantized": "FX does not trace it, and D-34 cuts its output off in training, where codes have seven bits",
     "huge_input": "its losses are NaN",
+    "means_and_interpolations": "FX's lowered model writes where it must not and ends the process, on onednn",
     "conv2d_without_batch_dimension": "no kernel runs it",
 }
 
@@ -101,6 +102,7 @@ NOT_TRACED = {
     "qat_between_identity": "nothing in a trace is an nn.Identity",
     **{f"qat_{name}": "in a trace, torch.relu may be a module" for name in ("two_outputs", "called_twice", "frozen_and_tied")},
     **{f"qat_{name}": "in a trace, the method flatten may be a module" for name in ("of_two_stack", "functional_relu", "shared_observers")},
+    **{f"qat_residual{end}": "in a trace, torch.relu may be a function that onednn fuses" for end in ("", "_adam")},
     "qat_bn_no_statistics": "PyTorch refuses such batch norms in evaluation mode",
     **{f"qat_network{end}": "nothing in a trace is an nn.Identity" for end in ("", "_adam", "_dropout", "_version_0", "_block_float", "_head_float")},
 }

@@ -404,3 +404,19 @@ training_case("qat_standalone_outside_none", Surrounded, IMAGES, prepare_custom=
 training_case("qat_non_traceable", Surrounded, IMAGES, prepare_custom=lambda engine: PrepareCustomConfig().set_non_traceable_module_names(["inner"]))
 training_case("qat_module_float", Surrounded, IMAGES, mapping=inner_is(lambda engine: None))
 training_case("qat_quantized_output", BLOCK, IMAGES, prepare_custom=lambda engine: PrepareCustomConfig().set_output_quantized_indexes([0]))
+
+
+class Masked(nn.Module):
+    """The fused operator takes float32 alone: FX stops at the comparison."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.last(y * (y > 0))
+
+
+training_case("qat_masked", Masked, ROWS)
