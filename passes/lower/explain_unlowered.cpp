@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "backends/kernels/lowering_table.h"
 #include "operators/functional_weighted.h"
@@ -21,8 +22,6 @@ struct Explanation {
   std::string reason{};
   std::string remedy{};
 };
-
-constexpr std::string_view kUnfusable = "but here they cannot be fused, and no kernel computes both";
 
 bool is_dequantized(const Value* value) {
   return value->node()->kind() == c10::Symbol::fromQualString("aten::dequantize");
@@ -123,17 +122,28 @@ const Node* partner_of(const GraphModule& gm, const Node* node, const Decision& 
   return partner == near.end() ? nullptr : *partner;
 }
 
+/// The engines' kernels take quint8 and qint8: whether the QConfig asks for these.
+bool has_dtypes_of_engines(const GraphModule& gm, const Node* node) {
+  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+  return qconfig != nullptr && resolve(qconfig->activation).dtype == c10::ScalarType::QUInt8 &&
+         resolve(qconfig->weight).dtype == c10::ScalarType::QInt8;
+}
+
+/// `unfused` has the modules that the backend would fuse and that are not; `node` is added where it is one.
 Explanation explanation(const GraphModule& gm, const Node* node, const Decision& decision,
-                        const DecisionIndex& decisions) {
+                        const DecisionIndex& decisions, std::unordered_set<const Node*>& unfused) {
   const std::string name = ir::display_name(gm, node);
   if (const Node* partner = partner_of(gm, node, decision, decisions)) {
     const Decision& other = *decisions.of(partner);
-    if (!other.quantized && other.reason.find(kUnfusable) == std::string::npos)
+    if (!other.quantized && !unfused.contains(partner))
       return {fmt::format("it forms one kernel with {}, which stays float", name_with_place(gm, partner)),
               other.remedy};
     if (ir::is_module_call(node) && ir::is_module_call(partner)) {
+      unfused.insert(node);
       return {
-          fmt::format("the backend fuses it with {}, {}", name_with_place(gm, partner), kUnfusable),
+          fmt::format(
+              "the backend fuses it with {}, but here they cannot be fused, and no kernel computes both",
+              name_with_place(gm, partner)),
           "change the model so that they can be fused (a batch norm needs running statistics), or so that "
           "one does not follow the other"};
     }
@@ -171,7 +181,11 @@ Explanation explanation(const GraphModule& gm, const Node* node, const Decision&
     if (weighted != nullptr && !weighted->weight_qparams)
       return {"its weight is not quantized", "give it a qconfig with a qint8 weight observer"};
   }
-  return {fmt::format("the kernel of {} does not take its arguments or dtypes", name),
+  if (has_dtypes_of_engines(gm, node)) {
+    return {fmt::format("the kernel of {} does not take its arguments", name),
+            "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
+  }
+  return {fmt::format("the kernel of {} does not take its dtypes", name),
           "give it a qconfig with the engine's dtypes (quint8 activations, qint8 weights), or none"};
 }
 
@@ -179,11 +193,12 @@ Explanation explanation(const GraphModule& gm, const Node* node, const Decision&
 
 void explain_unlowered(const GraphModule& lowered, Report& report) {
   const DecisionIndex decisions(report);
+  std::unordered_set<const Node*> unfused;
   for (const Node* node : ir::nodes_in_order(*lowered.graph)) {
     if (!is_operator(lowered, node) || ir::is_standalone(lowered, node)) continue;
     Decision* decision = decisions.of(node);
     if (decision == nullptr || !decision->quantized || !decision->kernel.empty()) continue;
-    const Explanation why = explanation(lowered, node, *decision, decisions);
+    const Explanation why = explanation(lowered, node, *decision, decisions, unfused);
     decision->quantized = false;
     decision->reason = fmt::format("computed in float between dequantize and quantize: {}", why.reason);
     decision->remedy = why.remedy;
