@@ -203,10 +203,10 @@ void check_is_not_optimized(torch::jit::Graph& graph) {
 class Capture {
  public:
   Capture(const Module& model, const PrepareCustomConfig& custom, bool looks_into_composites,
-          ir::UserSlots* user_slots = nullptr)
+          bool trains = false)
       : model_(model),
         custom_(custom),
-        user_slots_(user_slots),
+        trains_(trains),
         written_(written_attributes(model)),
         looks_into_composites_(looks_into_composites),
         opens_operators_(looks_into_composites && !chooses_nested_tensors(model)),
@@ -242,7 +242,6 @@ class Capture {
     gm_ = GraphModule();
     owners_.clear();
     slots_.clear();
-    if (user_slots_ != nullptr) user_slots_->clear();
     called_methods_.clear();
     gm_.scopes.push_back({"", class_symbol(model_)});
     for (const auto& attribute : model_.named_attributes(/*recurse=*/false)) {
@@ -317,9 +316,8 @@ class Capture {
   }
 
   /// Whether the graph is for training: the mode stays an attribute, and leaf modules are the model's own.
-  bool trains() const { return user_slots_ != nullptr; }
 
-  Module in_its_mode(const Module& module) const { return trains() ? module : copy_in_eval_mode(module); }
+  Module in_its_mode(const Module& module) const { return trains_ ? module : copy_in_eval_mode(module); }
 
   /// Whether a module is one of the kept ones, so that its attributes are read where it is.
   bool is_kept(const Module& module) const { return kept_.contains(module._ivalue().get()); }
@@ -759,7 +757,7 @@ class Capture {
     const c10::IValue value = owner->attr(name);
     if (value.isModule() && !is_replaced(*owner, name)) return;
     const bool is_mode = name == "training";
-    if (is_mode && !trains()) return replace_by_constant(node, false);
+    if (is_mode && !trains_) return replace_by_constant(node, false);
     if (is_immutable_value(value) && !written_.contains(name) && !is_mode)
       return replace_by_constant(node, value);
     if (is_kept(*owner)) return;
@@ -796,7 +794,7 @@ class Capture {
     // Objects of C++ classes are the host program's: they are shared, as they are between copies of a module.
     if (!is_parameter && !owner.attr(name).isCustomClass()) gm_.state.insert(slot);
     slots_.emplace_back(key, slot);
-    if (user_slots_ != nullptr) (*user_slots_)[slot] = {path_of(owner), name};
+    gm_.slots[slot] = {path_of(owner), name};
     return slot;
   }
 
@@ -867,7 +865,7 @@ class Capture {
 
   const Module& model_;
   const PrepareCustomConfig& custom_;
-  ir::UserSlots* user_slots_;  ///< null: the graph is for evaluation
+  bool trains_;  ///< or the graph is for evaluation
   std::unordered_set<std::string> written_;
   std::unordered_set<std::string> called_methods_;  ///< of the model itself, by forward
   std::unordered_set<ObjectPointer> kept_;
@@ -900,9 +898,8 @@ ir::GraphModule capture(const torch::jit::Module& module, const PrepareCustomCon
   return Capture(module, custom, /*looks_into_composites=*/false).run();
 }
 
-ir::GraphModule capture_for_training(const torch::jit::Module& module, const PrepareCustomConfig& custom,
-                                     ir::UserSlots& slots) {
-  return Capture(module, custom, /*looks_into_composites=*/false, &slots).run();
+ir::GraphModule capture_for_training(const torch::jit::Module& module, const PrepareCustomConfig& custom) {
+  return Capture(module, custom, /*looks_into_composites=*/false, /*trains=*/true).run();
 }
 
 ir::GraphModule capture_layers(const torch::jit::Module& module, const PrepareCustomConfig& custom) {

@@ -4,7 +4,6 @@
 #include <tsq/custom_config.h>
 
 #include "ir/graph_module.h"
-#include "ir/user_slots.h"
 
 namespace tsq::passes {
 
@@ -15,9 +14,8 @@ namespace tsq::passes {
 ir::GraphModule capture_layers(const torch::jit::Module& module, const PrepareCustomConfig& custom);
 
 /// capture() of a model that will be trained: `training` stays an attribute that the graph reads, and leaf
-/// modules are those of `module`, not copies. `slots` gets the place of each attribute in the model.
-ir::GraphModule capture_for_training(const torch::jit::Module& module, const PrepareCustomConfig& custom,
-                                     ir::UserSlots& slots);
+/// modules are those of `module`, not copies.
+ir::GraphModule capture_for_training(const torch::jit::Module& module, const PrepareCustomConfig& custom);
 
 /// Whether methods beside forward are captured as forward is, and not as they are: forward, quantized, must
 /// take and return what it does in float. Layers of other dtypes compute in float between casts, which are

@@ -187,13 +187,12 @@ void observe_functional_weights(const GraphModule& gm, std::vector<Module>& obse
 
 }  // namespace
 
-void finish_training(GraphModule& gm, const ir::UserSlots& slots,
-                     const std::map<std::string, Module>& weight_fake_quants,
+void finish_training(GraphModule& gm, const std::map<std::string, Module>& weight_fake_quants,
                      std::vector<Module>& observers) {
   const c10::NoGradGuard no_grad;
-  set_eval_mode(gm.graph, slots);
+  set_eval_mode(gm.graph, gm.slots);
   for (ir::Method& method : gm.methods) {
-    if (method.graph) set_eval_mode(method.graph, slots);
+    if (method.graph) set_eval_mode(method.graph, gm.slots);
   }
   const auto type = gm.attributes.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ir/graph_module.h"
-#include "ir/user_slots.h"
 
 namespace tsq::passes {
 
@@ -17,8 +16,7 @@ namespace tsq::passes {
 /// `weight_fake_quants` by the path of their layer. Each looks at its folded weight once more, as convert_fx
 /// has it do, also for a layer that is called several times (QT-85); what it finds stays in a copy. So do the
 /// observers of weights of functions; those that did so are replaced in `observers` by copies.
-void finish_training(ir::GraphModule& gm, const ir::UserSlots& slots,
-                     const std::map<std::string, torch::jit::Module>& weight_fake_quants,
+void finish_training(ir::GraphModule& gm, const std::map<std::string, torch::jit::Module>& weight_fake_quants,
                      std::vector<torch::jit::Module>& observers);
 
 }  // namespace tsq::passes

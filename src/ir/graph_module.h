@@ -12,6 +12,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/user_slots.h"
+
 namespace tsq::ir {
 
 using torch::jit::Block;
@@ -135,6 +137,7 @@ struct GraphModule {
   std::vector<NodeState> states{};
   c10::FunctionSchema schema{"forward", "", {}, {}};  ///< of the user's forward
   std::vector<Method> methods{};
+  UserSlots slots{};                        ///< where attributes of the user's were, by their name here
   std::unordered_set<std::string> state{};  ///< attributes that may change in a run: buffers, lists, objects
   /// Whether a row of a table holds for every spelling of an operator, as recipe best wants it, and not for
   /// the one alone that the file's debug information tells, as FX does.

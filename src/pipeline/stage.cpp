@@ -193,9 +193,10 @@ void take_decisions(Report& report, const Report& child, const std::string& path
 
 }  // namespace
 
-Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers) {
+Module module_of(const Stage& stage, const ir::GraphModule& gm, std::span<const Module> observers,
+                 torchscript::Layout layout) {
   const bool trains = stage.training && !stage.training->is_finished;
-  Module module = trains ? trained_module(stage) : torchscript::emit(gm, observers);
+  Module module = trains ? trained_module(stage) : torchscript::emit(gm, observers, layout);
   torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
   return module;
 }
@@ -394,7 +395,7 @@ std::shared_ptr<Stage> training_stage(const Module& model, const QConfigMapping&
   };
   Training& training = stage->training.emplace();
   const bool opens_methods = passes::opens_methods(model, custom);
-  stage->gm = in_pass("capture", [&] { return passes::capture_for_training(model, custom, training.slots); });
+  stage->gm = in_pass("capture", [&] { return passes::capture_for_training(model, custom); });
   on_each_method(stage->gm, opens_methods, [&] {
     make_plain_for_training(stage->gm);
     if (around != nullptr) in_pass("swap_for_training", [&] { swap(*around); });
@@ -490,10 +491,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const BackendConfi
   const RecipePasses& recipe = recipe_of(prepared);
   std::vector<Module> observers = prepared.observers;
   if (stage->training) {
-    in_pass("finish_training", [&] {
-      passes::finish_training(stage->gm, stage->training->slots, stage->training->weight_fake_quants,
-                              observers);
-    });
+    in_pass("finish_training",
+            [&] { passes::finish_training(stage->gm, stage->training->weight_fake_quants, observers); });
     stage->training->is_finished = true;
   }
   in_pass("settle_methods", [&] { passes::settle_methods(stage->gm, prepared.observers, stage->report); });
@@ -581,7 +580,7 @@ Module lowered_module(const Stage& reference, Report& report, const LoweringOpti
     set_standalone_modules(gm, path, lowered_module(*child, of_child, options));
     take_decisions(report, of_child, path);
   }
-  return module_of(reference, gm);
+  return module_of(reference, gm, {}, torchscript::Layout::Flat);
 }
 
 }  // namespace tsq::detail

@@ -13,6 +13,7 @@
 #include "passes/passes.h"
 #include "pipeline/samples.h"
 #include "pipeline/training.h"
+#include "torchscript/emit.h"
 
 namespace tsq::detail {
 
@@ -42,7 +43,8 @@ struct Stage {
 
 /// The executable form of a stage's graph, with the attributes that the user wants to keep.
 torch::jit::Module module_of(const Stage& stage, const ir::GraphModule& gm,
-                             std::span<const torch::jit::Module> observers = {});
+                             std::span<const torch::jit::Module> observers = {},
+                             torchscript::Layout layout = torchscript::Layout::OfUser);
 /// Every call of the standalone module at `path` calls `module`.
 void set_standalone_modules(ir::GraphModule& gm, const std::string& path, const torch::jit::Module& module);
 

@@ -90,14 +90,15 @@ namespace {
 using detail::Stage;
 using torch::jit::Module;
 
-constexpr const char* kObserverPrefix = "tsq_";
-constexpr const char* kMeanErrors = "tsq_mean_errors";
+constexpr const char* kContinuation = "tsq_continuation";
+constexpr const char* kFloatModel = "float_model";
+constexpr const char* kMeanErrors = "mean_errors";
+constexpr const char* kObserverPrefix = "observer_";
 
-/// What a saved stage needs to go on in another process: the float model and the configuration. Observers
-/// keep their state in the module.
-Module continuable(const Stage& stage) {
-  Module module = detail::module_of(stage, stage.gm, stage.observers);
-  module.register_module("float_model", stage.float_model);
+/// What a saved stage needs to go on in another process: the float model and what was found by calibration.
+Module continuation_module(const Stage& stage) {
+  Module module("__torch__.tsq.Continuation", std::make_shared<torch::jit::CompilationUnit>());
+  module.register_module(kFloatModel, stage.float_model);
   if (stage.mean_errors) {
     c10::Dict<std::string, at::Tensor> errors;
     for (const auto& [node, error] : *stage.mean_errors) errors.insert(node, error);
@@ -107,10 +108,23 @@ Module continuable(const Stage& stage) {
   return module;
 }
 
-std::optional<passes::MeanErrors> mean_errors_in(const Module& module) {
-  if (!module.hasattr(kMeanErrors)) return std::nullopt;
+/// The stage's module with a continuation in a tuple, where neither state_dict() nor parameters() sees it:
+/// the keys and tensors of the user's model are not there twice.
+Module with_continuation(const Stage& stage, const Module& continuation) {
+  Module module = detail::module_of(stage, stage.gm, stage.observers);
+  module.register_attribute(kContinuation, c10::TupleType::create({continuation.type()}),
+                            c10::ivalue::Tuple::create(continuation._ivalue()));
+  return module;
+}
+
+Module continuation_in(const Module& module) {
+  return module.attr(kContinuation).toTupleRef().elements().at(0).toModule();
+}
+
+std::optional<passes::MeanErrors> mean_errors_in(const Module& continuation) {
+  if (!continuation.hasattr(kMeanErrors)) return std::nullopt;
   passes::MeanErrors errors;
-  for (const auto& entry : module.attr(kMeanErrors).toGenericDict())
+  for (const auto& entry : continuation.attr(kMeanErrors).toGenericDict())
     errors.emplace(entry.key().toStringRef(), entry.value().toTensor());
   return errors;
 }
@@ -160,10 +174,9 @@ Prepared load_trained(const Module& module) {
 }
 
 Prepared prepare_again(const Loaded& loaded) {
-  if (loaded.json.value("training", false))
-    return train_again(loaded.module.attr("float_model").toModule(), loaded.json);
-  return prepare(loaded.module.attr("float_model").toModule(),
-                 QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
+  const Module float_model = continuation_in(loaded.module).attr(kFloatModel).toModule();
+  if (loaded.json.value("training", false)) return train_again(float_model, loaded.json);
+  return prepare(float_model, QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
                  BackendConfig::from_dict(loaded.json.at("backend_config")),
                  PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
                  EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
@@ -171,12 +184,13 @@ Prepared prepare_again(const Loaded& loaded) {
 }
 
 /// The sub-module's place in an emitted module.
-Module standalone_in(const Module& emitted, const Stage& child, const Module& from) {
-  for (const auto& attribute : emitted.named_attributes(/*recurse=*/false)) {
-    if (attribute.value.isModule() && attribute.value.toModule()._ivalue() == child.module._ivalue())
-      return from.attr(attribute.name).toModule();
+std::optional<Module> standalone_in(const Module& emitted, const Stage& child, const Module& from) {
+  if (emitted._ivalue() == child.module._ivalue()) return from;
+  for (const auto& inner : emitted.named_children()) {
+    if (!from.hasattr(inner.name)) continue;
+    if (auto found = standalone_in(inner.value, child, from.attr(inner.name).toModule())) return found;
   }
-  return child.module;
+  return std::nullopt;
 }
 
 /// The calibrated observers of a loaded module in place of the fresh ones.
@@ -186,13 +200,13 @@ void take_observers(Stage& stage, const Module& from) {
     if (from.hasattr(name)) stage.observers[i] = from.attr(name).toModule();
   }
   for (const auto& [path, child] : stage.standalone) {
-    take_observers(*child, standalone_in(stage.module, *child, from));
+    take_observers(*child, standalone_in(stage.module, *child, from).value_or(child->module));
     detail::set_standalone_modules(stage.gm, path, child->module);
   }
   stage.module = detail::module_of(stage, stage.gm, stage.observers);
 }
 
-/// A reference file keeps the calibrated observers under these names.
+/// A reference's continuation keeps the calibrated observers under these names.
 void register_observers(const Stage& stage, Module& module, const std::string& prefix) {
   for (std::size_t i = 0; i < stage.observers.size(); ++i)
     module.register_module(prefix + stage.gm.observers[i].name, stage.observers[i]);
@@ -222,8 +236,9 @@ Module Prepared::module() && { return stage_->module; }
 const Report& Prepared::report() const& { return stage_->report; }
 Report Prepared::report() && { return stage_->report; }
 void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
-  io::save_archive(stage_->training ? stage_->module : continuable(*stage_),
-                   detail::continuation_of(*stage_, "prepared"), path, extra_files);
+  io::save_archive(
+      stage_->training ? stage_->module : with_continuation(*stage_, continuation_module(*stage_)),
+      detail::continuation_of(*stage_, "prepared"), path, extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
@@ -232,7 +247,7 @@ Prepared Prepared::load(const std::string& path) {
   const Loaded loaded = as_stage(path, std::move(module), "prepared");
   Prepared prepared = prepare_again(loaded);
   take_observers(*prepared.stage(), loaded.module);
-  prepared.stage()->mean_errors = mean_errors_in(loaded.module);
+  prepared.stage()->mean_errors = mean_errors_in(continuation_in(loaded.module));
   prepared.stage()->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   return prepared;
 }
@@ -243,17 +258,19 @@ const Report& Reference::report() const& { return stage_->report; }
 Report Reference::report() && { return stage_->report; }
 
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
-  Module module = continuable(*stage_);
-  register_observers(*stage_, module, kObserverPrefix);
-  io::save_archive(module, detail::continuation_of(*stage_, "reference"), path, extra_files);
+  Module continuation = continuation_module(*stage_);
+  register_observers(*stage_, continuation, kObserverPrefix);
+  io::save_archive(with_continuation(*stage_, continuation), detail::continuation_of(*stage_, "reference"),
+                   path, extra_files);
 }
 
 Reference Reference::load(const std::string& path) {
   const Loaded loaded = as_stage(path, tsq::load(path), "reference");
   const Prepared prepared = prepare_again(loaded);
   Stage& stage = *prepared.stage();
-  find_observers(stage, loaded.module, kObserverPrefix);
-  stage.mean_errors = mean_errors_in(loaded.module);
+  const Module continuation = continuation_in(loaded.module);
+  find_observers(stage, continuation, kObserverPrefix);
+  stage.mean_errors = mean_errors_in(continuation);
   stage.seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   stage.kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());

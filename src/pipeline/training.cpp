@@ -138,7 +138,6 @@ Module trained_module(const Stage& stage) {
   for (const auto& [path, child] : stage.standalone) standalone.emplace(path, child->module);
   Module module = torchscript::training_module({.gm = stage.gm,
                                                 .model = stage.float_model,
-                                                .slots = stage.training->slots,
                                                 .observers = stage.observers,
                                                 .weight_fake_quants = stage.training->weight_fake_quants,
                                                 .standalone = standalone});

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "ir/graph_module.h"
-#include "ir/user_slots.h"
 
 namespace tsq::detail {
 
@@ -15,7 +14,6 @@ struct Stage;
 
 /// What a stage of a model that trains has beside the others.
 struct Training {
-  ir::UserSlots slots{};                                           ///< of the graph's attributes in the model
   std::map<std::string, torch::jit::Module> weight_fake_quants{};  ///< by the path of their layer
   bool is_finished{false};  ///< convert has taken over: the graph is in evaluation mode
 };

@@ -1,12 +1,15 @@
 #include "torchscript/emit.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/peephole_non_tensor.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "backends/kernels/packed.h"
@@ -14,9 +17,9 @@
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
-#include "operators/convolution_padding.h"
-#include "operators/weighted.h"
+#include "torchscript/layer_module.h"
 #include "torchscript/recurrent.h"
+#include "torchscript/user_layout.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -31,11 +34,22 @@ using ir::Weighted;
 
 using torch::jit::Module;
 
+/// On the call of a layer that is a module: its number.
+const c10::Symbol kLayer = c10::Symbol::attr("layer");
+
+/// A linear layer, convolution or rounded recurrent layer as a module, and what it was made from.
+struct Layer {
+  std::string path{};
+  Module module{};
+  const ModuleCall* call{};
+};
+
 class Emitter {
  public:
-  Emitter(const GraphModule& source, std::span<const Module> observers)
+  Emitter(const GraphModule& source, std::span<const Module> observers, Layout layout)
       : gm_(source.copy()),
         observers_(observers),
+        layout_(layout),
         root_("__torch__.tsq.GraphModule", std::make_shared<torch::jit::CompilationUnit>()) {}
 
   Module run() {
@@ -60,6 +74,7 @@ class Emitter {
     }
     if (observers_.empty()) own_classes(gm_, root_._ivalue()->compilation_unit());
     copy_attributes();
+    call_layers();
     ir::define_method(root_, "forward", gm_.graph, gm_.schema);
     for (const Method& method : gm_.methods)
       ir::define_method(root_, method.name, method.graph, method.schema);
@@ -77,8 +92,11 @@ class Emitter {
     return node->output();
   }
 
-  Value* tensor_attribute(const std::string& name, const at::Tensor& tensor, bool as_parameter = false) {
+  /// The tensor of a layer.
+  Value* tensor_attribute(const ModuleCall& call, const std::string& of_layer, const at::Tensor& tensor,
+                          bool as_parameter = false) {
     if (!tensor.defined()) return constant(c10::IValue());
+    const std::string name = fmt::format("{}_{}", call.path, of_layer);
     const auto key = std::make_pair(static_cast<const void*>(tensor.unsafeGetTensorImpl()), name);
     auto found = tensors_.find(key);
     if (found == tensors_.end()) {
@@ -109,6 +127,7 @@ class Emitter {
     if (found == submodules_.end()) {
       const std::string name = unique_attribute_name(gm_, path);
       gm_.attributes.register_attribute(name, module.type(), module._ivalue());
+      gm_.slots[name] = slot_at(path);
       found = submodules_.emplace(key, name).first;
     }
     return found->second;
@@ -139,7 +158,7 @@ class Emitter {
 
   void expand(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
-    const ModuleCall call = call_of(gm_, node);
+    const ModuleCall& call = call_of(gm_, node);
     std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
     Value* result = apply(call, inputs, node->output()->type());
     if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
@@ -162,9 +181,14 @@ class Emitter {
                          const c10::TypePtr& result) {
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
     auto found = recurrent_.find(key);
-    if (found == recurrent_.end())
-      found = recurrent_.emplace(key, torchscript::rounded_recurrent(call, call.recurrent_qparams)).first;
-    return call_method("forward", call.path, found->second, inputs, result);
+    if (found == recurrent_.end()) {
+      found = recurrent_.emplace(key, layers_.size()).first;
+      layers_.push_back({.path = call.path,
+                         .module = torchscript::rounded_recurrent(call, call.recurrent_qparams),
+                         .call = &call});
+    }
+    if (layout_ == Layout::OfUser) return call_layer(found->second, inputs, result);
+    return call_method("forward", call.path, layers_.at(found->second).module, inputs, result);
   }
 
   /// The members in sequence; a second input is the other addend, added to the root's output.
@@ -175,71 +199,57 @@ class Emitter {
     return value;
   }
 
-  Value* weight_of(const ModuleCall& call) {
-    const Weighted& weighted = *call.weighted;
-    const bool as_parameter = weighted.was_frozen && !observers_.empty();
-    Value* weight = tensor_attribute(call.path + "_weight", weighted.weight, as_parameter);
-    // FX's reference modules keep weights that become float16 as they are: packing rounds them.
-    if (!weighted.weight_qparams || weighted.weight_qparams->dtype == c10::ScalarType::Half) return weight;
-    const QParams& qparams = *weighted.weight_qparams;
-    Value* dtype = constant(static_cast<int64_t>(qparams.dtype));
-    if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
-      Value* scale = insert_double(gm_, call.path + "_weight_scale", qparams.scale.item<float>());
-      return insert("aten::dequantize",
-                    {insert("aten::quantize_per_tensor",
-                            {weight, scale, constant(qparams.zero_point.item<int64_t>()), dtype})});
-    }
-    if (weighted.group_size > 0) return grouped_weight(call, weight);
-    Value* scale = tensor_attribute(call.path + "_weight_scale", qparams.scale);
-    Value* zero_point = tensor_attribute(call.path + "_weight_zero_point", qparams.zero_point);
-    return insert("aten::dequantize", {insert("aten::quantize_per_channel",
-                                              {weight, scale, zero_point, constant(qparams.axis), dtype})});
-  }
-
-  /// The columns in groups, as rows, are rounded each by its own scale.
-  Value* grouped_weight(const ModuleCall& call, Value* weight) {
-    const Weighted& weighted = *call.weighted;
-    const QParams& qparams = *weighted.weight_qparams;
-    const int64_t rows = weighted.weight.size(0);
-    const int64_t columns = weighted.weight.size(1);
-    const int64_t padded = qparams.scale.size(1) * weighted.group_size;
-    Value* scale = tensor_attribute(call.path + "_weight_scale", qparams.scale.reshape({-1}));
-    Value* zero_point = tensor_attribute(call.path + "_weight_zero_point", qparams.zero_point.reshape({-1}));
-    const auto sizes = [&](std::vector<int64_t> values) { return constant(std::move(values)); };
-    Value* filled =
-        insert("aten::constant_pad_nd", {weight, sizes({0, padded - columns}), constant(int64_t{0})});
-    Value* groups = insert("aten::reshape", {filled, sizes({-1, weighted.group_size})});
-    Value* dtype = constant(static_cast<int64_t>(c10::ScalarType::QUInt8));
-    Value* quantized =
-        insert("aten::quantize_per_channel", {groups, scale, zero_point, constant(int64_t{0}), dtype});
-    Value* rounded =
-        insert("aten::reshape", {insert("aten::dequantize", {quantized}), sizes({rows, padded})});
-    return insert("aten::narrow", {rounded, constant(int64_t{1}), constant(int64_t{0}), constant(columns)});
-  }
-
   Value* apply_weighted(const ModuleCall& call, Value* input) {
+    if (const std::optional<std::size_t> layer = layer_of(call))
+      return call_layer(*layer, {input}, c10::TensorType::get());
     const Weighted& w = *call.weighted;
-    Value* weight = weight_of(call);
-    Value* bias = tensor_attribute(call.path + "_bias", w.bias);
-    if (w.stride.empty()) return insert("aten::linear", {input, weight, bias});
-    const std::string dims = std::to_string(w.stride.size());
-    if (operators::is_transposed(call.type)) {
-      return insert(("aten::conv_transpose" + dims + "d").c_str(),
-                    {input, weight, bias, constant(w.stride), constant(w.padding), constant(w.output_padding),
-                     constant(w.groups), constant(w.dilation)});
+    LayerValues values{.input = input,
+                       .weight = tensor_attribute(call, "weight", w.weight, weight_is_parameter(w)),
+                       .bias = tensor_attribute(call, "bias", w.bias)};
+    if (has_rounded_weight(call)) {
+      const QParams& qparams = *w.weight_qparams;
+      const bool is_per_tensor = qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE;
+      values.weight_scale = is_per_tensor
+                                ? insert_double(gm_, call.path + "_weight_scale", qparams.scale.item<float>())
+                                : tensor_attribute(call, "weight_scale", flat_qparam(w, qparams.scale));
+      values.weight_zero_point =
+          is_per_tensor ? constant(qparams.zero_point.item<int64_t>())
+                        : tensor_attribute(call, "weight_zero_point", flat_qparam(w, qparams.zero_point));
+      values.weight_axis = constant(qparams.axis);
+      values.weight_dtype = constant(static_cast<int64_t>(qparams.dtype));
     }
-    const std::string kind = "aten::conv" + dims + "d";
-    std::vector<int64_t> padding = w.padding;
-    if (w.padding_mode != "zeros") {
-      input = insert("aten::pad", {input, constant(operators::explicit_padding(w)), constant(w.padding_mode),
-                                   constant(c10::IValue())});
-      padding.assign(w.stride.size(), 0);
-    } else if (!w.padding_name.empty()) {
-      return insert(kind.c_str(), {input, weight, bias, constant(w.stride), constant(w.padding_name),
-                                   constant(w.dilation), constant(w.groups)});
+    return write_layer(graph(), call, values);
+  }
+
+  /// The call of a module that has no place yet: self is None, which inlining leaves alone.
+  Value* call_layer(std::size_t layer, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
+    std::vector<Value*> all{constant(c10::IValue())};
+    all.insert(all.end(), inputs.begin(), inputs.end());
+    Node* node = graph().insertNode(graph().create(c10::prim::CallMethod, all, 1));
+    node->s_(c10::attr::name, "forward");
+    node->i_(kLayer, static_cast<int64_t>(layer));
+    node->output()->setType(result);
+    return node->output();
+  }
+
+  /// Out of a frozen file, a weight is a parameter while it is observed.
+  bool weight_is_parameter(const Weighted& weighted) const {
+    return weighted.was_frozen && !observers_.empty();
+  }
+
+  /// The module at a layer's own path; none where the layer is operators of the graph.
+  std::optional<std::size_t> layer_of(const ModuleCall& call) {
+    if (layout_ == Layout::Flat || call.path.empty()) return std::nullopt;
+    const auto [begin, end] = layers_at_.equal_range(call.path);
+    for (auto known = begin; known != end; ++known) {
+      if (is_same_layer(*layers_.at(known->second).call, call)) return known->second;
     }
-    return insert(kind.c_str(), {input, weight, bias, constant(w.stride), constant(padding),
-                                 constant(w.dilation), constant(w.groups)});
+    layers_at_.emplace(call.path, layers_.size());
+    layers_.push_back({.path = call.path,
+                       .module = layer_module(call, weight_is_parameter(*call.weighted),
+                                              root_._ivalue()->compilation_unit()),
+                       .call = &call});
+    return layers_.size() - 1;
   }
 
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
@@ -262,33 +272,66 @@ class Emitter {
     }
   }
 
-  /// Each module that is made gets a state of its own: running it changes no other.
+  /// Each module that is made gets a state of its own: running it changes no other. Observers come first:
+  /// what reads a stage from a file knows them by their names.
   void copy_attributes() {
     std::set<std::string> used;
     collect_attributes(graph(), used);
     for (const Method& method : gm_.methods) collect_attributes(*method.graph, used);
+    for (const Module& observer : observers_) {
+      const auto found = submodules_.find(observer._ivalue().get());
+      if (found == submodules_.end() || used.erase(found->second) == 0) continue;
+      hung_.hang(found->second, std::nullopt, observer.type(), observer._ivalue(), /*is_parameter=*/false,
+                 /*is_buffer=*/false);
+    }
     c10::IValue::HashIdentityIValueMap copies;
     const auto type = gm_.attributes.type();
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
       const std::string& name = type->getAttributeName(i);
       if (!used.contains(name)) continue;
       const c10::IValue value = gm_.attributes.attr(name);
-      root_.register_attribute(name, type->getAttribute(i),
-                               gm_.state.contains(name) ? value.deepcopy(copies) : value,
-                               type->is_parameter(i), type->is_buffer(i));
+      const auto slot = gm_.slots.find(name);
+      const bool is_placed = layout_ == Layout::OfUser && slot != gm_.slots.end();
+      hung_.hang(name, is_placed ? std::optional(slot->second) : std::nullopt, type->getAttribute(i),
+                 gm_.state.contains(name) ? value.deepcopy(copies) : value, type->is_parameter(i),
+                 type->is_buffer(i));
+    }
+  }
+
+  /// Layers that are modules of their own are called, and attributes are read where they hang.
+  void call_layers() {
+    if (layout_ == Layout::Flat) return;
+    for (Layer& layer : layers_) layer.path = hung_.hang_module(layer.path, layer.module);
+    call_layers_in(graph());
+    for (const Method& method : gm_.methods) call_layers_in(*method.graph);
+  }
+
+  void call_layers_in(Graph& graph) {
+    hung_.rewrite(graph);
+    for (Node* node : ir::nodes_in_order(graph)) {
+      if (!node->hasAttribute(kLayer)) continue;
+      const torch::jit::WithInsertPoint guard(node);
+      node->replaceInput(0, hung_.module_value(graph, layers_.at(node->i(kLayer)).path));
+      node->removeAttribute(kLayer);
     }
   }
 
   GraphModule gm_;
   std::span<const Module> observers_;
+  Layout layout_;
   Module root_;
+  UserLayout hung_{root_};
+  std::vector<Layer> layers_{};
+  std::multimap<std::string, std::size_t> layers_at_{};  ///< by the user's path
   std::map<std::pair<const void*, std::string>, std::string> tensors_;
   std::map<const void*, std::string> submodules_;
-  std::map<std::pair<const void*, std::string>, Module> recurrent_;  ///< rounded, by module and method
+  std::map<std::pair<const void*, std::string>, std::size_t> recurrent_;  ///< layers, by module and method
 };
 
 }  // namespace
 
-Module emit(const GraphModule& gm, std::span<const Module> observers) { return Emitter(gm, observers).run(); }
+Module emit(const GraphModule& gm, std::span<const Module> observers, Layout layout) {
+  return Emitter(gm, observers, layout).run();
+}
 
 }  // namespace tsq::torchscript

@@ -141,8 +141,8 @@ class Writer {
 
   void collect_slot(const Node* node) {
     if (node->kind() != c10::prim::GetAttr && node->kind() != c10::prim::SetAttr) return;
-    const auto slot = source_.slots.find(node->s(c10::attr::name));
-    if (slot != source_.slots.end()) used_.insert({slot->second.module, slot->second.name});
+    const auto slot = gm_.slots.find(node->s(c10::attr::name));
+    if (slot != gm_.slots.end()) used_.insert({slot->second.module, slot->second.name});
   }
 
   bool is_kept_by_name(const std::string& path) const {
@@ -290,7 +290,7 @@ class Writer {
       const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
       if (!touches || node->hasAttribute(kReached) || node->input(0) != graph.inputs().at(0)) continue;
       const std::string name = node->s(c10::attr::name);
-      if (const auto slot = source_.slots.find(name); slot != source_.slots.end()) {
+      if (const auto slot = gm_.slots.find(name); slot != gm_.slots.end()) {
         const torch::jit::WithInsertPoint guard(node);
         node->replaceInput(0, reach(graph, slot->second.module).second);
         node->s_(c10::attr::name, slot->second.name);

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "ir/graph_module.h"
-#include "ir/user_slots.h"
 
 namespace tsq::torchscript {
 
@@ -13,7 +12,6 @@ namespace tsq::torchscript {
 struct TrainingGraph {
   const ir::GraphModule& gm;                      ///< of passes::capture_for_training(model)
   const torch::jit::Module& model;                ///< whose parameters it trains
-  const ir::UserSlots& slots;                     ///< of the same capture
   std::span<const torch::jit::Module> observers;  ///< instances of gm.observers
   const std::map<std::string, torch::jit::Module>& weight_fake_quants;  ///< by the path of their layer
   const std::map<std::string, torch::jit::Module>& standalone;          ///< modules that train, by path

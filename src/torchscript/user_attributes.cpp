@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ir/graph_module.h"
+#include "torchscript/user_layout.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -55,23 +56,39 @@ void add_constants(Module& module, const c10::ClassType& type) {
   }
 }
 
+void keep_settings(Module& to, const Module& module, const NameSet& written);
+
 /// A module of the user's that is not there any more, with its settings alone; empty where it has none.
 std::optional<Module> remains_of(const Module& module, const NameSet& written) {
   if (is_of_the_library(module)) return std::nullopt;
   Module remains("__torch__.tsq.Settings", std::make_shared<torch::jit::CompilationUnit>());
+  keep_settings(remains, module, written);
+  const bool is_empty = remains.type()->numAttributes() == 0 && remains.type()->numConstants() == 0;
+  return is_empty ? std::nullopt : std::optional(remains);
+}
+
+/// The settings of a module below the root, on what stands in its place or in a module of its name.
+void keep_child(Module& owner, const std::string& name, const Module& child, const NameSet& written) {
+  if (!owner.hasattr(name)) {
+    if (const auto remains = remains_of(child, written)) owner.register_module(name, *remains);
+  } else if (owner.attr(name).isModule() && !is_of_the_library(child)) {
+    Module made = owner.attr(name).toModule();
+    if (is_layout_module(made)) keep_settings(made, child, written);
+  }
+}
+
+void keep_settings(Module& to, const Module& module, const NameSet& written) {
   const auto type = module.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
     const c10::IValue value = module.attr(name);
     if (value.isModule()) {
-      if (const auto inner = remains_of(value.toModule(), written)) remains.register_module(name, *inner);
-    } else if (is_setting(value) && !is_book_keeping(name) && !written.contains(name)) {
-      remains.register_attribute(name, type->getAttribute(i), value);
+      keep_child(to, name, value.toModule(), written);
+    } else if (!to.hasattr(name) && is_setting(value) && !is_book_keeping(name) && !written.contains(name)) {
+      to.register_attribute(name, type->getAttribute(i), value);
     }
   }
-  add_constants(remains, *type);
-  const bool is_empty = remains.type()->numAttributes() == 0 && remains.type()->numConstants() == 0;
-  return is_empty ? std::nullopt : std::optional(remains);
+  add_constants(to, *type);
 }
 
 }  // namespace
@@ -82,13 +99,12 @@ void keep_user_attributes(Module& module, const Module& model, const std::vector
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
     const c10::IValue value = model.attr(name);
-    if (module.hasattr(name)) continue;
     const bool is_preserved = std::find(preserved.begin(), preserved.end(), name) != preserved.end();
-    if (is_preserved || (!value.isModule() && !type->is_parameter(i))) {
+    if (value.isModule() && (!is_preserved || module.hasattr(name))) {
+      keep_child(module, name, value.toModule(), written);
+    } else if (!module.hasattr(name) && (is_preserved || !type->is_parameter(i))) {
       module.register_attribute(name, type->getAttribute(i), name == "training" ? c10::IValue(false) : value,
                                 /*is_param=*/false, type->is_buffer(i));
-    } else if (value.isModule()) {
-      if (const auto remains = remains_of(value.toModule(), written)) module.register_module(name, *remains);
     }
   }
   add_constants(module, *type);

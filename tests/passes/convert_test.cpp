@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
@@ -20,7 +21,12 @@ Reference reference_of(const Module& model, std::string_view backend_name) {
   return convert_to_reference(prepared, backend);
 }
 
-std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
+/// The code of forward with that of the modules that it calls.
+std::string graph_of(const Module& module) {
+  const auto graph = module.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  return graph->toString();
+}
 
 TEST(Convert, ATransposedConvolutionGetsAPerTensorWeight) {  // B-19, B-23: FX refuses the whole model
   Module model = testing::user_module("Up");

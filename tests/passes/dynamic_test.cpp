@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
@@ -19,7 +20,12 @@ using ::testing::HasSubstr;
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
-std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
+/// The code of forward with that of the modules that it calls.
+std::string graph_of(const Module& module) {
+  const auto graph = module.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  return graph->toString();
+}
 
 QConfigMapping mapping_of(const char* qconfig) { return QConfigMapping().set_global(tsq::qconfig(qconfig)); }
 

@@ -1,0 +1,106 @@
+#include "torchscript/user_layout.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
+
+#include <vector>
+
+#include "ir/graph_module.h"
+
+namespace tsq::torchscript {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::UserSlot;
+using ir::Value;
+using torch::jit::Module;
+
+constexpr const char* kLayoutClass = "Module";
+
+std::string free_attribute(const Module& module, const std::string& wanted) {
+  std::string name = wanted;
+  for (int i = 1; module.hasattr(name) || module.find_method(name); ++i)
+    name = fmt::format("{}_{}", wanted, i);
+  return name;
+}
+
+std::string joined(const UserSlot& slot) {
+  return slot.module.empty() ? slot.name : fmt::format("{}.{}", slot.module, slot.name);
+}
+
+}  // namespace
+
+UserSlot slot_at(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return {.module = "", .name = path};
+  return {.module = path.substr(0, dot), .name = path.substr(dot + 1)};
+}
+
+/// None where something else has its place.
+std::optional<Module> UserLayout::module_at(const std::string& path) {
+  if (path.empty()) return root_;
+  if (const auto found = modules_.find(path); found != modules_.end()) return found->second;
+  const UserSlot slot = slot_at(path);
+  std::optional<Module> parent = module_at(slot.module);
+  if (!parent || parent->hasattr(slot.name)) return std::nullopt;
+  Module made(c10::QualifiedName(fmt::format("__torch__.tsq.{}", kLayoutClass)),
+              root_._ivalue()->compilation_unit(), /*shouldMangle=*/true);
+  parent->register_module(slot.name, made);
+  return modules_.emplace(path, made).first->second;
+}
+
+void UserLayout::hang(const std::string& flat, const std::optional<UserSlot>& place, const c10::TypePtr& type,
+                      const c10::IValue& value, bool is_parameter, bool is_buffer) {
+  UserSlot real = place.value_or(UserSlot{.module = "", .name = flat});
+  std::optional<Module> owner = module_at(real.module);
+  if (!owner) {
+    real = {.module = "", .name = flat};
+    owner = root_;
+  }
+  real.name = free_attribute(*owner, real.name);
+  owner->register_attribute(real.name, type, value, is_parameter, is_buffer);
+  places_[flat] = std::move(real);
+}
+
+std::string UserLayout::hang_module(const std::string& path, const Module& module) {
+  UserSlot slot = slot_at(path);
+  std::optional<Module> owner = module_at(slot.module);
+  if (!owner) {
+    slot = {.module = "", .name = path.substr(0, path.find('.'))};
+    owner = root_;
+  }
+  slot.name = free_attribute(*owner, slot.name);
+  owner->register_module(slot.name, module);
+  return modules_.emplace(joined(slot), module).first->first;
+}
+
+Value* UserLayout::module_value(Graph& graph, const std::string& path) const {
+  if (path.empty()) return graph.inputs().at(0);
+  const UserSlot slot = slot_at(path);
+  Node* node = graph.create(c10::prim::GetAttr, {module_value(graph, slot.module)}, 1);
+  node->s_(c10::attr::name, slot.name);
+  node->output()->setType(modules_.at(path).type());
+  graph.insertNode(node);
+  return node->output();
+}
+
+void UserLayout::rewrite(Graph& graph) {
+  for (Node* node : ir::nodes_in_order(graph)) {
+    const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
+    if (!touches || node->input(0) != graph.inputs().at(0)) continue;
+    const auto place = places_.find(node->s(c10::attr::name));
+    if (place == places_.end()) continue;
+    const torch::jit::WithInsertPoint guard(node);
+    node->replaceInput(0, module_value(graph, place->second.module));
+    node->s_(c10::attr::name, place->second.name);
+  }
+}
+
+bool is_layout_module(const Module& module) {
+  const auto name = module.type()->name();
+  // LibTorch puts its own mark between the package and the name where there are several.
+  return name && name->prefix().starts_with("__torch__.tsq") && name->name() == kLayoutClass;
+}
+
+}  // namespace tsq::torchscript

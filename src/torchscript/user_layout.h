@@ -1,0 +1,44 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ir/user_slots.h"
+
+namespace tsq::torchscript {
+
+/// A module whose attributes hang under modules at the user's paths. These have a class of tsq's own.
+///   self.layer1_0_fc_weight   →   self.layer1.0.fc.weight
+class UserLayout {
+ public:
+  explicit UserLayout(torch::jit::Module root) : root_(std::move(root)) {}
+
+  /// Hangs the attribute of a flat module at its place, or on the root where that is taken.
+  void hang(const std::string& flat, const std::optional<ir::UserSlot>& place, const c10::TypePtr& type,
+            const c10::IValue& value, bool is_parameter, bool is_buffer);
+  /// Hangs a module at a path, at a similar one where that is taken; returns where.
+  std::string hang_module(const std::string& path, const torch::jit::Module& module);
+  /// Makes a graph that reads and writes attributes of the flat module do so where they hang now.
+  void rewrite(torch::jit::Graph& graph);
+  /// The module at a path, at the graph's insertion point.
+  torch::jit::Value* module_value(torch::jit::Graph& graph, const std::string& path) const;
+
+ private:
+  std::optional<torch::jit::Module> module_at(const std::string& path);
+
+  torch::jit::Module root_;
+  std::map<std::string, torch::jit::Module> modules_{};  ///< by path
+  ir::UserSlots places_{};                               ///< by the flat name
+};
+
+/// Whether a module only holds others and attributes at the user's paths.
+[[nodiscard]] bool is_layout_module(const torch::jit::Module& module);
+
+/// A path as the module that it ends in sees it: all but the last name, and that. "layer1.0" → "layer1", "0".
+[[nodiscard]] ir::UserSlot slot_at(const std::string& path);
+
+}  // namespace tsq::torchscript
