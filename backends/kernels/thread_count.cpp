@@ -5,16 +5,16 @@
 namespace tsq::kernels {
 namespace {
 
-void set(int threads) {
+void compute_with(int threads) {
   if (threads != at::get_num_threads()) at::set_num_threads(threads);
 }
 
 }  // namespace
 
 ThreadCount::ThreadCount(int threads) : before_(at::get_num_threads()) {
-  if (threads > 0) set(threads);
+  if (threads > 0) compute_with(threads);
 }
 
-ThreadCount::~ThreadCount() { set(before_); }
+ThreadCount::~ThreadCount() { compute_with(before_); }
 
 }  // namespace tsq::kernels

@@ -47,6 +47,14 @@ namespace {
 
 using torch::jit::Module;
 
+/// A copy of packed weights is packed anew.
+Module deep_copy_in_eval(const Module& model, at::QEngine engine) {
+  const kernels::EnginePacking packing(engine);
+  Module copy = model.deepcopy();
+  copy.eval();
+  return copy;
+}
+
 /// With the same random numbers each time. Specialising for shapes costs more than a few runs take.
 at::IValue run(const Module& module, at::QEngine engine, const Sample& sample) {
   constexpr uint64_t kSeed = 0;
@@ -100,8 +108,10 @@ std::optional<double> lower_end(std::span<const double> own, std::span<const dou
 namespace detail {
 
 Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples)
-    : model_(model.deepcopy()), engine_(engine), samples_(std::move(samples)), wanted_(samples_.size()) {
-  model_.eval();
+    : model_(deep_copy_in_eval(model, engine)),
+      engine_(engine),
+      samples_(std::move(samples)),
+      wanted_(samples_.size()) {
   free_shapes_ = has_value_dependent_shapes(model_);
 }
 
