@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/engine_packing.h"
 #include "base/libtorch_error.h"
 #include "match/qconfig_lookup.h"
 #include "passes/passes.h"
@@ -175,12 +176,14 @@ constexpr Runs kFloat{
 constexpr Runs kQuantized{
     .which = "quantized", .fault = ErrorCode::Internal, .remedy = "please report it with the model"};
 
-/// Specialising for shapes costs more than a few runs take.
-at::IValue run(Module& module, const Sample& sample, std::size_t index, const Runs& model) {
+/// What `call` returns, which runs a model on a sample. Specialising for shapes costs more than a few runs
+/// take.
+template <typename Call>
+at::IValue run(const Call& call, std::size_t index, const Runs& model) {
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   const at::NoGradGuard no_grad;
   try {
-    return module.get_method("forward")(copy_of(sample));
+    return call();
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     throw Error(model.fault,
@@ -230,6 +233,7 @@ void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t 
 
 std::map<std::string, std::string> float_nodes(const Calibrated& model, std::span<const std::size_t> kept) {
   if (kept.empty()) return {};
+  const EngineGuard engine(model.stage.backend);
   const QConfigMapping mapping = keep_float(model.stage.mapping, chosen(model, kept));
   const passes::MatchTable table = matched(model.stage, model.unobserved, mapping);
   std::map<std::string, std::string> left;
@@ -272,18 +276,20 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : s
     throw Error(ErrorCode::BadData, "there are no samples to judge on", "give at least one");
   Module own = model.deepcopy();  // running a model may change its buffers
   own.eval();
-  for (std::size_t i = 0; i < samples_.size(); ++i)
-    wanted_.push_back(values_of(run(own, samples_[i], i, kFloat)));
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const auto call = [&] { return own.get_method("forward")(copy_of(samples_[i])); };
+    wanted_.push_back(values_of(run(call, i, kFloat)));
+  }
   if (wanted_.front().empty())
     throw Error(ErrorCode::BadModel, "the model returns no tensor to compare",
                 "give one whose forward returns tensors");
 }
 
-FloatOutputs::Comparison FloatOutputs::compare(const Module& model) const {
+FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine engine) const {
   Comparison comparison{.outputs = std::vector<Agreement>(wanted_.front().size())};
-  Module module = model;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
-    const std::vector<at::Tensor> got = values_of(run(module, samples_[i], i, kQuantized));
+    const auto call = [&] { return kernels::run_with_engine(model, engine, copy_of(samples_[i])); };
+    const std::vector<at::Tensor> got = values_of(run(call, i, kQuantized));
     for (std::size_t k = 0; k < std::min(got.size(), wanted_[i].size()); ++k) {
       if (k >= comparison.outputs.size() || got[k].sizes() != wanted_[i][k].sizes()) {
         throw Error(ErrorCode::BadModel,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/QEngine.h>
 #include <tsq/sensitivity.h>
 
 #include <map>
@@ -48,7 +49,8 @@ class FloatOutputs {
     std::vector<Agreement> outputs{};
     Agreement whole{};
   };
-  [[nodiscard]] Comparison compare(const torch::jit::Module& model) const;
+  /// Runs a quantized model, with its engine.
+  [[nodiscard]] Comparison compare(const torch::jit::Module& model, at::QEngine engine) const;
   [[nodiscard]] std::size_t samples() const noexcept { return samples_.size(); }
 
  private:

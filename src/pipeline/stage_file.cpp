@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
+#include "base/known_engines.h"
 #include "io/archive.h"
 
 namespace tsq {
@@ -34,7 +35,7 @@ nlohmann::json mapping_of_result(const Stage& stage) {
   const QConfigMapping& mapping = stage.mapping;
   if (mapping == best_dynamic_qconfig_mapping()) return "best_dynamic_qconfig_mapping()";
   for (const bool is_own : {true, false}) {
-    for (const std::string backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+    for (const std::string_view backend : known_engines()) {
       if ((backend == stage.backend.name()) != is_own) continue;
       if (mapping == default_qconfig_mapping(backend))
         return fmt::format("default_qconfig_mapping('{}')", backend);
