@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backends/kernels/lowering_table.h"
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -19,9 +20,9 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
 using ir::kDequantize;
 using ir::kQuantize;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -32,7 +33,7 @@ struct Representable {
   double scale{};
 };
 
-std::optional<double> number(const GraphModule& gm, const Value* value) {
+std::optional<double> number(const Model& gm, const Value* value) {
   if (const auto constant = torch::jit::toIValue(value)) {
     if (constant->isDouble()) return constant->toDouble();
     if (constant->isInt()) return static_cast<double>(constant->toInt());
@@ -43,7 +44,7 @@ std::optional<double> number(const GraphModule& gm, const Value* value) {
   return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
 }
 
-std::optional<Representable> representable(const GraphModule& gm, const Node* quantize) {
+std::optional<Representable> representable(const Model& gm, const Node* quantize) {
   const auto scale = number(gm, quantize->input(1));
   const auto zero_point = number(gm, quantize->input(2));
   const auto dtype = ir::whole_number_constant(quantize->input(3));
@@ -64,7 +65,7 @@ bool saturates_within(const Representable& range, const operators::ClampBounds& 
 
 /// Kernels of a sum or product with a number work their range out themselves, and do not saturate at that of
 /// the quantize node.
-bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
+bool has_a_range_of_its_own(const Model& gm, const Node* node) {
   if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
   const auto targets = ir::targets(gm, node);
   return std::ranges::any_of(
@@ -73,51 +74,59 @@ bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
 
 /// The operator after a clamp whose values a quantize node rounds: the quantize node itself, or the first of
 /// the operators that move them to it, and to nobody else.
-Node* first_behind_clamp(Node* quantize) {
-  Node* behind = quantize;
+Node* first_after_clamp(Node* quantize) {
+  Node* after = quantize;
   while (true) {
-    Node* before = behind->input(0)->node();
+    Node* before = after->input(0)->node();
     if (!operators::moves_values(operators::traits_of(before)) || ir::only_reader(before) == nullptr)
-      return behind;
-    behind = before;
+      return after;
+    after = before;
   }
 }
 
-void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
+void quantize_before(Model& model, Node* clamp, const Node* quantize) {
+  const ir::Rewriter in_front(model, clamp);
+  const auto copied = [&](std::size_t argument) {
+    return in_front.constant(*torch::jit::toIValue(quantize->input(argument)));
+  };
   Value* input = ir::operands(clamp).front();
-  Value* quantized =
-      ir::insert_before(gm, clamp, "aten::quantize_per_tensor",
-                        {input, ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(1))),
-                         ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(2))),
-                         ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(3)))});
+  Value* quantized = in_front.op("aten::quantize_per_tensor", {input, copied(1), copied(2), copied(3)});
   ir::take_scope(quantized->node(), quantize);
-  Value* dequantized = ir::insert_before(gm, clamp, "aten::dequantize", {quantized});
-  ir::replace_operand(clamp, input, dequantized);
+  ir::replace_operand(clamp, input, in_front.op("aten::dequantize", {quantized}));
+}
+
+/// Clamps that what is quantized has been through, the last one first. Whether something became of one.
+bool saturate(Model& model, Node* quantize) {
+  bool has_changed = false;
+  while (true) {
+    Node* after = first_after_clamp(quantize);
+    Node* clamp = after->input(0)->node();
+    const auto bounds = operators::clamp_bounds(model, clamp);
+    if (!bounds || clamp->output()->uses().size() != 1) return has_changed;
+    Value* input = ir::operands(clamp).front();
+    const auto range = representable(model, quantize);
+    if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(model, input->node()))
+      return has_changed;
+    if (!saturates_within(*range, *bounds)) {
+      if (after != quantize || !torch::jit::toIValue(quantize->input(1))) return has_changed;
+      quantize_before(model, clamp, quantize);
+      return true;
+    }
+    after->replaceInput(0, input);
+    operators::set_cut_off(quantize, *bounds);
+    clamp->destroy();
+    has_changed = true;
+  }
 }
 
 }  // namespace
 
-void saturate_clamps(GraphModule& gm) {
-  for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
-    if (quantize->kind() != kQuantize) continue;
-    while (true) {
-      Node* behind = first_behind_clamp(quantize);
-      Node* clamp = behind->input(0)->node();
-      const auto bounds = operators::clamp_bounds(gm, clamp);
-      if (!bounds || clamp->output()->uses().size() != 1) break;
-      Value* input = ir::operands(clamp).front();
-      const auto range = representable(gm, quantize);
-      if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
-      if (!saturates_within(*range, *bounds)) {
-        if (behind == quantize && torch::jit::toIValue(quantize->input(1)))
-          quantize_before(gm, clamp, quantize);
-        break;
-      }
-      behind->replaceInput(0, input);
-      operators::set_cut_off(quantize, *bounds);
-      clamp->destroy();
-    }
+bool saturate_clamps(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (node->kind() == kQuantize && saturate(model, node)) has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -10,6 +10,7 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -21,25 +22,24 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
 /// x.size()[2:]
-Value* image_size(GraphModule& gm, Value* x, Node* before) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, before, value); };
+Value* image_size(const ir::Rewriter& in_front, Value* x) {
   const auto sizes = [&](const char* kind, const std::vector<Value*>& inputs) {
-    Value* list = ir::insert_before(gm, before, kind, inputs);
+    Value* list = in_front.op(kind, inputs);
     list->setType(c10::ListType::ofInts());
     return list;
   };
-  return sizes("aten::slice", {sizes("aten::size", {x}), constant(int64_t{2}), constant(c10::IValue()),
-                               constant(int64_t{1})});
+  return sizes("aten::slice", {sizes("aten::size", {x}), in_front.constant(int64_t{2}),
+                               in_front.constant(c10::IValue()), in_front.constant(int64_t{1})});
 }
 
 /// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
 /// dimensions.
-bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
+bool is_image_of_kernel(const Model& gm, const Value* value) {
   const Node* node = value->node();
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
   if (node->kind() != ir::kDequantize && !is_float) {
@@ -53,7 +53,7 @@ bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
 }
 
 /// The numbers by which the channels of a value are multiplied, for the average alone; null: they are not.
-Value* factors_of_channels(const GraphModule& gm, Value* value) {
+Value* factors_of_channels(const Model& gm, Value* value) {
   Node* product = value->node();
   if (product->kind() != c10::aten::mul || ir::only_reader(product) == nullptr) return nullptr;
   const Node* attribute = product->input(1)->node();
@@ -68,23 +68,21 @@ Value* factors_of_channels(const GraphModule& gm, Value* value) {
 }
 
 void replace(Node* average, Value* pooled) {
-  pooled->node()->setSourceRange(average->sourceRange());
-  ir::take_scope(pooled->node(), average);
   average->output()->replaceAllUsesWith(pooled);
   average->destroy();
 }
 
-void use_average_pool(GraphModule& gm, Node* average) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, average, value); };
+void use_average_pool(Model& gm, Node* average) {
+  const ir::Rewriter in_front(gm, average);
+  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* x = ir::operands(average).front();
   Value* factors = factors_of_channels(gm, x);
   if (factors != nullptr) x = x->node()->input(0);
   Value* no_strides = constant(c10::List<int64_t>());
   Value* no_padding = constant(std::vector<int64_t>{0, 0});
-  Value* pooled = ir::insert_before(gm, average, "aten::avg_pool2d",
-                                    {x, image_size(gm, x, average), no_strides, no_padding, constant(false),
-                                     constant(true), constant(c10::IValue())});
-  if (factors != nullptr) pooled = ir::insert_before(gm, average, "aten::mul", {pooled, factors});
+  Value* pooled = in_front.op("aten::avg_pool2d", {x, image_size(in_front, x), no_strides, no_padding,
+                                                   constant(false), constant(true), constant(c10::IValue())});
+  if (factors != nullptr) pooled = in_front.op("aten::mul", {pooled, factors});
   replace(average, pooled);
 }
 
@@ -93,13 +91,13 @@ struct Signals {
   int64_t dims{};  ///< the kernel's three, or two where its one channel is taken out
 };
 
-bool has_one_channel(const GraphModule& gm, const Node* kernel) {
+bool has_one_channel(const Model& gm, const Node* kernel) {
   const auto params = kernels::unpacked(gm, kernel->input(1), "quantized::conv1d_unpack");
   return params && params->weight.size(0) == 1;
 }
 
 /// The signals of a kernel that a value is made of, value by value; empty for others.
-std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
+std::optional<Signals> signals_of(const Model& gm, const Value* value) {
   constexpr int64_t kOfKernel = 3;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize) {
@@ -119,7 +117,7 @@ std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
 }
 
 /// Whether a node is the mean of each signal, in whose place it leaves one value.
-bool is_mean_of_signals(const GraphModule& gm, const Node* node) {
+bool is_mean_of_signals(const Model& gm, const Node* node) {
   const auto over = operators::averaged_and_kept(gm, node);
   if (!over || over->size() != 1) return false;
   const auto dtype = operators::argument_constant(gm, node, "dtype");
@@ -127,30 +125,36 @@ bool is_mean_of_signals(const GraphModule& gm, const Node* node) {
   return signals && dtype && dtype->isNone() && (over->front() == -1 || over->front() == signals->dims - 1);
 }
 
-void use_average_pool_of_signals(GraphModule& gm, Node* mean) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, mean, value); };
-  Value* length = ir::insert_before(gm, mean, "aten::size", {mean->input(0), constant(int64_t{-1})});
+void use_average_pool_of_signals(Model& gm, Node* mean) {
+  const ir::Rewriter in_front(gm, mean);
+  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
+  Value* length = in_front.op("aten::size", {mean->input(0), constant(int64_t{-1})});
   length->setType(c10::IntType::get());
-  Node* kernel = gm.graph->createList(c10::IntType::get(), {length});
-  kernel->insertBefore(mean);
-  Value* pooled = ir::insert_before(gm, mean, "aten::avg_pool1d",
-                                    {mean->input(0), kernel->output(), constant(c10::List<int64_t>()),
-                                     constant(std::vector<int64_t>{0}), constant(false), constant(true)});
+  Value* kernel = in_front.op("prim::ListConstruct", {length});
+  kernel->setType(c10::ListType::ofInts());
+  Value* pooled =
+      in_front.op("aten::avg_pool1d", {mean->input(0), kernel, constant(c10::List<int64_t>()),
+                                       constant(std::vector<int64_t>{0}), constant(false), constant(true)});
   replace(mean, pooled);
 }
 
 }  // namespace
 
-void pool_averages(GraphModule& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (is_mean_of_signals(gm, node)) {
-      use_average_pool_of_signals(gm, node);
-    } else if (operators::is_whole_image_average(gm, node) &&
-               is_image_of_kernel(gm, ir::operands(node).front())) {
-      use_average_pool(gm, node);
+bool pool_averages(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (is_mean_of_signals(model, node)) {
+      use_average_pool_of_signals(model, node);
+    } else if (operators::is_whole_image_average(model, node) &&
+               is_image_of_kernel(model, ir::operands(node).front())) {
+      use_average_pool(model, node);
+    } else {
+      continue;
     }
+    has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -1,7 +1,9 @@
+#include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include "cli/model_file.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
+#include "passes/flow.h"
 #include "pipeline/measure.h"
 
 namespace tsq::cli {
@@ -28,18 +31,18 @@ struct ExplainOptions {
   std::string model{};
   std::string calib{};
   std::size_t rounds{0};
+  bool passes{false};
   ConfigurationOptions configuration{};
 };
 
 /// A backend without kernels in LibTorch ends at the reference model: its report has no kernels.
 Report report_of_lowered(const Reference& reference, const BackendConfig& backend) {
-  Report report = reference.report();
   try {
-    lower(reference, backend, &report);
+    return lower(reference, backend).report();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::Unsupported) throw;
   }
-  return report;
+  return reference.report();
 }
 
 /// Goes all the way to the engine's kernels and writes nothing. Without data, observers have seen none: that
@@ -57,16 +60,18 @@ Report report_of(const ExplainOptions& options, const Session& session) {
         steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
   }
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
-                   chosen.recipe);
+    return prepare(model.module, chosen.mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
   });
   if (!samples.empty()) {
-    steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
+    steps.run("calibrate",
+              [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
   Report report = steps.run("convert", [&](const Progress& progress) {
     return report_of_lowered(
-        convert_to_reference(prepared, chosen.backend, ConvertCustomConfig().set_allow_uncalibrated(true), {},
-                             progress),
+        convert_to_reference(
+            prepared, chosen.backend,
+            {.custom = ConvertCustomConfig().set_allow_uncalibrated(true), .progress = progress}),
         chosen.backend);
   });
   if (samples.empty()) {
@@ -78,10 +83,52 @@ Report report_of(const ExplainOptions& options, const Session& session) {
   return report;
 }
 
+struct RunRow {
+  const passes::FlowRow* row{};
+  PassRun run{};
+};
+
+/// The rows of the flow that have run, with what each took.
+std::vector<RunRow> rows_of(const Report& report) {
+  std::vector<RunRow> rows;
+  for (const passes::FlowRow& row : passes::flow()) {
+    const auto run = std::ranges::find(report.passes, row.name, &PassRun::name);
+    if (run != report.passes.end()) rows.push_back({.row = &row, .run = *run});
+  }
+  return rows;
+}
+
+std::string passes_text(const Report& report) {
+  constexpr double kMilliseconds = 1000;
+  std::string text = "\nroom      pass                        changes         ms  what it does\n";
+  for (const auto& [row, run] : rows_of(report)) {
+    text += fmt::format("{:<9} {:<27} {:>7} {:>10.2f}  {}\n", passes::to_string(row->room), row->name,
+                        run.changes, run.seconds * kMilliseconds, row->sentence);
+  }
+  return text;
+}
+
+nlohmann::json passes_json(const Report& report) {
+  nlohmann::json passes = nlohmann::json::array();
+  for (const auto& [row, run] : rows_of(report)) {
+    passes.push_back({{"room", passes::to_string(row->room)},
+                      {"name", row->name},
+                      {"changes", run.changes},
+                      {"seconds", run.seconds},
+                      {"sentence", row->sentence}});
+  }
+  return passes;
+}
+
 void run_explain(const ExplainOptions& options, const Session& session) {
   const Report report = report_of(options, session);
-  if (session.speaks_text()) std::cout << report.to_text() << unobserved_text(report);
-  print_json(session, report.to_json());
+  if (session.speaks_text()) {
+    std::cout << report.to_text() << unobserved_text(report);
+    if (options.passes) std::cout << passes_text(report);
+  }
+  nlohmann::json json = report.to_json();
+  if (options.passes) json["passes"] = passes_json(report);
+  print_json(session, json);
 }
 
 }  // namespace
@@ -99,6 +146,9 @@ void add_explain(CLI::App& app, Session& session) {
                    "Time each float operator: the best of N runs on the first sample (needs --calib)")
       ->check(CLI::Range(1, 1000000).description(""))
       ->type_name("N");
+  command->add_flag(
+      "--passes", options->passes,
+      "Also print the passes that have run, in order, with the graphs that each has changed and its time");
   add_configuration_options(*command, options->configuration);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_explain(*options, session); }; });

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/clamp_bounds.h"
@@ -14,25 +15,11 @@
 namespace tsq::operators {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Where hardswish and hardsigmoid bend.
 constexpr double kBend = 3;
-
-/// Undefined where it is not known before the model runs.
-at::Tensor slopes_of(const GraphModule& gm, const Node* node) {
-  if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
-    if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
-    const bool has_weight =
-        call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
-    return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
-  }
-  const auto slope = argument_constant(gm, node, "negative_slope");
-  return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
-}
 
 ErrorPassage leaky(const at::Tensor& slopes, int64_t dims) {
   if (!slopes.defined()) return PassesAll{};
@@ -43,7 +30,8 @@ ErrorPassage leaky(const at::Tensor& slopes, int64_t dims) {
 
 /// The activation inside of a fused module.
 ErrorPassage fused_passage(const ir::ModuleCall& activation, int64_t dims) {
-  if (activation.type.name == "torch.nn.ReLU") return PassesBetween{0, kInfinity};
+  if (activation.type.name == "torch.nn.ReLU")
+    return PassesBetween{0, std::numeric_limits<double>::infinity()};
   if (activation.type.name == "torch.nn.LeakyReLU")
     return leaky(at::scalar_tensor(negative_slope(activation)), dims);
   return PassesAll{};
@@ -51,7 +39,7 @@ ErrorPassage fused_passage(const ir::ModuleCall& activation, int64_t dims) {
 
 }  // namespace
 
-ErrorPassage error_passage_behind(const GraphModule& gm, const Node* layer, int64_t dims) {
+ErrorPassage error_passage_after(const Model& gm, const Node* layer, int64_t dims) {
   const ir::ModuleCall& call = ir::call_of(gm, layer);
   if (call.members.size() > 1) return fused_passage(call.members.back(), dims);
   const Node* reader = ir::only_reader(layer);

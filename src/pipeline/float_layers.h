@@ -9,16 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "io/samples.h"
 #include "pipeline/agreement.h"
-#include "pipeline/samples.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {
 
 /// A calibrated model, from which models with some layers in float are made without calibrating again.
 struct Calibrated {
-  Stage stage{};                 ///< knows what its observers have found
-  ir::GraphModule unobserved{};  ///< its graph without observers, where mappings are tried
+  Stage stage{};           ///< knows what its observers have found
+  ir::Model unobserved{};  ///< its graph without observers, where mappings are tried
   std::vector<QuantizedLayer> layers{};
 };
 

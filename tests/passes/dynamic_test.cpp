@@ -6,12 +6,14 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include <sstream>
 
 #include "backends/kernels/engine.h"
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -36,7 +38,8 @@ Module lowered(const Module& model, const QConfigMapping& mapping, const char* e
   const BackendConfig backend = backend_config(engine);
   const Prepared prepared = prepare(model, mapping, backend);
   Report ignored;
-  return lower(convert_to_reference(prepared, backend), backend, report == nullptr ? &ignored : report);
+  return testing::lowered(convert_to_reference(prepared, backend), backend,
+                          report == nullptr ? &ignored : report);
 }
 
 const Decision& decision_of(const Report& report, const std::string& op) {
@@ -122,7 +125,7 @@ TEST(Dynamic, RecipeBestReadsTheInputOfStackedLayersWithoutRounding) {
   const auto quantized = [](const Module& model, Recipe recipe) {
     const QConfigMapping mapping =
         recipe == Recipe::Best ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
-    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = recipe});
+    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
     return convert(prepared, backend_config("x86"));
   };
   const at::Tensor states = torch::zeros({2, 2, 5});
@@ -152,12 +155,12 @@ TEST(Dynamic, RecipeBestQuantizesRecurrentLayersInStaticModeToo) {
     for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
       const BackendConfig backend = backend_config(engine);
       Prepared prepared =
-          prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
+          prepare(model, best_qconfig_mapping(engine), backend, {.recipe = {.recipe = Recipe::Best}});
       calibrate(prepared, std::vector<Sample>{{x, h}});
       EXPECT_EQ(quantized_layers(prepared).size(), 1) << "can be left float again";
       const Module result = convert(prepared, backend);
       FileCheck().check(std::string(kernel))->run(graph_of(result));
-      const EngineGuard guard(backend);  // packs what the file holds
+      const EngineHold hold(engine_of(backend));  // packs what the file holds
       EXPECT_GT(testing::sqnr(run(model, {x, h}), run(reloaded(result), {x, h})), 25) << engine << kernel;
     }
   }
@@ -420,7 +423,8 @@ TEST(Products, InRecipeBestAMappingKeepsThemFloat) {
   const Module model = product("torch.matmul(x, self.weight) + self.bias");
   QConfigMapping mapping = best_qconfig_mapping("x86");
   mapping.set_object_type("torch.matmul", std::nullopt);
-  const Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = Recipe::Best});
+  const Prepared prepared =
+      prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Best}});
   EXPECT_FALSE(decision_of(prepared.report(), "aten::matmul").quantized);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include <sstream>
@@ -22,15 +23,15 @@ class EmptyTensors : public ::testing::TestWithParam<const char*> {
     const BackendConfig backend = backend_config(GetParam());
     const QConfigMapping mapping =
         recipe == Recipe::Best ? best_qconfig_mapping(GetParam()) : testing::default_mapping_here(GetParam());
-    Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+    Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, samples);
     std::stringstream file;
-    convert(prepared, backend).save(file);
+    convert(prepared, backend).module().save(file);
     return torch::jit::load(file);
   }
 
  private:
-  EngineGuard engine_{backend_config(GetParam())};
+  EngineHold engine_{engine_of(backend_config(GetParam()))};
 };
 
 INSTANTIATE_TEST_SUITE_P(Engines, EmptyTensors, ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"),

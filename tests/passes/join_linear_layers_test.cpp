@@ -6,6 +6,7 @@
 #include <tsq/tsq.h>
 
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -30,8 +31,8 @@ Module network(const std::string& body) {
 Module dynamic_model(const Module& model, const std::string& engine = "x86", Report* report = nullptr) {
   const BackendConfig backend = backend_config(engine);
   const Prepared prepared =
-      prepare(model, best_dynamic_qconfig_mapping(), backend, {}, {}, {.recipe = Recipe::Best});
-  return lower(convert_to_reference(prepared, backend), backend, report);
+      prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Best}});
+  return testing::lowered(convert_to_reference(prepared, backend), backend, report);
 }
 
 at::Tensor input() {

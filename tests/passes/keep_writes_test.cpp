@@ -7,7 +7,9 @@
 
 #include <algorithm>
 
-#include "passes/passes.h"
+#include "ir/analysis.h"
+#include "passes/rewrite/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -43,26 +45,25 @@ float distance(const Module& model) {
   return (got - expected).norm().item<float>() / expected.norm().item<float>();
 }
 
-ir::GraphModule captured(const Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::keep_writes(gm);
+ir::Model captured(const Module& model) {
+  ir::Model gm = testing::normalised(model);
+  passes::keep_writes(gm, {});
   return gm;
 }
 
-TEST(KeepWrites, WhoReadsMemoryBehindAWriteReadsANewValue) {
-  const ir::GraphModule gm =
+TEST(KeepWrites, WhoReadsMemoryAfterAWriteReadsANewValue) {
+  const ir::Model gm =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
                           "self.second.forward(y)\n"));
   FileCheck().check("aten::slice")->check("aten::alias")->check("prim::tsq_module")->run(*gm.graph);
 }
 
 TEST(KeepWrites, AModelThatWritesNothingStaysAsItIs) {
-  const ir::GraphModule gm =
+  const ir::Model gm =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  z = y[:, 1:]\n  return "
                           "self.second.forward(y), z\n"));
   FileCheck().check_not("aten::alias")->run(*gm.graph);
-  for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::stays_float(node)) << *node;
+  for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::stays_float(gm, node)) << *node;
 }
 
 TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
@@ -77,7 +78,7 @@ TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
 }
 
 TEST(KeepWrites, AWriteInALoopIsReadInTheNextTurn) {
-  const ir::GraphModule gm = captured(two_layers(
+  const ir::Model gm = captured(two_layers(
       "def forward(self, x, n: int):\n  y = self.first.forward(x)\n  for i in range(n):\n    y[i] = "
       "self.second.forward(y)[0]\n  return y\n"));
   FileCheck()
@@ -121,7 +122,7 @@ TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
     for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
       const QConfigMapping mapping =
           recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-      Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = recipe});
+      Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
       calibrate(prepared, std::vector<Sample>{{x}});
       Module lowered = convert(prepared, backend_config("x86"));
       const auto wanted = model.forward({x}).toTuple();
@@ -136,7 +137,7 @@ TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
 }
 
 TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
-  const ir::GraphModule gm = captured(two_layers(
+  const ir::Model gm = captured(two_layers(
       "def forward(self, x):\n  y = self.first.forward(x)\n  both = [y, x]\n  y[:, 0] = 2.0\n  return "
       "torch.cat(both, 0)\n"));
   FileCheck()
@@ -145,6 +146,45 @@ TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
       ->check("prim::ListConstruct")
       ->check("aten::cat")
       ->run(*gm.graph);
+}
+
+TEST(KeepWrites, EachWriteIsReadByWhatComesAfterIt) {
+  const ir::Model gm =
+      captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 1.0\n  z = "
+                          "self.second.forward(y)\n  y[:, 1] = 2.0\n  return self.second.forward(y) + z\n"));
+  FileCheck()
+      .check("aten::copy_")
+      ->check_next("aten::alias")
+      ->check("prim::tsq_module")
+      ->check("aten::copy_")
+      ->check_next("aten::alias")
+      ->check("prim::tsq_module")
+      ->run(*gm.graph);
+}
+
+TEST(KeepWrites, EachBranchReadsWhatItHasWritten) {
+  const ir::Model gm = captured(
+      two_layers("def forward(self, x, c: bool):\n  y = self.first.forward(x)\n  if c:\n    y[:, 0] = "
+                 "1.0\n    z = self.second.forward(x)\n  else:\n    y[:, 1] = 2.0\n    z = "
+                 "self.second.forward(y)\n  return z\n"));
+  FileCheck()
+      .check("aten::copy_")
+      ->check("aten::copy_")
+      ->check("aten::alias")
+      ->check("prim::tsq_module")
+      ->run(*gm.graph);
+}
+
+TEST(KeepWrites, TheRecordsOfWhatIsWrittenSaySo) {
+  const ir::Model gm =
+      captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
+                          "self.second.forward(y)\n"));
+  for (const ir::Node* node : gm.graph->nodes()) {
+    const bool writes = node->kind() == c10::aten::copy_ || node->kind() == c10::aten::select;
+    EXPECT_EQ(ir::placement_of(gm, node) == ir::Placement::Written,
+              writes || node->kind() == c10::aten::slice)
+        << *node;
+  }
 }
 
 TEST(KeepWrites, LayersBesideTheWriteAreQuantized) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/lowered.h"
 #include "support/processor.h"
 #include "support/small_models.h"
 
@@ -159,7 +160,7 @@ TEST(KernelFaults, PoolsReadAnAddedBatchWrongly) {
   EXPECT_EQ(error_of(x.contiguous()), 0);
 }
 
-TEST(KernelFaults, APoolBehindAnAddedBatchIsRight) {
+TEST(KernelFaults, APoolAfterAnAddedBatchIsRight) {
   torch::manual_seed(3);
   Module model = testing::user_module("Pooled");
   model.register_module("conv", testing::conv2d(3, 8, 3));
@@ -210,7 +211,7 @@ TEST(KernelFaults, AnAdditionOfVeryDifferentRangesStaysFloatOnQnnpack) {
       calibrate(prepared, std::vector<Sample>{{x}});
       const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
       Report report;
-      Module lowered = lower(reference, backend_config("qnnpack"), &report);
+      Module lowered = testing::lowered(reference, backend_config("qnnpack"), &report);
       EXPECT_NO_THROW(lowered.forward({x})) << sum;
       const bool says_why =
           std::any_of(report.decisions.begin(), report.decisions.end(), [](const Decision& decision) {
@@ -265,7 +266,7 @@ Lowered lowered(const Module& model, std::string_view backend, const QConfigMapp
   calibrate(prepared, images());
   const Reference reference = convert_to_reference(prepared, backend_config(backend));
   Lowered result{.reference = reference.module(), .module = {}, .report = {}};
-  result.module = lower(reference, backend_config(backend), &result.report);
+  result.module = testing::lowered(reference, backend_config(backend), &result.report);
   return result;
 }
 
@@ -324,7 +325,7 @@ TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  
   EXPECT_NE(decision.reason.find("refused the weight"), std::string::npos) << decision.reason;
 }
 
-TEST(KernelFaults, AClampBehindAConvolutionIsRightOnQnnpack) {
+TEST(KernelFaults, AClampAfterAConvolutionIsRightOnQnnpack) {
   Module model = testing::user_module("Clamp");
   model.register_module("conv", testing::conv2d(3, 8, 3));
   model.define("def forward(self, x):\n  return torch.clamp(self.conv.forward(x), -1.0, 1.0)\n");

@@ -5,7 +5,9 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
-#include "passes/passes.h"
+#include "ir/analysis.h"
+#include "passes/rewrite/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -24,7 +26,7 @@ std::vector<Sample> samples(at::IntArrayRef shape) {
 }
 
 Module quantized(const Module& model, const std::vector<Sample>& data) {
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {}, {}, kBest);
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {.recipe = kBest});
   calibrate(prepared, data);
   return convert(prepared, backend_config("x86"));
 }
@@ -71,9 +73,8 @@ TEST(FoldBatchNorms, ABatchNormBeforeAConvolutionWithoutPaddingBecomesPartOfIt) 
 TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
   torch::manual_seed(4);
   Module model = batch_norm_before(unpadded_convolution());
-  ir::GraphModule gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::fold_batch_norms(gm);
+  ir::Model gm = testing::normalised(model);
+  passes::fold_batch_norms(gm, {});
   const Sample sample{torch::randn({2, 4, 6, 6})};
   ASSERT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 1);
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
@@ -85,11 +86,10 @@ TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
   }
 }
 
-TEST(FoldBatchNorms, PaddingComesBehindTheBatchNormWhichThenStays) {
+TEST(FoldBatchNorms, PaddingComesAfterTheBatchNormWhichThenStays) {
   torch::manual_seed(3);
-  ir::GraphModule gm = passes::capture(batch_norm_before(testing::conv2d(4, 8, 3)), {});
-  passes::normalise(gm);
-  passes::fold_batch_norms(gm);
+  ir::Model gm = testing::normalised(batch_norm_before(testing::conv2d(4, 8, 3)));
+  passes::fold_batch_norms(gm, {});
   EXPECT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 2);
 }
 
@@ -110,7 +110,7 @@ Module with_identities() {
 TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationAreNeitherCalledNorObserved) {
   const auto prepared_graph = [](const RecipeOptions& options) {
     return graph_of(
-        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {}, {}, options)
+        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = options})
             .module());
   };
   for (const char* layer : {"\"same\"", "\"drop\""}) {

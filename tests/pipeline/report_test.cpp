@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pipeline/measure.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -39,11 +40,12 @@ Report lowered_report(const Module& model, const QConfigMapping& mapping,
                       const PrepareCustomConfig& custom = {}) {
   const BackendConfig backend = backend_config("x86");
   // Whether 16-bit sums overflow is no matter of these tests.
-  Prepared prepared = prepare(model, mapping, backend, custom, {}, {.target_cpu = TargetCpu::Vnni});
+  Prepared prepared =
+      prepare(model, mapping, backend, {.custom = custom, .recipe = {.target_cpu = TargetCpu::Vnni}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Report report;
-  lower(convert_to_reference(prepared, backend), backend, &report);
+  testing::lowered(convert_to_reference(prepared, backend), backend, &report);
   detail::measure(prepared, samples.front(), /*rounds=*/0, report);
   return report;
 }
@@ -332,8 +334,8 @@ std::vector<std::string> notes_on_sums(const at::Tensor& weight, Recipe recipe, 
   model.register_module("fc", linear);
   model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe, .target_cpu = cpu});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.recipe = {.recipe = recipe, .target_cpu = cpu}});
   calibrate(prepared, std::vector<Sample>{{torch::randn({4, weight.size(1)})}});
   return decision_of(convert_to_reference(prepared, backend).report(), "fc").notes;
 }

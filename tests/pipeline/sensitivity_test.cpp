@@ -10,6 +10,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -69,7 +70,7 @@ QConfigMapping mapping_for(const Setting& setting) {
 Prepared calibrated(const Module& model, const QConfigMapping& mapping,
                     const Setting& setting = {Recipe::Fx, "x86"}) {
   Prepared prepared =
-      prepare(model, mapping, backend_config(setting.backend), {}, {}, {.recipe = setting.recipe});
+      prepare(model, mapping, backend_config(setting.backend), {.recipe = {.recipe = setting.recipe}});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -251,8 +252,9 @@ TEST(Sensitivity, StandaloneModulesAreRefused) {
   Module model = testing::user_module("Outer");
   model.register_module("inner", testing::conv_bn_relu());
   model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
-  const Prepared prepared = prepare(model, default_qconfig_mapping(), backend_config("x86"),
-                                    PrepareCustomConfig().set_standalone_module_name("inner", {}));
+  const Prepared prepared =
+      prepare(model, default_qconfig_mapping(), backend_config("x86"),
+              {.custom = PrepareCustomConfig().set_standalone_module_name("inner", {})});
   EXPECT_EQ(
       sentence_of([&] { quantized_layers(prepared); }),
       "layers inside of standalone modules cannot be kept float one by one; remove the standalone modules "
@@ -372,7 +374,7 @@ TEST(Goal, TheReportSaysWhyALayerIsFloat) {
   const Prepared prepared = calibrated(model_with_a_terrible_layer(), default_qconfig_mapping());
   const GoalSearch found = reach_goal(prepared, backend, sqnr_goal(prepared, samples(), 25), samples());
   Report report;
-  lower(*found.reference, backend, &report);
+  testing::lowered(*found.reference, backend, &report);
   for (const Decision& decision : report.decisions) {
     EXPECT_EQ(decision.quantized, decision.layer != "bad") << decision.layer;
     if (decision.layer == "bad") {

@@ -11,6 +11,7 @@
 #include "backends/kernels/check_table.h"
 #include "config/expect_error.h"
 #include "specification/quotations.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -58,12 +59,12 @@ struct Result {
 };
 
 Result quantized(const Module& model, const BackendConfig& backend, const PrepareCustomConfig& custom = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, custom);
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.custom = custom});
   const std::vector<Sample> samples{{rows()}, {rows()}};
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
   Report report;
-  Module lowered = lower(reference, backend, &report);
+  Module lowered = testing::lowered(reference, backend, &report);
   return {prepared, reference.module(), std::move(lowered), std::move(report)};
 }
 

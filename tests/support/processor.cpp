@@ -1,6 +1,6 @@
 #include "support/processor.h"
 
-#include "backends/kernels/target_cpu.h"
+#include "backends/kernels/target.h"
 
 namespace tsq::testing {
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <tsq/recipe.h>
+
+#include <string>
+
+namespace tsq::kernels {
+
+/// What kernels are chosen for.
+struct Target {
+  std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn" or "qnnpack"
+  TargetCpu cpu{TargetCpu::Native};
+};
+
+/// Whether the processor multiplies and adds bytes in 32 bits (AVX-512 VNNI).
+bool has_vnni(TargetCpu cpu);
+inline bool has_vnni(const Target& target) { return has_vnni(target.cpu); }
+
+/// K-05: whether inputs whose range is found when the model runs take 7 bits. The engine decides that, not
+/// the observer.
+inline bool reduces_dynamic_range(const Target& target) {
+  return target.engine == "fbgemm" || target.engine == "x86";
+}
+
+}  // namespace tsq::kernels

@@ -1,0 +1,32 @@
+// Results of comparisons have no range.
+//   c = gt(x, 0); o = observer(c); y = mul(x, o)   becomes   c = gt(x, 0); y = mul(x, c)
+
+#include <algorithm>
+#include <array>
+
+#include "ir/analysis.h"
+#include "passes/observe/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+bool is_comparison(const ir::Node* node) {
+  constexpr std::array kComparisons{c10::aten::eq, c10::aten::ne, c10::aten::lt,
+                                    c10::aten::le, c10::aten::gt, c10::aten::ge};
+  return std::ranges::find(kComparisons, node->kind()) != kComparisons.end();
+}
+
+}  // namespace
+
+bool leave_conditions(ir::Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_observer(node) || !is_comparison(node->input(0)->node())) continue;
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,268 @@
+// Why an operator that was observed is still a float operator after lowering.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "backends/kernels/lowering_table.h"
+#include "ir/analysis.h"
+#include "ir/quantize_operators.h"
+#include "operators/functional_weighted.h"
+#include "operators/is_operator.h"
+#include "passes/lower/kernel_lowering.h"
+#include "passes/pack/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+struct Explanation {
+  std::string reason{};
+  std::string remedy{};
+};
+
+bool is_dequantized(const Value* value) { return value->node()->kind() == ir::kDequantize; }
+bool is_quantize(const Node* node) { return node->kind() == ir::kQuantize; }
+
+/// A cast of float_in_bfloat16, which prepare never saw.
+bool is_new_cast(const Model& model, const Node* node) {
+  return node->kind() == c10::aten::to && ir::record_of(model, node) == nullptr;
+}
+
+/// What a node reads, before casts.
+std::vector<Value*> operands_of(const Model& model, const Node* node) {
+  std::vector<Value*> operands = ir::operands(node);
+  for (Value*& operand : operands) {
+    while (is_new_cast(model, operand->node())) operand = operand->node()->input(0);
+  }
+  return operands;
+}
+
+/// Who reads a value, after casts.
+std::vector<Node*> readers_of(const Model& model, const Value* value) {
+  std::vector<Node*> readers;
+  for (Node* user : ir::users(value)) {
+    if (is_new_cast(model, user)) {
+      const std::vector<Node*> after = readers_of(model, user->output());
+      readers.insert(readers.end(), after.begin(), after.end());
+    } else {
+      readers.push_back(user);
+    }
+  }
+  return readers;
+}
+
+/// "torch.nn.SiLU ('block.act')", "aten::cat ('z')".
+std::string name_with_place(const Model& gm, const Node* node) {
+  const Decision* decision = ir::decision_of(gm, node);
+  const std::string place = ir::is_module_call(node)  ? ir::call_of(gm, node).path
+                            : node->outputs().empty() ? ir::scope_of(gm, node).path
+                            : decision != nullptr     ? decision->node
+                                                      : node->outputs().front()->debugName();
+  return fmt::format("{}{}", ir::display_name(gm, node), place.empty() ? "" : fmt::format(" ('{}')", place));
+}
+
+bool has_kernel(const Model& gm, const Node* node) {
+  for (const Symbol& target : ir::targets(gm, node)) {
+    if (kernels::binary_kernel(target.name) != nullptr || kernels::unary_kernel(target) != nullptr)
+      return true;
+    const std::string_view module = operators::module_of_functional(target.name);
+    if (kernels::weighted_kernel(module.empty() ? target.name : module, kernels::PostOp::None) != nullptr)
+      return true;
+  }
+  if (!ir::is_module_call(node)) return false;
+  const ir::ModuleCall& call = ir::call_of(gm, node);
+  return !call.members.empty() && kernels::weighted_kernel(call.members.front().type.name,
+                                                           kernels::post_op_of(call.type.name)) != nullptr;
+}
+
+const Value* float_input(const Model& gm, const Node* node) {
+  for (const Value* operand : operands_of(gm, node)) {
+    if (ir::holds_tensor(operand) && !ir::is_constant(operand) && !is_dequantized(operand)) return operand;
+  }
+  return nullptr;
+}
+
+Explanation of_float_input(const Model& gm, const Value* value) {
+  const Node* maker = value->node();
+  const bool in_loop = maker->kind() == c10::prim::Param && maker->owningBlock()->owningNode() != nullptr;
+  if (in_loop || maker->kind() == c10::prim::Loop)
+    return {"it reads a value that goes around a loop in float",
+            "nothing: the value has another range in each turn"};
+  if (maker->kind() == c10::prim::If) {
+    return {"it reads the result of an 'if', and not all branches quantize it",
+            "quantize the last operator of each branch"};
+  }
+  if (maker->kind() == c10::prim::Param) {
+    return {"it reads an input of the model that has no observer",
+            "give it a qconfig that observes its input; integer and boolean inputs stay as they are"};
+  }
+  if (maker->kind() == c10::prim::GetAttr)
+    return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
+  if (!operators::is_operator(gm, maker))
+    return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
+  const std::string name = name_with_place(gm, maker);
+  if (ir::is_standalone(gm, maker)) {
+    return {fmt::format("it reads the result of the standalone module {}, which leaves it in float", name),
+            "give the standalone module output_quantized_idxs [0]"};
+  }
+  return {fmt::format("it reads the float result of {}", name),
+          fmt::format("quantize {}, or give this no qconfig", name)};
+}
+
+bool reads_dynamic(const Model& gm, const Node* node) {
+  const auto operands = operands_of(gm, node);
+  return std::any_of(operands.begin(), operands.end(), [](const Value* operand) {
+    return is_dequantized(operand) && operand->node()->input(0)->node()->kind() ==
+                                          c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
+  });
+}
+
+bool has_other_alpha(const Node* node) {
+  if ((node->kind() != c10::aten::add && node->kind() != c10::aten::sub) || node->inputs().size() < 3)
+    return false;
+  const auto* alpha = node->input(2)->node();
+  return !(alpha->kind() == c10::prim::Constant && alpha->hasAttribute(c10::attr::value) &&
+           alpha->kindOf(c10::attr::value) == torch::jit::AttributeKind::i &&
+           alpha->i(c10::attr::value) == 1);
+}
+
+/// The engines' kernels take quint8 and qint8: whether the QConfig asks for these.
+bool has_dtypes_of_engines(const Model& gm, const Node* node) {
+  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+  return qconfig != nullptr && resolve(qconfig->activation).dtype == c10::ScalarType::QUInt8 &&
+         resolve(qconfig->weight).dtype == c10::ScalarType::QInt8;
+}
+
+class Explaining {
+ public:
+  explicit Explaining(Model& model) : model_(model) {
+    for (std::size_t i = 0; i < model.report_order.size(); ++i)
+      places_.emplace(model.records[model.report_order[i]].decision.node, i);
+  }
+
+  bool run() {
+    bool has_changed = false;
+    for (const Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (!operators::is_operator(model_, node) || ir::is_standalone(model_, node)) continue;
+      const Decision* decision = ir::decision_of(model_, node);
+      if (decision == nullptr || !decision->quantized || !decision->kernel.empty()) continue;
+      const Explanation why = explanation(node);
+      keep_between_roundings(model_, node, ir::Reason::NoKernel, why.reason, why.remedy);
+      has_changed = true;
+    }
+    return has_changed;
+  }
+
+ private:
+  Explanation explanation(const Node* node) {
+    if (const auto of_partner = explanation_by_partner(node)) return *of_partner;
+    const std::string name = ir::display_name(model_, node);
+    if (reads_dynamic(model_, node)) {
+      return {fmt::format("its qconfig is dynamic, and {} has no dynamic kernel", name),
+              "give it a static qconfig and calibrate"};
+    }
+    if (has_other_alpha(node))
+      return {"the kernels of addition have no alpha", "multiply the second operand before the addition"};
+    if (!has_kernel(model_, node)) {
+      return {fmt::format("no engine has an int8 kernel for {}", name),
+              "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
+    }
+    if (const Value* value = float_input(model_, node)) return of_float_input(model_, value);
+    if (const auto of_readers = explanation_by_readers(node)) return *of_readers;
+    if (ir::is_module_call(node)) {
+      const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model_, node));
+      if (weighted != nullptr && !weighted->weight_qparams)
+        return {"its weight is not quantized", "give it a qconfig with a qint8 weight observer"};
+    }
+    if (has_dtypes_of_engines(model_, node)) {
+      return {fmt::format("the kernel of {} does not take its arguments", name),
+              "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
+    }
+    return {fmt::format("the kernel of {} does not take its dtypes", name),
+            "give it a qconfig with the engine's dtypes (quint8 activations, qint8 weights), or none"};
+  }
+
+  std::optional<Explanation> explanation_by_partner(const Node* node) {
+    const Node* partner = partner_of(node);
+    if (partner == nullptr) return std::nullopt;
+    const Decision& other = *ir::decision_of(model_, partner);
+    if (!other.quantized && !unfused_.contains(partner)) {
+      return Explanation{
+          fmt::format("it forms one kernel with {}, which stays float", name_with_place(model_, partner)),
+          other.remedy};
+    }
+    if (!ir::is_module_call(node) || !ir::is_module_call(partner)) return std::nullopt;
+    unfused_.insert(node);
+    return Explanation{
+        fmt::format(
+            "the backend fuses it with {}, but here they cannot be fused, and no kernel computes both",
+            name_with_place(model_, partner)),
+        "change the model so that they can be fused (a batch norm needs running statistics), or so that "
+        "one does not follow the other"};
+  }
+
+  /// The neighbour of the same match of several operators, where it is still there: the one before the last
+  /// operator, the one after the others.
+  const Node* partner_of(const Node* node) const {
+    const ir::NodeRecord& record = *ir::record_of(model_, node);
+    if (record.partners.empty() || node->outputs().size() != 1) return nullptr;
+    std::vector<Node*> near;
+    if (is_last_of_match(record)) {
+      for (const Value* operand : operands_of(model_, node))
+        near.push_back(const_cast<Node*>(operand->node()));
+    } else {
+      near = readers_of(model_, node->output());
+    }
+    const auto partner = std::ranges::find_if(near, [&](const Node* other) {
+      const Decision* decision =
+          operators::is_operator(model_, other) ? ir::decision_of(model_, other) : nullptr;
+      return decision != nullptr &&
+             std::ranges::find(record.partners, decision->node) != record.partners.end();
+    });
+    return partner == near.end() ? nullptr : *partner;
+  }
+
+  /// The report has operators in the order of the graph.
+  bool is_last_of_match(const ir::NodeRecord& record) const {
+    const std::size_t own = places_.at(record.decision.node);
+    return std::ranges::none_of(record.partners, [&](const std::string& name) {
+      const auto place = places_.find(name);
+      return place != places_.end() && place->second > own;
+    });
+  }
+
+  /// Nothing where a quantize node alone reads what a node returns.
+  std::optional<Explanation> explanation_by_readers(const Node* node) const {
+    if (node->outputs().size() != 1) return std::nullopt;
+    const auto readers = readers_of(model_, node->output());
+    if (std::ranges::none_of(readers, is_quantize)) {
+      const bool is_result = readers.empty() || readers.front()->kind() == c10::prim::Return;
+      const std::string reader =
+          is_result ? std::string("the model's result") : name_with_place(model_, readers.front());
+      return Explanation{fmt::format("its result is not quantized: {} reads it in float", reader),
+                         is_result ? std::string("leave it float") : fmt::format("quantize {}", reader)};
+    }
+    if (readers.size() == 1) return std::nullopt;
+    return Explanation{fmt::format("{} other operators read its result in float besides the quantized one",
+                                   readers.size() - 1),
+                       "quantize the operators after it"};
+  }
+
+  Model& model_;
+  std::unordered_map<std::string, std::size_t> places_;  ///< in the report, by Decision::node
+  /// The modules that the backend would fuse and that are not.
+  std::unordered_set<const Node*> unfused_;
+};
+
+}  // namespace
+
+bool explain_unlowered(Model& model, const PassContext& /*context*/) { return Explaining(model).run(); }
+
+}  // namespace tsq::passes

@@ -1,0 +1,32 @@
+#include "passes/place/layer_in_float.h"
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/float_output.h"
+#include "passes/place/rounding.h"
+
+namespace tsq::passes {
+namespace {
+
+/// What a layer reads, not rounded where nothing but the layer asks for it.
+ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
+  ir::Value* rounded = before_channel_observers(model, layer->input(0));
+  ir::Value* before = exact(model, rounded);
+  return ir::observed_qconfig(model, before->node()) == nullptr ? before : rounded;
+}
+
+}  // namespace
+
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, const char* sentence) {
+  layer->replaceInput(0, exact_input(model, layer));
+  ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
+  weighted.input_products.reset();
+  weighted.input = {};
+  ir::leave_float(model, layer, ir::Placement::Float, reason, sentence);
+}
+
+bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {
+  return kernels::is_slower_than_float(context.target, ir::call_of(model, layer)) &&
+         kernels::float_output_kernel_of(context.target, model, layer) == nullptr;
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "passes/context/pass_context.h"
+
+namespace tsq::passes {
+
+/// A layer that was placed in int8 is computed in float after all, with its float weight. It reads what was
+/// rounded for it alone not rounded; what it returns is rounded as before. `sentence`: why, for the report.
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, const char* sentence);
+
+/// Whether the only int8 kernel that the engine has for a layer takes many times as long as the float one.
+[[nodiscard]] bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer);
+
+}  // namespace tsq::passes

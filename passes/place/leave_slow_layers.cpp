@@ -1,0 +1,24 @@
+// A layer whose int8 kernel takes many times as long as the float one stays float, unless the engine has
+// another int8 kernel for it, which take_other_kernels asks for.
+//   conv(observer(x))   →   conv(x), or conv(observer(x)) of bytes that a kernel returns
+
+#include "ir/analysis.h"
+#include "passes/place/layer_in_float.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
+
+namespace tsq::passes {
+
+bool leave_slow_layers(ir::Model& model, const PassContext& context) {
+  bool has_changed = false;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (int8_layer(model, context, node) == nullptr || !is_slow_layer(model, context, node)) continue;
+    compute_in_float(model, node, ir::Reason::SlowKernel,
+                     "the engine's kernel for it is slower than the float one");
+    has_changed = true;
+  }
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
+}
+
+}  // namespace tsq::passes

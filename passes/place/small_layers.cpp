@@ -1,0 +1,68 @@
+#include "passes/place/small_layers.h"
+
+#include <algorithm>
+
+#include "backends/kernels/costs.h"
+#include "ir/analysis.h"
+#include "ir/methods.h"
+#include "passes/place/rounding.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+
+bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }
+
+/// Multiply-accumulates of a call with an input of the calibrated size, but for the edges of convolutions; 0
+/// where no size is known.
+int64_t products_of(const ir::Weighted& weighted) {
+  const at::Tensor& sizes = weighted.input.sizes;
+  if (!sizes.defined() || sizes.numel() == 0) return 0;
+  const int64_t inputs = sizes.prod().item<int64_t>();
+  if (is_linear(weighted)) return inputs * weighted.weight.size(0);
+  int64_t strides = 1;
+  for (const int64_t stride : weighted.stride) strides *= stride;
+  return inputs / (weighted.weight.size(1) * weighted.groups * strides) * weighted.weight.numel();
+}
+
+/// Of one run of forward: other methods have runs of their own.
+int64_t products_of_network(const Model& model) {
+  int64_t sum = 0;
+  for (const ir::ModuleCall& call : model.calls) {
+    if (const ir::Weighted* weighted = ir::weighted_of(call)) sum += products_of(*weighted);
+  }
+  const Node* methods = ir::methods_node(model);
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (methods == nullptr || !ir::is_module_call(node) || ir::method_of(node).empty()) continue;
+    if (const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node)))
+      sum -= products_of(*weighted);
+  }
+  return sum;
+}
+
+/// Null for other nodes.
+const ir::Weighted* int8_linear(const Model& model, const PassContext& context, const Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(model, node) || node->inputs().size() != 1)
+    return nullptr;
+  const ir::Weighted* weighted = int8_layer(model, context, node);
+  return weighted != nullptr && is_linear(*weighted) ? weighted : nullptr;
+}
+
+}  // namespace
+
+std::unordered_set<const Node*> small_layers(const Model& model, const PassContext& context) {
+  const kernels::EngineCosts& costs = kernels::costs_of(context.target.engine);
+  const int64_t share = products_of_network(model) / costs.share_of_small_layers;
+  const int64_t most = std::min(costs.products_of_small_layer, share);
+  std::unordered_set<const Node*> found;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    const ir::Weighted* weighted = int8_linear(model, context, node);
+    const int64_t products = weighted == nullptr ? 0 : products_of(*weighted);
+    if (products > 0 && products <= most) found.insert(node);
+  }
+  return found;
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <tsq/quantize.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tsq::detail {
+
+/// With tensors of its own: a model may write into what it is called with.
+Sample copy_of(const Sample& sample);
+
+/// A share of the samples, evenly spread: all when there are not more than `most`.
+std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most);
+
+/// A number of what a sample holds: its tensors' dtypes, sizes and values, its numbers and strings.
+std::uint64_t hash_of(const Sample& sample);
+
+/// Copies of some of the samples that a model has seen: up to 32, and not more than 128 MB of them while
+/// there are two. Those with the smallest hashes are kept, in the order of these: a choice as good as any,
+/// and the same in whatever order the samples come, and in however many parts. Of equal samples one is kept.
+class KeptSamples {
+ public:
+  void add(const Sample& sample);
+  [[nodiscard]] std::span<const Sample> samples() const noexcept { return samples_; }
+
+ private:
+  [[nodiscard]] bool are_too_many() const;
+
+  std::vector<Sample> samples_{};
+  std::vector<std::uint64_t> hashes_{};  ///< of each, in ascending order
+};
+
+}  // namespace tsq::detail
