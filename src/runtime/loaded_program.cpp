@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/primitives/exact_sums.h"
+#include "runtime/primitives/legalize.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/validate.h"
@@ -38,7 +39,7 @@ std::vector<View> views_of(std::span<const InputTensor> inputs) {
 
 LoadedProgram::LoadedProgram(Model model) : model_(std::move(model)), cache_(kCompiledPrograms) {
   validate(model_);
-  exact_ = has_exact_int8_sums() ? model_ : with_exact_sums(model_);
+  legal_ = legalized(model_, has_exact_int8_sums());
   const auto float_weights = [](const Model& counted) {
     int count = 0;
     for (const auto& operation : counted.program.operations) {
@@ -48,7 +49,7 @@ LoadedProgram::LoadedProgram(Model model) : model_(std::move(model)), cache_(kCo
     }
     return count;
   };
-  float_operations_ = float_weights(model_) - float_weights(exact_);
+  float_operations_ = float_weights(model_) - float_weights(legal_);
 }
 
 void LoadedProgram::check(std::span<const InputTensor> inputs) const {
@@ -72,13 +73,13 @@ std::shared_ptr<const CompiledProgram> LoadedProgram::compiled(std::span<const I
   thread_local ProgramCache::Key key;
   write_key(inputs, threads, key);
   const auto build = [&] {
-    return std::make_shared<const CompiledProgram>(exact_, views_of(inputs), threads, weights_);
+    return std::make_shared<const CompiledProgram>(legal_, views_of(inputs), threads, weights_);
   };
   return cache_.get(key, std::cref(build));
 }
 
 std::string_view LoadedProgram::kind_of(std::size_t operation) const {
-  return name_of(exact_.program.operations[operation].kind);
+  return name_of(legal_.program.operations[operation].kind);
 }
 
 std::string profile_json(const LoadedProgram& program, std::span<const StepTime> times) {

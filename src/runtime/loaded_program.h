@@ -41,7 +41,7 @@ class LoadedProgram {
   void check(std::span<const InputTensor> inputs) const;
 
   Model model_;
-  Model exact_;
+  Model legal_;
   int float_operations_ = 0;
   PackedWeights weights_{};
   ProgramCache cache_;

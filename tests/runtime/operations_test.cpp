@@ -226,6 +226,28 @@ TEST(Operations, SumsAResidualInPlace) {
   EXPECT_EQ(step->operands[1].buffer, pool->operands[1].buffer);
 }
 
+/// The block's input has been copied for a reshape before its memory is written over.
+TEST(Operations, CopiesOfAnOverwrittenResidualAreMadeAgain) {
+  Random random(3);
+  Writer writer;
+  const Value value{.dtype = Dtype::U8, .scale = 0.05, .zero_point = 3};
+  const Shape flat{0, -1};
+  const int block =
+      writer.add({.kind = Kind::MaxPool, .inputs = {writer.input(value)}, .kernel = {1, 1}}, value);
+  const int before = writer.add({.kind = Kind::Reshape, .inputs = {block}, .shape = flat}, value);
+  const int kept = writer.add(
+      {.kind = Kind::Activation, .inputs = {before}, .post_ops = {{.kind = PostOpKind::Relu}}}, value);
+  const int other = writer.add({.kind = Kind::MaxPool, .inputs = {block}, .kernel = {1, 1}}, value);
+  Operation operation{
+      .kind = Kind::Convolution, .inputs = {other}, .post_ops = {{.kind = PostOpKind::Add, .value = block}}};
+  add_weights(random, writer, operation, {16, 16, 1, 1}, 16);
+  const int after =
+      writer.add({.kind = Kind::Reshape, .inputs = {writer.add(operation, value)}, .shape = flat}, value);
+  writer.returns(
+      {writer.add({.kind = Kind::Add, .inputs = {kept, after}}, {.dtype = Dtype::U8, .scale = 0.1})});
+  expect_right(writer, {random_tensor(random, Dtype::U8, {1, 16, 8, 8})});
+}
+
 TEST(Operations, MultipliesByWeights) {
   for_random_cases(
       [](Random& random) {
@@ -252,6 +274,21 @@ TEST(Operations, MultipliesByWeights) {
         expect_right(writer, inputs);
       },
       60);
+}
+
+TEST(Operations, TakesFloatWeights) {
+  for_random_cases([](Random& random) {
+    const bool linear = random.coin();
+    Writer writer;
+    Operation operation{.kind = linear ? Kind::Linear : Kind::Convolution,
+                        .inputs = {writer.input(float_value())}};
+    operation.weight =
+        writer.constant(random_tensor(random, Dtype::F32, linear ? Shape{9, 12} : Shape{9, 12, 3, 3}));
+    operation.bias = writer.constant(random_tensor(random, Dtype::F32, {9}));
+    operation.post_ops.push_back(any_function(random));
+    writer.returns({writer.add(operation, output_value(random, any_dtype(random), 20))});
+    expect_right(writer, {random_tensor(random, Dtype::F32, linear ? Shape{5, 12} : Shape{2, 12, 7, 6})});
+  });
 }
 
 TEST(Operations, MultipliesActivations) {
@@ -353,6 +390,26 @@ TEST(Operations, Concatenates) {
         expect_right(writer, inputs);
       },
       40);
+}
+
+TEST(Operations, ConcatenatesResultsOfConvolutions) {
+  for_random_cases([](Random& random) {
+    const auto sizes = image(random, 2, 8);
+    const Value value = output_value(random, any_int8(random), 3);
+    Writer writer;
+    const Value input{.dtype = Dtype::U8, .scale = 0.02, .zero_point = 100};
+    const int pixels = writer.input(input);
+    Operation concat{.kind = Kind::Concat, .axis = random.integer(0, 1)};
+    for (int i = 0; i < 3; ++i) {
+      Operation operation{.kind = Kind::Convolution, .inputs = {pixels}};
+      const auto channels = concat.axis == 0 ? 16 : random.any_of<std::int64_t>({5, 16, 32});
+      add_weights(random, writer, operation, {channels, 8, 1, 1}, channels);
+      concat.inputs.push_back(writer.add(operation, value));
+    }
+    const int joined = writer.add(concat, value);
+    writer.returns({writer.add({.kind = Kind::MaxPool, .inputs = {joined}, .kernel = {2, 2}}, value)});
+    expect_right(writer, {random_tensor(random, Dtype::U8, sizes)});
+  });
 }
 
 TEST(Operations, Pools) {

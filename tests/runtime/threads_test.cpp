@@ -69,8 +69,8 @@ TEST(Cache, PacksWeightsOnceForAllShapesAndThreads) {
   EXPECT_EQ(packed, 6U);
   (void)compile(program, {random_tensor(random, Dtype::F32, {2, 3, 16, 16})});
   (void)compile(program, {random_tensor(random, Dtype::F32, {1, 3, 16, 16})}, 2);
-  EXPECT_LE(program.packed_weights(),
-            packed + 1);  // one row of a linear layer may want another layout than two
+  // A linear layer may want other layouts for more rows or threads.
+  EXPECT_LE(program.packed_weights(), packed + 2);
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ class Fused(torch.nn.Module):
             ],
         }
         weight = torch.randint(-63, 64, (8, 3, 3, 3), dtype=torch.int8)
-        self.program = torch.classes.tsq.Program(json.dumps(operations), [weight, torch.full((8,), 0.01), torch.rand(8)])
         self.weight = weight.float() * 0.01
+        self.bias = torch.rand(8)
+        self.program = torch.classes.tsq.Program(json.dumps(operations), [weight, torch.full((8,), 0.01), self.bias])
 
     def forward(self, image):
         return self.program.forward([image])[0]
@@ -47,11 +48,9 @@ def main(library):
     torch.ops.load_library(library)
     assert isinstance(torch.ops.tsq.has_exact_int8_sums(), bool)
     model = Fused()
-    image = torch.rand(1, 3, 16, 16)
+    image = torch.randint(-100, 100, (1, 3, 16, 16)) * 0.02
     result = model(image)
-    quantized = torch.fake_quantize_per_tensor_affine(image, 0.02, 128, 0, 255)
-    bias = model.program.__getstate__()[1][2]
-    assert torch.allclose(result, torch.conv2d(quantized, model.weight, bias, padding=1).relu(), atol=1e-3)
+    assert torch.allclose(result, torch.conv2d(image, model.weight, model.bias, padding=1).relu(), atol=1e-3)
     with tempfile.TemporaryDirectory() as folder:
         file, data = os.path.join(folder, "fused.pt"), os.path.join(folder, "data.pt")
         torch.jit.script(model).save(file)

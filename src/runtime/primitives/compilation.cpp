@@ -190,6 +190,10 @@ View Compilation::as_float(const View& view) {
   return copy;
 }
 
+void Compilation::forget_copies(int buffer) {
+  std::erase_if(copies_, [&](const auto& pair) { return pair.first.buffer == buffer; });
+}
+
 Shape Compilation::strides_of(int value) const {
   const auto& sizes = shape(value);
   if (channels_last_[at(value)]) return channels_last_strides(sizes);

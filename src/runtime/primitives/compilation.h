@@ -70,6 +70,8 @@ class Compilation {
   View as_unsigned(const View& view);
   View as_signed(const View& view);
   View as_float(const View& view);
+  /// Copies of what this buffer held are of no use any more: an operation writes over it.
+  void forget_copies(int buffer);
 
   /// The strides in which a value is kept.
   Shape strides_of(int value) const;

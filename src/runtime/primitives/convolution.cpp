@@ -80,10 +80,7 @@ Layer layer_of(Compilation& compilation, const View& output) {
   const bool int8 = is_int8(weight.dtype);
   const View inputs[] = {layer.source, read};
   layer.epilogue = plan_epilogue(compilation, output, inputs, {.scaled = int8, .shifted = true});
-  if (layer.epilogue.overwritten) {
-    layer.output.buffer = layer.epilogue.overwritten->buffer;
-    layer.output.offset = layer.epilogue.overwritten->offset;
-  }
+  layer.output = placed(compilation, output, layer.epilogue);
   // A zero point adds the same to every sum unless some of its positions are padding; between the steps of a
   // transposed convolution there is padding too.
   const bool folds = !layer.geometry.pads && operation.kind == Kind::Convolution;

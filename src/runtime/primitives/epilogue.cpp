@@ -211,6 +211,15 @@ Epilogue plan_epilogue(Compilation& compilation, const View& output, std::span<c
   return Planner(compilation, output, inputs, options).plan();
 }
 
+View placed(Compilation& compilation, const View& output, const Epilogue& epilogue) {
+  if (!epilogue.overwritten) return output;
+  View place = output;
+  place.buffer = epilogue.overwritten->buffer;
+  place.offset = epilogue.overwritten->offset;
+  compilation.forget_copies(place.buffer);
+  return place;
+}
+
 dnnl::primitive_attr attributes_with(const dnnl::post_ops& post_ops) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

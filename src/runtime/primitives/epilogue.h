@@ -31,6 +31,9 @@ struct Epilogue {
 Epilogue plan_epilogue(Compilation& compilation, const View& output, std::span<const View> inputs,
                        const EpilogueOptions& options);
 
+/// `output`, or the residual's memory if the epilogue adds to it in place.
+View placed(Compilation& compilation, const View& output, const Epilogue& epilogue);
+
 /// Scratchpad of the caller, and these post-ops.
 dnnl::primitive_attr attributes_with(const dnnl::post_ops& post_ops);
 

@@ -25,15 +25,12 @@ bool build_linear(Compilation& compilation) {
   const bool int8 = is_int8(weight.dtype);
   const View read = compilation.view(operation.inputs[0]);
   const View source = compilation.with_strides(compilation.as_unsigned(read), row_major_strides(read.sizes));
-  View output =
+  const View wanted =
       compilation.destination(operation.output, row_major_strides(compilation.shape(operation.output)));
   const View inputs[] = {source, read};
   const auto epilogue =
-      plan_epilogue(compilation, output, inputs, {.scaled = int8, .shifted = true, .form = Form::Rows});
-  if (epilogue.overwritten) {
-    output.buffer = epilogue.overwritten->buffer;
-    output.offset = epilogue.overwritten->offset;
-  }
+      plan_epilogue(compilation, wanted, inputs, {.scaled = int8, .shifted = true, .form = Form::Rows});
+  const View output = placed(compilation, wanted, epilogue);
   const auto scales = int8 ? folded_scales(compilation, source, epilogue) : std::vector<float>{};
   const auto bias = folded_bias(compilation, source, epilogue, int8);
 

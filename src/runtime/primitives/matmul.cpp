@@ -54,15 +54,12 @@ bool build_matmul(Compilation& compilation) {
   const View right = compilation.view(operation.inputs[1]);
   const View a = tidied(as_matrices(compilation, with_rank(compilation.as_unsigned(left), rank)));
   const View b = tidied(as_matrices(compilation, with_rank(compilation.as_signed(right), rank)));
-  View output = compilation.destination(operation.output, compilation.strides_of(operation.output));
+  const View wanted = compilation.destination(operation.output, compilation.strides_of(operation.output));
   const View inputs[] = {a, b, left, right};
   const bool int8 = is_int8(a.dtype);
   const auto epilogue =
-      plan_epilogue(compilation, output, inputs, {.scaled = int8, .shifted = false, .unit = operation.alpha});
-  if (epilogue.overwritten) {
-    output.buffer = epilogue.overwritten->buffer;
-    output.offset = epilogue.overwritten->offset;
-  }
+      plan_epilogue(compilation, wanted, inputs, {.scaled = int8, .shifted = false, .unit = operation.alpha});
+  const View output = placed(compilation, wanted, epilogue);
 
   auto attributes = attributes_with(epilogue.post_ops);
   const auto output_desc = desc_of(tidied(output));

@@ -69,12 +69,17 @@ bool build_layer_norm(Compilation& compilation) {
                      .real = real_of(input),
                      .epsilon = static_cast<float>(operation.epsilon),
                      .to = rounding_of(output)};
-  if (operation.weight) task.weight = compilation.constant(*operation.weight).floats();
-  if (operation.bias) task.bias = compilation.constant(*operation.bias).floats();
+  std::vector<std::shared_ptr<const void>> held;  // what the task points to
+  const auto floats_of = [&](const std::optional<int>& index) {
+    return index ? static_cast<const float*>(held.emplace_back(compilation.constant(*index).data).get())
+                 : nullptr;
+  };
+  task.weight = floats_of(operation.weight);
+  task.bias = floats_of(operation.bias);
   const auto rows = elements_of(input.sizes) / task.length;
   const View views[] = {output, input};
   compilation.add_kernel("layer_norm", views,
-                         [task, rows, threads = compilation.threads()](std::byte* const* pointers) {
+                         [task, held, rows, threads = compilation.threads()](std::byte* const* pointers) {
                            parallel(rows, threads, [&](std::int64_t begin, std::int64_t end) {
                              kernels().layer_norm(task, pointers[0], pointers[1], begin, end);
                            });
