@@ -12,7 +12,6 @@
 #include "support/calibrated_model.h"
 #include "support/lowered.h"
 #include "support/pass_model.h"
-#include "support/processor.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -59,12 +58,6 @@ double sqnr(const Module& model, const Module& lowered, const at::Tensor& input)
   return testing::sqnr(testing::run(model, input), testing::run(lowered, input));
 }
 
-/// In decibels. Without VNNI the codes of weights are as little as half as many.
-double layers_floor() { return testing::has_vnni() ? 33 : 29; }
-/// Without VNNI the weights of functions, which are rounded when the model runs, are not kept from sums that
-/// saturate.
-double functions_floor() { return testing::has_vnni() ? 33 : 17; }
-
 const std::string kMagnitude =
     "  z = torch.conv1d(x, self.basis, None, [8])\n"
     "  z = torch.sqrt(z[:, :9] ** 2 + z[:, 9:] ** 2)\n";
@@ -81,7 +74,7 @@ TEST_P(Spectrum, OfAnStftSpeltAsAConvolutionIsAFourierTransform) {
   EXPECT_EQ(count(lowered, "aten::stft"), 1U);
   EXPECT_EQ(count(lowered, "aten::abs"), 1U);
   EXPECT_EQ(count(lowered, "aten::slice") + count(lowered, "aten::pow") + count(lowered, "aten::sqrt"), 0U);
-  EXPECT_GT(sqnr(model, lowered, input), layers_floor());
+  EXPECT_GT(sqnr(model, lowered, input), 33);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, Spectrum, ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"));
@@ -100,7 +93,7 @@ TEST(Spectrum, ThatIsWrittenIntoIsReadWhole) {
       "  z = torch.sqrt(z[:, :9] ** 2 + z[:, 9:] ** 2)\n" +
       kLayers);
   const at::Tensor input = signal({2, 1, 256});
-  EXPECT_GT(sqnr(model, best_model(model, input, "x86"), input), layers_floor());
+  EXPECT_GT(sqnr(model, best_model(model, input, "x86"), input), 33);
 }
 
 TEST(Spectrum, WithoutABatchHasItsFiltersInFront) {
@@ -112,7 +105,7 @@ TEST(Spectrum, WithoutABatchHasItsFiltersInFront) {
     const Module lowered = best_model(model, signal(sizes), "x86");
     EXPECT_EQ(count(lowered, "aten::stft"), 1U);
     EXPECT_EQ(count(lowered, "aten::cat"), 0U);
-    EXPECT_GT(sqnr(model, lowered, signal(sizes)), layers_floor());
+    EXPECT_GT(sqnr(model, lowered, signal(sizes)), 33);
   }
 }
 
@@ -124,7 +117,7 @@ TEST(Spectrum, ReadsSignalsBeforeAChannelIsPutIn) {
     EXPECT_EQ(count(lowered, "aten::stft"), 1U) << padded;
     EXPECT_EQ(count(lowered, "aten::unsqueeze"), 1U) << padded;  // the image
     EXPECT_EQ(count(lowered, "aten::squeeze"), 1U) << padded;
-    EXPECT_GT(sqnr(model, lowered, input), layers_floor()) << padded;
+    EXPECT_GT(sqnr(model, lowered, input), 33) << padded;
   }
 }
 
@@ -134,7 +127,7 @@ TEST(Spectrum, OfSignalsThatArePaddedInAnotherWayIsTheSame) {
   const at::Tensor input = signal({2, 256});
   const Module lowered = best_model(model, input, "fbgemm");
   EXPECT_EQ(count(lowered, "aten::stft"), 1U);
-  EXPECT_GT(sqnr(model, lowered, input), layers_floor());
+  EXPECT_GT(sqnr(model, lowered, input), 33);
 }
 
 TEST(Spectrum, WhoseHalvesAreNotToldApartIsReadWhole) {
@@ -145,7 +138,7 @@ TEST(Spectrum, WhoseHalvesAreNotToldApartIsReadWhole) {
   for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{2, 1, 64}, std::vector<int64_t>{9, 1, 64}}) {
     const Module lowered = best_model(model, signal(sizes), "x86");
     EXPECT_EQ(count(lowered, "aten::cat"), 1U);
-    EXPECT_GT(sqnr(model, lowered, signal(sizes)), layers_floor());
+    EXPECT_GT(sqnr(model, lowered, signal(sizes)), 33);
   }
 }
 
@@ -163,7 +156,7 @@ TEST(Spectrum, OfTwoConvolutionsIsThatOfTheirParts) {
   const Module lowered = best_model(split, signal({2, 1, 64}), "x86");
   EXPECT_EQ(count(lowered, "aten::real"), 1U);
   EXPECT_EQ(count(lowered, "aten::imag"), 1U);
-  EXPECT_GT(sqnr(split, lowered, signal({2, 1, 64})), layers_floor());
+  EXPECT_GT(sqnr(split, lowered, signal({2, 1, 64})), 33);
 }
 
 TEST(Spectrum, OfATrainedBasisIsNoFourierTransform) {
@@ -209,7 +202,7 @@ TEST_P(Signals, AreImagesOfHeightOneFromOneConvolutionToTheNext) {
     EXPECT_EQ(count(lowered, kind), 0U) << kind;
   EXPECT_EQ(count(lowered, "aten::unsqueeze"), 1U);
   EXPECT_EQ(count(lowered, "aten::squeeze"), 1U);
-  EXPECT_GT(sqnr(model, lowered, input), functions_floor());
+  EXPECT_GT(sqnr(model, lowered, input), 33);
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, Signals, ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"));
@@ -296,7 +289,7 @@ TEST(MaximumOfStack, IsTakenWithoutStacking) {
     const Module lowered = best_model(model, input, "x86");
     EXPECT_EQ(count(lowered, "aten::stack"), 0U) << choose;
     EXPECT_EQ(count(lowered, operator_name), 2U) << choose;
-    EXPECT_GT(sqnr(model, lowered, input), layers_floor()) << choose;
+    EXPECT_GT(sqnr(model, lowered, input), 33) << choose;
   }
 }
 
@@ -317,7 +310,7 @@ TEST(DropIdentities, SlicesOfAllThereIsGoAway) {
   const at::Tensor input = signal({2, 5, 12});
   const Module lowered = best_model(model, input, "x86");
   EXPECT_EQ(count(lowered, "aten::slice"), 1U);
-  EXPECT_GT(sqnr(model, lowered, input), layers_floor());
+  EXPECT_GT(sqnr(model, lowered, input), 33);
 }
 
 TEST(SaturateClamps, AReluWhoseOutputIsMovedBeforeItIsRoundedGoesAway) {
@@ -328,7 +321,7 @@ TEST(SaturateClamps, AReluWhoseOutputIsMovedBeforeItIsRoundedGoesAway) {
     const at::Tensor input = signal({2, 30, kFrequencies});
     const Module lowered = best_model(model, input, "x86");
     EXPECT_EQ(count(lowered, "aten::relu"), 0U) << moved;
-    EXPECT_GT(sqnr(model, lowered, input), layers_floor()) << moved;
+    EXPECT_GT(sqnr(model, lowered, input), 33) << moved;
   }
 }
 
