@@ -157,9 +157,11 @@ struct LoweringOptions {
 class Lowered {
  public:
   explicit Lowered(detail::LoweredModel lowered);
-  [[nodiscard]] const torch::jit::Module& module() const noexcept;
-  [[nodiscard]] const Report& report() const noexcept;
-  operator const torch::jit::Module&() const noexcept { return module(); }
+  [[nodiscard]] const torch::jit::Module& module() const& noexcept;
+  [[nodiscard]] torch::jit::Module module() &&;
+  [[nodiscard]] const Report& report() const& noexcept;
+  [[nodiscard]] Report report() &&;
+  operator const torch::jit::Module&() const& noexcept { return module(); }
 
  private:
   std::shared_ptr<const detail::LoweredModel> lowered_;

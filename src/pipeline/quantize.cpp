@@ -161,8 +161,10 @@ Report Reference::report() && { return stage_->report; }
 
 Lowered::Lowered(detail::LoweredModel lowered)
     : lowered_(std::make_shared<const detail::LoweredModel>(std::move(lowered))) {}
-const Module& Lowered::module() const noexcept { return lowered_->module; }
-const Report& Lowered::report() const noexcept { return lowered_->report; }
+const Module& Lowered::module() const& noexcept { return lowered_->module; }
+Module Lowered::module() && { return lowered_->module; }
+const Report& Lowered::report() const& noexcept { return lowered_->report; }
+Report Lowered::report() && { return lowered_->report; }
 
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareOptions& options) {

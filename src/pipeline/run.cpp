@@ -134,6 +134,7 @@ void prepare_standalone_modules(Stage& stage) {
       throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = call.path});
     }
   }
+  if (stage.trains) return;  // the training form finds the user's module by the call, and replaces it itself
   for (const auto& [path, child] : stage.standalone) set_standalone_modules(stage.model, path, child->module);
 }
 

@@ -88,11 +88,7 @@ void copy_observers(const Stage& from, Stage& to) {
     to.model.observers.at(i).module = from.model.observers[i].module->deepcopy();
   for (const auto& [path, fake_quantize] : from.model.weight_fake_quants)
     to.model.weight_fake_quants.at(path) = fake_quantize.deepcopy();
-  for (const auto& [path, child] : from.standalone) {
-    Stage& copy = *to.standalone.at(path);
-    copy_observers(*child, copy);
-    set_standalone_modules(to.model, path, copy.module);
-  }
+  for (const auto& [path, child] : from.standalone) copy_observers(*child, *to.standalone.at(path));
   to.module = trained_module(to);
 }
 

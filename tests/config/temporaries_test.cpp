@@ -26,6 +26,8 @@ static_assert(is_value<decltype(std::declval<Error>().problem())>);
 static_assert(is_value<decltype(std::declval<Prepared>().module())>);
 static_assert(is_value<decltype(std::declval<Prepared>().report())>);
 static_assert(is_value<decltype(std::declval<Reference>().report())>);
+static_assert(is_value<decltype(std::declval<Lowered>().module())>);
+static_assert(is_value<decltype(std::declval<Lowered>().report())>);
 static_assert(std::is_reference_v<decltype(std::declval<const BackendConfig&>().configs())>);
 
 TEST(Temporaries, TheRowsOfATableCanBeGoneThrough) {
