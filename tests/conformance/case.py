@@ -94,6 +94,8 @@ class Case:
     # Where there is no result of FX to equal, each output must be near float by so many decibels: a number above the floor that
     # is asked of every case, or one below it with the reason.
     min_sqnr: Union[float, Excuse] = FLOOR
+    # A layer reads a value of a fixed range (tanh's, sigmoid's), which has all 8 bits on every engine.
+    layer_reads_fixed_range: bool = False
     float_layers: Excuse = field(default_factory=dict)  # layers with weights that stay float there
     refusal: str = ""  # words of the sentence with which tsq refuses what FX fails at
     calibration_ranges: tuple = CALIBRATION_RANGES
@@ -124,7 +126,8 @@ class Case:
     def floor(self, engine: str) -> float:
         """Decibels of each output."""
         allowed = _allowed(self.min_sqnr, engine, FLOOR)
-        return min(allowed, SATURATED_FLOOR) if engine == "onednn" and not has_vnni() else allowed
+        saturates = (engine == "onednn" or self.layer_reads_fixed_range) and not has_vnni()
+        return min(allowed, SATURATED_FLOOR) if saturates else allowed
 
     def float_layers_on(self, engine: str) -> int:
         return int(_allowed(self.float_layers, engine, 0))
