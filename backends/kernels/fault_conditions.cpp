@@ -8,6 +8,7 @@
 #include <cctype>
 
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/convolution_padding.h"
@@ -15,12 +16,6 @@
 #include "operators/weighted.h"
 
 namespace tsq::kernels {
-
-std::string current_engine() {
-  std::string name = at::toString(at::globalContext().qEngine());
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  return name;
-}
 
 namespace {
 
@@ -127,7 +122,7 @@ std::optional<double> known_scale(const ir::Value* quantized) {
 }
 
 /// The quantize node after an operator, or after the activation that its kernel does.
-const ir::Node* quantize_behind(const ir::Node* op) {
+const ir::Node* quantize_after(const ir::Node* op) {
   const ir::Node* reader = ir::only_reader(op);
   if (reader != nullptr && reader->kind() != kQuantize) reader = ir::only_reader(reader);
   return reader != nullptr && reader->kind() == kQuantize ? reader : nullptr;
@@ -137,7 +132,7 @@ const ir::Node* quantize_behind(const ir::Node* op) {
 bool addend_scale_is_out_of_range(const KernelUse& use) {
   constexpr double kLeast = 0x1p-14;
   constexpr double kBeyond = 0x1p8;
-  const ir::Node* quantize = quantize_behind(use.op);
+  const ir::Node* quantize = quantize_after(use.op);
   const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
   if (!sum) return false;
   const auto operands = ir::operands(use.op);
@@ -203,7 +198,7 @@ bool is_mean_of_all(const ir::Node* node) {
 }  // namespace
 
 const KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution) {
-  const std::string engine = current_engine();
+  const std::string_view engine = use.target.engine;
   const auto faults = kernels::kernel_faults();
   const auto kernel = use.kernel.substr(
       0, use.kernel.starts_with("quantized::") ? use.kernel.find('.') : std::string_view::npos);
@@ -221,17 +216,20 @@ kernels::WeightedShape weighted_shape(const ir::Weighted& weighted) {
           .channels = weight.size(0)};
 }
 
-bool is_slower_than_float(const ir::ModuleCall& layer) {
+bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
   const ir::Weighted* weighted = ir::weighted_of(layer);
   const Symbol& type = layer.members.empty() ? layer.type : layer.members.front().type;
   if (weighted == nullptr || weighted->stride.empty() || operators::is_transposed(type)) return false;
-  const std::vector<int64_t> padding = operators::kernel_padding(*weighted);
-  return kernels::is_slower_than_float(current_engine(),
+  const std::vector<int64_t> padding =
+      weighted->fold ? weighted->fold->padding : operators::kernel_padding(*weighted);
+  const at::IntArrayRef kernel =
+      weighted->fold ? at::IntArrayRef(weighted->fold->kernel) : weighted->weight.sizes().slice(2);
+  return kernels::is_slower_than_float(target.engine,
                                        {.dims = weighted->weight.dim() - 2,
                                         .groups = weighted->groups,
                                         .channels_in = weighted->weight.size(1),
                                         .channels_out = weighted->weight.size(0) / weighted->groups,
-                                        .kernel = weighted->weight.sizes().slice(2),
+                                        .kernel = kernel,
                                         .stride = weighted->stride,
                                         .padding = padding,
                                         .dilation = weighted->dilation});

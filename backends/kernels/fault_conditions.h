@@ -4,30 +4,30 @@
 
 #include "backends/kernels/kernel_faults.h"
 #include "backends/kernels/kernel_limits.h"
-#include "ir/graph_module.h"
+#include "backends/kernels/target.h"
+#include "ir/model.h"
 
 namespace tsq::kernels {
 
-/// The engine that is set: "x86", "fbgemm", "onednn" or "qnnpack".
-std::string current_engine();
-
 /// A kernel as lowering is about to use it.
 struct KernelUse {
-  const ir::GraphModule& gm;
+  const Target& target;
+  const ir::Model& gm;
   const ir::Node* op{};            ///< the float operator that it stands for
   std::string_view kernel{};       ///< the kernel, or the operator's name where it runs itself
   const ir::Value* input{};        ///< the quantized tensor that it reads
   const ir::Weighted* weighted{};  ///< its weight, null when it has none
 };
 
-/// The first fault of the current engine that asks for `precaution` here; null: none.
+/// The first fault of the engine that asks for `precaution` here; null: none.
 const kernels::KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution);
 
 /// A layer as the tables of kernels' limits know it.
 kernels::WeightedShape weighted_shape(const ir::Weighted& weighted);
 
-/// Whether the current engine's kernel for a layer takes many times as long as the float one.
-bool is_slower_than_float(const ir::ModuleCall& layer);
+/// Whether the engine's kernel for a layer takes many times as long as the float one; with its fold, where it
+/// has one.
+bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer);
 
 /// The number of dimensions of a quantized tensor, where the kernels before it tell.
 std::optional<int64_t> known_rank(const ir::Value* quantized);

@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "backends/kernels/float_output.h"
+#include "ir/analysis.h"
 #include "operators/functional_weighted.h"
 
 namespace tsq::kernels {
 namespace {
 
-std::optional<ir::Weighted> convolution(const ir::GraphModule& gm, const ir::Node* node) {
+std::optional<ir::Weighted> convolution(const ir::Model& gm, const ir::Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(gm, node);
     return call.type.name == "torch.nn.Conv1d" ? call.weighted : std::nullopt;
@@ -43,10 +44,10 @@ bool has_few_copies(const ir::Weighted& filters) {
   return filters.weight.size(2) <= kMostCopies * filters.stride.front();
 }
 
-bool slides_over_one_channel(const ir::GraphModule& gm, const ir::Node* node) {
+bool slides_over_one_channel(const Target& target, const ir::Model& gm, const ir::Node* node) {
   const auto found = convolution(gm, node);
   return found && has_one_channel(*found) &&
-         (has_few_copies(*found) || float_output_kernel_of(gm, node) == nullptr);
+         (has_few_copies(*found) || float_output_kernel_of(target, gm, node) == nullptr);
 }
 
 ir::Value* squared_value(const ir::Node* node) {
@@ -60,7 +61,7 @@ ir::Value* squared_value(const ir::Node* node) {
   return squares ? const_cast<ir::Value*>(node->input(0)) : nullptr;
 }
 
-std::vector<FilterBank> filter_banks(ir::GraphModule& gm) {
+std::vector<FilterBank> filter_banks(ir::Model& gm) {
   std::vector<FilterBank> found;
   const auto written = ir::written_attributes(gm);
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {

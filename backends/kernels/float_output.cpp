@@ -5,17 +5,18 @@
 #include <algorithm>
 
 #include "backends/kernels/fault_conditions.h"
+#include "ir/analysis.h"
 #include "operators/functional_weighted.h"
 
 namespace tsq::kernels {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using kernels::FloatOutputKernel;
 using kernels::PostOp;
 
-std::optional<ir::Weighted> parameters_of(const GraphModule& gm, const Node* layer) {
+std::optional<ir::Weighted> parameters_of(const Model& gm, const Node* layer) {
   if (ir::is_module_call(layer)) {
     const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, layer));
     return weighted == nullptr ? std::nullopt : std::optional(*weighted);
@@ -50,36 +51,37 @@ const Node* giver(const ir::Value* value) {
   return ir::is_observer(node) ? node->input(0)->node() : node;
 }
 
-bool pays(const GraphModule& gm, const Node* layer, const Node* activation, kernels::LayerWork work) {
+bool pays(const Target& target, const Model& gm, const Node* layer, const Node* activation,
+          kernels::LayerWork work) {
   work.slopes = slopes_of(gm, activation);
-  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
-  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
-           return kernels::pays_with_float_output(*kernel, target.name, work);
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& name) {
+           return kernels::pays_with_float_output(*kernel, name.name, work);
          });
 }
 
-bool has_post_op(const GraphModule& gm, const Node* layer, const Node* activation) {
-  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
-  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& target) {
-           return !kernels::pointwise_post_op(target.name, kernel->kernel).empty();
+bool has_post_op(const Target& target, const Model& gm, const Node* layer, const Node* activation) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& name) {
+           return !kernels::pointwise_post_op(name.name, kernel->kernel).empty();
          });
 }
 
 /// Whether the layer in front returns bytes already, its activation being done in its kernel.
-bool reads_bytes(const GraphModule& gm, const Node* layer) {
+bool reads_bytes(const Target& target, const Model& gm, const Node* layer) {
   const Node* activation = giver(layer->input(0));
   const auto operands = ir::operands(activation);
   if (operands.empty()) return false;
   const Node* before = giver(operands.front());
-  if (!has_post_op(gm, before, activation)) return false;
+  if (!has_post_op(target, gm, before, activation)) return false;
   const auto weighted = parameters_of(gm, before);
-  return weighted && pays(gm, before, activation, work_of(*weighted, /*reads_bytes=*/false));
+  return weighted && pays(target, gm, before, activation, work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace
 
-const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Node* layer) {
-  const std::string engine = current_engine();
+const FloatOutputKernel* float_output_kernel_of(const Target& target, const Model& gm, const Node* layer) {
+  const std::string_view engine = target.engine;
   if (ir::is_module_call(layer)) {
     const ir::ModuleCall& call = ir::call_of(gm, layer);
     if (layer->inputs().size() != 1) return nullptr;
@@ -88,32 +90,32 @@ const FloatOutputKernel* float_output_kernel_of(const GraphModule& gm, const Nod
     if (post_op == PostOp::None) return nullptr;
     return kernels::float_output_kernel(engine, call.members.front().type.name, post_op);
   }
-  for (const Symbol& target : ir::targets(gm, layer)) {
-    const std::string_view module = operators::module_of_functional(target.name);
+  for (const Symbol& name : ir::targets(gm, layer)) {
+    const std::string_view module = operators::module_of_functional(name.name);
     if (!module.empty()) return kernels::float_output_kernel(engine, module, PostOp::None);
   }
   return nullptr;
 }
 
-int64_t slopes_of(const GraphModule& gm, const Node* activation) {
+int64_t slopes_of(const Model& gm, const Node* activation) {
   if (!ir::is_module_call(activation)) return 1;
   const auto& module = ir::call_of(gm, activation).module;
   const bool has_weight = module && module->hasattr("weight") && module->attr("weight").isTensor();
   return has_weight ? module->attr("weight").toTensor().numel() : 1;
 }
 
-bool stays_float_behind(const GraphModule& gm, const Node* layer, const Node* activation) {
-  if (float_output_kernel_of(gm, layer) == nullptr || ir::only_reader(layer) == nullptr) return false;
+bool stays_float_after(const Target& target, const Model& gm, const Node* layer, const Node* activation) {
+  if (float_output_kernel_of(target, gm, layer) == nullptr || ir::only_reader(layer) == nullptr) return false;
   const auto weighted = parameters_of(gm, layer);
-  return weighted && pays(gm, layer, activation, work_of(*weighted, reads_bytes(gm, layer)));
+  return weighted && pays(target, gm, layer, activation, work_of(*weighted, reads_bytes(target, gm, layer)));
 }
 
-bool is_done_by_kernel(const GraphModule& gm, const Node* layer, const Node* activation) {
-  return has_post_op(gm, layer, activation) && stays_float_behind(gm, layer, activation);
+bool is_done_by_kernel(const Target& target, const Model& gm, const Node* layer, const Node* activation) {
+  return has_post_op(target, gm, layer, activation) && stays_float_after(target, gm, layer, activation);
 }
 
-bool gives_float_for_free(const GraphModule& gm, const Node* layer) {
-  const FloatOutputKernel* kernel = float_output_kernel_of(gm, layer);
+bool gives_float_for_free(const Target& target, const Model& gm, const Node* layer) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
   const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(gm, layer);
   if (!weighted) return false;
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.

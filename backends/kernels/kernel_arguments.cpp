@@ -81,9 +81,9 @@ std::optional<at::Tensor> quantized_slopes(const ObserverSpec& spec, const at::T
 
 /// nnq.PReLU.from_reference: slopes quantized with a fresh weight observer.
 Inputs prelu_inputs(const KernelSite& site, const ModuleParameters& module) {
-  const ir::NodeState* state = ir::state_of(site.gm, site.op);
-  if (state == nullptr || !state->qconfig) return std::nullopt;
-  const auto quantized = quantized_slopes(state->qconfig->weight, module.tensor_or_none("weight"));
+  const ir::NodeRecord* record = ir::record_of(site.gm, site.op);
+  if (record == nullptr || !record->lookup.qconfig) return std::nullopt;
+  const auto quantized = quantized_slopes(record->lookup.qconfig->weight, module.tensor_or_none("weight"));
   if (!quantized) return std::nullopt;
   return with_qparams(site, {site.input, attribute(site, *quantized, module.call.path + "_weight")});
 }
@@ -181,7 +181,7 @@ Inputs function_kernel_inputs(std::string_view kernel, const KernelSite& site) {
 
 }  // namespace
 
-std::string kernel_of_call(std::string_view kernel, const ir::GraphModule& gm, const Node* op) {
+std::string kernel_of_call(std::string_view kernel, const ir::Model& gm, const Node* op) {
   std::string name(kernel);
   if (!ir::is_module_call(op)) return name;
   const ModuleCall& call = ir::call_of(gm, op);

@@ -67,7 +67,7 @@ torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack) 
   return stack;
 }
 
-std::optional<UnpackedParams> unpacked(const ir::GraphModule& gm, const ir::Value* packed,
+std::optional<UnpackedParams> unpacked(const ir::Model& gm, const ir::Value* packed,
                                        std::string_view unpack) {
   const ir::Node* attribute = packed->node();
   if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().at(0))
@@ -104,8 +104,7 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const a
   }
 }
 
-ir::Value* packed_at_run(ir::GraphModule& gm, const ir::Node* op, std::string_view prepack,
-                         ir::Node* before) {
+ir::Value* packed_at_run(ir::Model& gm, const ir::Node* op, std::string_view prepack, ir::Node* before) {
   const bool is_linear = prepack.starts_with("quantized::linear_prepack");
   if (!is_linear && (prepack.find("transpose") != std::string_view::npos || op->inputs().size() < 4))
     return nullptr;

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::kernels {
 
@@ -27,8 +27,7 @@ struct UnpackedParams {
 };
 /// Those that an attribute of the graph module holds, by `unpack` ("quantized::linear_unpack"); empty where
 /// `packed` is anything else.
-std::optional<UnpackedParams> unpacked(const ir::GraphModule& gm, const ir::Value* packed,
-                                       std::string_view unpack);
+std::optional<UnpackedParams> unpacked(const ir::Model& gm, const ir::Value* packed, std::string_view unpack);
 
 /// That an engine cannot pack a weight, with LibTorch's reason.
 Error refusal(std::string_view prepack, const char* reason);
@@ -38,6 +37,6 @@ c10::TypePtr packed_type(std::string_view prepack);
 
 /// Packs the weight of F.linear / F.conv* when the model runs, in front of `before` (L-07: what depends on an
 /// input is not folded); null where `prepack` does not take the operator's arguments.
-ir::Value* packed_at_run(ir::GraphModule& gm, const ir::Node* op, std::string_view prepack, ir::Node* before);
+ir::Value* packed_at_run(ir::Model& gm, const ir::Node* op, std::string_view prepack, ir::Node* before);
 
 }  // namespace tsq::kernels

@@ -24,8 +24,10 @@ struct Module;
 namespace tsq {
 
 namespace detail {
-struct Stage;  // a GraphModule on its way, with its configuration and report
-}
+struct Stage;  // a model on its way, with its configuration and report
+struct StageAccess;
+struct LoweredModel;
+}  // namespace detail
 
 /// One sample: the arguments of forward, in order.
 using Sample = std::vector<c10::IValue>;
@@ -39,32 +41,46 @@ using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// A model with observers. Run its module on data (or call calibrate), then convert it. Saves to a
 /// TorchScript file that any stock LibTorch runs, so calibration can happen in a program that does not link
-/// tsq.
+/// tsq. A value: a copy has observers, buffers and parameters of its own. Several threads may read one; who
+/// runs its module, or calibrates it, is alone with it.
 class Prepared {
  public:
-  explicit Prepared(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+  Prepared(const Prepared& other);
+  Prepared(Prepared&& other) noexcept = default;
+  Prepared& operator=(const Prepared& other);
+  Prepared& operator=(Prepared&& other) noexcept = default;
+  ~Prepared() = default;
+
   /// The observed module; its forward has the user's signature and updates the observers.
   [[nodiscard]] const torch::jit::Module& module() const&;
   [[nodiscard]] torch::jit::Module module() &&;
   [[nodiscard]] const Report& report() const&;
   [[nodiscard]] Report report() &&;
-  /// Writes the whole file or nothing. Throws Error(BadOutput).
+  /// The mapping that it was prepared with.
+  [[nodiscard]] const QConfigMapping& mapping() const&;
+  /// Writes the whole file or nothing. Recipe Best measures the mean errors of rounding first, as convert
+  /// does, for the file does not hold the samples. Throws Error(BadOutput).
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
-  /// Throws Error(BadModel) when the file is not a prepared model of tsq.
+  /// Throws Error(BadModel) when the file is not a prepared model of tsq, or was changed since tsq wrote it.
   static Prepared load(const std::string& path);
 
-  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const& noexcept { return stage_; }
-  [[nodiscard]] std::shared_ptr<detail::Stage> stage() && noexcept { return std::move(stage_); }
-
  private:
+  friend struct detail::StageAccess;
+  explicit Prepared(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+
   std::shared_ptr<detail::Stage> stage_;
 };
 
 /// A model of quantize_per_tensor / dequantize pairs around float operators: the meaning of the quantized
-/// model, for any LibTorch and any exporter.
+/// model, for any LibTorch and any exporter. A value, as Prepared is.
 class Reference {
  public:
-  explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+  Reference(const Reference& other);
+  Reference(Reference&& other) noexcept = default;
+  Reference& operator=(const Reference& other);
+  Reference& operator=(Reference&& other) noexcept = default;
+  ~Reference() = default;
+
   [[nodiscard]] const torch::jit::Module& module() const&;
   [[nodiscard]] torch::jit::Module module() &&;
   [[nodiscard]] const Report& report() const&;
@@ -72,49 +88,62 @@ class Reference {
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
   static Reference load(const std::string& path);
 
-  [[nodiscard]] const std::shared_ptr<detail::Stage>& stage() const& noexcept { return stage_; }
-  [[nodiscard]] std::shared_ptr<detail::Stage> stage() && noexcept { return std::move(stage_); }
-
  private:
+  friend struct detail::StageAccess;
+  explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+
   std::shared_ptr<detail::Stage> stage_;
 };
 
+// What the verbs promise about threads: prepare, convert_to_reference, lower, convert and fuse may run in
+// several threads at once, for different engines too, also on one model or Prepared, as long as nobody runs
+// or calibrates that one meanwhile. The results are those of the same calls one after another. They set
+// LibTorch's engine only while they pack weights, under the lock of tsq/engine_lock.h.
+
+struct PrepareOptions {
+  PrepareCustomConfig custom{};
+  /// The layers whose input and weight ranges are balanced, channel by channel.
+  EqualizationMapping equalization{};
+  /// Which passes run, here and in the later steps: recipe Fx is prepare_fx, Best adds passes of tsq's own.
+  RecipeOptions recipe{};
+};
+
 /// Captures `model` (which is not modified), fuses, matches the backend's patterns and puts observers in.
-/// `equalization` names the layers whose input and weight ranges are balanced, channel by channel.
-/// `options` decides which passes run, here and in the later steps: recipe Fx is prepare_fx, Best adds passes
-/// of tsq's own. Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel) for an empty
+/// Source: torch.ao.quantization.quantize_fx.prepare_fx. Throws Error(BadModel) for an empty
 /// module or one that is already prepared or quantized, Error(BadConfig).
 Prepared prepare(const torch::jit::Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
-                 const PrepareCustomConfig& custom = {}, const EqualizationMapping& equalization = {},
-                 const RecipeOptions& options = {});
+                 const PrepareOptions& options = {});
 
-/// Runs the prepared model on every sample, without gradients. Recipe Best keeps copies of 16 to 32 of them,
-/// 128 MB at most, and measures with them the mean errors of rounding (correct_mean_errors) when the model is
-/// converted or saved. `progress` counts samples. Throws Error(BadData) naming the sample for a wrong number
-/// of arguments, a wrong type, a shape that the model refuses, an empty tensor, NaN or infinity,
+struct CalibrateOptions {
+  /// Samples are the arguments of this method.
+  std::string method{"forward"};
+  Progress progress{};  ///< counts samples
+};
+
+/// Runs the prepared model on every sample, without gradients; may be called many times. Recipe Best keeps
+/// copies of up to 32 samples, 128 MB at most, chosen by their contents, and measures with them the mean
+/// errors of rounding (correct_mean_errors) when the model is converted or saved. What is found does not
+/// depend on the order of samples but for the last bits of running sums; histograms and moving averages keep
+/// PyTorch's own order (docs/calibration.md). Throws Error(BadData) naming the sample for a wrong number of
+/// arguments, a wrong type, a shape that the model refuses, an empty tensor, NaN or infinity,
 /// Error(OutOfMemory), and Error(Internal) where the float model runs on the sample and the prepared one does
 /// not.
-void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress = {});
+void calibrate(Prepared& prepared, std::span<const Sample> samples, const CalibrateOptions& options = {});
+
+struct ConvertOptions {
+  ConvertCustomConfig custom{};
+  /// Names operators that are to stay float after all: it has the entries of prepare's mapping, each
+  /// with the same QConfig or null (K-02).
+  std::optional<QConfigMapping> mapping{};
+  Progress progress{};  ///< counts observers, layers and samples, each of which takes about as long
+};
 
 /// Observers become quantize/dequantize pairs and weighted operators get quantized weights.
-/// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx.
-/// `mapping` names operators that are to stay float after all: it has the entries of prepare's mapping, each
-/// with the same QConfig or null (K-02). `progress` counts observers, layers and samples, each of which takes
-/// about as long. Throws
+/// Source: torch.ao.quantization.quantize_fx.convert_to_reference_fx. Throws
 /// Error(BadConfig) for the table of another backend than that of prepare.
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
-                               const ConvertCustomConfig& custom = {},
-                               const std::optional<QConfigMapping>& mapping = {},
-                               const Progress& progress = {});
+                               const ConvertOptions& options = {});
 
-/// Replaces dequantize - operator - quantize by kernels of the backend's engine, with packed weights.
-/// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch
-/// has no such engine.
-torch::jit::Module lower(const Reference& reference, const BackendConfig& backend);
-/// The same; `report` gets the reference's report with the kernel that each operator became.
-torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report);
-
-/// Options of lowering.
 struct LoweringOptions {
   /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
   /// their dtype.
@@ -122,15 +151,29 @@ struct LoweringOptions {
   /// Operators (Decision::node) that get no kernel and stay as the reference has them, and why.
   std::map<std::string, std::string> kept_reference{};
 };
-/// The same. Throws Error(Unsupported) for bfloat16 on a machine without instructions for it,
-/// Error(BadConfig) for a dtype other than float and bfloat16.
-torch::jit::Module lower(const Reference& reference, const BackendConfig& backend, Report* report,
-                         const LoweringOptions& options);
+
+/// A model of kernels, and what became of each operator. Goes wherever a module goes. Copies share the
+/// module.
+class Lowered {
+ public:
+  explicit Lowered(detail::LoweredModel lowered);
+  [[nodiscard]] const torch::jit::Module& module() const noexcept;
+  [[nodiscard]] const Report& report() const noexcept;
+  operator const torch::jit::Module&() const noexcept { return module(); }
+
+ private:
+  std::shared_ptr<const detail::LoweredModel> lowered_;
+};
+
+/// Replaces dequantize - operator - quantize by kernels of the backend's engine, with packed weights.
+/// Source: torch/ao/quantization/fx/_lower_to_native_backend.py. Throws Error(Unsupported) when this LibTorch
+/// has no such engine and for bfloat16 on a machine without instructions for it, Error(BadConfig) for a dtype
+/// other than float and bfloat16, and for the table of another backend than that of prepare.
+Lowered lower(const Reference& reference, const BackendConfig& backend, const LoweringOptions& options = {});
 
 /// convert_to_reference, then lower: convert_fx.
-torch::jit::Module convert(const Prepared& prepared, const BackendConfig& backend,
-                           const ConvertCustomConfig& custom = {},
-                           const std::optional<QConfigMapping>& mapping = {}, const Progress& progress = {});
+Lowered convert(const Prepared& prepared, const BackendConfig& backend, const ConvertOptions& options = {},
+                const LoweringOptions& lowering = {});
 
 /// Fusion alone (fuse_fx): an eval-mode module with the backend's fusion rows applied.
 torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& backend,

@@ -43,6 +43,13 @@ struct UnmatchedEntry {
   [[nodiscard]] std::string to_text() const;
 };
 
+/// What a pass of the flow took.
+struct PassRun {
+  std::string name{};
+  double seconds{0};
+  std::size_t changes{0};  ///< graphs (of forward, of other methods, in each step) that it has changed
+};
+
 /// The decision report: one entry per operator, in graph order.
 struct Report {
   std::vector<Decision> decisions{};
@@ -50,6 +57,8 @@ struct Report {
   std::vector<std::string> unobserved_layers{};
   /// Entries of the user's mapping without effect; entries of PyTorch's default mappings are left out.
   std::vector<UnmatchedEntry> unmatched_entries{};
+  /// The passes that have run, in order. No part of to_json, which is the same for the same input.
+  std::vector<PassRun> passes{};
   [[nodiscard]] nlohmann::json to_json() const;
   /// Text for people: a summary, a table of the operators by module, then the float operators with the change
   /// that would quantize them.

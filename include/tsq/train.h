@@ -16,8 +16,7 @@ namespace tsq {
 /// torch.jit.save wrote, as they take a calibrated model. Throws Error(BadModel) for a model without
 /// parameters, Error(BadConfig), and Error(Unsupported) for what has no form that trains.
 Prepared prepare_qat(const torch::jit::Module& model, const QConfigMapping& mapping,
-                     const BackendConfig& backend, const PrepareCustomConfig& custom = {},
-                     const RecipeOptions& options = {});
+                     const BackendConfig& backend, const PrepareOptions& options = {});
 
 /// Whether observers of a prepared module, loaded or just made, follow what they see.
 void enable_observer(const torch::jit::Module& module);

@@ -16,13 +16,15 @@
 #include <tuple>
 
 #include "backends/dtypes.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
 
 namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
 using c10::TypeKind;
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using torch::jit::Graph;
@@ -46,7 +48,7 @@ ScalarType replacement(const Dtypes& replaced, ScalarType dtype) {
 
 bool is_tensor(const Value* value) { return value->type()->kind() == TypeKind::TensorType; }
 
-std::vector<std::shared_ptr<Graph>> graphs_of(const GraphModule& gm) {
+std::vector<std::shared_ptr<Graph>> graphs_of(const Model& gm) {
   std::vector<std::shared_ptr<Graph>> graphs{gm.graph};
   for (const ir::Method& method : gm.methods) graphs.push_back(method.graph);
   return graphs;
@@ -54,7 +56,7 @@ std::vector<std::shared_ptr<Graph>> graphs_of(const GraphModule& gm) {
 
 /// The tensor that a value holds whenever the model runs: a parameter, a buffer or a constant; undefined:
 /// none.
-at::Tensor held_tensor(const GraphModule& gm, const Value* value) {
+at::Tensor held_tensor(const Model& gm, const Value* value) {
   const Node* node = value->node();
   if (node->kind() == c10::prim::Constant) {
     const auto constant = torch::jit::toIValue(value);
@@ -149,7 +151,7 @@ void add_parameters(const Module& module, Dtypes& found) {
 }
 
 /// The dtype of a parameter, also where it is cast each time that the model runs, as autocast does.
-void add_parameter(const GraphModule& gm, const Value* value, Dtypes& found) {
+void add_parameter(const Model& gm, const Value* value, Dtypes& found) {
   std::optional<ScalarType> dtype;
   while (!held_tensor(gm, value).defined() && !value->node()->inputs().empty() &&
          (value->node()->kind() == c10::aten::to || value->node()->kind() == c10::aten::t)) {
@@ -163,7 +165,7 @@ void add_parameter(const GraphModule& gm, const Value* value, Dtypes& found) {
 }
 
 /// The dtypes other than float in which layers have their parameters.
-Dtypes dtypes_of_layers(const GraphModule& gm) {
+Dtypes dtypes_of_layers(const Model& gm) {
   Dtypes found;
   for (const auto& graph : graphs_of(gm)) {
     for (const Node* node : ir::nodes_in_order(*graph)) {
@@ -203,7 +205,7 @@ bool is_one_of(const std::array<std::string_view, N>& names, std::string_view na
 
 class Origins {
  public:
-  Origins(const GraphModule& gm, Graph& graph) : gm_(gm) {
+  Origins(const Model& gm, Graph& graph) : gm_(gm) {
     for (const Value* input : graph.inputs().slice(1)) {
       if (ir::holds_tensor(input)) origins_[input] = {.input = input};
     }
@@ -346,7 +348,7 @@ class Origins {
     return of_operands(node);
   }
 
-  const GraphModule& gm_;
+  const Model& gm_;
   std::map<const Value*, Origin> origins_;
   std::set<const Value*> floats_;
 };
@@ -572,7 +574,7 @@ bool writes_tensors(Graph& graph) {
 
 class Casting {
  public:
-  Casting(GraphModule& gm, const Dtypes& replaced, FloatTensors& tensors, Graph& graph)
+  Casting(Model& gm, const Dtypes& replaced, FloatTensors& tensors, Graph& graph)
       : gm_(gm),
         replaced_(replaced),
         tensors_(tensors),
@@ -769,7 +771,7 @@ class Casting {
     return source;
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   const Dtypes& replaced_;
   FloatTensors& tensors_;
   Graph& graph_;
@@ -780,7 +782,7 @@ class Casting {
 
 }  // namespace
 
-void compute_in_float(GraphModule& gm) {
+void compute_in_float(Model& gm) {
   const Dtypes replaced = dtypes_of_layers(gm);
   if (replaced.empty()) return;
   FloatTensors tensors(replaced);

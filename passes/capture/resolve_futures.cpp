@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis.h"
+
 namespace tsq::passes {
 namespace {
 

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "match/dtype_check.h"
 #include "match/root_modules.h"
@@ -27,8 +29,8 @@ namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
-using ir::GraphModule;
 using ir::kDequantize;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -40,7 +42,7 @@ bool is_per_channel(c10::QScheme scheme) {
          scheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
 }
 
-bool has_qconfig(const GraphModule& gm, const Node* node) {
+bool has_qconfig(const Model& gm, const Node* node) {
   const ir::NodeState* state = ir::state_of(gm, node);
   return state != nullptr && state->qconfig.has_value();
 }
@@ -63,7 +65,7 @@ std::vector<Node*> readers_of(const Value* value) {
 }
 
 /// K-03: an observer between operators that are all configured not to be quantized is removed.
-bool is_between_float_operators(const GraphModule& gm, const Node* observer) {
+bool is_between_float_operators(const Model& gm, const Node* observer) {
   const Node* producer = observer->input(0)->node();
   if (has_qconfig(gm, producer)) return false;
   const auto readers = readers_of(observer->output());
@@ -89,7 +91,7 @@ ObserverSpec of_transposed(ObserverSpec spec) {
 
 class Converter {
  public:
-  Converter(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend)
+  Converter(Model& gm, std::span<const ObserverResult> observers, const BackendConfig& backend)
       : gm_(gm), observers_(observers), backend_(backend) {}
 
   void run() {
@@ -295,7 +297,7 @@ class Converter {
     return observe_once(spec, weight);
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   std::span<const ObserverResult> observers_;
   const BackendConfig& backend_;
 };
@@ -322,7 +324,7 @@ void replace_in_output(Node* user, Value* from, Value* to) {
 
 /// E-11, E-12: inputs that arrive quantized are dequantized; outputs that leave quantized lose their
 /// dequantize. A list or tuple has an index an element, anything else is output 0 as a whole.
-void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) {
+void convert_graph_boundary(Model& gm, const PrepareCustomConfig& custom) {
   for (const int index : custom.input_quantized_indexes()) {
     Value* input = gm.graph->inputs().at(static_cast<std::size_t>(index) + 1);
     Node* dequantize = gm.graph->create(kDequantize, {input}, 1);
@@ -347,7 +349,7 @@ void convert_graph_boundary(GraphModule& gm, const PrepareCustomConfig& custom) 
 
 }  // namespace
 
-void convert(GraphModule& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
+void convert(Model& gm, std::span<const ObserverResult> observers, const BackendConfig& backend,
              const PrepareCustomConfig& custom) {
   Converter(gm, observers, backend).run();
   convert_graph_boundary(gm, custom);

@@ -3,12 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "ir/analysis.h"
 #include "passes/decision_index.h"
 #include "passes/lower/passes.h"
 
 namespace tsq::passes {
 
-void keep_reference(ir::GraphModule& gm, const std::map<std::string, std::string>& reasons, Report& report) {
+void keep_reference(ir::Model& gm, const std::map<std::string, std::string>& reasons, Report& report) {
   if (reasons.empty()) return;
   const DecisionIndex decisions(report);
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {

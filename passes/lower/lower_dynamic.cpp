@@ -9,6 +9,7 @@
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/convolution_padding.h"
 #include "operators/dynamic_input.h"
@@ -20,7 +21,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using kernels::DynamicKernel;
@@ -31,7 +32,7 @@ constexpr const char* kRemedy = "quantize for another engine, or give it another
 
 class DynamicLowering {
  public:
-  DynamicLowering(GraphModule& gm, Report& report, passes::PackingRefusals& refusals)
+  DynamicLowering(Model& gm, Report& report, passes::PackingRefusals& refusals)
       : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
 
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
@@ -98,7 +99,7 @@ class DynamicLowering {
     const auto input = operators::dynamic_input(op->input(0));
     const auto dtype = operators::functional_weight_dtype(op);
     if (!input || !dtype) return;
-    Node* relu = relu_behind(op);
+    Node* relu = relu_after(op);
     const DynamicKernel* row = functional_kernel(op, relu == nullptr ? PostOp::None : PostOp::ReLU, *dtype);
     if (row == nullptr) {
       relu = nullptr;
@@ -147,7 +148,7 @@ class DynamicLowering {
   }
 
   /// The ReLU that alone reads an operator's output; null where there is none.
-  Node* relu_behind(const Node* op) const {
+  Node* relu_after(const Node* op) const {
     if (op->output()->uses().size() != 1) return nullptr;
     Node* user = op->output()->uses().front().user;
     if (user->outputs().size() != 1 || user->owningBlock() != op->owningBlock()) return nullptr;
@@ -186,7 +187,7 @@ class DynamicLowering {
     decision->remedy = kRemedy;
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   DecisionIndex decisions_;
   passes::PackingRefusals& refusals_;
   passes::WeightPacking packing_;
@@ -194,9 +195,9 @@ class DynamicLowering {
 
 }  // namespace
 
-void lower_dynamic(GraphModule& gm, Report& report) {
+void lower_dynamic(Model& gm, Report& report) {
   passes::lower_with_refusals(gm, report,
-                              [](GraphModule& tried, Report& result, passes::PackingRefusals& refusals) {
+                              [](Model& tried, Report& result, passes::PackingRefusals& refusals) {
                                 return DynamicLowering(tried, result, refusals).run();
                               });
 }

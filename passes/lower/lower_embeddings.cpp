@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/analysis.h"
 #include "passes/decision_index.h"
 #include "passes/lower/passes.h"
 #include "torchscript/embedding.h"
@@ -18,7 +19,7 @@ namespace tsq::passes {
 namespace {
 
 using ir::EmbeddingTable;
-using ir::GraphModule;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 
@@ -57,7 +58,7 @@ bool may_be_embedding(const ModuleCall& call) {
 
 }  // namespace
 
-void lower_embeddings(GraphModule& gm, Report& report) {
+void lower_embeddings(Model& gm, Report& report) {
   SharedRows rows;
   const DecisionIndex decisions(report);
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {

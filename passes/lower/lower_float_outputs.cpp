@@ -18,6 +18,7 @@
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/float_output.h"
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/clamp_bounds.h"
@@ -32,9 +33,9 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
 using ir::kDequantize;
 using ir::kQuantize;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using kernels::FloatOutputKernel;
@@ -45,14 +46,14 @@ constexpr const char* kMakeQuantized = "aten::_make_per_tensor_quantized_tensor"
 
 class FloatOutputLowering {
  public:
-  FloatOutputLowering(GraphModule& gm, Report& report, passes::PackingRefusals& refusals)
+  FloatOutputLowering(Model& gm, Report& report, passes::PackingRefusals& refusals)
       : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
 
   /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
   bool run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (node->inputs().empty() || !reads_quantized(node) || ir::keeps_reference(gm_, node)) continue;
-      if (is_quantized_behind(node) && !ir::stays_float(node)) continue;
+      if (is_quantized_after(node) && !ir::stays_float(node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else {
@@ -70,7 +71,7 @@ class FloatOutputLowering {
   static bool reads_quantized(const Node* node) { return node->input(0)->node()->kind() == kDequantize; }
 
   /// The output is quantized: another kernel's place.
-  static bool is_quantized_behind(const Node* node) {
+  static bool is_quantized_after(const Node* node) {
     if (node->outputs().size() != 1) return true;
     const auto& uses = node->output()->uses();
     return uses.size() == 1 && uses.front().user->kind() == kQuantize;
@@ -297,7 +298,7 @@ class FloatOutputLowering {
     return {made_by->kind() == kQuantize ? made_by->input(0) : op->input(0), scale, zero_point};
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   DecisionIndex decisions_;
   passes::PackingRefusals& refusals_;
   passes::WeightPacking packing_;
@@ -308,9 +309,9 @@ class FloatOutputLowering {
 
 }  // namespace
 
-void lower_float_outputs(GraphModule& gm, Report& report) {
+void lower_float_outputs(Model& gm, Report& report) {
   passes::lower_with_refusals(gm, report,
-                              [](GraphModule& tried, Report& result, passes::PackingRefusals& refusals) {
+                              [](Model& tried, Report& result, passes::PackingRefusals& refusals) {
                                 return FloatOutputLowering(tried, result, refusals).run();
                               });
 }

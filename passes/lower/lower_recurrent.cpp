@@ -10,6 +10,8 @@
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/fault_conditions.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "operators/dynamic_input.h"
 #include "passes/decision_index.h"
 #include "passes/lower/passes.h"
@@ -18,14 +20,14 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 using torch::jit::Module;
 
 class RecurrentLowering {
  public:
-  RecurrentLowering(GraphModule& gm, Report& report) : gm_(gm), decisions_(report) {}
+  RecurrentLowering(Model& gm, Report& report) : gm_(gm), decisions_(report) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -91,13 +93,13 @@ class RecurrentLowering {
     return kernels::fault_of(use, kernels::Precaution::FullRange) == nullptr;
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   DecisionIndex decisions_;
   std::map<std::pair<const void*, std::string>, Module> made_;
 };
 
 }  // namespace
 
-void lower_recurrent(GraphModule& gm, Report& report) { RecurrentLowering(gm, report).run(); }
+void lower_recurrent(Model& gm, Report& report) { RecurrentLowering(gm, report).run(); }
 
 }  // namespace tsq::passes

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/functional_weighted.h"
@@ -18,7 +19,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using torch::jit::Module;
@@ -67,7 +68,7 @@ std::optional<ToPack> weight_in(const Module& module) {
 
 class RegisteredLowering {
  public:
-  RegisteredLowering(GraphModule& gm, Report& report, std::span<const LoweringRow> rows)
+  RegisteredLowering(Model& gm, Report& report, std::span<const LoweringRow> rows)
       : gm_(gm), decisions_(report), rows_(rows) {}
 
   void run() {
@@ -153,14 +154,14 @@ class RegisteredLowering {
     return ir::insert_attribute(gm_, name, packed, packed.type());
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   DecisionIndex decisions_;
   std::span<const LoweringRow> rows_;
 };
 
 }  // namespace
 
-void lower_registered(GraphModule& gm, Report& report, std::span<const LoweringRow> rows) {
+void lower_registered(Model& gm, Report& report, std::span<const LoweringRow> rows) {
   if (!rows.empty()) RegisteredLowering(gm, report, rows).run();
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "ir/analysis.h"
 #include "match/dtype_check.h"
 #include "passes/decision_index.h"
 #include "passes/lower/passes.h"
@@ -15,12 +16,12 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 
 /// Whether the QConfig leaves activations in float.
-bool is_weight_only(const GraphModule& gm, const Node* node) {
+bool is_weight_only(const Model& gm, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(gm, node);
   return qconfig != nullptr && match::is_weight_only(*qconfig);
 }
@@ -50,7 +51,7 @@ void keep_rounded(const ir::Weighted& weighted, Decision* decision) {
 
 }  // namespace
 
-void lower_weight_only_linear(GraphModule& gm, Report& report) {
+void lower_weight_only_linear(Model& gm, Report& report) {
   const DecisionIndex decisions(report);
   std::map<Key, torch::jit::Module> packed;  ///< calls of one module share it
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {

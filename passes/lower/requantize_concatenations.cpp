@@ -4,15 +4,16 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "passes/lower/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
 using ir::kDequantize;
 using ir::kQuantize;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -23,7 +24,7 @@ bool reads_quantized_values(const Node* concatenation) {
   });
 }
 
-void use_kernel(GraphModule& gm, Node* concatenation, Node* quantize) {
+void use_kernel(Model& gm, Node* concatenation, Node* quantize) {
   std::vector<Value*> elements;
   for (const Value* operand : concatenation->input(0)->node()->inputs())
     elements.push_back(operand->node()->input(0));
@@ -41,7 +42,7 @@ void use_kernel(GraphModule& gm, Node* concatenation, Node* quantize) {
 
 }  // namespace
 
-void requantize_concatenations(GraphModule& gm, Report& report) {
+void requantize_concatenations(Model& gm, Report& report) {
   for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
     if (quantize->kind() != kQuantize) continue;
     Node* concatenation = quantize->input(0)->node();

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backends/kernels/lowering_table.h"
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -19,9 +20,9 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
 using ir::kDequantize;
 using ir::kQuantize;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -32,7 +33,7 @@ struct Representable {
   double scale{};
 };
 
-std::optional<double> number(const GraphModule& gm, const Value* value) {
+std::optional<double> number(const Model& gm, const Value* value) {
   if (const auto constant = torch::jit::toIValue(value)) {
     if (constant->isDouble()) return constant->toDouble();
     if (constant->isInt()) return static_cast<double>(constant->toInt());
@@ -43,7 +44,7 @@ std::optional<double> number(const GraphModule& gm, const Value* value) {
   return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
 }
 
-std::optional<Representable> representable(const GraphModule& gm, const Node* quantize) {
+std::optional<Representable> representable(const Model& gm, const Node* quantize) {
   const auto scale = number(gm, quantize->input(1));
   const auto zero_point = number(gm, quantize->input(2));
   const auto dtype = ir::whole_number_constant(quantize->input(3));
@@ -64,7 +65,7 @@ bool saturates_within(const Representable& range, const operators::ClampBounds& 
 
 /// Kernels of a sum or product with a number work their range out themselves, and do not saturate at that of
 /// the quantize node.
-bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
+bool has_a_range_of_its_own(const Model& gm, const Node* node) {
   if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
   const auto targets = ir::targets(gm, node);
   return std::ranges::any_of(
@@ -73,17 +74,17 @@ bool has_a_range_of_its_own(const GraphModule& gm, const Node* node) {
 
 /// The operator after a clamp whose values a quantize node rounds: the quantize node itself, or the first of
 /// the operators that move them to it, and to nobody else.
-Node* first_behind_clamp(Node* quantize) {
-  Node* behind = quantize;
+Node* first_after_clamp(Node* quantize) {
+  Node* after = quantize;
   while (true) {
-    Node* before = behind->input(0)->node();
+    Node* before = after->input(0)->node();
     if (!operators::moves_values(operators::traits_of(before)) || ir::only_reader(before) == nullptr)
-      return behind;
-    behind = before;
+      return after;
+    after = before;
   }
 }
 
-void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
+void quantize_before(Model& gm, Node* clamp, Node* quantize) {
   Value* input = ir::operands(clamp).front();
   Value* quantized =
       ir::insert_before(gm, clamp, "aten::quantize_per_tensor",
@@ -97,23 +98,23 @@ void quantize_before(GraphModule& gm, Node* clamp, Node* quantize) {
 
 }  // namespace
 
-void saturate_clamps(GraphModule& gm) {
+void saturate_clamps(Model& gm) {
   for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
     if (quantize->kind() != kQuantize) continue;
     while (true) {
-      Node* behind = first_behind_clamp(quantize);
-      Node* clamp = behind->input(0)->node();
+      Node* after = first_after_clamp(quantize);
+      Node* clamp = after->input(0)->node();
       const auto bounds = operators::clamp_bounds(gm, clamp);
       if (!bounds || clamp->output()->uses().size() != 1) break;
       Value* input = ir::operands(clamp).front();
       const auto range = representable(gm, quantize);
       if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
       if (!saturates_within(*range, *bounds)) {
-        if (behind == quantize && torch::jit::toIValue(quantize->input(1)))
+        if (after == quantize && torch::jit::toIValue(quantize->input(1)))
           quantize_before(gm, clamp, quantize);
         break;
       }
-      behind->replaceInput(0, input);
+      after->replaceInput(0, input);
       operators::set_cut_off(quantize, *bounds);
       clamp->destroy();
     }

@@ -6,10 +6,9 @@
 #include <fmt/ranges.h>
 #include <tsq/error.h>
 
-#include <algorithm>
-
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
+#include "ir/edit.h"
 #include "torchscript/pack_when_loaded.h"
 
 namespace tsq::passes {
@@ -68,9 +67,24 @@ const std::string* refusal_of(const PackingRefusals& refusals, std::string_view 
   return found == refusals.end() ? nullptr : &found->second;
 }
 
+bool is_packing(const Node* node) {
+  const std::string_view kind = node->kind().toQualString();
+  return kind.starts_with("quantized::") && kind.ends_with("_prepack");
+}
+
+Value* read_attribute(ir::Model& gm, Value* module, const std::string& name, Node* before) {
+  Value* value = ir::insert_before(gm, before, "prim::GetAttr", {module});
+  value->node()->s_(c10::attr::name, name);
+  return value;
+}
+
 Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
-  const kernels::KernelUse use{
-      .gm = gm_, .op = site.op, .kernel = site.kernel, .input = nullptr, .weighted = &weighted};
+  const kernels::KernelUse use{.target = target_,
+                               .gm = gm_,
+                               .op = site.op,
+                               .kernel = site.kernel,
+                               .input = nullptr,
+                               .weighted = &weighted};
   const bool is_apart = fault_of(use, Precaution::PackForEachCall) != nullptr;
   const bool when_loaded = fault_of(use, Precaution::PackWhenLoaded) != nullptr;
   const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
@@ -85,31 +99,22 @@ Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& si
                         .when_loaded = when_loaded,
                         .input_has_zero_point = site.input_has_zero_point});
   }
-  Value* held = get_attribute(gm_.graph->inputs().at(0), found->second, site.before);
+  Value* held = read_attribute(gm_, gm_.graph->inputs().at(0), found->second, site.before);
   if (!when_loaded) {
     held->setType(kernels::packed_type(site.prepack));
     return held;
   }
   owners_.emplace_back(held, found->second);
-  Value* params = get_attribute(held, "packed", site.before);
+  Value* params = read_attribute(gm_, held, "packed", site.before);
   params->setType(kernels::packed_type(site.prepack));
   return params;
 }
 
-Value* WeightPacking::get_attribute(Value* owner, const std::string& name, Node* before) {
-  Node* node = gm_.graph->create(c10::prim::GetAttr, {owner}, 1);
-  node->s_(c10::attr::name, name);
-  node->insertBefore(before);
-  return node->output();
-}
-
-std::string WeightPacking::unique_name(const std::string& path) const {
+std::string WeightPacking::unique_name(const std::string& path) {
   const std::string base = ir::unique_attribute_name(gm_, path + "_packed_params");
   std::string name = base;
-  for (int i = 1;
-       std::any_of(to_pack_.begin(), to_pack_.end(), [&](const Packing& p) { return p.name == name; }); ++i) {
-    name = fmt::format("{}_{}", base, i);
-  }
+  for (int& number = last_number_[base]; !taken_.insert(name).second;)
+    name = fmt::format("{}_{}", base, ++number);
   return name;
 }
 

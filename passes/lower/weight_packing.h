@@ -1,15 +1,15 @@
 #pragma once
 
-#include <tsq/error.h>
-#include <tsq/report.h>
-
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "backends/kernels/target.h"
+#include "ir/model.h"
 
 namespace tsq::passes {
 
@@ -19,6 +19,12 @@ using PackingRefusals = std::map<std::pair<std::string, const void*>, std::strin
 /// The reason for which an engine refused a weight; null where it did not.
 const std::string* refusal_of(const PackingRefusals& refusals, std::string_view prepack,
                               const ir::Weighted& weighted);
+
+/// Whether a node packs a weight when the model runs.
+[[nodiscard]] bool is_packing(const ir::Node* node);
+
+/// An attribute of a module that is a value of the graph, read in front of `before`.
+ir::Value* read_attribute(ir::Model& gm, ir::Value* module, const std::string& name, ir::Node* before);
 
 /// How a packed weight is used.
 struct PackingSite {
@@ -33,7 +39,7 @@ struct PackingSite {
 /// The packed weights of one graph: asked for one by one, then packed together.
 class WeightPacking {
  public:
-  explicit WeightPacking(ir::GraphModule& gm) : gm_(gm) {}
+  WeightPacking(ir::Model& gm, const kernels::Target& target) : gm_(gm), target_(target) {}
 
   /// The packed weight as a value of the graph, where it packs when it is loaded an attribute of the module
   /// that does so. Calls of one module share it, where the engine allows that.
@@ -59,33 +65,15 @@ class WeightPacking {
   /// file holds once.
   void share_quantized();
   static void pack(Packing& packing);
-  ir::Value* get_attribute(ir::Value* owner, const std::string& name, ir::Node* before);
-  [[nodiscard]] std::string unique_name(const std::string& path) const;
+  std::string unique_name(const std::string& path);
 
-  ir::GraphModule& gm_;
-  std::map<std::string, std::string> names_;  ///< of attributes, by what they hold
+  ir::Model& gm_;
+  const kernels::Target& target_;
+  std::map<std::string, std::string> names_;          ///< of attributes, by what they hold
+  std::unordered_set<std::string> taken_;             ///< names of attributes
+  std::unordered_map<std::string, int> last_number_;  ///< after a name that several asked for
   std::vector<Packing> to_pack_;
   std::vector<std::pair<ir::Value*, std::string>> owners_;  ///< modules that pack when loaded, their names
 };
-
-/// Lowers a graph: `attempt(gm, report, refusals)` is given copies of both until it returns true, which it
-/// does unless the engine refused a weight that it had not refused before. Throws Error(Internal) where that
-/// does not end.
-template <typename Attempt>
-void lower_with_refusals(ir::GraphModule& gm, Report& report, const Attempt& attempt) {
-  PackingRefusals refusals;
-  while (true) {
-    ir::GraphModule tried = gm.copy();
-    Report result = report;
-    const std::size_t known = refusals.size();
-    if (attempt(tried, result, refusals)) {
-      gm = std::move(tried);
-      report = std::move(result);
-      return;
-    }
-    if (refusals.size() == known)
-      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
-  }
-}
 
 }  // namespace tsq::passes

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "match/dtype_check.h"
 #include "operators/clamp_bounds.h"
 #include "passes/match/passes.h"
@@ -12,7 +13,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
 const MaybeQConfig* qconfig_of(const MatchTable& table, const Node* node) {
@@ -21,7 +22,7 @@ const MaybeQConfig* qconfig_of(const MatchTable& table, const Node* node) {
 }
 
 /// The clamp that alone reads what `match` computes, under the same QConfig; null where there is none.
-Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& match) {
+Node* clamp_after(const Model& gm, const MatchTable& table, const Match& match) {
   if (match.shares_observer || match.last->outputs().size() != 1) return nullptr;
   const auto& uses = match.last->output()->uses();
   if (uses.size() != 1) return nullptr;
@@ -38,11 +39,11 @@ Node* clamp_behind(const GraphModule& gm, const MatchTable& table, const Match& 
 
 }  // namespace
 
-void absorb_clamps(const GraphModule& gm, MatchTable& table) {
+void absorb_clamps(const Model& gm, MatchTable& table) {
   for (std::size_t i = 0; i < table.matches.size(); ++i) {
     Match& match = table.matches[i];
     if (match.nodes.empty()) continue;
-    while (Node* clamp = clamp_behind(gm, table, match)) {
+    while (Node* clamp = clamp_after(gm, table, match)) {
       if (const auto own = table.match_of.find(clamp); own != table.match_of.end())
         table.matches[own->second].nodes.clear();
       table.match_of[clamp] = i;

@@ -12,6 +12,8 @@
 
 #include "config/fusers.h"
 #include "config/known_names.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/methods.h"
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
@@ -23,7 +25,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 using match::MatchedNode;
@@ -100,7 +102,7 @@ bool has_training_form(const BackendPatternConfig& row) {
 }
 
 /// The batch norm of a match; null where there is none.
-const Node* batch_norm_of(const GraphModule& gm, const MatchedNode& tree) {
+const Node* batch_norm_of(const Model& gm, const MatchedNode& tree) {
   for (const MatchedNode* matched : in_forward_order(tree)) {
     if (ir::is_module_call(matched->node) &&
         ir::call_of(gm, matched->node).type.name.starts_with("torch.nn.BatchNorm"))
@@ -111,7 +113,7 @@ const Node* batch_norm_of(const GraphModule& gm, const MatchedNode& tree) {
 
 /// A batch norm trains inside its layer where it has statistics and a factor for each of its channels (QT-07,
 /// which FX asserts).
-bool can_train_together(const GraphModule& gm, const FusionMatch& match) {
+bool can_train_together(const Model& gm, const FusionMatch& match) {
   if (!has_training_form(*match.row)) return false;
   const bool joins_batch_norm = *match.row->fuser_method == Fuser::ConvBn ||
                                 *match.row->fuser_method == Fuser::LinearBn ||
@@ -127,7 +129,7 @@ bool can_train_together(const GraphModule& gm, const FusionMatch& match) {
          parameters->running_var.numel() == weighted->weight.size(0);
 }
 
-std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig& backend, Form form) {
+std::vector<FusionMatch> find_fusions(const Model& gm, const BackendConfig& backend, Form form) {
   std::vector<const BackendPatternConfig*> rows = match::sorted_rows(backend);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
   match::Matcher matcher(gm);
@@ -163,7 +165,7 @@ std::vector<FusionMatch> find_fusions(const GraphModule& gm, const BackendConfig
 }
 
 /// FX wraps a functional in a module of its own for each match (C-13).
-ModuleCall member_of(const GraphModule& gm, const Node* node) {
+ModuleCall member_of(const Model& gm, const Node* node) {
   if (ir::is_module_call(node)) return ir::call_of(gm, node);
   const std::string name = std::string(ir::targets(gm, node).front().name);
   ModuleCall call;
@@ -257,7 +259,7 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
 
 /// conv and batch norm trees have the root below the addition's other operands: data-flow order starts at the
 /// root.
-std::vector<ModuleCall> members_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
+std::vector<ModuleCall> members_of(const Model& gm, const FusionMatch& match, const Node* root) {
   std::vector<ModuleCall> members;
   for (const MatchedNode* matched : in_forward_order(match.tree)) {
     if (matched->node == root) {
@@ -270,7 +272,7 @@ std::vector<ModuleCall> members_of(const GraphModule& gm, const FusionMatch& mat
 }
 
 /// What the report says of the matched operators, in data-flow order.
-std::vector<ir::Scope> parts_of(const GraphModule& gm, const FusionMatch& match, const Node* root) {
+std::vector<ir::Scope> parts_of(const Model& gm, const FusionMatch& match, const Node* root) {
   std::vector<ir::Scope> parts;
   for (const MatchedNode* matched : in_forward_order(match.tree)) {
     const Node* node = matched->node;
@@ -283,7 +285,7 @@ std::vector<ir::Scope> parts_of(const GraphModule& gm, const FusionMatch& match,
   return parts;
 }
 
-void apply(GraphModule& gm, const FusionMatch& match, Form form) {
+void apply(Model& gm, const FusionMatch& match, Form form) {
   Node* root = match::root_of(match.tree, *match.row).node;
   if (root == nullptr || !ir::is_module_call(root)) return;
   auto fused = fuse_members(*match.row, members_of(gm, match, root), form);
@@ -306,11 +308,11 @@ void apply(GraphModule& gm, const FusionMatch& match, Form form) {
 
 }  // namespace
 
-void fuse(GraphModule& gm, const BackendConfig& backend) {
+void fuse(Model& gm, const BackendConfig& backend) {
   for (const FusionMatch& match : find_fusions(gm, backend, Form::Folded)) apply(gm, match, Form::Folded);
 }
 
-void fuse_for_training(GraphModule& gm, const BackendConfig& backend) {
+void fuse_for_training(Model& gm, const BackendConfig& backend) {
   for (const FusionMatch& match : find_fusions(gm, backend, Form::Trained)) apply(gm, match, Form::Trained);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "match/matcher.h"
 #include "match/qconfig_lookup.h"
 #include "passes/match/passes.h"
@@ -9,7 +10,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -69,7 +70,7 @@ Match standalone_match(Node* node) {
 
 }  // namespace
 
-MatchTable match(const GraphModule& gm, const QConfigMapping& mapping, const BackendConfig& backend) {
+MatchTable match(const Model& gm, const QConfigMapping& mapping, const BackendConfig& backend) {
   MatchTable table;
   match::Matcher matcher(gm);
   table.qconfig_of = match::find_qconfigs(gm, mapping);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "operators/traits.h"
 #include "passes/match/passes.h"
 
@@ -19,7 +20,7 @@ bool has_other_readers(const ir::Node* concatenation) {
 
 }  // namespace
 
-void separate_concatenations(const ir::GraphModule& gm, MatchTable& table) {
+void separate_concatenations(const ir::Model& gm, MatchTable& table) {
   for (Match& match : table.matches) {
     if (match.shares_observer && operators::is_one_of(gm, match.root, {"cat"}) &&
         has_other_readers(match.root))

@@ -11,15 +11,16 @@
 #include <algorithm>
 
 #include "config/observer_classes.h"
-#include "match/equalizable.h"
-#include "observers/observer_module.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "match/channel_scaling.h"
+#include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
-#include "passes/observe/channel_scales.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using torch::jit::Module;
@@ -34,34 +35,35 @@ struct EqualizedLayer {
   at::Tensor output_scale{};  ///< of its output channels, the input channels of the next layer
 };
 
-bool is_equalizer(const GraphModule& gm, const Node* node) {
+bool is_equalizer(const Model& model, const Node* node) {
   return ir::is_observer(node) &&
-         gm.observers[ir::observer_index(node)].spec.observer == observer_classes::kInputEqualization;
+         ir::observer_of(model, node).spec.observer == observer_classes::kInputEqualization;
 }
 
 class ConvertEqualization {
  public:
-  ConvertEqualization(GraphModule& gm, std::vector<Module>& observers) : gm_(gm), observers_(observers) {}
+  explicit ConvertEqualization(Model& model) : model_(model) {}
 
-  void run() {
+  bool run() {
     find_layers();
+    if (layers_.empty()) return false;
     for (EqualizedLayer& layer : layers_) find_scale(layer);
     for (EqualizedLayer& layer : layers_) place_scale(layer);
     //
     for (const EqualizedLayer& layer : layers_) {
-      passes::scale_parameters(gm_, observers_, layer.op, layer.kind,
-                               {.input = layer.scale, .output = layer.output_scale});
+      scale_parameters(model_, layer.op, layer.kind, {.input = layer.scale, .output = layer.output_scale});
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
+    return true;
   }
 
  private:
   void find_layers() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      const auto kind = match::equalizable(gm_, node);
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      const auto kind = match::equalizable(model_, node);
       if (!kind) continue;
       Node* equalizer = ir::arguments(node).front().value->node();
-      if (is_equalizer(gm_, equalizer))
+      if (is_equalizer(model_, equalizer))
         layers_.push_back({.op = node, .equalizer = equalizer, .kind = *kind});
     }
   }
@@ -69,16 +71,16 @@ class ConvertEqualization {
   // The scale.
 
   void find_scale(EqualizedLayer& layer) {
-    const Module& observer = observers_[ir::observer_index(layer.equalizer)];
+    const Module& observer = ir::observer_of(model_, layer.equalizer).module.value();
     layer.min_input = observer.attr("min_val").toTensor();
     layer.max_input = observer.attr("max_val").toTensor();
-    const at::Tensor weight = passes::weight_of(gm_, layer.op, layer.kind).to(at::kFloat);
+    const at::Tensor weight = match::weight_of(model_, layer.op, layer.kind).to(at::kFloat);
     if (layer.min_input.numel() == 0) return;
     if (layer.min_input.numel() != weight.size(1)) {
       throw Error(ErrorCode::BadModel,
                   fmt::format("an equalization observer saw {} channels, the layer's weight has {}",
                               layer.min_input.numel(), weight.size(1)),
-                  "prepare and calibrate the model again", Where{.layer = passes::layer_path(gm_, layer.op)});
+                  "prepare and calibrate the model again", Where{.layer = layer_path(model_, layer.op)});
     }
     const auto [min_weight, max_weight] = at::aminmax(weight.transpose(0, 1).flatten(1), 1);
     const at::Tensor scale = at::sqrt((max_weight - min_weight) / (layer.max_input - layer.min_input));
@@ -99,7 +101,7 @@ class ConvertEqualization {
       return;
     }
     if (must_keep_observer(observed)) {
-      multiply_behind(layer, observed);
+      multiply_after(layer, observed);
     } else {
       multiply_in_front(layer, observed->node());
     }
@@ -115,68 +117,65 @@ class ConvertEqualization {
   EqualizedLayer* absorber(const EqualizedLayer& layer, const Value* observed) {
     const Value* made = observed->node()->input(0);
     if (observed->uses().size() != 1 || made->uses().size() != 1) return nullptr;
-    if (match::is_relu(gm_, made->node())) {
+    if (match::is_relu(model_, made->node())) {
       made = ir::operands(made->node()).front();
       if (made->uses().size() != 1) return nullptr;
     }
     EqualizedLayer* previous = layer_of(made->node());
     if (previous == nullptr || previous->kind.channel_axis != layer.kind.channel_axis) return nullptr;
-    if (previous->kind.bias != nullptr && !match::parameter_behind(gm_, previous->kind.bias)) return nullptr;
-    return passes::weight_of(gm_, previous->op, previous->kind).size(0) == layer.scale.numel() ? previous
-                                                                                               : nullptr;
+    if (previous->kind.bias != nullptr && !match::parameter_after(model_, previous->kind.bias))
+      return nullptr;
+    return match::weight_of(model_, previous->op, previous->kind).size(0) == layer.scale.numel() ? previous
+                                                                                                 : nullptr;
   }
 
   /// FX multiplies in front of the observer always. Where others read what it observed they would get
   /// scaled values; a layer that is not followed by its observer would lose its kernel.
   bool must_keep_observer(const Value* observed) const {
     if (observed->uses().size() != 1) return true;
-    if (resolve(gm_.observers[ir::observer_index(observed->node())].spec).is_dynamic) return false;
-    return match::equalizable(gm_, observed->node()->input(0)->node()).has_value();
+    if (resolve(ir::observer_of(model_, observed->node()).spec).is_dynamic) return false;
+    return match::equalizable(model_, observed->node()->input(0)->node()).has_value();
   }
 
-  /// mul(x, scale), inserted at the insertion point.
-  Value* multiply(const EqualizedLayer& layer, Value* x) {
-    const std::string name = passes::layer_path(gm_, layer.op) + "_equalization_scale";
-    return passes::multiply_channels(gm_, x, layer.scale, name, layer.kind, layer.op);
+  /// mul(x, scale) in front of `before`.
+  Value* multiply(const EqualizedLayer& layer, Node* before, Value* x) {
+    const std::string name = layer_path(model_, layer.op) + "_equalization_scale";
+    return multiply_channels(model_, before, x, layer.scale, name, layer.op);
   }
 
   /// FX gives the scaled range to the observer itself, so that a pool or view and its input, which share one,
   /// get it as well.
   void multiply_in_front(const EqualizedLayer& layer, Node* observer) {
-    const torch::jit::WithInsertPoint guard(observer);
-    observer->replaceInput(0, multiply(layer, observer->input(0)));
-    const std::size_t index = ir::observer_index(observer);
-    observers_[index] = scaled_observer(layer, index);
+    observer->replaceInput(0, multiply(layer, observer, observer->input(0)));
+    ir::ObserverEntry& entry = ir::observer_of(model_, observer);
+    entry.module = scaled_observer(layer, entry);
+    entry.result.reset();
   }
 
-  void multiply_behind(const EqualizedLayer& layer, Value* observed) {
-    const torch::jit::WithInsertPoint guard(layer.op);
+  void multiply_after(const EqualizedLayer& layer, Value* observed) {
     const std::size_t index = ir::observer_index(observed->node());
-    Value* product = multiply(layer, observed);
+    Value* product = multiply(layer, layer.op, observed);
     Node* observer = ir::insert_observer(
-        gm_, product, passes::add_observer(gm_, observers_, index, scaled_observer(layer, index)));
+        model_, product, add_observer(model_, index, scaled_observer(layer, model_.observers[index])));
     ir::replace_operand(layer.op, observed, observer->output());
   }
 
   /// The observer of what is now multiplied. A histogram keeps its counts: as FX has it, they are spread over
   /// the new range. Observers without a range (dynamic quantization) need none.
-  Module scaled_observer(const EqualizedLayer& layer, std::size_t index) const {
-    Module scaled = observers_[index].deepcopy();
+  static Module scaled_observer(const EqualizedLayer& layer, const ir::ObserverEntry& entry) {
+    Module scaled = entry.module.value().deepcopy();
     if (!scaled.hasattr("min_val")) return scaled;
     scaled.setattr("min_val", at::min(layer.min_input * layer.scale));
     scaled.setattr("max_val", at::max(layer.max_input * layer.scale));
     return scaled;
   }
 
-  GraphModule& gm_;
-  std::vector<Module>& observers_;
-  std::vector<EqualizedLayer> layers_;
+  Model& model_;
+  std::vector<EqualizedLayer> layers_{};
 };
 
 }  // namespace
 
-void convert_equalization(GraphModule& gm, std::vector<Module>& observers) {
-  ConvertEqualization(gm, observers).run();
-}
+bool convert_equalization(Model& model, const PassContext&) { return ConvertEqualization(model).run(); }
 
 }  // namespace tsq::passes

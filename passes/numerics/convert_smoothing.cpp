@@ -12,16 +12,19 @@
 #include <map>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "match/channel_scaling.h"
 #include "match/smoothable.h"
 #include "observers/observer_module.h"
+#include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
-#include "passes/observe/channel_scales.h"
 #include "torchscript/tied_table.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using torch::jit::Module;
@@ -46,35 +49,34 @@ struct Group {
 
 class ConvertSmoothing {
  public:
-  ConvertSmoothing(GraphModule& gm, std::vector<Module>& observers, double alpha)
-      : gm_(gm), observers_(observers), alpha_(alpha) {}
+  ConvertSmoothing(Model& model, double alpha) : model_(model), alpha_(alpha) {}
 
-  void run() {
+  bool run() {
     std::vector<Group> groups;
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (ir::is_observer(node) && spec_of(node).observer == observer_classes::kInputEqualization)
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (ir::is_observer(node) &&
+          ir::observer_of(model_, node).spec.observer == observer_classes::kInputEqualization)
         groups.push_back(take_group(node));
     }
+    const bool has_changed = !groups.empty();
     std::erase_if(groups,
                   [](const Group& group) { return group.min_input.numel() == 0 || group.layers.empty(); });
     find_largest_inputs(groups);
     for (Group& group : groups) smooth(group);
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
+    return has_changed;
   }
 
  private:
-  const ObserverSpec& spec_of(const Node* observer) const {
-    return gm_.observers[ir::observer_index(observer)].spec;
-  }
-
   /// The layers after an observer of channels, which is removed.
   Group take_group(Node* channel_observer) const {
-    const Module& seen = observers_[ir::observer_index(channel_observer)];
+    const Module& seen = ir::observer_of(model_, channel_observer).module.value();
     Group group{.observed = channel_observer->input(0),
                 .min_input = seen.attr("min_val").toTensor(),
                 .max_input = seen.attr("max_val").toTensor()};
-    for (const torch::jit::Use& use : channel_observer->output()->uses())
-      group.layers.push_back({use.user, *match::equalizable(gm_, use.user)});
+    for (const torch::jit::Use& use : channel_observer->output()->uses()) {
+      if (const auto kind = match::equalizable(model_, use.user)) group.layers.push_back({use.user, *kind});
+    }
     channel_observer->output()->replaceAllUsesWith(group.observed);
     channel_observer->destroy();
     return group;
@@ -85,7 +87,7 @@ class ConvertSmoothing {
     std::map<const void*, at::Tensor> largest;
     const auto key = [&](const Group& group) {
       const SmoothedLayer& layer = group.layers.front();
-      return passes::weight_of(gm_, layer.op, layer.kind).const_data_ptr();
+      return match::weight_of(model_, layer.op, layer.kind).const_data_ptr();
     };
     for (const Group& group : groups) {
       const at::Tensor input = at::maximum(group.min_input.abs(), group.max_input.abs());
@@ -100,7 +102,7 @@ class ConvertSmoothing {
     if (is_tied(group) && !halves_error(group)) return;
     if (!divide_layer_norm(group, group.observed->node())) divide_in_front(group, group.observed);
     for (const SmoothedLayer& layer : group.layers) {
-      passes::scale_parameters(gm_, observers_, layer.op, layer.kind, {.input = at::reciprocal(group.scale)});
+      scale_parameters(model_, layer.op, layer.kind, {.input = at::reciprocal(group.scale)});
     }
   }
 
@@ -108,13 +110,12 @@ class ConvertSmoothing {
   void find_scale(Group& group) const {
     at::Tensor largest_weight;
     for (const SmoothedLayer& layer : group.layers) {
-      const at::Tensor weight = passes::weight_of(gm_, layer.op, layer.kind).to(at::kFloat).abs().amax(0);
+      const at::Tensor weight = match::weight_of(model_, layer.op, layer.kind).to(at::kFloat).abs().amax(0);
       if (weight.numel() != group.min_input.numel()) {
         throw Error(ErrorCode::BadModel,
                     fmt::format("a smoothing observer saw {} channels, the layer's weight has {}",
                                 group.min_input.numel(), weight.numel()),
-                    "prepare and calibrate the model again",
-                    Where{.layer = passes::layer_path(gm_, layer.op)});
+                    "prepare and calibrate the model again", Where{.layer = layer_path(model_, layer.op)});
       }
       largest_weight = largest_weight.defined() ? at::maximum(largest_weight, weight) : weight;
     }
@@ -124,7 +125,7 @@ class ConvertSmoothing {
 
   bool is_tied(const Group& group) const {
     return std::ranges::any_of(group.layers, [&](const SmoothedLayer& layer) {
-      return torchscript::is_quantized_table(gm_, passes::weight_of(gm_, layer.op, layer.kind));
+      return torchscript::is_quantized_table(model_, match::weight_of(model_, layer.op, layer.kind));
     });
   }
 
@@ -137,7 +138,7 @@ class ConvertSmoothing {
     const auto energy = [&](const at::Tensor& scale) {
       at::Tensor sum = at::zeros({}, at::kDouble);
       for (const SmoothedLayer& layer : group.layers)
-        sum += (passes::weight_of(gm_, layer.op, layer.kind).to(at::kDouble) * scale).square().sum();
+        sum += (match::weight_of(model_, layer.op, layer.kind).to(at::kDouble) * scale).square().sum();
       return sum;
     };
     const auto error = [&](const at::Tensor& scale) {
@@ -150,7 +151,7 @@ class ConvertSmoothing {
   bool divide_layer_norm(const Group& group, Node* observer) {
     Value* normalized = observer->input(0);
     Node* layer_norm = normalized->node();
-    if (layer_norm != match::layer_norm_behind(gm_, normalized)) return false;
+    if (layer_norm != match::layer_norm_after(model_, normalized)) return false;
     if (normalized->uses().size() != 1 || observer->output()->uses().size() != group.layers.size())
       return false;
     const bool divided = ir::is_module_call(layer_norm) ? divide_module(layer_norm, group.scale)
@@ -160,7 +161,7 @@ class ConvertSmoothing {
   }
 
   bool divide_module(const Node* node, const at::Tensor& scale) {
-    ir::ModuleCall& call = ir::call_of(gm_, node);
+    ir::ModuleCall& call = ir::call_of(model_, node);
     if (!call.module || !call.module->hasattr("weight") || !call.module->attr("weight").isTensor())
       return false;
     Module divided = call.module->deepcopy();
@@ -183,14 +184,13 @@ class ConvertSmoothing {
     for (const std::size_t position : {kWeight, kBias}) {
       Value* value = arguments[position].value;
       if (position == kBias && value->mustBeNone()) continue;
-      const auto parameter = match::parameter_behind(gm_, value);
+      const auto parameter = match::parameter_after(model_, value);
       if (!parameter || parameter->sizes() != scale.sizes() || ir::is_observer(value->node())) return false;
       divided.emplace_back(value, *parameter / scale);
     }
-    const torch::jit::WithInsertPoint guard(node);
     for (const auto& [value, parameter] : divided) {
       const std::string name = value->node()->s(c10::attr::name) + "_smoothed";
-      ir::replace_operand(node, value, ir::insert_attribute(gm_, name, parameter, c10::TensorType::get()));
+      ir::replace_operand(node, value, ir::attribute_before(model_, node, name, parameter));
     }
     return true;
   }
@@ -198,46 +198,45 @@ class ConvertSmoothing {
   /// What is observed is multiplied, not what its observer returns: that may be rounded for other readers.
   void divide_in_front(const Group& group, Value* observed) {
     const std::size_t index = add_smoothed_observer(group, ir::observer_index(observed->node()));
-    const torch::jit::WithInsertPoint guard(observed->node()->next());
-    const SmoothedLayer& first = group.layers.front();
-    Value* product = passes::multiply_channels(gm_, observed->node()->input(0), at::reciprocal(group.scale),
-                                               passes::layer_path(gm_, first.op) + "_smoothing_scale",
-                                               first.kind, first.op);
-    Value* smoothed = ir::insert_observer(gm_, product, index)->output();
+    const Node* first = group.layers.front().op;
+    Value* product =
+        multiply_channels(model_, observed->node()->next(), observed->node()->input(0),
+                          at::reciprocal(group.scale), layer_path(model_, first) + "_smoothing_scale", first);
+    Value* smoothed = ir::insert_observer(model_, product, index)->output();
     for (const SmoothedLayer& layer : group.layers) ir::replace_operand(layer.op, observed, smoothed);
   }
 
   /// The range of what is now divided: from its channels' extremes. Observers of dynamic quantization and
   /// of float16 need none.
   std::size_t add_smoothed_observer(const Group& group, std::size_t like) {
-    const ObserverSpec& old = gm_.observers[like].spec;
+    const ObserverSpec old = model_.observers[like].spec;
     const ResolvedObserver resolved = resolve(old);
     if (resolved.is_dynamic || !c10::isQIntType(resolved.dtype))
-      return passes::add_observer(gm_, observers_, like, observers_[like]);
-    ObserverSpec spec{.observer = observer_classes::kMinMax,
-                      .dtype = old.dtype,
-                      .qscheme = old.qscheme,
-                      .reduce_range = old.reduce_range,
-                      .quant_min = old.quant_min,
-                      .quant_max = old.quant_max,
-                      .eps = old.eps};
+      return add_observer(model_, like, model_.observers[like].module.value());
+    const ObserverSpec spec{.observer = observer_classes::kMinMax,
+                            .dtype = old.dtype,
+                            .qscheme = old.qscheme,
+                            .reduce_range = old.reduce_range,
+                            .quant_min = old.quant_min,
+                            .quant_max = old.quant_max,
+                            .eps = old.eps};
     Module observer = make_observer(spec);
     observer.setattr("min_val", at::min(group.min_input / group.scale));
     observer.setattr("max_val", at::max(group.max_input / group.scale));
-    const std::size_t index = passes::add_observer(gm_, observers_, like, std::move(observer));
-    gm_.observers[index].spec = std::move(spec);
+    const std::size_t index = add_observer(model_, like, std::move(observer));
+    model_.observers[index].spec = spec;
     return index;
   }
 
-  GraphModule& gm_;
-  std::vector<Module>& observers_;
+  Model& model_;
   double alpha_;
 };
 
 }  // namespace
 
-void convert_smoothing(GraphModule& gm, std::vector<Module>& observers, double alpha) {
-  ConvertSmoothing(gm, observers, alpha).run();
+bool convert_smoothing(Model& model, const PassContext& context) {
+  const auto alpha = migration_strength(context.options);
+  return alpha && ConvertSmoothing(model, *alpha).run();
 }
 
 }  // namespace tsq::passes

@@ -13,21 +13,20 @@
 #include <algorithm>
 #include <utility>
 
-#include "match/equalizable.h"
+#include "ir/analysis.h"
+#include "match/channel_scaling.h"
 #include "operators/weighted.h"
 #include "operators/zero_padding.h"
-#include "passes/decision_index.h"
+#include "passes/numerics/channel_factors.h"
+#include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
-#include "passes/observe/channel_factors.h"
-#include "passes/observe/channel_scales.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
-using torch::jit::Module;
 
 /// Of the error that is expected without factors; a larger share is not worth the change.
 constexpr double kNoticeable = 0.99;
@@ -41,145 +40,116 @@ struct Chain {
   ObservedRange read{};   ///< and what that in front of the second layer does
 };
 
-class EqualizeAcrossLayers {
- public:
-  EqualizeAcrossLayers(GraphModule& gm, std::span<const Module> observers, double margin,
-                       const DecisionIndex& decisions)
-      : gm_(gm),
-        observers_(observers),
-        margin_(margin),
-        decisions_(decisions),
-        shared_(weights_of_several_calls(gm)) {}
+bool is_maximum_pool(const Model& model, const Node* node) {
+  const auto targets = ir::targets(model, node);
+  return std::ranges::any_of(targets, [](const Symbol& target) {
+    return target.name.find("MaxPool") != std::string::npos ||
+           target.name.find("max_pool") != std::string::npos;
+  });
+}
 
-  void run(Node* second) {
-    const ir::Weighted* reads = layer(second);
-    const bool is_known = reads != nullptr ? reads->input.mean.defined() : is_batch_norm(gm_, second);
-    const auto chain = is_known ? chain_to(second) : std::nullopt;
-    if (!chain || channels_given(chain->first) != channels_read(second)) return;
-    const at::Tensor factors = find_factors(*chain, reads);
-    report(*chain, second, factors.defined());
-    if (!factors.defined()) return;
-    scale(chain->first, {.output = factors});
-    scale(second, {.input = factors});
-  }
-
- private:
-  /// What ends in the layer `second`; empty when nothing does.
-  std::optional<Chain> chain_to(Node* second) const {
-    Chain chain;
-    bool behind_clamp = false;
-    ObservedRange* range = &chain.read;
-    Value* value = second->input(0);
-    while (value->uses().size() == 1) {
-      Node* node = value->node();
-      if (layer(node) != nullptr || is_batch_norm(gm_, node)) {
-        chain.first = node;
-        return chain.read.step > 0 ? std::optional(chain) : std::nullopt;
-      }
-      if (ir::is_observer(node)) {
-        const auto found = observed_range(gm_, observers_, node);
-        if (behind_clamp || !found) return std::nullopt;
-        range->intersect(*found);
-        value = node->input(0);
-        continue;
-      }
-      if (is_leaky(gm_, node)) {
-        range = &chain.given;
-      } else if (commutes_with_scaling(gm_, node)) {
-        behind_clamp = true;
-      } else if (!is_maximum_pool(node) && !operators::zero_padding(gm_, node, kDimensions)) {
-        return std::nullopt;
-      }
-      value = ir::operands(node).front();
+/// What ends in the layer `second`; empty when nothing does.
+std::optional<Chain> chain_to(const ChannelFactors& factors, Node* second) {
+  const Model& model = factors.model;
+  Chain chain;
+  bool after_clamp = false;
+  ObservedRange* range = &chain.read;
+  Value* value = second->input(0);
+  while (value->uses().size() == 1) {
+    Node* node = value->node();
+    if (equalizable_layer(factors, node) != nullptr || match::is_batch_norm(model, node)) {
+      chain.first = node;
+      return chain.read.step > 0 ? std::optional(chain) : std::nullopt;
     }
-    return std::nullopt;
-  }
-
-  const ir::Weighted* layer(const Node* node) const {
-    const ir::Weighted* weighted = equalizable_layer(gm_, node);
-    return weighted != nullptr && !shared_.contains(weighted->weight.const_data_ptr()) ? weighted : nullptr;
-  }
-
-  bool is_maximum_pool(const Node* node) const {
-    const auto targets = ir::targets(gm_, node);
-    return std::ranges::any_of(targets, [](const Symbol& target) {
-      return target.name.find("MaxPool") != std::string::npos ||
-             target.name.find("max_pool") != std::string::npos;
-    });
-  }
-
-  /// As many as the weight of a convolution has that the batch norm's class is for.
-  int64_t batch_norm_dims(const Node* node) const {
-    const std::string_view name = ir::call_of(gm_, node).type.name;
-    return name.back() == 'd' ? name[name.size() - 2] - '0' + 2 : 0;
-  }
-
-  int64_t batch_norm_channels(const Node* node) const {
-    return operators::batch_norm_parameters(*ir::call_of(gm_, node).module)->running_mean.numel();
-  }
-
-  std::pair<int64_t, int64_t> channels_given(const Node* first) const {
-    const ir::Weighted* gives = layer(first);
-    return gives != nullptr ? std::pair(gives->weight.size(0), gives->weight.dim())
-                            : std::pair(batch_norm_channels(first), batch_norm_dims(first));
-  }
-
-  std::pair<int64_t, int64_t> channels_read(const Node* second) const {
-    const ir::Weighted* reads = layer(second);
-    if (reads == nullptr) return {batch_norm_channels(second), batch_norm_dims(second)};
-    const int64_t channels = reads->weight.size(1) * reads->groups;
-    return {channels == reads->input.mean.numel() ? channels : -1, reads->weight.dim()};
-  }
-
-  /// The factors between 1 and what the ranges have room for; undefined when they do not lower the error.
-  at::Tensor find_factors(const Chain& chain, const ir::Weighted* reads) const {
-    const ir::Weighted* gives = layer(chain.first);
-    const bool needs_output = chain.given.step > 0 || reads == nullptr;
-    if (needs_output && (gives == nullptr || !gives->output.mean.defined())) return {};
-    ObservedRange given = chain.given;
-    if (reads == nullptr) given.intersect(chain.read);
-    at::Tensor largest;
-    if (reads != nullptr) largest = room(reads->input, chain.read, margin_);
-    if (needs_output) {
-      const at::Tensor of_output = room(gives->output, given, margin_);
-      largest = largest.defined() ? at::minimum(largest, of_output) : of_output;
+    if (ir::is_observer(node)) {
+      const auto found = observed_range(model, node);
+      if (after_clamp || !found) return std::nullopt;
+      range->intersect(*found);
+      value = node->input(0);
+      continue;
     }
-    if (reads == nullptr) return largest;
-    return best_factors(*reads, largest, std::max(chain.read.step, chain.given.step), kNoticeable);
-  }
-
-  void scale(Node* node, const passes::ChannelScales& factors) {
-    if (layer(node) == nullptr) {
-      ir::ModuleCall& call = ir::call_of(gm_, node);
-      call.module = operators::scaled_batch_norm(*call.module, factors.input, factors.output);
-      return;
+    if (match::is_leaky(model, node)) {
+      range = &chain.given;
+    } else if (match::commutes_with_scaling(model, node)) {
+      after_clamp = true;
+    } else if (!is_maximum_pool(model, node) && !operators::zero_padding(model, node, kDimensions)) {
+      return std::nullopt;
     }
-    passes::scale_module(gm_, node, factors);
+    value = ir::operands(node).front();
   }
+  return std::nullopt;
+}
 
-  void report(const Chain& chain, const Node* second, bool is_equalized) const {
-    Decision* decision = decisions_.of(second);
-    if (decision == nullptr) return;
-    const std::string& path = ir::call_of(gm_, chain.first).path;
-    decision->equalization = is_equalized
-                                 ? fmt::format("equalized with '{}'", path)
-                                 : fmt::format("not equalized with '{}': it would not lower the error", path);
+/// How many channels there are, and in a tensor of how many dimensions.
+using Channels = std::pair<int64_t, int64_t>;
+
+Channels channels_of_batch_norm(const Model& model, const Node* node) {
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  const std::string_view name = call.type.name;
+  // As many as the weight of a convolution has that the batch norm's class is for.
+  const int64_t dims = name.back() == 'd' ? name[name.size() - 2] - '0' + 2 : 0;
+  return {operators::batch_norm_parameters(*call.module)->running_mean.numel(), dims};
+}
+
+Channels channels_given(const ChannelFactors& factors, const Node* first) {
+  const ir::Weighted* gives = equalizable_layer(factors, first);
+  return gives != nullptr ? Channels(gives->weight.size(0), gives->weight.dim())
+                          : channels_of_batch_norm(factors.model, first);
+}
+
+Channels channels_read(const ChannelFactors& factors, const Node* second) {
+  const ir::Weighted* reads = equalizable_layer(factors, second);
+  if (reads == nullptr) return channels_of_batch_norm(factors.model, second);
+  const int64_t channels = reads->weight.size(1) * reads->groups;
+  return {channels == reads->input.mean.numel() ? channels : -1, reads->weight.dim()};
+}
+
+/// The factors between 1 and what the ranges have room for; undefined when they do not lower the error.
+at::Tensor find_factors(const ChannelFactors& factors, const Chain& chain, const ir::Weighted* reads) {
+  const ir::Weighted* gives = equalizable_layer(factors, chain.first);
+  const bool needs_output = chain.given.step > 0 || reads == nullptr;
+  if (needs_output && (gives == nullptr || !gives->output.mean.defined())) return {};
+  ObservedRange given = chain.given;
+  if (reads == nullptr) given.intersect(chain.read);
+  at::Tensor largest;
+  if (reads != nullptr) largest = room(reads->input, chain.read, factors.margin);
+  if (needs_output) {
+    const at::Tensor of_output = room(gives->output, given, factors.margin);
+    largest = largest.defined() ? at::minimum(largest, of_output) : of_output;
   }
+  if (reads == nullptr) return largest;
+  return best_factors(*reads, largest, std::max(chain.read.step, chain.given.step), kNoticeable);
+}
 
-  GraphModule& gm_;
-  std::span<const Module> observers_;
-  double margin_;
-  const DecisionIndex& decisions_;
-  std::unordered_set<const void*> shared_;
-};
+void scale(const ChannelFactors& factors, Node* node, const ChannelScales& scales) {
+  if (equalizable_layer(factors, node) != nullptr) return scale_module(factors.model, node, scales);
+  ir::ModuleCall& call = ir::call_of(factors.model, node);
+  call.module = operators::scaled_batch_norm(*call.module, scales.input, scales.output);
+}
+
+bool equalize(const ChannelFactors& factors, Node* second) {
+  const ir::Weighted* reads = equalizable_layer(factors, second);
+  const bool is_known =
+      reads != nullptr ? reads->input.mean.defined() : match::is_batch_norm(factors.model, second);
+  const auto chain = is_known ? chain_to(factors, second) : std::nullopt;
+  if (!chain || channels_given(factors, chain->first) != channels_read(factors, second)) return false;
+  const at::Tensor found = find_factors(factors, *chain, reads);
+  const std::string& first = ir::call_of(factors.model, chain->first).path;
+  if (!found.defined()) {
+    report_equalization(factors, second,
+                        fmt::format("not equalized with '{}': it would not lower the error", first));
+    return false;
+  }
+  report_equalization(factors, second, fmt::format("equalized with '{}'", first));
+  scale(factors, chain->first, {.output = found});
+  scale(factors, second, {.input = found});
+  return true;
+}
 
 }  // namespace
 
-void equalize_across_layers(GraphModule& gm, std::span<const Module> observers, double margin,
-                            Report& report) {
-  const DecisionIndex decisions(report);
-  EqualizeAcrossLayers pass(gm, observers, margin, decisions);
-  for (Node* node : ir::nodes_in_order(*gm.graph)) pass.run(node);
+bool equalize_across_layers(Model& model, const PassContext& context) {
+  return multiply_each(model, context, equalize);
 }
 
 }  // namespace tsq::passes

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/traits.h"
 #include "passes/observe/passes.h"
@@ -11,12 +12,12 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
 /// Where the activation saturates that reads what an observer returns, alone but for other observers; empty
 /// where there is none.
-std::optional<operators::Saturation> activation_behind(const GraphModule& gm, const Node* observer) {
+std::optional<operators::Saturation> activation_after(const Model& gm, const Node* observer) {
   if (!ir::is_observer(observer)) return std::nullopt;
   const Node* only = nullptr;
   for (const Node* reader : ir::users(observer->output())) {
@@ -30,9 +31,9 @@ std::optional<operators::Saturation> activation_behind(const GraphModule& gm, co
 
 }  // namespace
 
-void clamp_observed(GraphModule& gm) {
+void clamp_observed(Model& gm) {
   for (Node* observer : ir::nodes_in_order(*gm.graph)) {
-    const auto saturation = activation_behind(gm, observer);
+    const auto saturation = activation_after(gm, observer);
     if (!saturation || observer->input(0)->uses().size() != 1) continue;
     const auto constant = [&](const std::optional<double>& bound) {
       return ir::constant_before(gm, observer, bound ? c10::IValue(*bound) : c10::IValue());
@@ -43,9 +44,9 @@ void clamp_observed(GraphModule& gm) {
   }
 }
 
-void drop_observed_clamps(GraphModule& gm) {
+void drop_observed_clamps(Model& gm) {
   for (Node* observer : ir::nodes_in_order(*gm.graph)) {
-    if (!activation_behind(gm, observer)) continue;
+    if (!activation_after(gm, observer)) continue;
     Node* clamp = observer->input(0)->node();
     if (clamp->kind() != c10::aten::clamp || ir::state_of(gm, clamp) != nullptr) continue;
     clamp->output()->replaceAllUsesWith(clamp->input(0));

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "match/equalizable.h"
 #include "match/qconfig_lookup.h"
 #include "passes/decision_index.h"
@@ -16,17 +18,17 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
-bool is_quantized(const GraphModule& gm, const Node* node) {
+bool is_quantized(const Model& gm, const Node* node) {
   const ir::NodeState* state = ir::state_of(gm, node);
   return state != nullptr && state->qconfig.has_value();
 }
 
 /// A quantized operator that reads `value`, also after observers of it; null when `reader` is the only one.
-const Node* other_reader(const GraphModule& gm, const Value* value, const Node* reader) {
+const Node* other_reader(const Model& gm, const Value* value, const Node* reader) {
   for (const Node* user : ir::users(value)) {
     if (ir::is_observer(user)) {
       if (const Node* found = other_reader(gm, user->output(), reader)) return found;
@@ -37,13 +39,13 @@ const Node* other_reader(const GraphModule& gm, const Value* value, const Node* 
   return nullptr;
 }
 
-std::string name_of(const GraphModule& gm, const Node* node) {
+std::string name_of(const Model& gm, const Node* node) {
   if (ir::is_module_call(node)) return ir::call_of(gm, node).path;
   return node->outputs().empty() ? ir::display_name(gm, node) : node->outputs().front()->debugName();
 }
 
 /// The groups of a convolution; empty when they are not a constant.
-std::optional<int64_t> groups_of(const GraphModule& gm, const Node* node) {
+std::optional<int64_t> groups_of(const Model& gm, const Node* node) {
   if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(gm, node))->groups;
   constexpr std::size_t kGroups = 6;
   const auto arguments = ir::arguments(node);
@@ -53,7 +55,7 @@ std::optional<int64_t> groups_of(const GraphModule& gm, const Node* node) {
 }
 
 /// Why an operator with an equalization config cannot be equalized; empty when it can.
-std::string refusal(const GraphModule& gm, const Node* node, const match::Equalizable& layer,
+std::string refusal(const Model& gm, const Node* node, const match::Equalizable& layer,
                     bool is_observed_root) {
   if (!is_observed_root) return "it is not quantized";
   Value* input = ir::arguments(node).front().value;
@@ -62,12 +64,12 @@ std::string refusal(const GraphModule& gm, const Node* node, const match::Equali
     return fmt::format("it is part of a branch, and '{}' reads the same tensor", name_of(gm, other));
   if (const auto groups = groups_of(gm, node); groups != 1)
     return "the channels of a grouped convolution's input and weight do not correspond";
-  if (layer.weight != nullptr && !match::parameter_behind(gm, layer.weight))
+  if (layer.weight != nullptr && !match::parameter_after(gm, layer.weight))
     return "its weight is not a parameter of the model";
   return {};
 }
 
-void insert_equalizer(GraphModule& gm, Node* node, ObserverSpec spec, int64_t channel_axis) {
+void insert_equalizer(Model& gm, Node* node, ObserverSpec spec, int64_t channel_axis) {
   Value* observed = ir::arguments(node).front().value;
   spec.ch_axis = channel_axis;
   const std::size_t index = gm.observers.size();
@@ -79,7 +81,7 @@ void insert_equalizer(GraphModule& gm, Node* node, ObserverSpec spec, int64_t ch
 
 }  // namespace
 
-void equalize(GraphModule& gm, const MatchTable& table, const EqualizationMapping& mapping, Report& report) {
+void equalize(Model& gm, const MatchTable& table, const EqualizationMapping& mapping, Report& report) {
   const auto configs = match::find_qconfigs(gm, mapping.as_qconfigs());
   const DecisionIndex decisions(report);
   for (Node* node : ir::nodes_in_order(*gm.graph)) {

@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -38,7 +39,7 @@ void collect_sources(Value* joined, Sources& sources) {
 
 class Join {
  public:
-  explicit Join(GraphModule& gm) : gm_(gm) {}
+  explicit Join(Model& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -98,11 +99,11 @@ class Join {
     returns->replaceInput(index, made->output());
   }
 
-  GraphModule& gm_;
+  Model& gm_;
 };
 
 }  // namespace
 
-void join_branches(GraphModule& gm) { Join(gm).run(); }
+void join_branches(Model& gm) { Join(gm).run(); }
 
 }  // namespace tsq::passes

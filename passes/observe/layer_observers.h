@@ -1,103 +1,37 @@
 #pragma once
 
-#include <ATen/ATen.h>
-
-#include <algorithm>
-#include <map>
 #include <optional>
-#include <utility>
-#include <vector>
+#include <string>
 
-#include "ir/graph_module.h"
-#include "observers/observer_module.h"
-#include "operators/weighted.h"
+#include "ir/model.h"
+#include "operators/traits.h"
 
-/// What the passes share that watch the inputs of layers.
+/// What the passes share that put observers around layers.
 namespace tsq::passes {
+
+/// The module path of a call; of another node that of the module which it came from.
+const std::string& layer_of(const ir::Model& model, const ir::Node* node);
 
 /// The weight of a layer that calibration finds the range of the input for; null for others, and for
 /// transposed convolutions, whose taps do not all meet every output.
-inline const ir::Weighted* observed_layer(const ir::GraphModule& gm, const ir::Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return nullptr;
-  const ir::ModuleCall& call = ir::call_of(gm, node);
-  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-  const QConfig* qconfig = ir::observed_qconfig(gm, node);
-  const bool is_watched =
-      !operators::is_transposed(root) && qconfig != nullptr && !resolve(qconfig->activation).is_dynamic;
-  return is_watched ? ir::weighted_of(call) : nullptr;
-}
+const ir::Weighted* observed_layer(const ir::Model& model, const ir::Node* node);
+
+/// Whether a node is the root of an observed pattern.
+[[nodiscard]] bool is_observed_root(const ir::Model& model, const ir::Node* node);
+
+/// A new entry of Model::observers, and its index. `layer`: what the observer belongs to, for messages.
+std::size_t new_observer(ir::Model& model, ObserverSpec spec, std::string layer,
+                         const char* name = "activation_post_process");
+
+/// A node that observes `input`, in front of `before`.
+ir::Node* insert_observer_before(ir::Model& model, ir::Value* input, std::size_t observer, ir::Node* before);
 
 /// A node that observes `input`, and is to be put in front of `layer`: beside the value, or in the layer's
 /// own block. A branch may be entered by a part of the values only, whose channels are not those of the rest.
-inline ir::Node* insert_layer_observer(ir::GraphModule& gm, ir::Value* input, std::size_t observer,
-                                       ir::Node* layer) {
-  ir::Node* node = ir::insert_observer(gm, input, observer);
-  if (layer->owningBlock() != input->node()->owningBlock()) node->moveBefore(layer);
-  return node;
-}
+ir::Node* insert_layer_observer(ir::Model& model, ir::Value* input, std::size_t observer, ir::Node* layer);
 
-/// What the calls of one layer have seen, as one observer: they are one layer with one set of weights.
-class PooledObservers {
- public:
-  /// `channels`: what a call's observer counts; calls of one weight that differ in it are not pooled.
-  void add(ir::Weighted& call, const torch::jit::Module& found, int64_t channels) {
-    Layer& layer = layers_[{call.weight.const_data_ptr(), channels}];
-    layer.calls.push_back(&call);
-    if (layer.calls.size() == 1) {
-      layer.observer = found;
-      return;
-    }
-    if (layer.calls.size() == 2)
-      layer.observer = layer.observer->deepcopy();  // the first call's own stays as it is
-    merge_observer(*layer.observer, found);
-  }
-
-  /// `give(call, observer)` for each call.
-  template <typename Give>
-  void to_each_call(const Give& give) const {
-    for (const auto& [weight, layer] : layers_) {
-      for (ir::Weighted* call : layer.calls) give(*call, *layer.observer);
-    }
-  }
-
- private:
-  struct Layer {
-    std::vector<ir::Weighted*> calls{};
-    std::optional<torch::jit::Module> observer{};
-  };
-  std::map<std::pair<const void*, int64_t>, Layer> layers_;
-};
-
-/// Whether two calls are of one layer: with the same weight, or with equal ones where something was folded
-/// into each.
-inline bool are_of_one_layer(const ir::ModuleCall& a, const ir::ModuleCall& b) {
-  const at::Tensor& first = ir::weighted_of(a)->weight;
-  const at::Tensor& second = ir::weighted_of(b)->weight;
-  return first.is_same(second) || first.const_data_ptr() == second.const_data_ptr() ||
-         (a.path == b.path && first.sizes() == second.sizes() && at::equal(first, second));
-}
-
-/// Calls that no data reached are given what another call of their layer has seen, so that they go on sharing
-/// its weights. `part`: the member of ir::Weighted; `is_known(value)`: whether it was seen.
-template <typename Part, typename IsKnown>
-void give_to_unseen_calls(ir::GraphModule& gm, Part ir::Weighted::*part, const IsKnown& is_known) {
-  std::vector<const ir::ModuleCall*> seen;
-  std::vector<ir::ModuleCall*> unseen;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    ir::ModuleCall* call = ir::is_module_call(node) ? &ir::call_of(gm, node) : nullptr;
-    const ir::Weighted* weighted = call == nullptr ? nullptr : ir::weighted_of(*call);
-    if (weighted == nullptr) continue;
-    if (is_known(weighted->*part)) {
-      seen.push_back(call);
-    } else {
-      unseen.push_back(call);
-    }
-  }
-  for (ir::ModuleCall* call : unseen) {
-    const auto found = std::ranges::find_if(
-        seen, [&](const ir::ModuleCall* each) { return are_of_one_layer(*each, *call); });
-    if (found != seen.end()) ir::weighted_of(*call)->*part = ir::weighted_of(**found)->*part;
-  }
-}
+/// Where the activation saturates that reads what an observer returns, alone but for other observers; empty
+/// where there is none.
+std::optional<operators::Saturation> activation_after(const ir::Model& model, const ir::Node* observer);
 
 }  // namespace tsq::passes

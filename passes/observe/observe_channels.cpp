@@ -12,6 +12,8 @@
 #include <tuple>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "passes/observe/channel_factors.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
@@ -19,11 +21,11 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
-void add_channel_observer(GraphModule& gm, int64_t dims, const std::string& path) {
+void add_channel_observer(Model& gm, int64_t dims, const std::string& path) {
   gm.observers.push_back({fmt::format("activation_post_process_{}", gm.observers.size()),
                           {.observer = observer_classes::kChannelStatistics, .ch_axis = -1 - dims},
                           path});
@@ -37,13 +39,13 @@ ir::ChannelStatistics statistics_of(const torch::jit::Module& observer) {
           .sizes = observer.attr("sizes").toTensor()};
 }
 
-bool is_channel_observer(const GraphModule& gm, const Node* node) {
+bool is_channel_observer(const Model& gm, const Node* node) {
   return ir::is_observer(node) &&
          gm.observers[ir::observer_index(node)].spec.observer == observer_classes::kChannelStatistics;
 }
 
 /// To the layer whose output a channel observer stands after.
-void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit::Module& found) {
+void take_output(Model& gm, const Node* channel_observer, const torch::jit::Module& found) {
   const Node* node = channel_observer->input(0)->node();
   while (ir::is_observer(node) || commutes_with_scaling(gm, node)) node = ir::operands(node).front()->node();
   if (!ir::is_module_call(node)) return;
@@ -53,7 +55,7 @@ void take_output(GraphModule& gm, const Node* channel_observer, const torch::jit
 
 }  // namespace
 
-void observe_channels(GraphModule& gm) {
+void observe_channels(Model& gm) {
   // By what they see, where, and the axis of channels.
   std::map<std::tuple<const Value*, const torch::jit::Block*, int64_t>, Node*> observers;
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
@@ -72,7 +74,7 @@ void observe_channels(GraphModule& gm) {
     if (observed_layer(gm, node) == nullptr || equalizable_layer(gm, node) == nullptr) continue;
     const ir::ModuleCall& call = ir::call_of(gm, node);
     const auto dims = static_cast<int64_t>(ir::weighted_of(call)->stride.size());
-    Node* output = observer_behind(gm, node);
+    Node* output = observer_after(gm, node);
     if (output == nullptr) continue;
     const auto readers = ir::users(output->output());
     const bool is_read_in_part =
@@ -83,7 +85,7 @@ void observe_channels(GraphModule& gm) {
   }
 }
 
-void take_channel_statistics(GraphModule& gm, std::span<const torch::jit::Module> observers) {
+void take_channel_statistics(Model& gm, std::span<const torch::jit::Module> observers) {
   std::vector<Node*> channel_observers;
   PooledObservers inputs;
   for (Node* node : ir::nodes_in_order(*gm.graph)) {

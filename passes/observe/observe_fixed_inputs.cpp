@@ -7,11 +7,12 @@
 #include <map>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -20,13 +21,13 @@ bool is_fixed(const ObserverSpec& spec) {
 }
 
 /// Whether a node returns values in the fixed range of its own.
-bool gives_fixed_range(const GraphModule& gm, const Node* node) {
+bool gives_fixed_range(const Model& gm, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(gm, node);
   return qconfig != nullptr && is_fixed(qconfig->activation);
 }
 
 /// Another observer of the same value, with a range that it finds.
-Node* finding_observer(const GraphModule& gm, const Value* value) {
+Node* finding_observer(const Model& gm, const Value* value) {
   for (Node* user : ir::users(value)) {
     if (!ir::is_observer(user)) continue;
     const ObserverSpec& spec = gm.observers[ir::observer_index(user)].spec;
@@ -38,7 +39,7 @@ Node* finding_observer(const GraphModule& gm, const Value* value) {
 
 }  // namespace
 
-void observe_fixed_inputs(GraphModule& gm) {
+void observe_fixed_inputs(Model& gm) {
   std::map<std::size_t, std::vector<Node*>> fixed;  // index → observers of inputs alone
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_observer(node) && is_fixed(gm.observers[ir::observer_index(node)].spec))

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
@@ -11,7 +12,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -48,14 +49,14 @@ std::optional<Window> window_of(const ir::Weighted& weighted) {
   return window;
 }
 
-const ir::Weighted* layer_to_round(const GraphModule& gm, const Node* node) {
+const ir::Weighted* layer_to_round(const Model& gm, const Node* node) {
   const ir::Weighted* weighted = observed_layer(gm, node);
   const bool fits =
       weighted != nullptr && weighted->weight.numel() / weighted->weight.size(0) <= kMostColumns;
   return fits ? weighted : nullptr;
 }
 
-Value* number(GraphModule& gm, Node* before, const char* kind, const std::vector<Value*>& inputs,
+Value* number(Model& gm, Node* before, const char* kind, const std::vector<Value*>& inputs,
               const c10::TypePtr& type) {
   Value* result = ir::insert_before(gm, before, kind, inputs);
   result->setType(type);
@@ -63,7 +64,7 @@ Value* number(GraphModule& gm, Node* before, const char* kind, const std::vector
 }
 
 /// The convolution's strides times what leaves no more than kMostWindows of them.
-Value* wide_strides(GraphModule& gm, const ir::Weighted& weighted, const Window& window, Value* input,
+Value* wide_strides(Model& gm, const ir::Weighted& weighted, const Window& window, Value* input,
                     Node* before) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, before, value); };
   const int64_t values_of_window =
@@ -89,7 +90,7 @@ Value* wide_strides(GraphModule& gm, const ir::Weighted& weighted, const Window&
 
 /// What the rows of the weight are multiplied with, along axis -2; the input itself, along the last axis, for
 /// a linear layer. Null where it cannot be told.
-Value* met_by_rows(GraphModule& gm, const ir::Weighted& weighted, Value* input, Node* before) {
+Value* met_by_rows(Model& gm, const ir::Weighted& weighted, Value* input, Node* before) {
   if (weighted.stride.empty()) return input;
   const auto window = window_of(weighted);
   if (!window) return nullptr;
@@ -105,13 +106,13 @@ Value* met_by_rows(GraphModule& gm, const ir::Weighted& weighted, Value* input, 
        wide_strides(gm, weighted, *window, input, before)});
 }
 
-bool is_product_observer(const GraphModule& gm, const Node* node) {
+bool is_product_observer(const Model& gm, const Node* node) {
   return ir::is_observer(node) &&
          gm.observers[ir::observer_index(node)].spec.observer == observer_classes::kInputProducts;
 }
 
 /// The observer stands after its layer.
-Node* layer_of(const GraphModule& gm, Node* observer) {
+Node* layer_of(const Model& gm, Node* observer) {
   Node* node = observer->prev();
   while (node->kind() != c10::prim::Return && !ir::is_module_call(node)) node = node->prev();
   const std::string& path = gm.observers[ir::observer_index(observer)].layer;
@@ -120,7 +121,7 @@ Node* layer_of(const GraphModule& gm, Node* observer) {
 
 }  // namespace
 
-void observe_input_products(GraphModule& gm) {
+void observe_input_products(Model& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     const ir::Weighted* weighted = layer_to_round(gm, node);
     if (weighted == nullptr) continue;
@@ -139,7 +140,7 @@ void observe_input_products(GraphModule& gm) {
   }
 }
 
-void take_input_products(GraphModule& gm, std::span<const torch::jit::Module> observers) {
+void take_input_products(Model& gm, std::span<const torch::jit::Module> observers) {
   PooledObservers inputs;
   for (Node* observer : ir::nodes_in_order(*gm.graph)) {
     if (!is_product_observer(gm, observer)) continue;

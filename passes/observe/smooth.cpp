@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "match/equalizable.h"
 #include "match/smoothable.h"
 #include "passes/decision_index.h"
@@ -14,7 +16,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -24,7 +26,7 @@ struct Group {
   std::vector<Node*> layers{};
 };
 
-bool is_observed_root(const GraphModule& gm, const MatchTable& table, const Node* node) {
+bool is_observed_root(const Model& gm, const MatchTable& table, const Node* node) {
   const ir::NodeState* state = ir::state_of(gm, node);
   const auto match = table.match_of.find(node);
   return state != nullptr && state->observed && match != table.match_of.end() &&
@@ -32,15 +34,15 @@ bool is_observed_root(const GraphModule& gm, const MatchTable& table, const Node
 }
 
 /// Why a quantized linear layer is not smoothed; empty when it is.
-std::string refusal(const GraphModule& gm, Value* observed, const match::Equalizable& kind) {
+std::string refusal(const Model& gm, Value* observed, const match::Equalizable& kind) {
   if (!ir::is_observer(observed->node())) return "its input is not observed";
-  if (match::layer_norm_behind(gm, observed) == nullptr) return "its input is not the output of a LayerNorm";
-  if (kind.weight != nullptr && !match::parameter_behind(gm, kind.weight))
+  if (match::layer_norm_after(gm, observed) == nullptr) return "its input is not the output of a LayerNorm";
+  if (kind.weight != nullptr && !match::parameter_after(gm, kind.weight))
     return "its weight is not a parameter of the model";
   return {};
 }
 
-void insert_channel_observer(GraphModule& gm, const Group& group) {
+void insert_channel_observer(Model& gm, const Group& group) {
   const ObserverSpec spec{.observer = observer_classes::kInputEqualization,
                           .dtype = c10::ScalarType::QUInt8,
                           .qscheme = c10::QScheme::PER_TENSOR_SYMMETRIC,
@@ -57,7 +59,7 @@ void report_smoothing(const DecisionIndex& decisions, const Node* node, const st
   if (Decision* decision = decisions.of(node)) decision->equalization = text;
 }
 
-std::string smoothed(const GraphModule& gm, const Node* node, const match::Equalizable& kind) {
+std::string smoothed(const Model& gm, const Node* node, const match::Equalizable& kind) {
   return torchscript::is_quantized_table(gm, passes::weight_of(gm, node, kind))
              ? "smoothed where that halves the error, because its weight is also the table of an embedding"
              : "smoothed";
@@ -65,7 +67,7 @@ std::string smoothed(const GraphModule& gm, const Node* node, const match::Equal
 
 }  // namespace
 
-void smooth(GraphModule& gm, const MatchTable& table, Report& report) {
+void smooth(Model& gm, const MatchTable& table, Report& report) {
   const DecisionIndex decisions(report);
   std::vector<Group> groups;
   std::unordered_map<const Value*, std::size_t> group_of;

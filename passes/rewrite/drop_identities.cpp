@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/traits.h"
 #include "passes/rewrite/passes.h"
@@ -14,7 +15,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
 bool is_training(const torch::jit::Module& module) {
@@ -22,8 +23,8 @@ bool is_training(const torch::jit::Module& module) {
 }
 
 /// `x[:]`, also along any dimension, of memory that nobody writes into.
-bool takes_all(const Node* node) {
-  if (node->kind() != c10::aten::slice || ir::stays_float(node) ||
+bool takes_all(const Model& model, const Node* node) {
+  if (node->kind() != c10::aten::slice || ir::placement_of(model, node) == ir::Placement::Written ||
       !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
     return false;
   const auto is_none_or = [](const torch::jit::Value* value, int64_t number) {
@@ -34,13 +35,13 @@ bool takes_all(const Node* node) {
          ir::whole_number_constant(node->input(4)) == 1;
 }
 
-bool returns_its_input(const GraphModule& gm, const Node* node) {
+bool returns_its_input(const Model& model, const Node* node) {
   if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
-    return operators::has(operators::traits_of(gm, node), operators::IsIdentity) && call.module &&
+    const ir::ModuleCall& call = ir::call_of(model, node);
+    return operators::has(operators::traits_of(model, node), operators::IsIdentity) && call.module &&
            !is_training(*call.module);
   }
-  if (takes_all(node)) return true;
+  if (takes_all(model, node)) return true;
   if (!node->kind().is_aten() || !operators::has(operators::traits_of(node), operators::IsIdentity))
     return false;
   const auto training = torch::jit::toIValue(node->input(2));
@@ -49,12 +50,15 @@ bool returns_its_input(const GraphModule& gm, const Node* node) {
 
 }  // namespace
 
-void drop_identities(GraphModule& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!returns_its_input(gm, node) || node->inputs().empty() || node->outputs().size() != 1) continue;
+bool drop_identities(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!returns_its_input(model, node) || node->inputs().empty() || node->outputs().size() != 1) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
+    changed = true;
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

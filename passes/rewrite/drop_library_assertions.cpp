@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
+#include <vector>
 
+#include "ir/analysis.h"
 #include "ir/origin.h"
 #include "passes/rewrite/passes.h"
 
@@ -63,14 +66,17 @@ bool is_unused_condition(const Node* node) {
 
 }  // namespace
 
-void drop_library_assertions(ir::GraphModule& gm) {
+bool drop_library_assertions(ir::Model& model, const PassContext& /*context*/) {
+  bool changed = false;
   // Last first: what an inner one needs for its condition goes with it.
-  std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
+  std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
   std::reverse(nodes.begin(), nodes.end());
   for (Node* node : nodes) {
-    if (is_library_assertion(node) || is_unused_condition(node)) node->destroy();
+    if (!is_library_assertion(node) && !is_unused_condition(node)) continue;
+    node->destroy();
+    changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  return ir::eliminate_dead_code(*model.graph) || changed;
 }
 
 }  // namespace tsq::passes

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
 #include "operators/traits.h"
@@ -18,7 +19,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -27,33 +28,35 @@ bool is_product(const Node* node) { return node->kind() == c10::aten::mul || nod
 
 class ArithmeticFolding {
  public:
-  explicit ArithmeticFolding(GraphModule& gm) : gm_(gm), constants_(gm) {
+  explicit ArithmeticFolding(Model& model) : model_(model), constants_(model) {
     std::unordered_set<const void*> seen;
-    for (const ir::ModuleCall& call : gm.calls) {
+    for (const ir::ModuleCall& call : model.calls) {
       if (!call.weighted) continue;
       const void* weight = call.weighted->weight.const_data_ptr();
       if (!seen.insert(weight).second) shared_.insert(weight);
     }
   }
 
-  void run() {
-    std::vector<Node*> layers = ir::nodes_in_order(*gm_.graph);
+  bool run() {
+    bool changed = false;
+    std::vector<Node*> layers = ir::nodes_in_order(*model_.graph);
     std::erase_if(layers, [&](const Node* node) { return !is_layer(node); });
     for (Node* layer : layers) {
       while (Node* reader = folded_reader(layer)) {
         reader->output()->replaceAllUsesWith(layer->output());
         reader->destroy();
+        changed = true;
       }
-      fold_factor(layer);
+      changed |= fold_factor(layer);
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    return ir::eliminate_dead_code(*model_.graph) || changed;
   }
 
  private:
   /// A layer with nothing fused into it, whose parameters no other call reads.
   [[nodiscard]] bool is_layer(const Node* node) const {
-    if (!ir::is_module_call(node) || ir::is_standalone(gm_, node)) return false;
-    const ir::ModuleCall& call = ir::call_of(gm_, node);
+    if (!ir::is_module_call(node) || ir::is_standalone(model_, node)) return false;
+    const ir::ModuleCall& call = ir::call_of(model_, node);
     const bool has_rows =
         !operators::is_transposed(call.type) || (call.weighted && call.weighted->groups == 1);
     return call.weighted && call.members.empty() && operators::is_weighted(call.type) && has_rows &&
@@ -65,7 +68,7 @@ class ArithmeticFolding {
   Node* folded_reader(Node* layer) {
     Node* reader = ir::only_reader(layer);
     if (reader == nullptr || reader->owningBlock() != layer->owningBlock()) return nullptr;
-    ir::ModuleCall& call = ir::call_of(gm_, layer);
+    ir::ModuleCall& call = ir::call_of(model_, layer);
     if (const auto addend = summand(layer, reader)) {
       add(*call.weighted, *addend);
     } else if (const auto number = factor(layer, reader, layer->output())) {
@@ -78,27 +81,30 @@ class ArithmeticFolding {
     return reader;
   }
 
-  /// Takes in the number by which alone values are multiplied that are made of the layer's.
-  void fold_factor(Node* layer) {
+  /// Takes in the number by which alone values are multiplied that are made of the layer's, where there is
+  /// one.
+  bool fold_factor(Node* layer) {
     Value* value = layer->output();
     Node* reader = ir::only_reader(layer);
     while (reader != nullptr && passes_factors(reader, value)) {
       value = reader->output();
       reader = ir::only_reader(reader);
     }
-    if (reader == nullptr || reader->owningBlock() != layer->owningBlock() || ir::stays_float(reader)) return;
+    if (reader == nullptr || reader->owningBlock() != layer->owningBlock() || ir::stays_float(model_, reader))
+      return false;
     const auto number = factor(layer, reader, value);
-    if (!number || !is_number(other_operand(reader, value))) return;
-    ir::ModuleCall& call = ir::call_of(gm_, layer);
+    if (!number || !is_number(other_operand(reader, value))) return false;
+    ir::ModuleCall& call = ir::call_of(model_, layer);
     multiply(call, *number);
     call.module.reset();
     reader->output()->replaceAllUsesWith(value);
     reader->destroy();
+    return true;
   }
 
   /// Whether a factor of one of its operands is a factor of what an operator gives.
-  static bool passes_factors(const Node* node, const Value* value) {
-    if (is_product(node) || ir::stays_float(node) || node->outputs().size() != 1) return false;
+  bool passes_factors(const Node* node, const Value* value) const {
+    if (is_product(node) || ir::stays_float(model_, node) || node->outputs().size() != 1) return false;
     const auto* const row = operators::traits_of(node);
     const bool moves = operators::moves_values(row) && node->input(0) == value;
     return (moves || operators::has(row, operators::PassesFactors)) &&
@@ -146,11 +152,11 @@ class ArithmeticFolding {
   [[nodiscard]] std::optional<at::Tensor> by_channel(const Node* layer, const Value* value) const {
     const auto constant = constants_.value_of(value);
     if (!constant || (!constant->isScalar() && !constant->isTensor())) return std::nullopt;
-    const int64_t channels = channels_of(ir::call_of(gm_, layer));
+    const int64_t channels = channels_of(ir::call_of(model_, layer));
     if (constant->isScalar() && constant->toScalar().isComplex()) return std::nullopt;
     at::Tensor tensor = constant->isTensor() ? constant->toTensor().detach()
                                              : at::scalar_tensor(constant->toScalar(), at::kDouble);
-    if (!tensor.defined() || tensor.is_complex() || !broadcasts(ir::call_of(gm_, layer), tensor))
+    if (!tensor.defined() || tensor.is_complex() || !broadcasts(ir::call_of(model_, layer), tensor))
       return std::nullopt;
     tensor = tensor.to(at::kDouble).flatten();
     if (!at::isfinite(tensor).all().item<bool>()) return std::nullopt;
@@ -178,7 +184,7 @@ class ArithmeticFolding {
   /// Whether arithmetic with a constant makes a batch of the one image that a convolution takes as well.
   [[nodiscard]] bool adds_batch(const Node* layer, const Value* operand) {
     const auto constant = constants_.value_of(operand);
-    const auto spatial = static_cast<int64_t>(ir::call_of(gm_, layer).weighted->stride.size());
+    const auto spatial = static_cast<int64_t>(ir::call_of(model_, layer).weighted->stride.size());
     const bool has_all_dimensions =
         spatial > 0 && constant && constant->isTensor() && constant->toTensor().dim() == spatial + 2;
     return has_all_dimensions && !has_batch(layer);
@@ -186,18 +192,18 @@ class ArithmeticFolding {
 
   /// conv(x)   →   conv(x.reshape([-1, channels, height, width]))
   void give_batch(Node* layer) {
-    const ir::ModuleCall& call = ir::call_of(gm_, layer);
+    const ir::ModuleCall& call = ir::call_of(model_, layer);
     const auto spatial = static_cast<int64_t>(call.weighted->stride.size());
     const int64_t channels = call.weighted->weight.size(operators::is_transposed(call.type) ? 0 : 1);
     const torch::jit::WithInsertPoint guard(layer);
     std::vector<Value*> sizes{
-        gm_.graph->insertConstant(int64_t{-1}),
-        gm_.graph->insertConstant(channels *
+        model_.graph->insertConstant(int64_t{-1}),
+        model_.graph->insertConstant(channels *
                                   (operators::is_transposed(call.type) ? 1 : call.weighted->groups))};
     for (int64_t i = -spatial; i < 0; ++i)
-      sizes.push_back(gm_.graph->insert(c10::aten::size, {layer->input(0), i}));
-    Value* list = gm_.graph->insertNode(gm_.graph->createList(c10::IntType::get(), sizes))->output();
-    Value* batch = gm_.graph->insert(c10::aten::reshape, {layer->input(0), list});
+      sizes.push_back(model_.graph->insert(c10::aten::size, {layer->input(0), i}));
+    Value* list = model_.graph->insertNode(model_.graph->createList(c10::IntType::get(), sizes))->output();
+    Value* batch = model_.graph->insert(c10::aten::reshape, {layer->input(0), list});
     ir::take_scope(batch->node(), layer);
     layer->replaceInput(0, batch);
     batched_.clear();
@@ -219,7 +225,7 @@ class ArithmeticFolding {
 
   bool gives_batch(const Node* node) {
     if (node->kind() == c10::aten::mean) {
-      const auto dims = operators::argument_constant(gm_, node, "dim");
+      const auto dims = operators::argument_constant(model_, node, "dim");
       return dims && dims->isIntList() && std::ranges::count(dims->toIntVector(), 3) == 1;
     }
     if (node->kind() == c10::aten::reshape) {
@@ -227,15 +233,15 @@ class ArithmeticFolding {
       constexpr std::size_t kLeast = 3;
       return sizes->kind() == c10::prim::ListConstruct && sizes->inputs().size() >= kLeast;
     }
-    if (ir::is_module_call(node) && ir::call_of(gm_, node).type.name.starts_with("torch.nn.BatchNorm"))
-      return !ir::call_of(gm_, node).has_unknown_rank;
+    if (ir::is_module_call(node) && ir::call_of(model_, node).type.name.starts_with("torch.nn.BatchNorm"))
+      return !ir::call_of(model_, node).has_unknown_rank;
     const auto operands = ir::operands(node);
     if (is_sum(node) || is_product(node))
       return std::ranges::any_of(operands,
                                  [&](const Value* each) { return ir::holds_tensor(each) && is_batch(each); });
-    const bool is_convolution = ir::is_module_call(node) && ir::call_of(gm_, node).weighted &&
-                                !ir::call_of(gm_, node).weighted->stride.empty();
-    const bool keeps_rank = is_convolution || operators::keeps_rank(operators::traits_of(gm_, node));
+    const bool is_convolution = ir::is_module_call(node) && ir::call_of(model_, node).weighted &&
+                                !ir::call_of(model_, node).weighted->stride.empty();
+    const bool keeps_rank = is_convolution || operators::keeps_rank(operators::traits_of(model_, node));
     return keeps_rank && !operands.empty() && is_batch(operands.front());
   }
 
@@ -254,7 +260,7 @@ class ArithmeticFolding {
     if (weighted.bias.defined()) weighted.bias = (weighted.bias.detach().to(at::kDouble) * operand).to(dtype);
   }
 
-  GraphModule& gm_;
+  Model& model_;
   operators::ConstantExpressions constants_;
   std::unordered_set<const void*> shared_{};          ///< weights of several calls
   std::unordered_map<const Value*, bool> batched_{};  ///< whether a value is known to have a batch dimension
@@ -262,9 +268,9 @@ class ArithmeticFolding {
 
 }  // namespace
 
-void fold_arithmetic(GraphModule& gm) {
+bool fold_arithmetic(Model& model, const PassContext& /*context*/) {
   const c10::NoGradGuard no_grad;
-  ArithmeticFolding(gm).run();
+  return ArithmeticFolding(model).run();
 }
 
 }  // namespace tsq::passes

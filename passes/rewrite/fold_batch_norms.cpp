@@ -5,23 +5,24 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "operators/weighted.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
-bool is_batch_norm(const GraphModule& gm, const Node* node) {
-  return ir::is_module_call(node) && ir::call_of(gm, node).type.name.starts_with("torch.nn.BatchNorm");
+bool is_batch_norm(const Model& model, const Node* node) {
+  return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");
 }
 
 /// A convolution of a class of its own, with nothing fused into it.
-bool is_convolution(const GraphModule& gm, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(gm, node)) return false;
-  const ir::ModuleCall& call = ir::call_of(gm, node);
+bool is_convolution(const Model& model, const Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(model, node)) return false;
+  const ir::ModuleCall& call = ir::call_of(model, node);
   return call.weighted && call.members.empty() && call.type.name.starts_with("torch.nn.Conv") &&
          !operators::is_transposed(call.type);
 }
@@ -32,38 +33,41 @@ bool pads(const ir::Weighted& weighted) {
 }
 
 /// Whether a weighted operator before the batch norm can take it in.
-bool is_behind_weights(const GraphModule& gm, const Node* batch_norm) {
+bool is_after_weights(const Model& model, const Node* batch_norm) {
   const Node* before = batch_norm->input(0)->node();
-  return ir::is_module_call(before) && ir::weighted_of(ir::call_of(gm, before)) != nullptr &&
+  return ir::is_module_call(before) && ir::weighted_of(ir::call_of(model, before)) != nullptr &&
          batch_norm->input(0)->uses().size() == 1;
 }
 
-Node* convolution_behind(const GraphModule& gm, const Node* batch_norm) {
+Node* convolution_after(const Model& model, const Node* batch_norm) {
   const auto& uses = batch_norm->output()->uses();
   if (uses.size() != 1) return nullptr;
   Node* user = uses.front().user;
-  return user->owningBlock() == batch_norm->owningBlock() && is_convolution(gm, user) &&
-                 !pads(*ir::call_of(gm, user).weighted)
+  return user->owningBlock() == batch_norm->owningBlock() && is_convolution(model, user) &&
+                 !pads(*ir::call_of(model, user).weighted)
              ? user
              : nullptr;
 }
 
 }  // namespace
 
-void fold_batch_norms(GraphModule& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!is_batch_norm(gm, node) || is_behind_weights(gm, node)) continue;
-    Node* convolution = convolution_behind(gm, node);
-    const ir::ModuleCall& batch_norm = ir::call_of(gm, node);
+bool fold_batch_norms(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!is_batch_norm(model, node) || is_after_weights(model, node)) continue;
+    Node* convolution = convolution_after(model, node);
+    const ir::ModuleCall& batch_norm = ir::call_of(model, node);
     if (convolution == nullptr || !batch_norm.module) continue;
     const auto parameters = operators::batch_norm_parameters(*batch_norm.module);
     if (!parameters) continue;
-    ir::ModuleCall& call = ir::call_of(gm, convolution);
+    ir::ModuleCall& call = ir::call_of(model, convolution);
     call.weighted = operators::fold_batch_norm_before(*call.weighted, *parameters);
     call.module.reset();
     convolution->replaceInput(0, node->input(0));
     node->destroy();
+    changed = true;
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/clamp_bounds.h"
 #include "operators/functional_weighted.h"
@@ -18,13 +19,13 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
 class ActivationGathering {
  public:
-  explicit ActivationGathering(GraphModule& gm) : gm_(gm) {}
+  explicit ActivationGathering(Model& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -156,11 +157,11 @@ class ActivationGathering {
     });
   }
 
-  GraphModule& gm_;
+  Model& gm_;
 };
 
 }  // namespace
 
-void gather_activations(GraphModule& gm) { ActivationGathering(gm).run(); }
+void gather_activations(Model& gm) { ActivationGathering(gm).run(); }
 
 }  // namespace tsq::passes

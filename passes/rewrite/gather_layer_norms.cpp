@@ -4,6 +4,7 @@
 //   eps)
 // Exporters to ONNX before version 17 write it so.
 
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/whole_average.h"
 #include "passes/rewrite/passes.h"
@@ -12,7 +13,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -28,7 +29,7 @@ struct Written {
 
 class LayerNormGathering {
  public:
-  explicit LayerNormGathering(GraphModule& gm) : gm_(gm) {}
+  explicit LayerNormGathering(Model& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -117,11 +118,11 @@ class LayerNormGathering {
             constant(written.eps), constant(false)});
   }
 
-  GraphModule& gm_;
+  Model& gm_;
 };
 
 }  // namespace
 
-void gather_layer_norms(GraphModule& gm) { LayerNormGathering(gm).run(); }
+void gather_layer_norms(Model& gm) { LayerNormGathering(gm).run(); }
 
 }  // namespace tsq::passes

@@ -7,19 +7,20 @@
 #include <map>
 #include <unordered_map>
 
+#include "ir/analysis.h"
 #include "operators/traits.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using torch::jit::Block;
 
 /// Whether an output may be memory of an input. Schemas do not say it of dropout.
-bool shares_memory(const GraphModule& gm, const Node* node) {
+bool shares_memory(const Model& gm, const Node* node) {
   const auto* const row = operators::traits_of(gm, node);
   if (operators::has(row, operators::IsIdentity) || operators::has(row, operators::IsView)) return true;
   if (ir::is_module_call(node) || node->kind() == c10::prim::CallFunction) return false;
@@ -54,7 +55,7 @@ std::vector<Value*> written(Node* node) {
 /// Which values may be one memory.
 class MemoryClasses {
  public:
-  explicit MemoryClasses(const GraphModule& gm) {
+  explicit MemoryClasses(const Model& gm) {
     std::map<std::string, const Value*> attributes;
     for (Node* node : ir::nodes_in_order(*gm.graph)) visit(gm, node, attributes);
   }
@@ -65,7 +66,7 @@ class MemoryClasses {
   bool are_one(const Value* a, const Value* b) { return root_of(a) == root_of(b); }
 
  private:
-  void visit(const GraphModule& gm, Node* node, std::map<std::string, const Value*>& attributes) {
+  void visit(const Model& gm, Node* node, std::map<std::string, const Value*>& attributes) {
     if (node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr) {
       const Value* value = node->kind() == c10::prim::GetAttr ? node->output() : node->input(1);
       const auto found = attributes.emplace(node->s(c10::attr::name), value).first;
@@ -118,7 +119,7 @@ Node* ancestor_in(Node* node, const Block* block) {
 
 class KeepWrites {
  public:
-  explicit KeepWrites(GraphModule& gm) : gm_(gm), classes_(gm), nodes_(ir::nodes_in_order(*gm.graph)) {}
+  explicit KeepWrites(Model& gm) : gm_(gm), classes_(gm), nodes_(ir::nodes_in_order(*gm.graph)) {}
 
   void run() {
     for (Node* node : nodes_) {
@@ -137,7 +138,7 @@ class KeepWrites {
     }
     for (Node* level = writer; level != nullptr; level = level->owningBlock()->owningNode()) {
       if (level->kind() == c10::prim::Loop) read_again_in_each_turn(level, memory);
-      read_again_behind(level, memory);
+      read_again_after(level, memory);
     }
   }
 
@@ -146,14 +147,14 @@ class KeepWrites {
   }
 
   /// What was there before `level`, and is read after it in its block.
-  void read_again_behind(Node* level, const Value* memory) {
+  void read_again_after(Node* level, const Value* memory) {
     const Block* block = level->owningBlock();
     Node* place = level;
     const auto insert = [&](Node* made) {
       made->insertAfter(place);
       place = made;
     };
-    const auto is_behind = [&](Node* user) {
+    const auto is_after = [&](Node* user) {
       const Node* ancestor = ancestor_in(user, block);
       return ancestor != nullptr && ancestor != level && level->isBefore(ancestor);
     };
@@ -161,7 +162,7 @@ class KeepWrites {
       const Node* ancestor = ancestor_in(const_cast<Node*>(value->node()), block);
       return ancestor == nullptr || (ancestor != level && ancestor->isBefore(level));
     };
-    replace_reads(memory, is_behind, is_older, insert);
+    replace_reads(memory, is_after, is_older, insert);
   }
 
   void read_again_in_each_turn(Node* loop, const Value* memory) {
@@ -256,7 +257,7 @@ class KeepWrites {
     return values;
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   MemoryClasses classes_;
   std::vector<Node*> nodes_;
   std::vector<Value*> made_;
@@ -264,6 +265,6 @@ class KeepWrites {
 
 }  // namespace
 
-void keep_writes(GraphModule& gm) { KeepWrites(gm).run(); }
+void keep_writes(Model& gm) { KeepWrites(gm).run(); }
 
 }  // namespace tsq::passes

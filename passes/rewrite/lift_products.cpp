@@ -16,6 +16,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/methods.h"
@@ -27,7 +28,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -48,7 +49,7 @@ struct Lifted {
   Node* product{};
   Node* last{};
   Node* layer{};
-  std::vector<Node*> behind{};  ///< what is done to the layer's output, the last first
+  std::vector<Node*> after{};  ///< what is done to the layer's output, the last first
 };
 
 /// An einsum of two tensors, an ellipsis as one letter.
@@ -91,7 +92,7 @@ bool is_one(const Value* value) {
 
 class ProductLifting {
  public:
-  ProductLifting(GraphModule& gm, const QConfigMapping& mapping)
+  ProductLifting(Model& gm, const QConfigMapping& mapping)
       : gm_(gm), mapping_(mapping), written_(ir::written_attributes(gm)), constants_(gm) {}
 
   void run() {
@@ -432,14 +433,14 @@ class ProductLifting {
     ir::take_place(layer, product.last);
     Lifted lifted{.product = node, .last = product.last, .layer = layer};
     const auto give = [&](const char* kind, const std::vector<c10::IValue>& arguments) {
-      Value* from = lifted.behind.empty() ? layer->output() : lifted.behind.front()->output();
+      Value* from = lifted.after.empty() ? layer->output() : lifted.after.front()->output();
       Value* made = insert_before(before, product.last, kind, from, arguments);
-      lifted.behind.insert(lifted.behind.begin(), made->node());
+      lifted.after.insert(lifted.after.begin(), made->node());
     };
     if (!product.unflattened.empty()) give("aten::unflatten", {int64_t{-1}, product.unflattened});
     if (!product.order.empty()) give("aten::permute", {product.order});
     if (product.is_turned) give("aten::transpose", {int64_t{-2}, int64_t{-1}});
-    Node* result = lifted.behind.empty() ? layer : lifted.behind.front();
+    Node* result = lifted.after.empty() ? layer : lifted.after.front();
     product.last->output()->replaceAllUsesAfterNodeWith(result, result->output());
     return lifted;
   }
@@ -455,13 +456,13 @@ class ProductLifting {
   }
 
   static void take_back(const Lifted& lifted) {
-    Node* result = lifted.behind.empty() ? lifted.layer : lifted.behind.front();
+    Node* result = lifted.after.empty() ? lifted.layer : lifted.after.front();
     result->output()->replaceAllUsesWith(lifted.last->output());
-    for (Node* node : lifted.behind) node->destroy();
+    for (Node* node : lifted.after) node->destroy();
     lifted.layer->destroy();
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   const QConfigMapping& mapping_;
   std::unordered_set<std::string> written_;
   operators::ConstantExpressions constants_;
@@ -470,6 +471,6 @@ class ProductLifting {
 
 }  // namespace
 
-void lift_products(GraphModule& gm, const QConfigMapping& mapping) { ProductLifting(gm, mapping).run(); }
+void lift_products(Model& gm, const QConfigMapping& mapping) { ProductLifting(gm, mapping).run(); }
 
 }  // namespace tsq::passes

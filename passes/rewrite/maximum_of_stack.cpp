@@ -3,13 +3,15 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "operators/arguments.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -50,25 +52,25 @@ const Node* choices(const Node* node) {
   return chooses ? list : nullptr;
 }
 
-Value* chosen(GraphModule& gm, Node* node, const Node* list) {
+Value* chosen(Model& model, Node* node, const Node* list) {
+  const ir::Rewriter in_front(model, node);
   Value* result = const_cast<Value*>(list->input(0));
-  for (const Value* next : list->inputs().slice(1)) {
-    Node* made = gm.graph->create(*chooser(node), {result, const_cast<Value*>(next)}, 1);
-    made->insertBefore(node);
-    made->setSourceRange(node->sourceRange());
-    ir::take_scope(made, node);
-    result = made->output();
-  }
+  for (const Value* next : list->inputs().slice(1))
+    result = in_front.op(chooser(node)->toQualString(), {result, const_cast<Value*>(next)});
   return result;
 }
 
 }  // namespace
 
-void maximum_of_stack(GraphModule& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (const Node* list = choices(node)) node->output(0)->replaceAllUsesWith(chosen(gm, node, list));
+bool maximum_of_stack(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    const Node* list = choices(node);
+    if (list == nullptr) continue;
+    node->output(0)->replaceAllUsesWith(chosen(model, node, list));
+    changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  return ir::eliminate_dead_code(*model.graph) || changed;
 }
 
 }  // namespace tsq::passes

@@ -4,18 +4,18 @@
 
 namespace tsq::passes {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
-std::optional<c10::IValue> held_constant(const GraphModule& gm, const Value* value) {
+std::optional<c10::IValue> held_constant(const Model& gm, const Value* value) {
   const Node* node = value->node();
   if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0))
     return gm.attributes.attr(node->s(c10::attr::name));
   return torch::jit::toIValue(value);
 }
 
-std::optional<double> constant_number(const GraphModule& gm, const Value* value) {
+std::optional<double> constant_number(const Model& gm, const Value* value) {
   const auto constant = held_constant(gm, value);
   if (!constant) return std::nullopt;
   if (constant->isScalar()) return constant->toScalar().toDouble();
@@ -25,12 +25,12 @@ std::optional<double> constant_number(const GraphModule& gm, const Value* value)
   return is_one ? std::optional(tensor.item().toDouble()) : std::nullopt;
 }
 
-bool is_plain_sum(const GraphModule& gm, const Node* node) {
+bool is_plain_sum(const Model& gm, const Node* node) {
   return node->kind() == c10::aten::add &&
          (node->inputs().size() < 3 || constant_number(gm, node->input(2)) == 1);
 }
 
-Value* plus_number(const GraphModule& gm, const Node* node, std::optional<double> number) {
+Value* plus_number(const Model& gm, const Node* node, std::optional<double> number) {
   if (!is_plain_sum(gm, node)) return nullptr;
   for (const std::size_t side : {0, 1}) {
     const auto added = constant_number(gm, node->input(1 - side));
@@ -39,7 +39,7 @@ Value* plus_number(const GraphModule& gm, const Node* node, std::optional<double
   return nullptr;
 }
 
-void become(GraphModule& gm, Node* node, c10::Symbol kind, std::initializer_list<Value*> inputs) {
+void become(Model& gm, Node* node, c10::Symbol kind, std::initializer_list<Value*> inputs) {
   Node* made = gm.graph->create(kind, inputs, 1);
   made->insertBefore(node);
   made->output()->copyMetadata(node->output());

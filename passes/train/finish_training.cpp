@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "observers/observer_module.h"
 #include "operators/functional_weighted.h"
@@ -20,7 +21,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 using torch::jit::Module;
@@ -93,7 +94,7 @@ at::Tensor detached_copy(const at::Tensor& tensor) {
 
 class FinishTraining {
  public:
-  FinishTraining(GraphModule& gm, const std::map<std::string, Module>& weight_fake_quants)
+  FinishTraining(Model& gm, const std::map<std::string, Module>& weight_fake_quants)
       : gm_(gm), weight_fake_quants_(weight_fake_quants) {}
 
   void run() {
@@ -159,20 +160,20 @@ class FinishTraining {
     return qparams_.emplace(path, calculate_qparams(fake_quantize)).first->second;
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   const std::map<std::string, Module>& weight_fake_quants_;
   std::map<const void*, Module> copies_{};
   std::map<std::string, QParams> qparams_{};  ///< by path
 };
 
-bool is_functional_layer(const GraphModule& gm, const Node* node) {
+bool is_functional_layer(const Model& gm, const Node* node) {
   return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
     return !operators::module_of_functional(target.name).empty();
   });
 }
 
 /// _run_weight_observers: each call of a function shows its weight to the weight's observer once more.
-void observe_functional_weights(const GraphModule& gm, std::vector<Module>& observers) {
+void observe_functional_weights(const Model& gm, std::vector<Module>& observers) {
   std::set<std::size_t> copied;
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->inputs().size() < 2 || !ir::is_observer(node->input(1)->node())) continue;
@@ -187,7 +188,7 @@ void observe_functional_weights(const GraphModule& gm, std::vector<Module>& obse
 
 }  // namespace
 
-void finish_training(GraphModule& gm, const std::map<std::string, Module>& weight_fake_quants,
+void finish_training(Model& gm, const std::map<std::string, Module>& weight_fake_quants,
                      std::vector<Module>& observers) {
   const c10::NoGradGuard no_grad;
   set_eval_mode(gm.graph, gm.slots);

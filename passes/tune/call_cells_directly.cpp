@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/tune/passes.h"
 #include "torchscript/recurrent.h"
@@ -13,7 +14,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -58,7 +59,7 @@ Value* are_matrices(ir::Graph& graph, std::span<Value* const> values) {
 }
 
 /// The operator's result, as the module returns it, at the end of `block`.
-Value* result_of(GraphModule& gm, torch::jit::Block* block, const Cell& cell, const std::string& path,
+Value* result_of(Model& gm, torch::jit::Block* block, const Cell& cell, const std::string& path,
                  const torchscript::RecurrentWeights& parameters, std::span<Value* const> values) {
   Node* end = block->return_node();
   const torch::jit::WithInsertPoint guard(end);
@@ -80,7 +81,7 @@ Value* result_of(GraphModule& gm, torch::jit::Block* block, const Cell& cell, co
   return gives_tuple ? graph.insertNode(graph.createTuple(op->outputs()))->output() : op->output();
 }
 
-void call_directly(GraphModule& gm, Node* node, const Cell& cell, const std::vector<Value*>& values) {
+void call_directly(Model& gm, Node* node, const Cell& cell, const std::vector<Value*>& values) {
   const torchscript::RecurrentWeights parameters = torchscript::recurrent_weights(ir::call_of(gm, node));
   if (parameters.weights.size() != 2) return;
   const torch::jit::WithInsertPoint guard(node);
@@ -96,7 +97,7 @@ void call_directly(GraphModule& gm, Node* node, const Cell& cell, const std::vec
 
 }  // namespace
 
-void call_cells_directly(GraphModule& gm) {
+void call_cells_directly(Model& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!ir::is_module_call(node)) continue;
     const Cell* cell = cell_of(ir::call_of(gm, node));

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
@@ -18,7 +19,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -62,7 +63,7 @@ bool may_be_strided(const Value* value, std::vector<Node*>& views) {
 
 class Joining {
  public:
-  Joining(GraphModule& gm, Report& report) : gm_(gm), decisions_(report) {
+  Joining(Model& gm, Report& report) : gm_(gm), decisions_(report) {
     for (Node* node : ir::nodes_in_order(*gm.graph)) {
       if (node->kind() == c10::prim::GetAttr) ++readers_[node->s(c10::attr::name)];
       if (is_linear(node)) linear_.push_back(node);
@@ -152,7 +153,7 @@ class Joining {
     }
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   DecisionIndex decisions_;
   std::vector<Node*> linear_;
   std::unordered_map<std::string, int> readers_;  ///< of an attribute
@@ -161,6 +162,6 @@ class Joining {
 
 }  // namespace
 
-void join_linear_layers(GraphModule& gm, Report& report) { Joining(gm, report).run(); }
+void join_linear_layers(Model& gm, Report& report) { Joining(gm, report).run(); }
 
 }  // namespace tsq::passes

@@ -10,6 +10,7 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -21,12 +22,12 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
 /// x.size()[2:]
-Value* image_size(GraphModule& gm, Value* x, Node* before) {
+Value* image_size(Model& gm, Value* x, Node* before) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, before, value); };
   const auto sizes = [&](const char* kind, const std::vector<Value*>& inputs) {
     Value* list = ir::insert_before(gm, before, kind, inputs);
@@ -39,7 +40,7 @@ Value* image_size(GraphModule& gm, Value* x, Node* before) {
 
 /// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
 /// dimensions.
-bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
+bool is_image_of_kernel(const Model& gm, const Value* value) {
   const Node* node = value->node();
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
   if (node->kind() != ir::kDequantize && !is_float) {
@@ -53,7 +54,7 @@ bool is_image_of_kernel(const GraphModule& gm, const Value* value) {
 }
 
 /// The numbers by which the channels of a value are multiplied, for the average alone; null: they are not.
-Value* factors_of_channels(const GraphModule& gm, Value* value) {
+Value* factors_of_channels(const Model& gm, Value* value) {
   Node* product = value->node();
   if (product->kind() != c10::aten::mul || ir::only_reader(product) == nullptr) return nullptr;
   const Node* attribute = product->input(1)->node();
@@ -74,7 +75,7 @@ void replace(Node* average, Value* pooled) {
   average->destroy();
 }
 
-void use_average_pool(GraphModule& gm, Node* average) {
+void use_average_pool(Model& gm, Node* average) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, average, value); };
   Value* x = ir::operands(average).front();
   Value* factors = factors_of_channels(gm, x);
@@ -93,13 +94,13 @@ struct Signals {
   int64_t dims{};  ///< the kernel's three, or two where its one channel is taken out
 };
 
-bool has_one_channel(const GraphModule& gm, const Node* kernel) {
+bool has_one_channel(const Model& gm, const Node* kernel) {
   const auto params = kernels::unpacked(gm, kernel->input(1), "quantized::conv1d_unpack");
   return params && params->weight.size(0) == 1;
 }
 
 /// The signals of a kernel that a value is made of, value by value; empty for others.
-std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
+std::optional<Signals> signals_of(const Model& gm, const Value* value) {
   constexpr int64_t kOfKernel = 3;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize) {
@@ -119,7 +120,7 @@ std::optional<Signals> signals_of(const GraphModule& gm, const Value* value) {
 }
 
 /// Whether a node is the mean of each signal, in whose place it leaves one value.
-bool is_mean_of_signals(const GraphModule& gm, const Node* node) {
+bool is_mean_of_signals(const Model& gm, const Node* node) {
   const auto over = operators::averaged_and_kept(gm, node);
   if (!over || over->size() != 1) return false;
   const auto dtype = operators::argument_constant(gm, node, "dtype");
@@ -127,7 +128,7 @@ bool is_mean_of_signals(const GraphModule& gm, const Node* node) {
   return signals && dtype && dtype->isNone() && (over->front() == -1 || over->front() == signals->dims - 1);
 }
 
-void use_average_pool_of_signals(GraphModule& gm, Node* mean) {
+void use_average_pool_of_signals(Model& gm, Node* mean) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, mean, value); };
   Value* length = ir::insert_before(gm, mean, "aten::size", {mean->input(0), constant(int64_t{-1})});
   length->setType(c10::IntType::get());
@@ -141,7 +142,7 @@ void use_average_pool_of_signals(GraphModule& gm, Node* mean) {
 
 }  // namespace
 
-void pool_averages(GraphModule& gm) {
+void pool_averages(Model& gm) {
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (is_mean_of_signals(gm, node)) {
       use_average_pool_of_signals(gm, node);

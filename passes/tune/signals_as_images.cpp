@@ -7,6 +7,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -17,7 +18,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
@@ -54,7 +55,7 @@ std::size_t tensors_of(const Node* node) {
 
 class SignalsAsImages {
  public:
-  explicit SignalsAsImages(GraphModule& gm) : gm_(gm) {}
+  explicit SignalsAsImages(Model& gm) : gm_(gm) {}
 
   void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
@@ -132,7 +133,7 @@ class SignalsAsImages {
     squeeze->replaceInput(1, ir::constant_before(gm_, squeeze, std::vector<int64_t>{kHeight, of_image}));
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   std::unordered_map<const Value*, Value*> images_;  ///< of a signal
 };
 
@@ -145,7 +146,7 @@ void rename(Decision& decision) {
 
 }  // namespace
 
-void signals_as_images(GraphModule& gm, Report& report) {
+void signals_as_images(Model& gm, Report& report) {
   SignalsAsImages(gm).run();
   std::ranges::for_each(report.decisions, rename);
 }

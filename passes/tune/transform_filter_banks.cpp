@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "backends/kernels/filter_bank.h"
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
@@ -21,8 +22,8 @@ namespace tsq::passes {
 namespace {
 
 using ir::constant_before;
-using ir::GraphModule;
 using ir::insert_before;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using kernels::squared_value;
@@ -45,7 +46,7 @@ const Value* origin(const Value* value) {
 }
 
 /// Whether a node returns as many dimensions as `value` has, which is its first input.
-bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
+bool keeps_rank(const Model& gm, const Node* node, const Value* value) {
   if (squared_value(node) != nullptr || operators::keeps_rank(operators::traits_of(node))) return true;
   if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
   const Value* other = node->input(1);
@@ -58,7 +59,7 @@ bool keeps_rank(const GraphModule& gm, const Node* node, const Value* value) {
 }
 
 /// Whether a kernel reads a tensor that takes three dimensions only: then what filters return has a batch.
-bool has_batch(const GraphModule& gm, const Value* value) {
+bool has_batch(const Model& gm, const Value* value) {
   return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
     const Node* reader = use.user;
     if (use.offset != 0 || reader->owningBlock() != value->node()->owningBlock()) return false;
@@ -88,7 +89,7 @@ Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
 }
 
 /// Slices read the parts, all others both of them.
-void replace_by_parts(GraphModule& gm, Node* op, const Parts& parts) {
+void replace_by_parts(Model& gm, Node* op, const Parts& parts) {
   const bool batched = has_batch(gm, op->output());
   const std::vector<Node*> readers = ir::users(op->output());
   const bool is_written = std::ranges::any_of(readers, ir::stays_float);
@@ -108,7 +109,7 @@ bool puts_channels_in(const Node* node) {
 }
 
 /// Whether a node pads signals alike with and without a dimension of channels.
-bool pads_signals(const GraphModule& gm, const Node* node) {
+bool pads_signals(const Model& gm, const Node* node) {
   const auto targets = ir::targets(gm, node);
   const bool pads = std::ranges::any_of(
       targets, [](const Symbol& target) { return target.name == "torch.nn.functional.pad"; });
@@ -120,7 +121,7 @@ bool pads_signals(const GraphModule& gm, const Node* node) {
 }
 
 /// What a convolution reads, without the dimension of its one channel.
-Value* signal_of(GraphModule& gm, Node* op) {
+Value* signal_of(Model& gm, Node* op) {
   Node* pad = op->input(0)->node();
   Value* padded = pads_signals(gm, pad) ? ir::operands(pad).front() : op->input(0);
   const Node* unsqueeze = padded->node();
@@ -132,7 +133,7 @@ Value* signal_of(GraphModule& gm, Node* op) {
   return pad->output();
 }
 
-void transform(GraphModule& gm, const kernels::FilterBank& bank, const passes::FourierBasis& basis) {
+void transform(Model& gm, const kernels::FilterBank& bank, const passes::FourierBasis& basis) {
   Node* op = bank.node;
   const auto constant = [&](const c10::IValue& value) { return constant_before(gm, op, value); };
   Value* signal = signal_of(gm, op);
@@ -171,7 +172,7 @@ Value* spectrum_of_magnitude(const Node* sqrt) {
 
 }  // namespace
 
-void transform_filter_banks(GraphModule& gm, Report& report) {
+void transform_filter_banks(Model& gm, Report& report) {
   if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
   const DecisionIndex decisions(report);
   for (const kernels::FilterBank& bank : kernels::filter_banks(gm)) {

@@ -10,7 +10,8 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_limits.h"
-#include "backends/kernels/target_cpu.h"
+#include "backends/kernels/target.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/tune/passes.h"
 
@@ -29,7 +30,7 @@ constexpr std::array kDynamicKernels{
 
 }  // namespace
 
-void widen_dynamic_ranges(ir::GraphModule& gm, TargetCpu cpu) {
+void widen_dynamic_ranges(ir::Model& gm, TargetCpu cpu) {
   const std::string engine = kernels::current_engine();
   const bool vnni = kernels::has_vnni(cpu);
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {

@@ -15,8 +15,8 @@ namespace {
 
 using ir::attribute_before;
 using ir::constant_before;
-using ir::GraphModule;
 using ir::insert_before;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 using kernels::FilterBank;
@@ -24,7 +24,7 @@ using kernels::FilterBank;
 constexpr auto kContiguous = static_cast<int64_t>(c10::MemoryFormat::Contiguous);
 
 /// [..., 1, samples] → [..., filters, windows]. Axes count from the last: a signal may come without a batch.
-Value* linear_over_windows(GraphModule& gm, const FilterBank& bank) {
+Value* linear_over_windows(Model& gm, const FilterBank& bank) {
   const auto& [op, filters, path] = bank;
   const auto number = [&, before = bank.node](int64_t value) { return constant_before(gm, before, value); };
   Value* windows = insert_before(
@@ -42,7 +42,7 @@ Value* linear_over_windows(GraphModule& gm, const FilterBank& bank) {
 
 }  // namespace
 
-void window_filter_banks(GraphModule& gm, const Report& report) {
+void window_filter_banks(Model& gm, const Report& report) {
   if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
   for (const FilterBank& bank : kernels::filter_banks(gm)) {
     if (!kernels::has_few_copies(bank.filters)) continue;

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::ir {
 

@@ -13,7 +13,7 @@ const c10::Symbol kPlace = c10::Symbol::attr("tsq_place");
 bool calls_layers(Graph& graph) { return std::ranges::any_of(nodes_in_order(graph), is_module_call); }
 
 /// A graph of its own for the block of a method. What is made outside of the block comes along.
-std::shared_ptr<Graph> taken_out(const GraphModule& gm, Block* block) {
+std::shared_ptr<Graph> taken_out(const Model& gm, Block* block) {
   auto graph = std::make_shared<Graph>();
   const Value* self = gm.graph->inputs().at(0);
   std::map<const Value*, Value*> inside{{self, graph->addInput()->copyMetadata(const_cast<Value*>(self))}};
@@ -35,7 +35,7 @@ const c10::Symbol kMethodsKind = c10::Symbol::fromQualString("prim::tsq_methods"
 
 bool is_forward_call(const Node* node) { return node->kind() == kForwardKind; }
 
-void join_methods(GraphModule& gm) {
+void join_methods(Model& gm) {
   Node* all = gm.graph->create(kMethodsKind, /*num_outputs=*/0);
   std::vector<std::string> names;
   for (Method& method : gm.methods) {
@@ -52,7 +52,7 @@ void join_methods(GraphModule& gm) {
   gm.graph->appendNode(all);
 }
 
-void split_methods(GraphModule& gm) {
+void split_methods(Model& gm) {
   Node* all = methods_node(gm);
   if (all == nullptr) return;
   for (std::size_t i = 0; i < all->blocks().size(); ++i) {
@@ -62,7 +62,7 @@ void split_methods(GraphModule& gm) {
   all->destroy();
 }
 
-Node* methods_node(const GraphModule& gm) {
+Node* methods_node(const Model& gm) {
   Node* last = gm.graph->block()->return_node()->prev();
   return last->kind() == kMethodsKind ? last : nullptr;
 }

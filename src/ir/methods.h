@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::ir {
 
@@ -19,11 +19,11 @@ extern const c10::Symbol kMethodsKind;
 
 /// Puts the methods that call layers into the graph: gm.methods keeps their names and schemas, without a
 /// graph.
-void join_methods(GraphModule& gm);
+void join_methods(Model& gm);
 /// Takes them out again.
-void split_methods(GraphModule& gm);
+void split_methods(Model& gm);
 /// The node of the methods; null where none is in the graph.
-[[nodiscard]] Node* methods_node(const GraphModule& gm);
+[[nodiscard]] Node* methods_node(const Model& gm);
 /// The method in whose block a node is; empty: forward.
 [[nodiscard]] std::string method_of(const Node* node);
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::ir {
 

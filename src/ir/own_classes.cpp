@@ -25,8 +25,7 @@ struct Uses {
 
 class OwnClasses {
  public:
-  OwnClasses(GraphModule& gm, const std::shared_ptr<torch::jit::CompilationUnit>& unit)
-      : gm_(gm), unit_(unit) {}
+  OwnClasses(Model& gm, const std::shared_ptr<torch::jit::CompilationUnit>& unit) : gm_(gm), unit_(unit) {}
 
   void run() {
     collect(*gm_.graph);
@@ -114,7 +113,7 @@ class OwnClasses {
     return replaced_.emplace(object.get(), made).first->second._ivalue();
   }
 
-  GraphModule& gm_;
+  Model& gm_;
   const std::shared_ptr<torch::jit::CompilationUnit>& unit_;
   std::vector<std::pair<Value*, Object>> objects_{};
   std::map<const void*, Uses> uses_{};
@@ -123,7 +122,7 @@ class OwnClasses {
 
 }  // namespace
 
-void own_classes(GraphModule& gm, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
+void own_classes(Model& gm, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
   OwnClasses(gm, unit).run();
 }
 

@@ -5,8 +5,9 @@
 #include <string>
 
 #include "config/known_names.h"
-#include "ir/graph_module.h"
+#include "ir/analysis.h"
 #include "ir/literal.h"
+#include "ir/model.h"
 #include "ir/origin.h"
 
 namespace tsq::ir {
@@ -225,7 +226,7 @@ std::vector<Symbol> spellings(const Node* node, std::string_view name) {
 }
 
 /// Whether a value is a tensor of the model's own that is no parameter. Frozen files do not tell.
-bool is_buffer(const GraphModule& gm, const Value* value) {
+bool is_buffer(const Model& gm, const Value* value) {
   const Node* node = value->node();
   if (node->kind() != c10::prim::GetAttr || node->input(0) != gm.graph->inputs().at(0)) return false;
   return node->hasAttribute(kLiteral) || gm.state.contains(node->s(c10::attr::name));
@@ -233,7 +234,7 @@ bool is_buffer(const GraphModule& gm, const Value* value) {
 
 /// FX traces with parameters as proxies, but with buffers and literals themselves: of `self.buffer * x` it
 /// sees a call of the tensor's method.
-std::vector<Symbol> with_own_tensor_on_the_left(const GraphModule& gm, const Node* node,
+std::vector<Symbol> with_own_tensor_on_the_left(const Model& gm, const Node* node,
                                                 std::vector<Symbol> written) {
   const bool is_operator = written.size() == 1 && written.front().name.starts_with("operator.");
   if (!is_operator || node->inputs().size() < 2 || !holds_tensor(node->input(1))) return written;
@@ -242,7 +243,7 @@ std::vector<Symbol> with_own_tensor_on_the_left(const GraphModule& gm, const Nod
 }
 
 /// What the file tells of how its author wrote a node.
-std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
+std::vector<Symbol> written_spellings(const Model& gm, const Node* node) {
   if (is_module_call(node)) return {call_of(gm, node).type};
   if (node->kind() == c10::prim::CallFunction) {
     const auto function = node->input(0)->type()->cast<c10::FunctionType>();
@@ -256,7 +257,7 @@ std::vector<Symbol> written_spellings(const GraphModule& gm, const Node* node) {
 
 /// The other ways to write a node, functions of torch.nn.functional and modules that do nothing else
 /// included.
-std::vector<Symbol> other_spellings(const GraphModule& gm, const Node* node) {
+std::vector<Symbol> other_spellings(const Model& gm, const Node* node) {
   static const Symbol kFlatten = parse_symbol("torch.nn.Flatten");
   if (is_module_call(node))
     return call_of(gm, node).type == kFlatten ? std::vector{parse_symbol("torch.flatten")}
@@ -271,7 +272,7 @@ std::vector<Symbol> other_spellings(const GraphModule& gm, const Node* node) {
 
 }  // namespace
 
-std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
+std::vector<Symbol> targets(const Model& gm, const Node* node) {
   std::vector<Symbol> result = written_spellings(gm, node);
   if (!gm.any_spelling || result.empty()) return result;
   for (const Symbol& other : other_spellings(gm, node)) {
@@ -280,7 +281,7 @@ std::vector<Symbol> targets(const GraphModule& gm, const Node* node) {
   return result;
 }
 
-std::string display_name(const GraphModule& gm, const Node* node) {
+std::string display_name(const Model& gm, const Node* node) {
   if (is_module_call(node)) return std::string(call_of(gm, node).type.name);
   if (node->kind() == c10::prim::CallFunction) {
     const auto symbols = targets(gm, node);

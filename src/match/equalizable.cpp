@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "ir/analysis.h"
 #include "operators/traits.h"
 
 namespace tsq::match {
@@ -45,7 +46,7 @@ std::optional<Equalizable> functional(const ir::Node* node, const Kind& kind) {
 
 }  // namespace
 
-std::optional<Equalizable> equalizable(const ir::GraphModule& gm, const ir::Node* node) {
+std::optional<Equalizable> equalizable(const ir::Model& gm, const ir::Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(gm, node);
     const Kind* kind = find(kModules, call.type.name);
@@ -58,7 +59,7 @@ std::optional<Equalizable> equalizable(const ir::GraphModule& gm, const ir::Node
   return std::nullopt;
 }
 
-std::optional<at::Tensor> parameter_behind(const ir::GraphModule& gm, const ir::Value* operand) {
+std::optional<at::Tensor> parameter_after(const ir::Model& gm, const ir::Value* operand) {
   const ir::Node* node = operand->node();
   if (ir::is_observer(node)) node = node->input(0)->node();
   if (node->kind() != c10::prim::GetAttr || node->input(0) != gm.graph->inputs().at(0)) return std::nullopt;
@@ -67,8 +68,6 @@ std::optional<at::Tensor> parameter_behind(const ir::GraphModule& gm, const ir::
   return value.toTensor();
 }
 
-bool is_relu(const ir::GraphModule& gm, const ir::Node* node) {
-  return operators::is_one_of(gm, node, {"relu"});
-}
+bool is_relu(const ir::Model& gm, const ir::Node* node) { return operators::is_one_of(gm, node, {"relu"}); }
 
 }  // namespace tsq::match

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "config/fusers.h"
+#include "ir/analysis.h"
 
 namespace tsq::match {
 
@@ -32,7 +33,7 @@ bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern&
 bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& result) {
   result.pattern = &pattern;
   result.node = node;
-  if (ir::stays_float(node)) return false;
+  if (ir::stays_float(gm_, node)) return false;
   if (ir::is_standalone(gm_, node)) return false;  // C-09: it is no part of another pattern
   const std::vector<Symbol>& spellings = targets(node);
   if (std::find(spellings.begin(), spellings.end(), pattern.symbol) == spellings.end()) return false;

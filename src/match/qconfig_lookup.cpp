@@ -3,11 +3,13 @@
 #include <map>
 #include <utility>
 
+#include "ir/analysis.h"
+
 namespace tsq::match {
 namespace {
 
 /// B-16: a fused class takes the object type entry of its first member.
-QConfigMapping with_fused_types(const ir::GraphModule& gm, QConfigMapping mapping) {
+QConfigMapping with_fused_types(const ir::Model& gm, QConfigMapping mapping) {
   for (const ir::ModuleCall& call : gm.calls) {
     if (call.members.empty()) continue;
     for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) {
@@ -33,7 +35,7 @@ class OrderCounter {
   std::map<std::pair<std::string, std::string>, int> counts_;
 };
 
-QConfigQuery query_for(const ir::GraphModule& gm, const ir::Node* node, const std::vector<Symbol>& targets,
+QConfigQuery query_for(const ir::Model& gm, const ir::Node* node, const std::vector<Symbol>& targets,
                        OrderCounter& order) {
   QConfigQuery query;
   query.targets = targets;
@@ -56,7 +58,7 @@ QConfigQuery query_for(const ir::GraphModule& gm, const ir::Node* node, const st
 
 }  // namespace
 
-std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::GraphModule& gm) {
+std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::Model& gm) {
   std::vector<std::pair<const ir::Node*, QConfigQuery>> queries;
   OrderCounter order;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
@@ -66,7 +68,7 @@ std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::
   return queries;
 }
 
-std::unordered_map<const ir::Node*, QConfigDecision> find_qconfigs(const ir::GraphModule& gm,
+std::unordered_map<const ir::Node*, QConfigDecision> find_qconfigs(const ir::Model& gm,
                                                                    const QConfigMapping& user_mapping) {
   const QConfigMapping mapping = with_fused_types(gm, user_mapping);
   std::unordered_map<const ir::Node*, QConfigDecision> decisions;

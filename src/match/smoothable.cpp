@@ -1,10 +1,11 @@
 #include "match/smoothable.h"
 
+#include "ir/analysis.h"
 #include "operators/traits.h"
 
 namespace tsq::match {
 
-ir::Node* layer_norm_behind(const ir::GraphModule& gm, ir::Value* value) {
+ir::Node* layer_norm_after(const ir::Model& gm, ir::Value* value) {
   ir::Node* node = value->node();
   while (ir::is_observer(node) || operators::has(operators::traits_of(gm, node), operators::IsIdentity))
     node = ir::arguments(node).front().value->node();

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::match {
 
 /// The LayerNorm (module or function) that produces `value`, looked for after observers, Dropout and
 /// Identity; null when something else produces it.
-ir::Node* layer_norm_behind(const ir::GraphModule& gm, ir::Value* value);
+ir::Node* layer_norm_after(const ir::Model& gm, ir::Value* value);
 
 }  // namespace tsq::match

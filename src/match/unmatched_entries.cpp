@@ -51,7 +51,7 @@ std::vector<std::string> nearest_names(std::string_view name, const std::set<std
 /// What the model has for a mapping to name.
 class Names {
  public:
-  Names(const ir::GraphModule& gm, const torch::jit::Module& model) : gm_(gm), queries_(qconfig_queries(gm)) {
+  Names(const ir::Model& gm, const torch::jit::Module& model) : gm_(gm), queries_(qconfig_queries(gm)) {
     for (const auto& [node, query] : queries_) {
       if (ir::targets(gm, node).empty()) continue;
       paths_.insert(query.module_path);
@@ -150,7 +150,7 @@ class Names {
     return modules_.contains(name) ? "forward runs no operator of this module" : "";
   }
 
-  const ir::GraphModule& gm_;
+  const ir::Model& gm_;
   std::vector<std::pair<const ir::Node*, QConfigQuery>> queries_;
   std::set<std::string> paths_;    ///< of modules with operators
   std::set<std::string> types_;    ///< of operators
@@ -200,7 +200,7 @@ bool is_default_entry(const std::pair<Symbol, MaybeQConfig>& entry) {
 
 }  // namespace
 
-std::vector<UnmatchedEntry> unmatched_entries(const ir::GraphModule& gm, const torch::jit::Module& model,
+std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& gm, const torch::jit::Module& model,
                                               const QConfigMapping& mapping) {
   const Names names(gm, model);
   std::vector<UnmatchedEntry> entries;

@@ -5,14 +5,14 @@
 
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::match {
 
 /// The entries of a mapping that no operator of the fused graph looks up, in the order of the mapping: a name
 /// that is misspelt, a module that was fused into another. Entries that the default mappings have are
 /// left out, of any backend and mode: they are there for models of all kinds. `model` is the user's module.
-std::vector<UnmatchedEntry> unmatched_entries(const ir::GraphModule& gm, const torch::jit::Module& model,
+std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& gm, const torch::jit::Module& model,
                                               const QConfigMapping& mapping);
 
 }  // namespace tsq::match

@@ -10,8 +10,10 @@
 namespace tsq {
 namespace {
 
-/// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen, and the
-/// sizes of the last tensor. The state starts empty and takes the number of channels from the first tensor.
+/// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen. The
+/// state starts empty and takes the number of channels from the first tensor. Of sizes the largest of each
+/// dimension is kept, of the tensors with the most dimensions: the order of the samples must not change the
+/// model.
 constexpr const char* kChannelStatisticsSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
@@ -49,7 +51,13 @@ def observe(self, x_orig: Tensor) -> Tensor:
     self.min_val = smallest
     self.max_val = largest
     self.values = self.values + values
-    self.sizes = torch.tensor(x_orig.size())
+    sizes = torch.tensor(x_orig.size())
+    known = self.sizes.cpu()
+    if known.numel() > sizes.numel():
+        sizes = known
+    elif known.numel() == sizes.numel():
+        sizes = torch.max(sizes, known)
+    self.sizes = sizes
     return x_orig
 )";
 
@@ -73,6 +81,12 @@ bool saw_channel_statistics(const torch::jit::Module& observer) {
   return observer.attr("mean").toTensor().numel() != 0;
 }
 
+/// As the observer does it for the next tensor.
+at::Tensor largest_sizes(const at::Tensor& one, const at::Tensor& other) {
+  if (one.numel() != other.numel()) return (one.numel() > other.numel() ? one : other).clone();
+  return at::max(one, other);
+}
+
 void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module& from) {
   const c10::NoGradGuard no_grad;
   if (!saw_channel_statistics(from)) return;
@@ -94,7 +108,7 @@ void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module
   into.setattr("min_val", is_first ? added("min_val").clone() : at::min(before("min_val"), added("min_val")));
   into.setattr("max_val", is_first ? added("max_val").clone() : at::max(before("max_val"), added("max_val")));
   into.setattr("values", values + added_values);
-  into.setattr("sizes", added("sizes").clone());
+  into.setattr("sizes", largest_sizes(before("sizes"), added("sizes")));
 }
 
 }  // namespace

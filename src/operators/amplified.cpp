@@ -6,17 +6,18 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis.h"
 #include "operators/traits.h"
 
 namespace tsq::operators {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
 /// The tensor that a value always is; undefined for all else.
-at::Tensor constant_tensor(const GraphModule& gm, const Value* value) {
+at::Tensor constant_tensor(const Model& gm, const Value* value) {
   const Node* node = value->node();
   if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0)) {
     const c10::IValue held = gm.attributes.attr(node->s(c10::attr::name));
@@ -26,19 +27,19 @@ at::Tensor constant_tensor(const GraphModule& gm, const Value* value) {
   return held && held->isTensor() ? held->toTensor() : at::Tensor();
 }
 
-bool is_number_or_constant(const GraphModule& gm, const Value* value) {
+bool is_number_or_constant(const Model& gm, const Value* value) {
   return !ir::holds_tensor(value) || constant_tensor(gm, value).defined();
 }
 
 /// Below one, or known only when the model runs.
-bool is_small_exponent(const GraphModule& gm, const Value* exponent) {
+bool is_small_exponent(const Model& gm, const Value* exponent) {
   if (const at::Tensor known = constant_tensor(gm, exponent); known.defined())
     return known.numel() != 0 && known.to(at::kDouble).lt(1).any().item<bool>();
   const auto number = torch::jit::toIValue(exponent);
   return !number || !number->isScalar() || number->toScalar().toDouble() < 1;
 }
 
-bool amplifies(const GraphModule& gm, const Node* node, const Value* value) {
+bool amplifies(const Model& gm, const Node* node, const Value* value) {
   const bool is_power =
       node->kind() == c10::aten::pow || node->kind() == c10::Symbol::fromQualString("aten::float_power");
   if (is_power && node->input(0) == value) return is_small_exponent(gm, node->input(1));
@@ -48,7 +49,7 @@ bool amplifies(const GraphModule& gm, const Node* node, const Value* value) {
 }
 
 /// Whether a node returns what it reads, moved, limited, shifted or scaled.
-bool keeps_values(const GraphModule& gm, const Node* node, const Value* value) {
+bool keeps_values(const Model& gm, const Node* node, const Value* value) {
   if (node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::ListUnpack ||
       node->kind() == c10::prim::TupleConstruct || node->kind() == c10::prim::TupleUnpack)
     return true;
@@ -68,7 +69,7 @@ bool keeps_values(const GraphModule& gm, const Node* node, const Value* value) {
 
 class Search {
  public:
-  explicit Search(const GraphModule& gm) : gm_(gm) {}
+  explicit Search(const Model& gm) : gm_(gm) {}
 
   bool is_amplified(const Value* value) {
     if (!seen_.insert(value).second) return false;
@@ -87,12 +88,12 @@ class Search {
     return owner != nullptr && owner->kind() == c10::prim::If && is_amplified(owner->output(use.offset));
   }
 
-  const GraphModule& gm_;
+  const Model& gm_;
   std::unordered_set<const Value*> seen_;
 };
 
 }  // namespace
 
-bool is_amplified(const GraphModule& gm, const Value* value) { return Search(gm).is_amplified(value); }
+bool is_amplified(const Model& gm, const Value* value) { return Search(gm).is_amplified(value); }
 
 }  // namespace tsq::operators

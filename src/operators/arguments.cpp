@@ -39,8 +39,7 @@ Value* argument_named(const Node* op, const std::string& name) {
   return const_cast<Value*>(op->input(static_cast<std::size_t>(*index) + first));
 }
 
-std::optional<c10::IValue> argument_constant(const ir::GraphModule& gm, const Node* op,
-                                             const std::string& name) {
+std::optional<c10::IValue> argument_constant(const ir::Model& gm, const Node* op, const std::string& name) {
   if (ir::is_module_call(op)) {
     const ModuleCall& call = ir::call_of(gm, op);
     if (!call.module) return std::nullopt;

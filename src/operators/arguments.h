@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 /// Constants that an operator is called with.
 namespace tsq::operators {
@@ -13,7 +13,7 @@ double negative_slope(const ir::ModuleCall& leaky_relu);
 
 /// A constant that an operator is called with: a module's attribute, or a function's argument by its name in
 /// the schema. Lists of constants are constants.
-std::optional<c10::IValue> argument_constant(const ir::GraphModule& gm, const ir::Node* op,
+std::optional<c10::IValue> argument_constant(const ir::Model& gm, const ir::Node* op,
                                              const std::string& name);
 /// The argument of a function by its name in the schema; null when it has none of that name.
 ir::Value* argument_named(const ir::Node* op, const std::string& name);

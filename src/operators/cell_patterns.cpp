@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "ir/analysis.h"
 #include "ir/constants.h"
 
 namespace tsq::operators {

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::operators {
 

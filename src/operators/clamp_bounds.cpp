@@ -15,14 +15,14 @@ const c10::Symbol kHighest = c10::Symbol::attr("tsq_highest");
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::optional<c10::IValue> argument(const ir::GraphModule& gm, const ir::Node* node, const char* name) {
+std::optional<c10::IValue> argument(const ir::Model& gm, const ir::Node* node, const char* name) {
   if (!ir::is_module_call(node)) return argument_constant(gm, node, name);
   const ir::ModuleCall& call = ir::call_of(gm, node);
   return call.module ? module_constant(*call.module, name, c10::aten::hardtanh, name) : std::nullopt;
 }
 
 /// Empty for a bound that is known only when the model runs.
-std::optional<double> value_of(const ir::GraphModule& gm, const ir::Node* node, const Bound& bound,
+std::optional<double> value_of(const ir::Model& gm, const ir::Node* node, const Bound& bound,
                                double unlimited) {
   if (bound.number) return bound.number;
   if (bound.argument.empty()) return unlimited;
@@ -37,7 +37,7 @@ std::optional<double> value_of(const ir::GraphModule& gm, const ir::Node* node, 
 
 }  // namespace
 
-std::optional<ClampBounds> clamp_bounds(const ir::GraphModule& gm, const ir::Node* node) {
+std::optional<ClampBounds> clamp_bounds(const ir::Model& gm, const ir::Node* node) {
   const auto* const row = traits_of(gm, node);
   if (row == nullptr || !row->clamp || node->outputs().size() != 1) return std::nullopt;
   const auto lowest = value_of(gm, node, row->clamp->lowest, -kInfinity);

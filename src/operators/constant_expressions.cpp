@@ -6,6 +6,8 @@
 #include <array>
 #include <set>
 
+#include "ir/analysis.h"
+
 namespace tsq::operators {
 namespace {
 
@@ -28,7 +30,7 @@ bool is_operator(const Node* node) {
 }
 
 /// Modules of torch.nn and functions of torch.nn.functional write nothing but what their name says.
-bool calls_library(const ir::GraphModule& gm, const Node* node) {
+bool calls_library(const ir::Model& gm, const Node* node) {
   if (ir::is_module_call(node)) return ir::call_of(gm, node).type.name.starts_with("torch.nn.");
   if (node->kind() != c10::prim::CallFunction) return false;
   const auto targets = ir::targets(gm, node);
@@ -68,7 +70,7 @@ c10::IValue list_of(const Node* node, const torch::jit::Stack& elements) {
 
 }  // namespace
 
-ConstantExpressions::ConstantExpressions(const ir::GraphModule& gm) : gm_(gm) {
+ConstantExpressions::ConstantExpressions(const ir::Model& gm) : gm_(gm) {
   collect_written(*gm.graph);
   for (const ir::Method& method : gm.methods) {
     if (method.graph) collect_written(*method.graph);

@@ -6,7 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::operators {
 
@@ -14,7 +14,7 @@ namespace tsq::operators {
 /// not changed, but for nodes that are added.
 class ConstantExpressions {
  public:
-  explicit ConstantExpressions(const ir::GraphModule& gm);
+  explicit ConstantExpressions(const ir::Model& gm);
 
   /// The value; empty for what depends on the model's inputs, on chance or on memory that may be written.
   [[nodiscard]] std::optional<c10::IValue> value_of(const ir::Value* value) const;
@@ -29,7 +29,7 @@ class ConstantExpressions {
   [[nodiscard]] bool only_reads(const torch::jit::Use& use) const;
   void collect_written(const torch::jit::Graph& graph);
 
-  const ir::GraphModule& gm_;
+  const ir::Model& gm_;
   std::unordered_set<std::string> written_;  ///< attributes, also those that may be written
   mutable std::unordered_map<const ir::Value*, std::optional<c10::IValue>> known_;
   mutable std::unordered_map<const ir::Value*, bool> only_read_;  ///< what is_only_read found

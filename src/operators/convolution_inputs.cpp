@@ -7,11 +7,11 @@
 
 namespace tsq::operators {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
-Value* padded_input(GraphModule& gm, const ir::Weighted& weighted, Value* input, Node* before) {
+Value* padded_input(Model& gm, const ir::Weighted& weighted, Value* input, Node* before) {
   if (!pads_outside(weighted)) return input;
   const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
   Value* padding = constant_before(gm, before, explicit_padding(weighted));
@@ -32,8 +32,7 @@ Value* padded_input(GraphModule& gm, const ir::Weighted& weighted, Value* input,
                         constant_before(gm, before, static_cast<int64_t>(c10::ScalarType::QUInt8))});
 }
 
-Value* expanded_addend(GraphModule& gm, const ir::Weighted& weighted, Value* input, Value* addend,
-                       Node* before) {
+Value* expanded_addend(Model& gm, const ir::Weighted& weighted, Value* input, Value* addend, Node* before) {
   const auto number = [&](const char* kind, std::vector<Value*> inputs) {
     Value* value = insert_before(gm, before, kind, inputs);
     value->setType(c10::IntType::get());

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::operators {
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/clamp_bounds.h"
@@ -14,7 +15,7 @@
 namespace tsq::operators {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -22,7 +23,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kBend = 3;
 
 /// Undefined where it is not known before the model runs.
-at::Tensor slopes_of(const GraphModule& gm, const Node* node) {
+at::Tensor slopes_of(const Model& gm, const Node* node) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(gm, node);
     if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
@@ -51,7 +52,7 @@ ErrorPassage fused_passage(const ir::ModuleCall& activation, int64_t dims) {
 
 }  // namespace
 
-ErrorPassage error_passage_behind(const GraphModule& gm, const Node* layer, int64_t dims) {
+ErrorPassage error_passage_after(const Model& gm, const Node* layer, int64_t dims) {
   const ir::ModuleCall& call = ir::call_of(gm, layer);
   if (call.members.size() > 1) return fused_passage(call.members.back(), dims);
   const Node* reader = ir::only_reader(layer);

@@ -12,15 +12,15 @@
 namespace tsq::operators {
 namespace {
 
-using ir::GraphModule;
 using ir::kDequantize;
 using ir::kQuantize;
+using ir::Model;
 using ir::Node;
 using ir::Value;
 
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
-std::optional<at::Tensor> attribute_tensor(const GraphModule& gm, const Value* value) {
+std::optional<at::Tensor> attribute_tensor(const Model& gm, const Value* value) {
   if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm.graph->inputs().at(0)) {
     const c10::IValue attribute = gm.attributes.attr(value->node()->s(c10::attr::name));
     if (attribute.isTensor()) return attribute.toTensor().detach();
@@ -30,8 +30,7 @@ std::optional<at::Tensor> attribute_tensor(const GraphModule& gm, const Value* v
   return std::nullopt;
 }
 
-std::optional<ir::Weighted> with_bias_and_geometry(const GraphModule& gm, const Node* op,
-                                                   ir::Weighted result) {
+std::optional<ir::Weighted> with_bias_and_geometry(const Model& gm, const Node* op, ir::Weighted result) {
   if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
     const auto bias = attribute_tensor(gm, op->input(2));
     if (!bias) return std::nullopt;
@@ -85,7 +84,7 @@ std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
   return static_cast<c10::ScalarType>(dtype->toInt());
 }
 
-std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const Node* op) {
+std::optional<ir::Weighted> functional_parameters(const Model& gm, const Node* op) {
   ir::Weighted result;
   const auto dtype = functional_weight_dtype(op);
   if (!dtype) return std::nullopt;
@@ -107,7 +106,7 @@ std::optional<ir::Weighted> functional_parameters(const GraphModule& gm, const N
   return with_bias_and_geometry(gm, op, std::move(result));
 }
 
-std::optional<ir::Weighted> float_functional_parameters(const GraphModule& gm, const Node* op) {
+std::optional<ir::Weighted> float_functional_parameters(const Model& gm, const Node* op) {
   const Value* held = op->input(1);
   const auto weight = attribute_tensor(gm, ir::is_observer(held->node()) ? held->node()->input(0) : held);
   if (!weight) return std::nullopt;

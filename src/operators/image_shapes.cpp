@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
@@ -13,7 +14,7 @@
 namespace tsq::operators {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 using ir::Value;
@@ -68,7 +69,7 @@ struct Pool {
 };
 
 /// Empty when the pool's numbers are not known, or its sizes do not follow the common rule.
-std::optional<Pool> pool_of(const GraphModule& gm, const Node* node) {
+std::optional<Pool> pool_of(const Model& gm, const Node* node) {
   const auto sizes = [&](const char* name) {
     const auto value = operators::argument_constant(gm, node, name);
     return value ? both_sizes(*value) : std::vector<int64_t>();
@@ -85,7 +86,7 @@ std::optional<Pool> pool_of(const GraphModule& gm, const Node* node) {
 
 }  // namespace
 
-ImageShapes::ImageShapes(const GraphModule& gm) : gm_(gm) {
+ImageShapes::ImageShapes(const Model& gm) : gm_(gm) {
   for (const Node* node : ir::nodes_in_order(*gm.graph)) visit(node);
 }
 

@@ -9,11 +9,11 @@
 namespace tsq::operators {
 namespace {
 
-bool is_image_pool(const ir::GraphModule& gm, const ir::Node* node) {
+bool is_image_pool(const ir::Model& gm, const ir::Node* node) {
   return is_one_of(gm, node, {"adaptive_avg_pool2d"});
 }
 
-std::optional<c10::IValue> output_size(const ir::GraphModule& gm, const ir::Node* pool) {
+std::optional<c10::IValue> output_size(const ir::Model& gm, const ir::Node* pool) {
   if (!ir::is_module_call(pool)) return argument_constant(gm, pool, "output_size");
   const ir::ModuleCall& call = ir::call_of(gm, pool);
   if (!call.module) return std::nullopt;
@@ -34,13 +34,13 @@ bool holds_ones(const c10::IValue& sizes) {
   return is_one(sizes);
 }
 
-bool gives_one_value(const ir::GraphModule& gm, const ir::Node* pool) {
+bool gives_one_value(const ir::Model& gm, const ir::Node* pool) {
   const auto sizes = output_size(gm, pool);
   return sizes && holds_ones(*sizes);
 }
 
 /// The dimensions of a mean; empty where they are not known, or where all are meant.
-std::optional<std::vector<int64_t>> averaged_dims(const ir::GraphModule& gm, const ir::Node* node) {
+std::optional<std::vector<int64_t>> averaged_dims(const ir::Model& gm, const ir::Node* node) {
   if (node->kind() != c10::aten::mean) return std::nullopt;
   const auto dims = argument_constant(gm, node, "dim");
   return dims && dims->isIntList() ? std::optional(dims->toIntVector()) : std::nullopt;
@@ -48,18 +48,18 @@ std::optional<std::vector<int64_t>> averaged_dims(const ir::GraphModule& gm, con
 
 }  // namespace
 
-bool is_whole_average(const ir::GraphModule& gm, const ir::Node* node) {
+bool is_whole_average(const ir::Model& gm, const ir::Node* node) {
   if (averaged_dims(gm, node)) return true;
   return is_one_of(gm, node, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}) &&
          gives_one_value(gm, node);
 }
 
-bool is_whole_image_average(const ir::GraphModule& gm, const ir::Node* node) {
+bool is_whole_image_average(const ir::Model& gm, const ir::Node* node) {
   if (is_image_pool(gm, node)) return gives_one_value(gm, node);
   return averaged_and_kept(gm, node) == std::vector<int64_t>{2, 3};
 }
 
-std::optional<std::vector<int64_t>> averaged_and_kept(const ir::GraphModule& gm, const ir::Node* node) {
+std::optional<std::vector<int64_t>> averaged_and_kept(const ir::Model& gm, const ir::Node* node) {
   auto dims = averaged_dims(gm, node);
   if (!dims) return std::nullopt;
   std::ranges::sort(*dims);

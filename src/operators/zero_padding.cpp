@@ -9,14 +9,12 @@
 namespace tsq::operators {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 
-bool is_pad(const GraphModule& gm, const Node* node) {
-  return is_one_of(gm, node, {"pad", "constant_pad_nd"});
-}
+bool is_pad(const Model& gm, const Node* node) { return is_one_of(gm, node, {"pad", "constant_pad_nd"}); }
 
-std::optional<c10::IValue> padding_argument(const GraphModule& gm, const Node* pad, const char* of_function,
+std::optional<c10::IValue> padding_argument(const Model& gm, const Node* pad, const char* of_function,
                                             const char* of_module) {
   if (!ir::is_module_call(pad)) return argument_constant(gm, pad, of_function);
   const ir::ModuleCall& call = ir::call_of(gm, pad);
@@ -24,7 +22,7 @@ std::optional<c10::IValue> padding_argument(const GraphModule& gm, const Node* p
   return module_constant(*call.module, of_module, c10::aten::pad, of_function);
 }
 
-bool adds_zeros(const GraphModule& gm, const Node* pad) {
+bool adds_zeros(const Model& gm, const Node* pad) {
   const auto value = padding_argument(gm, pad, "value", "value");
   if (value) {
     return value->isNone() || (value->isDouble() && value->toDouble() == 0) ||
@@ -34,7 +32,7 @@ bool adds_zeros(const GraphModule& gm, const Node* pad) {
   return argument_named(pad, "value") == nullptr;
 }
 
-bool is_constant_mode(const GraphModule& gm, const Node* pad) {
+bool is_constant_mode(const Model& gm, const Node* pad) {
   if (ir::is_module_call(pad) || argument_named(pad, "mode") == nullptr) return true;
   const auto mode = argument_constant(gm, pad, "mode");
   return mode && mode->isString() && mode->toStringRef() == "constant";
@@ -54,7 +52,7 @@ std::optional<std::vector<int64_t>> int_list(const std::optional<c10::IValue>& v
 
 }  // namespace
 
-std::optional<Padding> zero_padding(const GraphModule& gm, const Node* pad, std::size_t dims) {
+std::optional<Padding> zero_padding(const Model& gm, const Node* pad, std::size_t dims) {
   if (!is_pad(gm, pad)) return std::nullopt;
   if (!adds_zeros(gm, pad) || !is_constant_mode(gm, pad)) return std::nullopt;
   const auto sides = int_list(padding_argument(gm, pad, "pad", "padding"));

@@ -11,19 +11,22 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 
-#include "backends/kernels/engine.h"
+#include "backends/kernels/engine_packing.h"
 #include "base/libtorch_error.h"
+#include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
-#include "passes/passes.h"
+#include "passes/numerics/observer_result.h"
 #include "pipeline/measure.h"
+#include "pipeline/run.h"
 
 namespace tsq {
 namespace detail {
 namespace {
 
-using ir::GraphModule;
+using ir::Model;
 using ir::Node;
 using torch::jit::Module;
 
@@ -31,14 +34,26 @@ std::string name_of(const Node* node) {
   return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();
 }
 
-GraphModule without_observers(const GraphModule& observed) {
-  GraphModule gm = observed.copy();
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+Model without_observers(const Model& observed) {
+  Model model = observed.copy();
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node)) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
   }
-  return gm;
+  return model;
+}
+
+/// The graph matched anew, with another mapping.
+Model matched(const Stage& stage, const Model& unobserved, const QConfigMapping& mapping) {
+  Model model = unobserved.copy();
+  for (ir::NodeRecord& record : model.records) {
+    if (record.placement != ir::Placement::Written) record = {};
+  }
+  passes::PassContext context = context_of(stage);
+  context.mapping = mapping;
+  run(passes::Step::Match, model, context);
+  return model;
 }
 
 /// An operator of the model that is observed, and how a mapping names it.
@@ -52,45 +67,78 @@ struct Member {
   std::optional<std::size_t> follows{};
 };
 
-bool is_within(const std::string& path, const std::string& module) {
-  return path == module || path.starts_with(module + ".");
+/// Sets of members that stay float together.
+class Unions {
+ public:
+  explicit Unions(std::size_t size) : parent_(size) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
+  std::size_t root(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(std::size_t a, std::size_t b) {
+    const std::size_t one = root(a);
+    const std::size_t other = root(b);
+    parent_[std::max(one, other)] = std::min(one, other);
+  }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+/// Members of one match, and of one that only moves what another returns.
+void join_matches(const std::vector<Member>& members, Unions& unions) {
+  std::unordered_map<std::size_t, std::size_t> first_of_match;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto [first, is_new] = first_of_match.emplace(members[i].match, i);
+    if (!is_new) unions.join(first->second, i);
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto followed =
+        members[i].follows ? first_of_match.find(*members[i].follows) : first_of_match.end();
+    if (followed != first_of_match.end()) unions.join(followed->second, i);
+  }
 }
 
-bool belong_together(const Member& a, const Member& b) {
-  if (a.match == b.match || a.follows == b.match || b.follows == a.match) return true;
-  return (!a.module_name.empty() && is_within(b.query->module_path, a.module_name)) ||
-         (!b.module_name.empty() && is_within(a.query->module_path, b.module_name));
+/// Members within a module that a mapping would name.
+void join_modules(const std::vector<Member>& members, Unions& unions) {
+  std::unordered_map<std::string, std::size_t> named;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].module_name.empty()) continue;
+    const auto [first, is_new] = named.emplace(members[i].module_name, i);
+    if (!is_new) unions.join(first->second, i);
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    std::string path = members[i].query->module_path;
+    while (true) {
+      const auto found = named.find(path);
+      if (found != named.end()) unions.join(found->second, i);
+      const std::size_t dot = path.rfind('.');
+      if (dot == std::string::npos) break;
+      path.resize(dot);
+    }
+  }
 }
 
 /// Groups of members by index, each sorted, in the order of their first members.
 std::vector<std::vector<std::size_t>> groups_of(const std::vector<Member>& members) {
-  std::vector<std::size_t> parent(members.size());
-  std::iota(parent.begin(), parent.end(), std::size_t{0});
-  const auto root = [&](std::size_t i) {
-    while (parent[i] != i) i = parent[i];
-    return i;
-  };
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k) {
-      if (!belong_together(members[i], members[k])) continue;
-      const std::size_t one = root(i);
-      const std::size_t other = root(k);
-      parent[std::max(one, other)] = std::min(one, other);
-    }
-  }
+  Unions unions(members.size());
+  join_matches(members, unions);
+  join_modules(members, unions);
   std::map<std::size_t, std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < members.size(); ++i) groups[root(i)].push_back(i);
+  for (std::size_t i = 0; i < members.size(); ++i) groups[unions.root(i)].push_back(i);
   std::vector<std::vector<std::size_t>> result;
   result.reserve(groups.size());
   for (auto& [first, group] : groups) result.push_back(std::move(group));
   return result;
 }
 
-std::optional<std::size_t> followed_by(const passes::MatchTable& table, const passes::Match& match) {
+std::optional<std::size_t> followed_by(const Model& model, const ir::Match& match) {
   const auto operands = ir::operands(match.root);
   if (!match.shares_observer || operands.empty()) return std::nullopt;
-  const auto maker = table.match_of.find(operands.front()->node());
-  return maker == table.match_of.end() ? std::nullopt : std::optional(maker->second);
+  const ir::NodeRecord* maker = ir::record_of(model, operands.front()->node());
+  return maker == nullptr ? std::nullopt : maker->match;
 }
 
 OperatorUse use_of(const QConfigQuery& query) {
@@ -120,33 +168,37 @@ QuantizedLayer layer_of(const std::vector<Member>& members, const std::vector<st
   return layer;
 }
 
-std::vector<QuantizedLayer> layers_of(const Stage& stage, const GraphModule& gm) {
-  const passes::MatchTable table = matched(stage, gm, stage.mapping);
-  const auto queries = match::qconfig_queries(gm);
-  std::unordered_map<std::string, const Decision*> decisions;
-  for (const Decision& decision : stage.report.decisions) {
-    if (!decision.node.empty()) decisions.emplace(decision.node, &decision);
+std::vector<QuantizedLayer> layers_of(const Stage& stage, const Model& unobserved) {
+  const Model model = matched(stage, unobserved, stage.mapping);
+  const auto queries = match::qconfig_queries(model);
+  std::unordered_map<std::string, const ir::NodeRecord*> observed;
+  for (const std::size_t index : stage.model.report_order) {
+    const ir::NodeRecord& record = stage.model.records[index];
+    if (!record.decision.node.empty()) observed.emplace(record.decision.node, &record);
   }
   std::vector<Member> members;
   for (const auto& [node, query] : queries) {
-    const auto match = table.match_of.find(node);
-    const auto decision = decisions.find(name_of(node));
-    if (match == table.match_of.end() || decision == decisions.end() ||
-        ir::observed_qconfig(gm, node) == nullptr)
+    const ir::NodeRecord* record = ir::record_of(model, node);
+    const auto known = observed.find(name_of(node));
+    if (record == nullptr || !record->match || known == observed.end() || !known->second->observed ||
+        !known->second->lookup.qconfig)
       continue;
-    const auto qconfig = table.qconfig_of.find(node);
-    const bool by_use = qconfig != table.qconfig_of.end() &&
-                        qconfig->second.source == QConfigSource::ModuleNameObjectTypeOrder;
+    const bool by_use = record->lookup.source == QConfigSource::ModuleNameObjectTypeOrder;
     members.push_back({.node = node,
-                       .match = match->second,
-                       .decision = decision->second,
+                       .match = *record->match,
+                       .decision = &known->second->decision,
                        .query = &query,
                        .module_name = query.is_module && !by_use ? query.module_path : std::string(),
-                       .follows = followed_by(table, table.matches[match->second])});
+                       .follows = followed_by(model, model.matches[*record->match])});
   }
   std::vector<QuantizedLayer> layers;
   for (const auto& group : groups_of(members)) layers.push_back(layer_of(members, group));
   return layers;
+}
+
+bool has_qconfig(const Model& model, const Node* node) {
+  const ir::NodeRecord* record = ir::record_of(model, node);
+  return record != nullptr && record->lookup.qconfig.has_value();
 }
 
 void refuse_standalone(const Stage& stage) {
@@ -175,12 +227,14 @@ constexpr Runs kFloat{
 constexpr Runs kQuantized{
     .which = "quantized", .fault = ErrorCode::Internal, .remedy = "please report it with the model"};
 
-/// Specialising for shapes costs more than a few runs take.
-at::IValue run(Module& module, const Sample& sample, std::size_t index, const Runs& model) {
+/// What `call` returns, which runs a model on a sample. Specialising for shapes costs more than a few runs
+/// take.
+template <typename Call>
+at::IValue run(const Call& call, std::size_t index, const Runs& model) {
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   const at::NoGradGuard no_grad;
   try {
-    return module.get_method("forward")(copy_of(sample));
+    return call();
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     throw Error(model.fault,
@@ -198,16 +252,17 @@ std::vector<at::Tensor> values_of(const at::IValue& result) {
 }  // namespace
 
 Calibrated calibrated(const Prepared& prepared) {
-  const Stage& stage = *prepared.stage();
+  const Stage& stage = stage_of(prepared);
   refuse_standalone(stage);
   const at::NoGradGuard no_grad;
-  const EngineGuard engine(stage.backend);
-  find_mean_errors(*prepared.stage());
-  Calibrated model{.stage = stage, .unobserved = without_observers(stage.gm)};
-  model.stage.known_results =
-      std::make_shared<const std::vector<passes::ObserverResult>>(observer_results(stage));
-  model.layers = layers_of(stage, model.unobserved);
-  return model;
+  Calibrated result{.stage = stage, .unobserved = without_observers(stage.model)};
+  result.stage.model = with_own_observers(stage.model);
+  result.stage.model.mean_errors = mean_errors_of(stage);
+  result.stage.kept_samples = {};  // they have served
+  for (ir::ObserverEntry& observer : result.stage.model.observers)
+    observer.result = passes::observer_result(observer.spec, *observer.module);
+  result.layers = layers_of(stage, result.unobserved);
+  return result;
 }
 
 void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t rounds,
@@ -230,15 +285,16 @@ void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t 
 
 std::map<std::string, std::string> float_nodes(const Calibrated& model, std::span<const std::size_t> kept) {
   if (kept.empty()) return {};
-  const QConfigMapping mapping = keep_float(model.stage.mapping, chosen(model, kept));
-  const passes::MatchTable table = matched(model.stage, model.unobserved, mapping);
+  const Model again =
+      matched(model.stage, model.unobserved, keep_float(model.stage.mapping, chosen(model, kept)));
   std::map<std::string, std::string> left;
-  for (const auto& [node, reason] : table.left_float) left.emplace(name_of(node), reason);
-  std::map<std::string, std::string> quantized;
-  for (const passes::Match& match : table.matches) {
-    const auto qconfig = table.qconfig_of.find(match.last);
-    if (qconfig == table.qconfig_of.end() || !qconfig->second.qconfig) continue;
-    for (const Node* node : match.nodes) quantized.emplace(name_of(node), "");
+  std::set<std::string> quantized;
+  for (const Node* node : ir::nodes_in_order(*again.graph)) {
+    const ir::NodeRecord* record = ir::record_of(again, node);
+    if (record == nullptr) continue;
+    if (record->placement == ir::Placement::Float) left.emplace(name_of(node), record->decision.reason);
+    if (record->match && has_qconfig(again, again.matches[*record->match].last))
+      quantized.insert(name_of(node));
   }
   std::map<std::string, std::string> nodes;
   for (const QuantizedLayer& layer : model.layers) {
@@ -262,9 +318,9 @@ std::map<std::string, std::string> all_but(const Calibrated& model, std::size_t 
 
 Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend,
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom) {
-  Stage stage = model.stage;
-  stage.kept_float = std::move(nodes);
-  return convert_to_reference(Prepared(std::make_shared<Stage>(std::move(stage))), backend, custom);
+  auto stage = std::make_shared<Stage>(model.stage);
+  stage->kept_float = std::move(nodes);
+  return convert_to_reference(StageAccess::make<Prepared>(std::move(stage)), backend, {.custom = custom});
 }
 
 FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : samples_(std::move(samples)) {
@@ -272,18 +328,20 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : s
     throw Error(ErrorCode::BadData, "there are no samples to judge on", "give at least one");
   Module own = model.deepcopy();  // running a model may change its buffers
   own.eval();
-  for (std::size_t i = 0; i < samples_.size(); ++i)
-    wanted_.push_back(values_of(run(own, samples_[i], i, kFloat)));
+  for (std::size_t i = 0; i < samples_.size(); ++i) {
+    const auto call = [&] { return own.get_method("forward")(copy_of(samples_[i])); };
+    wanted_.push_back(values_of(run(call, i, kFloat)));
+  }
   if (wanted_.front().empty())
     throw Error(ErrorCode::BadModel, "the model returns no tensor to compare",
                 "give one whose forward returns tensors");
 }
 
-FloatOutputs::Comparison FloatOutputs::compare(const Module& model) const {
+FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine engine) const {
   Comparison comparison{.outputs = std::vector<Agreement>(wanted_.front().size())};
-  Module module = model;
   for (std::size_t i = 0; i < samples_.size(); ++i) {
-    const std::vector<at::Tensor> got = values_of(run(module, samples_[i], i, kQuantized));
+    const auto call = [&] { return kernels::run_with_engine(model, engine, copy_of(samples_[i])); };
+    const std::vector<at::Tensor> got = values_of(run(call, i, kQuantized));
     for (std::size_t k = 0; k < std::min(got.size(), wanted_[i].size()); ++k) {
       if (k >= comparison.outputs.size() || got[k].sizes() != wanted_[i][k].sizes()) {
         throw Error(ErrorCode::BadModel,
@@ -310,9 +368,9 @@ std::string QuantizedLayer::to_text() const {
 }
 
 std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared) {
-  const detail::Stage& stage = *prepared.stage();
+  const detail::Stage& stage = detail::stage_of(prepared);
   detail::refuse_standalone(stage);
-  return detail::layers_of(stage, detail::without_observers(stage.gm));
+  return detail::layers_of(stage, detail::without_observers(stage.model));
 }
 
 QConfigMapping keep_float(QConfigMapping mapping, std::span<const QuantizedLayer> layers) {

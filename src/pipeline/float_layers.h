@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/QEngine.h>
 #include <tsq/sensitivity.h>
 
 #include <map>
@@ -8,16 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "io/samples.h"
 #include "pipeline/agreement.h"
-#include "pipeline/samples.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {
 
 /// A calibrated model, from which models with some layers in float are made without calibrating again.
 struct Calibrated {
-  Stage stage{};                 ///< knows what its observers have found
-  ir::GraphModule unobserved{};  ///< its graph without observers, where mappings are tried
+  Stage stage{};           ///< knows what its observers have found
+  ir::Model unobserved{};  ///< its graph without observers, where mappings are tried
   std::vector<QuantizedLayer> layers{};
 };
 
@@ -48,7 +49,8 @@ class FloatOutputs {
     std::vector<Agreement> outputs{};
     Agreement whole{};
   };
-  [[nodiscard]] Comparison compare(const torch::jit::Module& model) const;
+  /// Runs a quantized model, with its engine.
+  [[nodiscard]] Comparison compare(const torch::jit::Module& model, at::QEngine engine) const;
   [[nodiscard]] std::size_t samples() const noexcept { return samples_.size(); }
 
  private:

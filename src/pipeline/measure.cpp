@@ -17,8 +17,9 @@
 #include <unordered_map>
 
 #include "base/libtorch_error.h"
+#include "ir/analysis.h"
 #include "observers/observer_module.h"
-#include "passes/observe/explain_observed.h"
+#include "operators/is_operator.h"
 #include "pipeline/stage.h"
 #include "torchscript/emit.h"
 
@@ -69,7 +70,7 @@ const c10::Symbol& probe_kind() {
   return kKind;
 }
 
-void insert_probe(ir::GraphModule& gm, std::size_t id, bool begins) {
+void insert_probe(ir::Model& gm, std::size_t id, bool begins) {
   ir::Value* which = gm.graph->insertConstant(static_cast<int64_t>(id));
   ir::Value* when = gm.graph->insertConstant(begins);
   gm.graph->insertNode(gm.graph->create(probe_kind(), {which, when}, 0));
@@ -77,7 +78,7 @@ void insert_probe(ir::GraphModule& gm, std::size_t id, bool begins) {
 
 /// What is forked runs in another thread, where nobody measures: here it runs first, and a future of its
 /// result is forked.
-void run_in_place(ir::GraphModule& gm, ir::Node* fork) {
+void run_in_place(ir::Model& gm, ir::Node* fork) {
   const torch::jit::WithInsertPoint before(fork);
   const std::vector<ir::Value*> results =
       torch::jit::insertGraph(*gm.graph, *fork->g(c10::attr::Subgraph), fork->inputs());
@@ -92,14 +93,14 @@ void run_in_place(ir::GraphModule& gm, ir::Node* fork) {
 
 /// Probes around the operator of each decision about this graph. `standalone` is its path, empty for the
 /// model.
-void insert_probes(ir::GraphModule& gm, const std::string& standalone, const Report& report) {
+void insert_probes(ir::Model& gm, const std::string& standalone, const Report& report) {
   std::unordered_map<std::string, std::size_t> decision_of;
   for (std::size_t i = 0; i < report.decisions.size(); ++i) {
     const Decision& decision = report.decisions[i];
     if (decision.standalone == standalone) decision_of.emplace(decision.node, i);
   }
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (node->outputs().empty() || !passes::is_operator(gm, node)) continue;
+    if (node->outputs().empty() || !operators::is_operator(gm, node)) continue;
     const auto found = decision_of.find(node->outputs().front()->debugName());
     if (found == decision_of.end()) continue;
     {
@@ -114,15 +115,14 @@ void insert_probes(ir::GraphModule& gm, const std::string& standalone, const Rep
 
 /// The prepared model with probes, and with state and observers of its own, standalone modules likewise.
 torch::jit::Module probed_module(const Stage& stage, const std::string& standalone, const Report& report) {
-  ir::GraphModule gm = stage.gm.copy();
+  ir::Model gm = observed_model(stage).copy();
   insert_probes(gm, standalone, report);
   for (const auto& [path, child] : stage.standalone) {
     const std::string within = standalone.empty() ? path : fmt::format("{}.{}", standalone, path);
     set_standalone_modules(gm, path, probed_module(*child, within, report));
   }
-  std::vector<torch::jit::Module> observers;
-  for (const ir::ObserverEntry& entry : gm.observers) observers.push_back(make_observer(entry.spec));
-  return torchscript::emit(gm, observers);
+  for (ir::ObserverEntry& entry : gm.observers) entry.module = make_observer(entry.spec);
+  return torchscript::emit(gm);
 }
 
 int64_t numel(const Shape& shape) {
@@ -243,7 +243,7 @@ std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample,
 void measure(const Prepared& prepared, const Sample& sample, std::size_t rounds, Report& report) {
   const at::NoGradGuard no_grad;
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
-  torch::jit::Module module = probed_module(*prepared.stage(), "", report);
+  torch::jit::Module module = probed_module(stage_of(prepared), "", report);
   const std::size_t count = report.decisions.size();
   std::vector<Cost> costs;
   {

@@ -14,8 +14,9 @@
 #include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
+#include "passes/place/uncalibrated.h"
 #include "pipeline/agreement.h"
-#include "pipeline/calibration.h"
+#include "pipeline/run.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/float_model.h"
 
@@ -23,6 +24,7 @@ namespace tsq {
 namespace {
 
 using detail::Stage;
+using detail::StageAccess;
 using torch::jit::Module;
 
 void check_tensor(const at::Tensor& tensor, const std::string& place) {
@@ -114,12 +116,13 @@ Error run_failure(const Stage& stage, const std::string& method, const Sample& s
 }
 
 /// The table that a model was prepared for decided where observers are, and of which kind.
-void check_backend(const Stage& prepared, const BackendConfig& backend) {
-  if (prepared.backend.name() == backend.name()) return;
-  throw Error(ErrorCode::BadConfig,
-              fmt::format("the model was prepared for backend '{}' and cannot be converted for '{}'",
-                          prepared.backend.name(), backend.name()),
-              "prepare it again for that backend, or convert it for the first");
+void check_backend(const Stage& stage, const BackendConfig& backend, const char* verb) {
+  if (stage.backend.name() == backend.name()) return;
+  throw Error(
+      ErrorCode::BadConfig,
+      fmt::format("the model was prepared for backend '{}' and cannot be {} for '{}'", stage.backend.name(),
+                  verb, backend.name()),
+      fmt::format("prepare it again for that backend, or give the table of '{}'", stage.backend.name()));
 }
 
 /// bfloat16 without instructions for it is slower than float.
@@ -141,27 +144,49 @@ void check_float_dtype(c10::ScalarType dtype) {
 
 }  // namespace
 
+Prepared::Prepared(const Prepared& other) : stage_(detail::independent_copy(*other.stage_)) {}
+Prepared& Prepared::operator=(const Prepared& other) { return *this = Prepared(other); }
+Reference::Reference(const Reference& other) : stage_(detail::independent_copy(*other.stage_)) {}
+Reference& Reference::operator=(const Reference& other) { return *this = Reference(other); }
+
+const Module& Prepared::module() const& { return stage_->module; }
+Module Prepared::module() && { return stage_->module; }
+const Report& Prepared::report() const& { return stage_->report; }
+Report Prepared::report() && { return stage_->report; }
+const QConfigMapping& Prepared::mapping() const& { return stage_->mapping; }
+const Module& Reference::module() const& { return stage_->module; }
+Module Reference::module() && { return stage_->module; }
+const Report& Reference::report() const& { return stage_->report; }
+Report Reference::report() && { return stage_->report; }
+
+Lowered::Lowered(detail::LoweredModel lowered)
+    : lowered_(std::make_shared<const detail::LoweredModel>(std::move(lowered))) {}
+const Module& Lowered::module() const noexcept { return lowered_->module; }
+const Report& Lowered::report() const noexcept { return lowered_->report; }
+
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
-                 const PrepareCustomConfig& custom, const EqualizationMapping& equalization,
-                 const RecipeOptions& options) {
+                 const PrepareOptions& options) {
   torchscript::check_float_model(model);
   const at::NoGradGuard no_grad;
-  const EngineGuard engine(backend);
-  return Prepared(detail::prepared_stage(model, mapping, backend, custom, equalization, options));
+  return StageAccess::make<Prepared>(detail::prepared_stage({.float_model = model,
+                                                             .mapping = mapping,
+                                                             .backend = backend,
+                                                             .custom = options.custom,
+                                                             .equalization = options.equalization,
+                                                             .options = options.recipe}));
 }
 
-void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples, const Progress& progress,
-                             const std::string& method_name) {
+void calibrate(Prepared& prepared, std::span<const Sample> samples, const CalibrateOptions& options) {
   if (samples.empty())
     throw Error(ErrorCode::BadData, "there are no calibration samples", "give at least one");
   const at::NoGradGuard no_grad;
   // Specialising for the shapes of a few batches costs more than it saves.
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
-  Stage& stage = *prepared.stage();
-  stage.mean_errors.reset();
+  Stage& stage = detail::stage_of(prepared);
+  stage.model.mean_errors.clear();
   Module module = prepared.module();
-  const auto method = module.get_method(method_name);
-  const bool keeps_samples = stage.options.recipe == Recipe::Best && method_name == "forward";
+  const auto method = module.get_method(options.method);
+  const bool keeps_samples = stage.options.recipe == Recipe::Best && options.method == "forward";
   for (std::size_t i = 0; i < samples.size(); ++i) {
     check_sample(method.function().getSchema(), samples[i], i);
     ++stage.seen[kind_of(samples[i])];
@@ -171,74 +196,55 @@ void detail::observe_samples(Prepared& prepared, std::span<const Sample> samples
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      throw run_failure(stage, method_name, samples[i], i, error);
+      throw run_failure(stage, options.method, samples[i], i, error);
     }
-    if (progress) progress(i + 1, samples.size());
+    if (options.progress) options.progress(i + 1, samples.size());
   }
 }
 
-void calibrate(Prepared& prepared, std::span<const Sample> samples, const Progress& progress) {
-  detail::observe_samples(prepared, samples, progress);
-  const at::NoGradGuard no_grad;
-  const EngineGuard engine(prepared.stage()->backend);
-  detail::find_mean_errors(*prepared.stage());
-}
-
 Reference convert_to_reference(const Prepared& prepared, const BackendConfig& backend,
-                               const ConvertCustomConfig& custom,
-                               const std::optional<QConfigMapping>& mapping, const Progress& progress) {
-  check_backend(*prepared.stage(), backend);
+                               const ConvertOptions& options) {
+  const Stage& stage = detail::stage_of(prepared);
+  check_backend(stage, backend, "converted");
   const at::NoGradGuard no_grad;
-  const EngineGuard engine(backend);
-  if (!custom.allow_uncalibrated() && detail::is_uncalibrated(*prepared.stage())) {
+  if (!options.custom.allow_uncalibrated() && passes::is_uncalibrated(stage.model)) {
     throw Error(ErrorCode::BadConfig,
                 "the prepared model has seen no data, so that no range of a value is known",
                 "calibrate it first, or convert it anyway with --allow-uncalibrated "
                 "(ConvertCustomConfig::set_allow_uncalibrated)");
   }
-  auto stage = detail::reference_stage(*prepared.stage(), backend, mapping, progress);
-  const auto& more = custom.preserved_attributes();
-  stage->preserved_attributes.insert(stage->preserved_attributes.end(), more.begin(), more.end());
-  stage->module = detail::module_of(*stage, stage->gm);
-  return Reference(std::move(stage));
+  auto reference = detail::reference_stage(stage, options.mapping, options.progress);
+  const auto& more = options.custom.preserved_attributes();
+  if (!more.empty()) {
+    reference->preserved_attributes.insert(reference->preserved_attributes.end(), more.begin(), more.end());
+    reference->module = detail::module_of(*reference);
+  }
+  return StageAccess::make<Reference>(std::move(reference));
 }
 
-Module lower(const Reference& reference, const BackendConfig& backend) {
-  return lower(reference, backend, nullptr);
-}
-
-Module lower(const Reference& reference, const BackendConfig& backend, Report* report) {
-  return lower(reference, backend, report, {});
-}
-
-Module lower(const Reference& reference, const BackendConfig& backend, Report* report,
-             const LoweringOptions& options) {
+Lowered lower(const Reference& reference, const BackendConfig& backend, const LoweringOptions& options) {
+  const Stage& stage = detail::stage_of(reference);
   check_float_dtype(options.float_dtype);
+  check_backend(stage, backend, "lowered");
+  (void)engine_of(backend, /*must_have_kernels=*/true);
   const at::NoGradGuard no_grad;
-  const EngineGuard engine(backend, /*must_have_kernels=*/true);
-  const Stage& stage = *reference.stage();
-  Report lowered;
-  Module module = detail::lowered_module(stage, lowered, options);
+  detail::LoweredModel lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
-  module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
-  if (report != nullptr) *report = std::move(lowered);
-  return module;
+  lowered.module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
+  return Lowered(std::move(lowered));
 }
 
-Module convert(const Prepared& prepared, const BackendConfig& backend, const ConvertCustomConfig& custom,
-               const std::optional<QConfigMapping>& mapping, const Progress& progress) {
-  return lower(convert_to_reference(prepared, backend, custom, mapping, progress), backend);
+Lowered convert(const Prepared& prepared, const BackendConfig& backend, const ConvertOptions& options,
+                const LoweringOptions& lowering) {
+  return lower(convert_to_reference(prepared, backend, options), backend, lowering);
 }
 
 Module fuse(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
   torchscript::check_float_model(model);
   const at::NoGradGuard no_grad;
-  Stage stage;
-  stage.float_model = model;
-  stage.preserved_attributes = custom.preserved_attributes();
-  return detail::module_of(stage, detail::fused_graph(model, backend, {}));
+  return detail::fused_module(model, backend, custom);
 }
 
 std::string version() { return TSQ_VERSION; }

@@ -18,7 +18,7 @@ double sqnr_with_float_nodes(const Calibrated& model, const BackendConfig& backe
                              const FloatOutputs& wanted, const LoweringOptions& lowering,
                              std::map<std::string, std::string> nodes) {
   const Reference reference = with_float_nodes(model, backend, std::move(nodes));
-  return sqnr_of(wanted.compare(lower(reference, backend, nullptr, lowering)).whole);
+  return sqnr_of(wanted.compare(lower(reference, backend, lowering), engine_of(backend)).whole);
 }
 
 Ranking rank_layers(const Calibrated& model, const BackendConfig& backend, const FloatOutputs& wanted,
@@ -39,9 +39,11 @@ Ranking rank_layers(const Calibrated& model, const BackendConfig& backend, const
 
 Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
                         std::span<const Sample> samples, const SensitivityOptions& options) {
-  const EngineGuard engine(backend, /*must_have_kernels=*/true);
+  // Refuses a backend without kernels before anything runs.
+  (void)engine_of(backend, /*must_have_kernels=*/true);
   detail::Calibrated model = detail::calibrated(prepared);
-  const detail::FloatOutputs wanted(prepared.stage()->float_model, detail::spread(samples, options.samples));
+  const detail::FloatOutputs wanted(detail::stage_of(prepared).float_model,
+                                    detail::spread(samples, options.samples));
   constexpr std::size_t kTimedRuns = 3;
   detail::measure_layers(prepared, samples.front(), kTimedRuns, model.layers);
   std::size_t done = 0;

@@ -3,18 +3,27 @@
 
 #include "pipeline/stage_file.h"
 
+#include <c10/util/hash.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <set>
 
 #include "backends/kernels/engine.h"
+#include "base/known_engines.h"
 #include "io/archive.h"
+#include "ir/analysis.h"
+#include "pipeline/run.h"
+#include "pipeline/training.h"
 
 namespace tsq {
 namespace detail {
 namespace {
+
+/// Of prepared and reference files: raised when older ones cannot be read any more.
+constexpr int kLayout = 1;
 
 /// Types have QConfigs, and every one of them leaves activations in float.
 bool is_weight_only(const QConfigMapping& mapping) {
@@ -34,7 +43,7 @@ nlohmann::json mapping_of_result(const Stage& stage) {
   const QConfigMapping& mapping = stage.mapping;
   if (mapping == best_dynamic_qconfig_mapping()) return "best_dynamic_qconfig_mapping()";
   for (const bool is_own : {true, false}) {
-    for (const std::string backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+    for (const std::string_view backend : known_engines()) {
       if ((backend == stage.backend.name()) != is_own) continue;
       if (mapping == default_qconfig_mapping(backend))
         return fmt::format("default_qconfig_mapping('{}')", backend);
@@ -69,7 +78,8 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
 
 nlohmann::json continuation_of(const Stage& stage, const char* name) {
   nlohmann::json json = metadata_of(stage, name);
-  if (stage.training) json["training"] = true;
+  json["layout"] = kLayout;
+  if (stage.trains) json["training"] = true;
   json["backend_config"] = stage.backend.to_dict();
   json["prepare_custom_config"] = stage.custom.to_dict();
   json["target_cpu"] = to_string(stage.options.target_cpu);
@@ -83,55 +93,84 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   return json;
 }
 
+int layout_in(const nlohmann::json& continuation) { return continuation.value("layout", 0); }
+bool is_layout_known(const nlohmann::json& continuation) { return layout_in(continuation) == kLayout; }
+
+std::string fingerprint_of(nlohmann::json continuation) {
+  continuation.erase("calibration");  // counts what the observers have seen
+  return c10::sha1(continuation.dump()).str();
+}
+
 }  // namespace detail
 
 namespace {
 
 using detail::Stage;
+using detail::StageAccess;
 using torch::jit::Module;
 
 constexpr const char* kContinuation = "tsq_continuation";
 constexpr const char* kFloatModel = "float_model";
 constexpr const char* kMeanErrors = "mean_errors";
+constexpr const char* kFingerprint = "fingerprint";
+constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
 
+/// The value that an observer sees, by its name in the graph, and the how manieth of its observers it is.
+std::map<std::string, std::string> names_by_value(const ir::Model& model) {
+  std::map<std::string, std::string> names;
+  std::map<std::string, int> of_value;
+  std::set<std::size_t> named;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_observer(node) || !named.insert(ir::observer_index(node)).second) continue;
+    const ir::Value* value = node->input(0);
+    while (ir::is_observer(value->node())) value = value->node()->input(0);
+    const std::string name = value->debugName();
+    names.emplace(fmt::format("{}#{}", name, of_value[name]++), ir::observer_of(model, node).name);
+  }
+  return names;
+}
+
+c10::Dict<std::string, std::string> as_dict(const std::map<std::string, std::string>& entries) {
+  c10::Dict<std::string, std::string> dict;
+  for (const auto& [key, value] : entries) dict.insert(key, value);
+  return dict;
+}
+
 /// What a saved stage needs to go on in another process: the float model and what was found by calibration.
-Module continuation_module(const Stage& stage) {
+Module continuation_module(const Stage& stage, const nlohmann::json& configuration) {
   Module module("__torch__.tsq.Continuation", std::make_shared<torch::jit::CompilationUnit>());
   module.register_module(kFloatModel, stage.float_model);
-  if (stage.mean_errors) {
-    c10::Dict<std::string, at::Tensor> errors;
-    for (const auto& [node, error] : *stage.mean_errors) errors.insert(node, error);
-    module.register_attribute(kMeanErrors,
-                              c10::DictType::create(c10::StringType::get(), c10::TensorType::get()), errors);
-  }
+  module.register_attribute(kFingerprint, c10::StringType::get(), detail::fingerprint_of(configuration));
+  module.register_attribute(kObserverNames,
+                            c10::DictType::create(c10::StringType::get(), c10::StringType::get()),
+                            as_dict(names_by_value(detail::observed_model(stage))));
+  c10::Dict<std::string, at::Tensor> errors;
+  for (const auto& [node, error] : stage.model.mean_errors) errors.insert(node, error);
+  module.register_attribute(kMeanErrors,
+                            c10::DictType::create(c10::StringType::get(), c10::TensorType::get()), errors);
   return module;
 }
 
 /// The stage's module with a continuation in a tuple, where neither state_dict() nor parameters() sees it:
 /// the keys and tensors of the user's model are not there twice.
 Module with_continuation(const Stage& stage, const Module& continuation) {
-  Module module = detail::module_of(stage, stage.gm, stage.observers);
+  Module module = detail::module_of(stage);
   module.register_attribute(kContinuation, c10::TupleType::create({continuation.type()}),
                             c10::ivalue::Tuple::create(continuation._ivalue()));
   return module;
 }
 
-Module continuation_in(const Module& module) {
-  return module.attr(kContinuation).toTupleRef().elements().at(0).toModule();
+Error changed_file(const std::string& path, const char* how) {
+  return Error(ErrorCode::BadModel, fmt::format("'{}' {}", path, how),
+               "prepare and calibrate the float model again");
 }
 
-std::optional<passes::MeanErrors> mean_errors_in(const Module& continuation) {
-  if (!continuation.hasattr(kMeanErrors)) return std::nullopt;
-  passes::MeanErrors errors;
-  for (const auto& entry : continuation.attr(kMeanErrors).toGenericDict())
-    errors.emplace(entry.key().toStringRef(), entry.value().toTensor());
-  return errors;
-}
-
+/// A stage as a file has it.
 struct Loaded {
   Module module;
-  nlohmann::json json;
+  Module continuation{};
+  nlohmann::json json{};
 };
 
 Loaded as_stage(const std::string& path, Module module, const char* name) {
@@ -140,47 +179,61 @@ Loaded as_stage(const std::string& path, Module module, const char* name) {
     throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a {} model of tsq", path, name),
                 fmt::format("give the file that tsq wrote as its {} model", name));
   }
+  if (!detail::is_layout_known(loaded.json) || !loaded.module.hasattr(kContinuation))
+    throw changed_file(path, "was written by another version of tsq, whose files this one does not read");
+  loaded.continuation = loaded.module.attr(kContinuation).toTupleRef().elements().at(0).toModule();
+  if (loaded.continuation.attr(kFingerprint).toStringRef() != detail::fingerprint_of(loaded.json)) {
+    throw changed_file(
+        path,
+        "was changed after tsq wrote it: its recipe, table, mapping or version are not those that "
+        "its observers were made with");
+  }
   return loaded;
+}
+
+std::map<std::string, at::Tensor> mean_errors_in(const Module& continuation) {
+  std::map<std::string, at::Tensor> errors;
+  for (const auto& entry : continuation.attr(kMeanErrors).toGenericDict())
+    errors.emplace(entry.key().toStringRef(), entry.value().toTensor());
+  return errors;
 }
 
 std::optional<double> number_in(const nlohmann::json& json, const char* key) {
   return json.contains(key) ? std::optional(json.at(key).get<double>()) : std::nullopt;
 }
 
-RecipeOptions recipe_options_in(const nlohmann::json& json) {
-  return {.recipe = recipe_from_name(json.value("recipe", "fx")),
-          .target_cpu = target_cpu_from_name(json.value("target_cpu", "native")),
-          .smooth_quant = number_in(json, "smooth_quant"),
-          .cross_layer_margin = number_in(json, "cross_layer_margin"),
-          .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest"))};
-}
-
-/// The stage of a model that trains, on `model`, whose parameters are its own.
-Prepared train_again(const Module& model, const nlohmann::json& json) {
+/// The stage that a configuration makes of a float model.
+std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::json& json) {
   const at::NoGradGuard no_grad;
-  const BackendConfig backend = BackendConfig::from_dict(json.at("backend_config"));
-  const EngineGuard engine(backend);
-  return Prepared(detail::training_stage(
-      model, QConfigMapping::from_dict(json.at("qconfig_mapping")), backend,
-      PrepareCustomConfig::from_dict(json.at("prepare_custom_config")), recipe_options_in(json)));
+  return detail::prepared_stage(
+      {.float_model = float_model,
+       .mapping = QConfigMapping::from_dict(json.at("qconfig_mapping")),
+       .backend = BackendConfig::from_dict(json.at("backend_config")),
+       .custom = PrepareCustomConfig::from_dict(json.at("prepare_custom_config")),
+       .equalization = EqualizationMapping::from_dict(json.value("equalization", nlohmann::json::object())),
+       .options = {.recipe = recipe_from_name(json.value("recipe", "fx")),
+                   .target_cpu = target_cpu_from_name(json.value("target_cpu", "native")),
+                   .smooth_quant = number_in(json, "smooth_quant"),
+                   .cross_layer_margin = number_in(json, "cross_layer_margin"),
+                   .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest"))},
+       .trains = json.value("training", false)});
 }
 
 /// Python's torch.jit.save keeps the module alone: what it was prepared with is in there.
 Prepared load_trained(const Module& module) {
-  const Prepared prepared = train_again(detail::trained_float_model(module),
-                                        nlohmann::json::parse(detail::training_configuration(module)));
-  detail::take_trained_observers(*prepared.stage(), module);
-  return prepared;
+  std::shared_ptr<Stage> stage = prepare_again(detail::trained_float_model(module),
+                                               nlohmann::json::parse(detail::training_configuration(module)));
+  detail::take_trained_observers(*stage, module);
+  return StageAccess::make<Prepared>(std::move(stage));
 }
 
-Prepared prepare_again(const Loaded& loaded) {
-  const Module float_model = continuation_in(loaded.module).attr(kFloatModel).toModule();
-  if (loaded.json.value("training", false)) return train_again(float_model, loaded.json);
-  return prepare(float_model, QConfigMapping::from_dict(loaded.json.at("qconfig_mapping")),
-                 BackendConfig::from_dict(loaded.json.at("backend_config")),
-                 PrepareCustomConfig::from_dict(loaded.json.at("prepare_custom_config")),
-                 EqualizationMapping::from_dict(loaded.json.value("equalization", nlohmann::json::object())),
-                 recipe_options_in(loaded.json));
+/// Whether the observers of a stage observe what those of a file did: the same values under the same names.
+void check_observers(const std::string& path, const Stage& stage, const Module& continuation) {
+  std::map<std::string, std::string> written;
+  for (const auto& entry : continuation.attr(kObserverNames).toGenericDict())
+    written.emplace(entry.key().toStringRef(), entry.value().toStringRef());
+  if (written != names_by_value(stage.model))
+    throw changed_file(path, "has observers of other values than its float model has");
 }
 
 /// The sub-module's place in an emitted module.
@@ -195,91 +248,86 @@ std::optional<Module> standalone_in(const Module& emitted, const Stage& child, c
 
 /// The calibrated observers of a loaded module in place of the fresh ones.
 void take_observers(Stage& stage, const Module& from) {
-  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
-    const std::string& name = stage.gm.observers[i].name;
-    if (from.hasattr(name)) stage.observers[i] = from.attr(name).toModule();
+  for (ir::ObserverEntry& observer : stage.model.observers) {
+    if (from.hasattr(observer.name)) observer.module = from.attr(observer.name).toModule();
   }
   for (const auto& [path, child] : stage.standalone) {
     take_observers(*child, standalone_in(stage.module, *child, from).value_or(child->module));
-    detail::set_standalone_modules(stage.gm, path, child->module);
+    detail::set_standalone_modules(stage.model, path, child->module);
   }
-  stage.module = detail::module_of(stage, stage.gm, stage.observers);
+  stage.module = detail::module_of(stage);
 }
 
-/// A reference's continuation keeps the calibrated observers under these names.
-void register_observers(const Stage& stage, Module& module, const std::string& prefix) {
-  for (std::size_t i = 0; i < stage.observers.size(); ++i)
-    module.register_module(prefix + stage.gm.observers[i].name, stage.observers[i]);
+/// `visit(module, name)` for each calibrated observer of a stage, under the name that a reference's
+/// continuation keeps it by.
+template <typename Visit>
+void for_each_observer(ir::Model& model, const std::map<std::string, std::shared_ptr<Stage>>& standalone,
+                       const std::string& prefix, const Visit& visit) {
+  for (ir::ObserverEntry& observer : model.observers) {
+    if (observer.module) visit(*observer.module, prefix + observer.name);
+  }
   std::size_t index = 0;
-  for (const auto& [path, child] : stage.standalone)
-    register_observers(*child, module, fmt::format("{}{}_", prefix, index++));
-  if (!stage.training) return;
-  for (const auto& [path, fake_quantize] : stage.training->weight_fake_quants)
-    module.register_module(fmt::format("{}weight_{}", prefix, index++), fake_quantize);
-}
-
-void find_observers(Stage& stage, const Module& module, const std::string& prefix) {
-  for (std::size_t i = 0; i < stage.observers.size(); ++i)
-    stage.observers[i] = module.attr(prefix + stage.gm.observers[i].name).toModule();
-  std::size_t index = 0;
-  for (const auto& [path, child] : stage.standalone)
-    find_observers(*child, module, fmt::format("{}{}_", prefix, index++));
-  if (!stage.training) return;
-  for (auto& [path, fake_quantize] : stage.training->weight_fake_quants)
-    fake_quantize = module.attr(fmt::format("{}weight_{}", prefix, index++)).toModule();
+  for (const auto& [path, child] : standalone) {
+    for_each_observer(child->observed ? *child->observed : child->model, child->standalone,
+                      fmt::format("{}{}_", prefix, index++), visit);
+  }
+  for (auto& [path, fake_quantize] : model.weight_fake_quants)
+    visit(fake_quantize, fmt::format("{}weight_{}", prefix, index++));
 }
 
 }  // namespace
 
-const Module& Prepared::module() const& { return stage_->module; }
-Module Prepared::module() && { return stage_->module; }
-const Report& Prepared::report() const& { return stage_->report; }
-Report Prepared::report() && { return stage_->report; }
 void Prepared::save(const std::string& path, const ExtraFiles& extra_files) const {
-  io::save_archive(
-      stage_->training ? stage_->module : with_continuation(*stage_, continuation_module(*stage_)),
-      detail::continuation_of(*stage_, "prepared"), path, extra_files);
+  const nlohmann::json configuration = detail::continuation_of(*stage_, "prepared");
+  if (stage_->trains) return io::save_archive(stage_->module, configuration, path, extra_files);
+  const at::NoGradGuard no_grad;
+  Stage stage = *stage_;
+  stage.model.mean_errors = detail::mean_errors_of(stage);
+  io::save_archive(with_continuation(stage, continuation_module(stage, configuration)), configuration, path,
+                   extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
   Module module = tsq::load(path);
   if (detail::is_training_module(module)) return load_trained(module);
   const Loaded loaded = as_stage(path, std::move(module), "prepared");
-  Prepared prepared = prepare_again(loaded);
-  take_observers(*prepared.stage(), loaded.module);
-  prepared.stage()->mean_errors = mean_errors_in(continuation_in(loaded.module));
-  prepared.stage()->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
-  return prepared;
+  std::shared_ptr<Stage> stage = prepare_again(loaded.continuation.attr(kFloatModel).toModule(), loaded.json);
+  check_observers(path, *stage, loaded.continuation);
+  take_observers(*stage, loaded.module);
+  stage->model.mean_errors = mean_errors_in(loaded.continuation);
+  stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
+  return StageAccess::make<Prepared>(std::move(stage));
 }
 
-const Module& Reference::module() const& { return stage_->module; }
-Module Reference::module() && { return stage_->module; }
-const Report& Reference::report() const& { return stage_->report; }
-Report Reference::report() && { return stage_->report; }
-
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
-  Module continuation = continuation_module(*stage_);
-  register_observers(*stage_, continuation, kObserverPrefix);
-  io::save_archive(with_continuation(*stage_, continuation), detail::continuation_of(*stage_, "reference"),
-                   path, extra_files);
+  const nlohmann::json configuration = detail::continuation_of(*stage_, "reference");
+  Module continuation = continuation_module(*stage_, configuration);
+  for_each_observer(
+      *stage_->observed, stage_->standalone, kObserverPrefix,
+      [&](const Module& observer, const std::string& name) { continuation.register_module(name, observer); });
+  io::save_archive(with_continuation(*stage_, continuation), configuration, path, extra_files);
 }
 
 Reference Reference::load(const std::string& path) {
   const Loaded loaded = as_stage(path, tsq::load(path), "reference");
-  const Prepared prepared = prepare_again(loaded);
-  Stage& stage = *prepared.stage();
-  const Module continuation = continuation_in(loaded.module);
-  find_observers(stage, continuation, kObserverPrefix);
-  stage.mean_errors = mean_errors_in(continuation);
-  stage.seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
-  stage.kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
+  std::shared_ptr<Stage> stage = prepare_again(loaded.continuation.attr(kFloatModel).toModule(), loaded.json);
+  check_observers(path, *stage, loaded.continuation);
+  for_each_observer(stage->model, stage->standalone, kObserverPrefix,
+                    [&](Module& observer, const std::string& name) {
+                      observer = loaded.continuation.attr(name).toModule();
+                    });
+  stage->model.mean_errors = mean_errors_in(loaded.continuation);
+  stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
+  stage->kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
+  const BackendConfig backend = stage->backend;
   return convert_to_reference(
-      prepared, stage.backend,
-      ConvertCustomConfig()
-          .set_preserved_attributes(loaded.json.value("preserved_attributes", std::vector<std::string>()))
-          .set_allow_uncalibrated(true),
-      mapping.is_null() ? std::nullopt : std::optional(QConfigMapping::from_dict(mapping)));
+      StageAccess::make<Prepared>(std::move(stage)), backend,
+      {.custom = ConvertCustomConfig()
+                     .set_preserved_attributes(
+                         loaded.json.value("preserved_attributes", std::vector<std::string>()))
+                     .set_allow_uncalibrated(true),
+       .mapping = mapping.is_null() ? std::nullopt : std::optional(QConfigMapping::from_dict(mapping))});
 }
 
 }  // namespace tsq

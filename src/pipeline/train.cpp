@@ -5,7 +5,7 @@
 #include <tsq/error.h>
 #include <tsq/train.h>
 
-#include "backends/kernels/engine.h"
+#include "pipeline/run.h"
 #include "pipeline/stage.h"
 #include "pipeline/training.h"
 #include "torchscript/float_model.h"
@@ -35,13 +35,21 @@ void call_on_all(const Module& module, const char* method) {
 }  // namespace
 
 Prepared prepare_qat(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
-                     const PrepareCustomConfig& custom, const RecipeOptions& options) {
+                     const PrepareOptions& options) {
   torchscript::check_float_model(model);
+  if (!options.equalization.empty()) {
+    throw Error(ErrorCode::BadConfig, "a model that trains is not equalized",
+                "leave the equalization out, or quantize without training");
+  }
   const at::NoGradGuard no_grad;
-  const EngineGuard engine(backend);
   const Module to_train = detail::copy_to_train(model);
   check_can_train(to_train);
-  return Prepared(detail::training_stage(to_train, mapping, backend, custom, options));
+  return detail::StageAccess::make<Prepared>(detail::prepared_stage({.float_model = to_train,
+                                                                     .mapping = mapping,
+                                                                     .backend = backend,
+                                                                     .custom = options.custom,
+                                                                     .options = options.recipe,
+                                                                     .trains = true}));
 }
 
 void enable_observer(const Module& module) { call_on_all(module, "enable_observer"); }

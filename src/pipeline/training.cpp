@@ -9,12 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "observers/observer_module.h"
+#include "pipeline/run.h"
 #include "pipeline/stage.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/frozen_parameters.h"
 #include "torchscript/traced_modes.h"
-#include "torchscript/training_layers.h"
 #include "torchscript/training_module.h"
 
 namespace tsq::detail {
@@ -83,9 +82,18 @@ Module module_at(const Module& root, const std::string& path) {
   return at;
 }
 
-int64_t channels_of(const ObserverSpec& spec, const at::Tensor& weight) {
-  const int64_t axis = resolve(spec).ch_axis;
-  return axis < weight.dim() ? weight.size(axis) : 1;
+/// Copies of the observers and fake quantize modules of one stage for another of the same structure.
+void copy_observers(const Stage& from, Stage& to) {
+  for (std::size_t i = 0; i < from.model.observers.size(); ++i)
+    to.model.observers.at(i).module = from.model.observers[i].module->deepcopy();
+  for (const auto& [path, fake_quantize] : from.model.weight_fake_quants)
+    to.model.weight_fake_quants.at(path) = fake_quantize.deepcopy();
+  for (const auto& [path, child] : from.standalone) {
+    Stage& copy = *to.standalone.at(path);
+    copy_observers(*child, copy);
+    set_standalone_modules(to.model, path, copy.module);
+  }
+  to.module = trained_module(to);
 }
 
 }  // namespace
@@ -105,42 +113,12 @@ Module copy_to_train(const Module& given) {
   return copy;
 }
 
-std::map<std::string, Module> make_weight_fake_quants(const ir::GraphModule& gm,
-                                                      const std::map<std::string, QConfig>& qconfigs) {
-  std::map<std::string, Module> made;
-  for (const ir::ModuleCall& call : gm.calls) {
-    if (!torchscript::is_training_layer(call) || made.contains(call.path)) continue;
-    const ObserverSpec& spec = qconfigs.at(call.path).weight;
-    const at::Tensor weight = call.embedding ? call.embedding->weight : ir::weighted_of(call)->weight;
-    made.emplace(call.path, make_observer(spec, channels_of(spec, weight)));
-  }
-  return made;
-}
-
-std::vector<Module> make_training_observers(const ir::GraphModule& gm) {
-  // A weight that is computed has a size when the model runs: 0 lets its buffers grow then.
-  std::vector<int64_t> channels(gm.observers.size(), 0);
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_observer(node) || node->input(0)->node()->kind() != c10::prim::GetAttr) continue;
-    const c10::IValue observed = gm.attributes.attr(node->input(0)->node()->s(c10::attr::name));
-    const std::size_t index = ir::observer_index(node);
-    if (observed.isTensor()) channels[index] = channels_of(gm.observers[index].spec, observed.toTensor());
-  }
-  std::vector<Module> observers;
-  for (std::size_t i = 0; i < gm.observers.size(); ++i)
-    observers.push_back(make_observer(gm.observers[i].spec, channels[i]));
-  return observers;
-}
-
 Module trained_module(const Stage& stage) {
   const c10::NoGradGuard no_grad;
   std::map<std::string, Module> standalone;
   for (const auto& [path, child] : stage.standalone) standalone.emplace(path, child->module);
-  Module module = torchscript::training_module({.gm = stage.gm,
-                                                .model = stage.float_model,
-                                                .observers = stage.observers,
-                                                .weight_fake_quants = stage.training->weight_fake_quants,
-                                                .standalone = standalone});
+  Module module =
+      torchscript::training_module({.gm = stage.model, .model = stage.float_model, .standalone = standalone});
   module.register_attribute(kConfiguration, c10::StringType::get(),
                             continuation_of(stage, "prepared").dump());
   module.register_attribute(kFloatModel, c10::TensorType::get(), as_bytes(without_values(stage.float_model)));
@@ -173,12 +151,24 @@ Module trained_float_model(const Module& module) {
   return model;
 }
 
+std::shared_ptr<Stage> independent_training_copy(const Stage& stage) {
+  std::shared_ptr<Stage> copy = prepared_stage({.float_model = copy_to_train(stage.float_model),
+                                                .mapping = stage.mapping,
+                                                .backend = stage.backend,
+                                                .custom = stage.custom,
+                                                .options = stage.options,
+                                                .trains = true,
+                                                .mapping_around = stage.mapping_around});
+  copy_observers(stage, *copy);
+  copy->seen = stage.seen;
+  return copy;
+}
+
 void take_trained_observers(Stage& stage, const Module& module) {
-  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
-    const std::string name = torchscript::observer_attribute(stage.float_model, stage.gm.observers[i].name);
-    stage.observers[i] = module.attr(name).toModule();
-  }
-  for (auto& [path, fake_quantize] : stage.training->weight_fake_quants)
+  for (ir::ObserverEntry& observer : stage.model.observers)
+    observer.module =
+        module.attr(torchscript::observer_attribute(stage.float_model, observer.name)).toModule();
+  for (auto& [path, fake_quantize] : stage.model.weight_fake_quants)
     fake_quantize = module_at(module, path).attr(kWeightFakeQuant).toModule();
   for (auto& [path, child] : stage.standalone) take_trained_observers(*child, module_at(module, path));
   stage.module = trained_module(stage);

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 /// Attention and transformer layers of torch.nn in plain operators. Their own code asks at run time whether
 /// one fused float kernel can do all of the layer; here each projection is a linear layer and attention is

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ir/analysis.h"
 #include "operators/weighted.h"
 #include "torchscript/source_resolver.h"
 
@@ -52,7 +53,7 @@ std::shared_ptr<torch::jit::Graph> inlined_graph(const Module& module, const std
 }
 
 /// The argument of forward that a value is, looked for through views; 0 when it is none.
-std::size_t argument_behind(const torch::jit::Value* value) {
+std::size_t argument_after(const torch::jit::Value* value) {
   while (value->node()->kind() != c10::prim::Param && !value->node()->inputs().empty())
     value = value->node()->input(0);
   return value->node()->kind() == c10::prim::Param ? value->offset() : 0;
@@ -274,7 +275,7 @@ std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call) {
   constexpr std::array<std::size_t, 3> kIndicesOffsetsWeights{1, 2, 6};
   std::vector<int64_t> result;
   for (const std::size_t position : kIndicesOffsetsWeights) {
-    const auto argument = static_cast<int64_t>(argument_behind(bag->input(position)));
+    const auto argument = static_cast<int64_t>(argument_after(bag->input(position)));
     result.push_back(std::ranges::find(result, argument) == result.end() ? argument : 0);
   }
   // Scripted code chooses among its arguments; only a trace reads all of them by the operator itself.

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "ir/methods.h"
 #include "ir/own_classes.h"
@@ -25,8 +26,8 @@ namespace tsq::torchscript {
 namespace {
 
 using ir::Graph;
-using ir::GraphModule;
 using ir::Method;
+using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
 using ir::Value;
@@ -46,9 +47,9 @@ struct Layer {
 
 class Emitter {
  public:
-  Emitter(const GraphModule& source, std::span<const Module> observers, Layout layout)
+  Emitter(const Model& source, Layout layout)
       : gm_(source.copy()),
-        observers_(observers),
+        has_observers_(std::ranges::any_of(ir::nodes_in_order(*gm_.graph), ir::is_observer)),
         layout_(layout),
         root_("__torch__.tsq.GraphModule", std::make_shared<torch::jit::CompilationUnit>()) {}
 
@@ -67,12 +68,12 @@ class Emitter {
     for (Method& method : gm_.methods) ir::strip_marks(*method.graph);
     self()->setType(gm_.attributes.type());
     // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
-    if (observers_.empty()) inline_calls(gm_.graph);
+    if (!has_observers_) inline_calls(gm_.graph);
     for (Method& method : gm_.methods) {
       method.graph->inputs().at(0)->setType(gm_.attributes.type());
       inline_calls(method.graph);
     }
-    if (observers_.empty()) own_classes(gm_, root_._ivalue()->compilation_unit());
+    if (!has_observers_) own_classes(gm_, root_._ivalue()->compilation_unit());
     copy_attributes();
     call_layers();
     ir::define_method(root_, "forward", gm_.graph, gm_.schema);
@@ -146,12 +147,9 @@ class Emitter {
 
   void call_observer(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
-    const std::size_t index = ir::observer_index(node);
-    Value* result = node->input(0);
-    if (index < observers_.size()) {
-      result = call_method("forward", gm_.observers[index].name, observers_[index], {node->input(0)},
-                           c10::TensorType::get());
-    }
+    const ir::ObserverEntry& observer = ir::observer_of(gm_, node);
+    Value* result =
+        call_method("forward", observer.name, *observer.module, {node->input(0)}, c10::TensorType::get());
     node->output()->replaceAllUsesWith(result);
     node->destroy();
   }
@@ -233,9 +231,7 @@ class Emitter {
   }
 
   /// Out of a frozen file, a weight is a parameter while it is observed.
-  bool weight_is_parameter(const Weighted& weighted) const {
-    return weighted.was_frozen && !observers_.empty();
-  }
+  bool weight_is_parameter(const Weighted& weighted) const { return weighted.was_frozen && has_observers_; }
 
   /// The module at a layer's own path; none where the layer is operators of the graph.
   std::optional<std::size_t> layer_of(const ModuleCall& call) {
@@ -278,11 +274,12 @@ class Emitter {
     std::set<std::string> used;
     collect_attributes(graph(), used);
     for (const Method& method : gm_.methods) collect_attributes(*method.graph, used);
-    for (const Module& observer : observers_) {
-      const auto found = submodules_.find(observer._ivalue().get());
+    for (const ir::ObserverEntry& observer : gm_.observers) {
+      const auto found =
+          observer.module ? submodules_.find(observer.module->_ivalue().get()) : submodules_.end();
       if (found == submodules_.end() || used.erase(found->second) == 0) continue;
-      hung_.hang(found->second, std::nullopt, observer.type(), observer._ivalue(), /*is_parameter=*/false,
-                 /*is_buffer=*/false);
+      hung_.hang(found->second, std::nullopt, observer.module->type(), observer.module->_ivalue(),
+                 /*is_parameter=*/false, /*is_buffer=*/false);
     }
     c10::IValue::HashIdentityIValueMap copies;
     const auto type = gm_.attributes.type();
@@ -316,8 +313,8 @@ class Emitter {
     }
   }
 
-  GraphModule gm_;
-  std::span<const Module> observers_;
+  Model gm_;
+  bool has_observers_;
   Layout layout_;
   Module root_;
   UserLayout hung_{root_};
@@ -330,8 +327,6 @@ class Emitter {
 
 }  // namespace
 
-Module emit(const GraphModule& gm, std::span<const Module> observers, Layout layout) {
-  return Emitter(gm, observers, layout).run();
-}
+Module emit(const Model& model, Layout layout) { return Emitter(model, layout).run(); }
 
 }  // namespace tsq::torchscript

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 
@@ -12,10 +12,9 @@ enum class Layout {
 };
 
 /// The executable module of a graph: module calls and observers become calls of sub-modules and plain
-/// operators, attributes that the graph reads become attributes of the result. `observers` holds the
-/// instances of gm.observers (empty where the graph has none). Every result has classes of its own, so it
-/// shares no code with the user's module.
-torch::jit::Module emit(const ir::GraphModule& gm, std::span<const torch::jit::Module> observers = {},
-                        Layout layout = Layout::Flat);
+/// operators, attributes that the graph reads become attributes of the result. Observers are those of
+/// ObserverEntry::module, not copies. Every result has classes of its own, so it shares no code with the
+/// user's module.
+torch::jit::Module emit(const ir::Model& model, Layout layout = Layout::Flat);
 
 }  // namespace tsq::torchscript

@@ -6,7 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/analysis.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 namespace {

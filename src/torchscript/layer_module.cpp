@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 
+#include "ir/analysis.h"
 #include "operators/convolution_padding.h"
 #include "operators/weighted.h"
 

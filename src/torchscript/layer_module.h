@@ -2,7 +2,7 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

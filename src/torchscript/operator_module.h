@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

@@ -13,6 +13,7 @@
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 
 namespace tsq::torchscript {
 namespace {

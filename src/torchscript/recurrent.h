@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

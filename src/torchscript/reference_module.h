@@ -3,7 +3,7 @@
 #include <tsq/backend_config.h>
 #include <tsq/reference_module.h>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

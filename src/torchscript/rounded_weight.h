@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "match/dtype_check.h"
 #include "torchscript/source_resolver.h"
 
@@ -33,7 +34,7 @@ def __setstate__(self, state: Tuple[Tensor, Tensor, Optional[Tensor], bool]):
 constexpr int64_t kBytesOfNumbers = 8;
 constexpr int kSign = 0x80;
 
-bool is_to_be_quantized(const ir::GraphModule& gm, const ir::Node* node, const ir::ModuleCall& call) {
+bool is_to_be_quantized(const ir::Model& gm, const ir::Node* node, const ir::ModuleCall& call) {
   const QConfig* qconfig = ir::observed_qconfig(gm, node);
   return call.embedding &&
          (call.embedding->weight_qparams || (qconfig != nullptr && match::weight_is_quantized(*qconfig)));
@@ -45,7 +46,7 @@ bool is_same(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-bool is_quantized_table(const ir::GraphModule& gm, const at::Tensor& weight) {
+bool is_quantized_table(const ir::Model& gm, const at::Tensor& weight) {
   return std::ranges::any_of(ir::nodes_in_order(*gm.graph), [&](const ir::Node* node) {
     if (!ir::is_module_call(node)) return false;
     const ir::ModuleCall& call = ir::call_of(gm, node);

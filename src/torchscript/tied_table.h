@@ -2,13 +2,13 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 
 /// Whether `weight` is the table of an embedding, too, whose rows are or will be quantized: the head of a
 /// language model, tied to its words.
-[[nodiscard]] bool is_quantized_table(const ir::GraphModule& gm, const at::Tensor& weight);
+[[nodiscard]] bool is_quantized_table(const ir::Model& gm, const at::Tensor& weight);
 
 /// What a linear layer multiplies with, out of the rows that an embedding looks up.
 struct TiedLinear {

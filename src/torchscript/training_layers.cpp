@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "operators/convolution_padding.h"
 #include "operators/weighted.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 

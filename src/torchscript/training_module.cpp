@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "ir/methods.h"
 #include "operators/weighted.h"
@@ -111,7 +112,7 @@ class Writer {
   }
 
   Module weighted_layer(const ModuleCall& call, const ModuleCall& root) {
-    const Module& fake_quantize = source_.weight_fake_quants.at(call.path);
+    const Module& fake_quantize = source_.gm.weight_fake_quants.at(call.path);
     if (call.embedding) return layers_.reading_rounded(*call.module, call.method, fake_quantize);
     return layers_.weighted(*root.weighted, call.members.empty() ? call.type : root.type, fake_quantize);
   }
@@ -183,9 +184,9 @@ class Writer {
   }
 
   void register_observers() {
-    for (std::size_t i = 0; i < source_.observers.size(); ++i) {
-      observer_names_.push_back(observer_attribute(source_.model, gm_.observers[i].name));
-      root_.register_module(observer_names_.back(), source_.observers[i]);
+    for (const ir::ObserverEntry& observer : gm_.observers) {
+      observer_names_.push_back(observer_attribute(source_.model, observer.name));
+      root_.register_module(observer_names_.back(), *observer.module);
     }
   }
 
@@ -320,7 +321,7 @@ class Writer {
 
   void define_switches() {
     std::vector<std::string> fake_quants = observer_names_;
-    for (const auto& [path, module] : source_.weight_fake_quants)
+    for (const auto& [path, module] : source_.gm.weight_fake_quants)
       fake_quants.push_back(joined(path, "weight_fake_quant"));
     fake_quants.insert(fake_quants.end(), switched_.begin(), switched_.end());
     batch_norms_.insert(batch_norms_.end(), switched_.begin(), switched_.end());
@@ -343,7 +344,7 @@ class Writer {
   }
 
   const TrainingGraph& source_;
-  ir::GraphModule gm_;
+  ir::Model gm_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   Module root_{};
   TrainingLayers layers_{};

@@ -1,20 +1,17 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <string>
 
-#include "ir/graph_module.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 
 /// What a module that trains is written from.
 struct TrainingGraph {
-  const ir::GraphModule& gm;                      ///< of passes::capture_for_training(model)
-  const torch::jit::Module& model;                ///< whose parameters it trains
-  std::span<const torch::jit::Module> observers;  ///< instances of gm.observers
-  const std::map<std::string, torch::jit::Module>& weight_fake_quants;  ///< by the path of their layer
-  const std::map<std::string, torch::jit::Module>& standalone;          ///< modules that train, by path
+  const ir::Model& gm;              ///< of capture_for_training, with its observers and weight_fake_quants
+  const torch::jit::Module& model;  ///< whose parameters it trains
+  const std::map<std::string, torch::jit::Module>& standalone;  ///< modules that train, by path
 };
 
 /// The executable module that trains: the modules of the user's model at their paths with their parameters,

@@ -6,7 +6,8 @@
 #include <optional>
 #include <unordered_set>
 
-#include "ir/graph_module.h"
+#include "ir/analysis.h"
+#include "ir/model.h"
 #include "torchscript/user_layout.h"
 
 namespace tsq::torchscript {

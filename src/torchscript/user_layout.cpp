@@ -5,7 +5,8 @@
 
 #include <vector>
 
-#include "ir/graph_module.h"
+#include "ir/analysis.h"
+#include "ir/model.h"
 
 namespace tsq::torchscript {
 namespace {

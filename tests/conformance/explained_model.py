@@ -106,7 +106,7 @@ class Explained(nn.Module):
         self.with_indices = nn.MaxPool2d(1, return_indices=True)
         self.opaque = Opaque()
         self.alone = Alone()
-        self.behind_alone = nn.Linear(4, 4)
+        self.after_alone = nn.Linear(4, 4)
         self.choices = nn.ModuleList([Chosen(), Chosen()])
         self.lstm = nn.LSTM(4, 4, batch_first=True)
         self.embedding = nn.Embedding(20, 4)
@@ -125,7 +125,7 @@ class Explained(nn.Module):
         y, places = self.with_indices(self.statistics(self.pool(y)))
         z = y.flatten(0, 1)
         z = self.in_order(z)
-        z = self.behind_alone(self.alone(self.opaque(z)))
+        z = self.after_alone(self.alone(self.opaque(z)))
         layer: Layer = self.choices[turns - 2]
         chosen: List[Layer] = [layer]
         z = chosen[turns - 2].forward(z)

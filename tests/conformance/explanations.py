@@ -32,7 +32,7 @@ REASONS = {
     "statistics": ("quantized::batch_norm2d does not take its arguments", ""),
     "pair": ("fuses it with torch.nn.BatchNorm2d ('pair_norm')", "running statistics"),
     "pair_norm": ("fuses it with torch.nn.ConvTranspose2d ('pair')", "running statistics"),
-    "behind_alone": ("the standalone module explained_model.Alone ('alone')", "output_quantized_idxs [0]"),
+    "after_alone": ("the standalone module explained_model.Alone ('alone')", "output_quantized_idxs [0]"),
     "aten::flatten": ("no pattern of backend 'x86'", "write it as torch.flatten"),
     "torch.nn.functional.interpolate": ("LibTorch interpolates quantized tensors", ""),
     "with_indices": ("it returns several values", "return_indices=False"),

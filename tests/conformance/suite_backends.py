@@ -131,11 +131,11 @@ mixed("row_set_twice", conv_row([DTypeConfig(input_dtype=torch.float16)]), linea
 # ---- root and reference modules come from the table, and from all of it
 
 LINEAR_RELU = row((nn.Linear, F.relu)).set_fuser_method(_sequential_wrapper2(nni.LinearReLU)).set_fused_module(nni.LinearReLU)
-PAIR_BEHIND_RELU = weighted(nni.LinearReLU, nnqr.Linear).set_root_module(nn.Linear)
+PAIR_AFTER_RELU = weighted(nni.LinearReLU, nnqr.Linear).set_root_module(nn.Linear)
 
 mixed("convolutions_without_a_reference_module", row(nn.Conv2d), linear_row())
 mixed("linear_layers_without_a_reference_module", conv_row(), row(nn.Linear).set_root_module(nn.Linear))
-mixed("pair_in_another_row", conv_row(), row(nn.Linear), LINEAR_RELU, PAIR_BEHIND_RELU)
+mixed("pair_in_another_row", conv_row(), row(nn.Linear), LINEAR_RELU, PAIR_AFTER_RELU)
 mixed("halves_of_a_pair_in_two_rows", conv_row(), row(nn.Linear).set_root_module(nn.Linear), row(nn.GELU, DIFFERENT, [ACTIVATION]).set_reference_quantized_module(nnqr.Linear))
 mixed("fused_class_of_no_fusion", conv_row(), row((nn.Conv2d, nn.BatchNorm2d, nn.ReLU)).set_fuser_method(fuse_conv_bn_relu), row(nni.ConvReLU2d))
 mixed("fused_class_without_its_root", linear_row(), *CONV_BN_RELU[:1], row(nni.ConvReLU2d))

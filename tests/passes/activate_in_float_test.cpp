@@ -42,7 +42,7 @@ class ActivateInFloat : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(ActivateInFloat, APReLUBehindAConvolutionIsFloatAndItsNeighboursReadAndGiveBytes) {
+TEST_P(ActivateInFloat, APReLUAfterAConvolutionIsFloatAndItsNeighboursReadAndGiveBytes) {
   const Module model = network(kPReLU, 16, 16);
   const Module lowered = quantized(model);
   EXPECT_EQ(count(lowered, "quantized::prelu"), 0U);
@@ -51,7 +51,7 @@ TEST_P(ActivateInFloat, APReLUBehindAConvolutionIsFloatAndItsNeighboursReadAndGi
   EXPECT_GT(sqnr(model, lowered), 30);
 }
 
-TEST_P(ActivateInFloat, ANormWithoutWeightsBehindAConvolutionIsLeftToItsKernel) {
+TEST_P(ActivateInFloat, ANormWithoutWeightsAfterAConvolutionIsLeftToItsKernel) {
   Module norm("__torch__.torch.nn.modules.instancenorm.InstanceNorm2d");
   for (const char* name : {"weight", "bias", "running_mean", "running_var"})
     norm.register_attribute(name, c10::NoneType::get(), c10::IValue());
@@ -70,7 +70,7 @@ TEST_P(ActivateInFloat, ANormWithoutWeightsBehindAConvolutionIsLeftToItsKernel) 
   EXPECT_GT(sqnr(with_norm, lowered), 25);
 }
 
-TEST_P(ActivateInFloat, AnELUBehindASumOfConvolutionsIsToo) {
+TEST_P(ActivateInFloat, AnELUAfterASumOfConvolutionsIsToo) {
   const Module model = network(
       "  z = self.first.forward(x)\n"
       "  y = self.second.forward(torch.elu(self.second.forward(z) + z))\n",
@@ -93,7 +93,7 @@ TEST_P(ActivateInFloat, TheReportSaysWhy) {
   EXPECT_THAT(report.to_text(), ::testing::HasSubstr("its int8 kernel takes several times as long"));
 }
 
-TEST(ActivateInFloatBehindALinearLayer, TheKernelIsAsFast) {
+TEST(ActivateInFloatAfterALinearLayer, TheKernelIsAsFast) {
   const Module rows = network("  y = self.layer.forward(self.prelu.forward(self.layer.forward(x)))\n", 4, 4);
   EXPECT_EQ(count(testing::best_model(rows, image(), "qnnpack"), "quantized::prelu"), 1U);
 }

@@ -14,7 +14,7 @@ namespace {
 using torch::jit::Module;
 
 /// Values of many sizes through a layer of positive weights and `function`, then through two layers more.
-Module behind_a_layer(const std::string& function) {
+Module after_a_layer(const std::string& function) {
   torch::manual_seed(8);
   Module model = testing::user_module("Steep");
   Module bank = testing::linear(32, 24);
@@ -48,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Amplified, ValuesOfManySizesKeepTheSmallOnes) {
   const at::NoGradGuard no_grad;
-  const Module model = behind_a_layer(GetParam());
+  const Module model = after_a_layer(GetParam());
   for (const char* engine : {"x86", "onednn"}) {
     const EngineGuard guard(backend_config(engine));
     const Module quantized = testing::best_model(model, power(), engine);
@@ -66,12 +66,12 @@ INSTANTIATE_TEST_SUITE_P(Functions, NotAmplified,
 
 TEST_P(NotAmplified, OtherFunctionsLeaveTheLayerInInt8) {
   const at::NoGradGuard no_grad;
-  EXPECT_EQ(testing::count(testing::best_model(behind_a_layer(GetParam()), power(), "x86"), "aten::linear"),
+  EXPECT_EQ(testing::count(testing::best_model(after_a_layer(GetParam()), power(), "x86"), "aten::linear"),
             0);
 }
 
 TEST(AmplifiedInFx, RecipeFxRoundsAsPyTorchDoes) {
-  const Module model = behind_a_layer("torch.log(y + 1e-6)");
+  const Module model = after_a_layer("torch.log(y + 1e-6)");
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
   calibrate(prepared, std::vector<Sample>{{power()}});
   EXPECT_EQ(testing::count(convert(prepared, backend_config("x86")), "aten::linear"), 0);

@@ -111,7 +111,7 @@ TEST(Recipe, IsKeptInThePreparedFile) {
             1e-9);
 }
 
-TEST(AbsorbClamps, AClampBehindAConvolutionCostsNothing) {
+TEST(AbsorbClamps, AClampAfterAConvolutionCostsNothing) {
   const Module model =
       two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 0.5))\n");
   const Module best = quantized(model, images());
@@ -198,7 +198,7 @@ TEST(SeparateScalarArithmetic, ANumberThatIsAddedCostsTheInputNoCodes) {
             0.5 * error_of(model, quantized(model, images(), "x86", {}), "x86", images()));
 }
 
-TEST(SeparateScalarArithmetic, AReLUBehindAProductStays) {
+TEST(SeparateScalarArithmetic, AReLUAfterAProductStays) {
   const Module model = two_convolutions(
       "  y = torch.relu(torch.max_pool2d(self.a.forward(x), [1, 1]) * 3)\n  return "
       "self.b.forward(torch.relu(y + -0.5))\n");
@@ -207,7 +207,7 @@ TEST(SeparateScalarArithmetic, AReLUBehindAProductStays) {
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
 }
 
-TEST(SeparateScalarArithmetic, AClampBehindASumStays) {
+TEST(SeparateScalarArithmetic, AClampAfterASumStays) {
   // The kernel of a sum with a number does not saturate at the range that was observed after the clamp.
   const Module model = two_convolutions(
       "  y = torch.max_pool2d(self.a.forward(x), [1, 1])\n"

@@ -2,6 +2,7 @@
 #include <torch/script.h>
 #include <tsq/error.h>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 
@@ -10,7 +11,7 @@ namespace {
 
 using torch::jit::Module;
 
-std::vector<std::string> operators_of(const ir::GraphModule& gm) {
+std::vector<std::string> operators_of(const ir::Model& gm) {
   std::vector<std::string> names;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (!ir::targets(gm, node).empty()) names.push_back(ir::display_name(gm, node));
@@ -22,7 +23,7 @@ TEST(Capture, KeepsLeafModulesAsCallsAndInlinesTheRest) {
   Module outer = testing::user_module("Outer");
   outer.register_module("block", testing::conv_bn_relu());
   outer.define("def forward(self, x):\n  return self.block.forward(x) + 1\n");
-  const ir::GraphModule gm = passes::capture(outer, {});
+  const ir::Model gm = passes::capture(outer, {});
   EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"torch.nn.Conv2d", "torch.nn.BatchNorm2d",
                                                         "torch.nn.ReLU", "aten::add"}));
   EXPECT_EQ(gm.calls.front().path, "block.conv");
@@ -50,7 +51,7 @@ TEST(Capture, SeesTheElementsOfAListThatGrows) {
   model.define(
       "def forward(self, x):\n  l = [x]\n  l.append(torch.sin(x))\n  y = torch.cat(l, 1)\n  "
       "l.append(torch.cos(y))\n  return torch.cat(l, 1)\n");
-  const ir::GraphModule gm = passes::capture(model, {});
+  const ir::Model gm = passes::capture(model, {});
   std::vector<std::size_t> elements;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::cat) elements.push_back(ir::arguments(node).front().elements.size());
@@ -64,7 +65,7 @@ TEST(Capture, SeesTheValuesOfADictThatIsFilledKeyByKey) {
       "def forward(self, x):\n  d = {'a': torch.sin(x)}\n  d['b'] = torch.cos(d['a'])\n  d['a'] = d['b'] + "
       "x\n"
       "  return d['a'] * d['b']\n");
-  const ir::GraphModule gm = passes::capture(model, {});
+  const ir::Model gm = passes::capture(model, {});
   EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"aten::sin", "aten::cos", "aten::add", "aten::mul"}));
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph))
     EXPECT_NE(node->kind(), c10::prim::DictConstruct);
@@ -73,7 +74,7 @@ TEST(Capture, SeesTheValuesOfADictThatIsFilledKeyByKey) {
 TEST(Capture, KeepsADictWhoseKeysAreComputed) {
   Module model = testing::user_module("Computes");
   model.define("def forward(self, x, key: str):\n  d = {'a': x}\n  d[key] = torch.cos(x)\n  return d['a']\n");
-  const ir::GraphModule gm = passes::capture(model, {});
+  const ir::Model gm = passes::capture(model, {});
   EXPECT_NE(gm.graph->toString().find("aten::_set_item"), std::string::npos);
 }
 
@@ -94,7 +95,7 @@ TEST(Capture, KeepsStateThatTheModelWrites) {
   Module model = testing::user_module("Counter");
   model.register_attribute("count", c10::IntType::get(), int64_t{0});
   model.define("def forward(self, x):\n  self.count = self.count + 1\n  return x * self.count\n");
-  const ir::GraphModule gm = passes::capture(model, {});
+  const ir::Model gm = passes::capture(model, {});
   EXPECT_NE(gm.graph->toString().find("prim::SetAttr"), std::string::npos);
 }
 
@@ -113,7 +114,7 @@ TEST(Normalise, MakesAnInPlaceAdditionOutOfPlaceWhereNobodySeesIt) {
   Module model = testing::user_module("InPlace");
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  y = self.conv.forward(x)\n  y += x\n  return y\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   EXPECT_EQ(operators_of(gm).back(), "aten::add");
 }
@@ -123,13 +124,13 @@ TEST(Normalise, KeepsAnInPlaceAdditionThatIsReadThroughAnotherName) {
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define(
       "def forward(self, x):\n  y = self.conv.forward(x)\n  z = y.view([-1])\n  y += x\n  return z\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   EXPECT_EQ(operators_of(gm).back(), "aten::add_");
 }
 
-ir::GraphModule normalised(Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
+ir::Model normalised(Module& model) {
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   return gm;
 }
@@ -137,7 +138,7 @@ ir::GraphModule normalised(Module& model) {
 TEST(Normalise, ReadsANumberMinusATensorAsOneSubtraction) {
   Module model = testing::user_module("Minus");
   model.define("def forward(self, x):\n  return 1.0 - x\n");
-  const ir::GraphModule gm = normalised(model);
+  const ir::Model gm = normalised(model);
   EXPECT_EQ(operators_of(gm), std::vector<std::string>{"aten::rsub"});
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() != c10::aten::rsub) continue;
@@ -155,7 +156,7 @@ TEST(Normalise, KeepsTheNegativeThatSomebodyWrote) {
 std::string second_type_of_sum(const at::Tensor& constant) {
   Module model = testing::user_module("Sum");
   model.define("def forward(self, x, y):\n  return x + y\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   ir::Node* sum = nullptr;
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::add) sum = node;

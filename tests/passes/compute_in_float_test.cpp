@@ -54,7 +54,7 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, Recipe
 }
 
 std::size_t casts(const Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::compute_in_float(gm);
   return static_cast<std::size_t>(
       std::count_if(gm.calls.begin(), gm.calls.end(),

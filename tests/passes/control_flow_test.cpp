@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 
@@ -462,7 +463,7 @@ TEST(ControlFlow, OperatorsAndClassesOfTheHostProgramPassThrough) {
             0.1 * wanted.norm().item<double>());
 }
 
-TEST(ControlFlow, AnEmptyMappingLeavesABatchNormBehindItsConvolution) {
+TEST(ControlFlow, AnEmptyMappingLeavesABatchNormAfterItsConvolution) {
   torch::manual_seed(7);
   Module model = testing::conv_bn_relu();
   const BackendConfig backend = backend_config("x86");

@@ -5,6 +5,7 @@
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
@@ -58,7 +59,7 @@ Prepared calibrated(const Module& model, const QConfigMapping& mapping = best_qc
 }
 
 struct Equalized {
-  ir::GraphModule gm{};
+  ir::Model gm{};
   Report report{};
 };
 
@@ -70,7 +71,7 @@ Equalized equalized(const Prepared& prepared) {
   return result;
 }
 
-at::Tensor weight(const ir::GraphModule& gm, const std::string& path) {
+at::Tensor weight(const ir::Model& gm, const std::string& path) {
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_module_call(node) && ir::call_of(gm, node).path == path)
       return ir::weighted_of(ir::call_of(gm, node))->weight.detach();
@@ -150,7 +151,7 @@ TEST(EqualizeAcrossLayers, ReachesAcrossLeakyReLUsPoolsAndPadding) {
   }
 }
 
-TEST(EqualizeAcrossLayers, ABatchNormBehindAReLUTakesBackWhatItReads) {
+TEST(EqualizeAcrossLayers, ABatchNormAfterAReLUTakesBackWhatItReads) {
   Module model =
       with_between("  y = torch.constant_pad_nd(self.bn.forward(torch.relu(y)), [1, 1, 1, 1], 0)\n");
   const Prepared prepared = calibrated(model);
@@ -182,9 +183,9 @@ TEST(EqualizeAcrossLayers, RoundingTheActivationsCostsLess) {
   Module model = separable(kReLU);
   const Prepared prepared = calibrated(model);
   Equalized result = equalized(prepared);
-  ir::GraphModule plain = prepared.stage()->gm.copy();
+  ir::Model plain = prepared.stage()->gm.copy();
   passes::take_channel_statistics(plain, prepared.stage()->observers);
-  const auto error = [&](ir::GraphModule& gm) {
+  const auto error = [&](ir::Model& gm) {
     std::vector<passes::ObserverResult> found;
     for (std::size_t i = 0; i < gm.observers.size(); ++i)
       found.push_back(passes::observer_result(gm.observers[i].spec, prepared.stage()->observers[i]));

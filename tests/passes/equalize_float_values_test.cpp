@@ -21,7 +21,7 @@ using torch::jit::testing::FileCheck;
 
 constexpr double kMargin = 1.25;
 const std::string kInFront = "equalized by a multiplication before it";
-const std::string kBehind = "equalized by a multiplication after it";
+const std::string kAfter = "equalized by a multiplication after it";
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, double margin = kMargin) {
   Prepared prepared = prepare(
@@ -32,7 +32,7 @@ Prepared calibrated(const Module& model, const std::vector<Sample>& samples, dou
 }
 
 struct Equalized {
-  ir::GraphModule gm{};
+  ir::Model gm{};
   Report report{};
 };
 
@@ -63,9 +63,9 @@ double error(Module float_model, Module int8, const std::vector<Sample>& samples
 }
 
 /// A layer after a float operator; the squares of its input's 16 channels reach from 0 to `widths`.
-Module behind_float(const at::Tensor& widths, int64_t outputs) {
+Module after_float(const at::Tensor& widths, int64_t outputs) {
   torch::manual_seed(14);
-  Module model = testing::user_module("BehindFloat");
+  Module model = testing::user_module("AfterFloat");
   model.register_module("layer", testing::linear(16, outputs));
   model.register_buffer("widths", widths);
   model.define("def forward(self, x):\n  return self.layer.forward(torch.sqrt(x * self.widths))\n");
@@ -82,7 +82,7 @@ std::vector<Sample> positive_rows(double power = 2) {
 }
 
 TEST(EqualizeFloatValues, WhatAFloatOperatorGivesIsMultipliedWhereThatSavesMuch) {
-  const Module model = behind_float(widths_from(1e-6), 64);
+  const Module model = after_float(widths_from(1e-6), 64);
   const Prepared prepared = calibrated(model, positive_rows());
   const Equalized result = equalized(prepared);
   EXPECT_EQ(reported(result, "layer"), kInFront);
@@ -95,7 +95,7 @@ TEST(EqualizeFloatValues, WhatAFloatOperatorGivesIsMultipliedWhereThatSavesMuch)
 }
 
 TEST(EqualizeFloatValues, AMultiplicationThatSavesLittleIsLeftOut) {
-  const Equalized result = equalized(calibrated(behind_float(widths_from(0.5), 64), positive_rows()));
+  const Equalized result = equalized(calibrated(after_float(widths_from(0.5), 64), positive_rows()));
   EXPECT_NE(reported(result, "layer"), kInFront);
   FileCheck()
       .check("aten::sqrt")
@@ -106,7 +106,7 @@ TEST(EqualizeFloatValues, AMultiplicationThatSavesLittleIsLeftOut) {
 
 TEST(EqualizeFloatValues, BesideALayerThatTakesNoLongerTheMultiplicationHasToSaveMore) {
   const auto reported_of = [](const at::Tensor& widths, int64_t outputs) {
-    return reported(equalized(calibrated(behind_float(widths, outputs), positive_rows(40))), "layer");
+    return reported(equalized(calibrated(after_float(widths, outputs), positive_rows(40))), "layer");
   };
   EXPECT_EQ(reported_of(widths_from(1e-2), 64), kInFront);
   EXPECT_NE(reported_of(widths_from(1e-2), 8), kInFront);
@@ -135,11 +135,11 @@ std::vector<Sample> images(int64_t size = 9) {
   return {{torch::randn({2, 3, size, size})}, {torch::randn({2, 3, size, size})}};
 }
 
-TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainBehindTheRounding) {
+TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainAfterTheRounding) {
   const Module model = in_front_of_float(50, kNormalised);
   const Prepared prepared = calibrated(model, images());
   const Equalized result = equalized(prepared);
-  EXPECT_EQ(reported(result, "layer"), kBehind);
+  EXPECT_EQ(reported(result, "layer"), kAfter);
   FileCheck()
       .check("prim::tsq_observer")
       ->check("aten::mul")

@@ -2,6 +2,7 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
+#include "ir/analysis.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
@@ -33,7 +34,7 @@ Module two_linears() {
 /// The classes of the observers in graph order.
 std::vector<std::string> observers_of(const Prepared& prepared) {
   std::vector<std::string> result;
-  const ir::GraphModule& gm = prepared.stage()->gm;
+  const ir::Model& gm = prepared.stage()->gm;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_observer(node)) result.push_back(gm.observers[ir::observer_index(node)].spec.observer);
   }
@@ -81,7 +82,7 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
   return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
 }
 
-TEST(Equalize, TheEqualizationObserverStandsBehindTheQuantizationObserver) {
+TEST(Equalize, TheEqualizationObserverStandsAfterTheQuantizationObserver) {
   const Prepared prepared = prepare(two_linears(), min_max(), backend_config("x86"), {}, everything());
   EXPECT_EQ(observers_of(prepared),
             (std::vector<std::string>{"MinMaxObserver", "_InputEqualizationObserver", "MinMaxObserver",
@@ -133,7 +134,7 @@ TEST(Equalize, TheScaleIsMultipliedAtTheInputAndAbsorbedBetweenLayers) {  // Q-0
   EXPECT_TRUE(at::allclose(weighted(reference, "fc2").weight, w2 / s2));
 }
 
-TEST(Equalize, ALayerBehindOneThatIsNotEqualizedGetsAMultiplication) {
+TEST(Equalize, ALayerAfterOneThatIsNotEqualizedGetsAMultiplication) {
   torch::manual_seed(2);
   const Module model = two_linears();
   const at::Tensor x = torch::randn({16, 5});

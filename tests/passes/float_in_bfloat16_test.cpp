@@ -36,20 +36,20 @@ Module two_layers() {
   return model;
 }
 
-ir::GraphModule plain(const Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
+ir::Model plain(const Module& model) {
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   return gm;
 }
 
-std::size_t casts_in(const ir::GraphModule& gm) {
+std::size_t casts_in(const ir::Model& gm) {
   std::size_t count = 0;
   for (const torch::jit::Node* node : gm.graph->nodes()) count += node->kind() == c10::aten::to ? 1 : 0;
   return count;
 }
 
 TEST(FloatInBFloat16, CastsSinkThroughWhatKeepsTheDtype) {
-  ir::GraphModule gm = plain(two_layers());
+  ir::Model gm = plain(two_layers());
   passes::float_in_bfloat16(gm);
   EXPECT_EQ(casts_in(gm), 2U) << "the input's and the result's";
   torch::jit::testing::FileCheck()
@@ -63,7 +63,7 @@ TEST(FloatInBFloat16, CastsSinkThroughWhatKeepsTheDtype) {
 TEST(FloatInBFloat16, NumbersThatAreNoFloatTensorsStay) {
   Module model = testing::user_module("Products");
   model.define("def forward(self, x, y):\n  return torch.matmul(x, y)\n");
-  ir::GraphModule gm = plain(model);
+  ir::Model gm = plain(model);
   passes::float_in_bfloat16(gm);
   EXPECT_EQ(casts_in(gm), 0U) << "the inputs may be integers";
 }
@@ -78,7 +78,7 @@ TEST(FloatInBFloat16, WhatIsWrittenInPlaceKeepsItsViews) {
       "  y.add_(1.0)\n"
       "  y.fill_(2.0)\n"
       "  return z\n");
-  ir::GraphModule gm = plain(model);
+  ir::Model gm = plain(model);
   passes::float_in_bfloat16(gm);
   const torch::jit::Node* transpose = nullptr;
   for (const torch::jit::Node* node : gm.graph->nodes()) {

@@ -38,7 +38,7 @@ TEST(FloatIslands, OperatorsOfALoopThatReadOnlyEachOtherStayFloat) {
   EXPECT_EQ(testing::count(made_of(alone), "aten::quantize_per_tensor"), 0U);
 }
 
-TEST(FloatIslands, OperatorsOfALoopBehindItsLayerAreQuantized) {
+TEST(FloatIslands, OperatorsOfALoopAfterItsLayerAreQuantized) {
   const Module model = two_layers(
       "  y = self.b.forward(x)\n  for i in range(3):\n    y = self.a.forward(y) + y\n"
       "  return self.b.forward(y)\n");

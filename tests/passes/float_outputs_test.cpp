@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ir/analysis.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
 

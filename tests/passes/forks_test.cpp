@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "ir/graph_module.h"
+#include "ir/analysis.h"
+#include "ir/model.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 #include "torchscript/emit.h"
@@ -10,7 +11,7 @@ namespace {
 
 using torch::jit::Module;
 
-std::vector<std::string_view> calls_in_graph(const ir::GraphModule& gm) {
+std::vector<std::string_view> calls_in_graph(const ir::Model& gm) {
   std::vector<std::string_view> types;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_module_call(node)) types.push_back(ir::call_of(gm, node).type.name);
@@ -18,8 +19,8 @@ std::vector<std::string_view> calls_in_graph(const ir::GraphModule& gm) {
   return types;
 }
 
-ir::GraphModule fused(const Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
+ir::Model fused(const Module& model) {
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   passes::fuse(gm, backend_config("x86"));
   return gm;
@@ -29,7 +30,7 @@ TEST(Fuse, ConvBnReluBecomesOneModuleThatComputesTheSame) {
   const at::NoGradGuard no_grad;
   torch::manual_seed(0);
   Module model = testing::conv_bn_relu();
-  const ir::GraphModule gm = fused(model);
+  const ir::Model gm = fused(model);
   EXPECT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.ao.nn.intrinsic.ConvReLU2d"});
   const at::Tensor x = torch::randn({1, 3, 8, 8});
   EXPECT_TRUE(
@@ -60,7 +61,7 @@ TEST(Fuse, FoldsABatchNormIntoAConvWithoutBias) {  // C-21
   model.register_module("conv", testing::conv2d(3, 4, 1, /*bias=*/false));
   model.register_module("bn", testing::batch_norm2d(4));
   model.define("def forward(self, x):\n  return self.bn.forward(self.conv.forward(x))\n");
-  const ir::GraphModule gm = fused(model);
+  const ir::Model gm = fused(model);
   ASSERT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.nn.Conv2d"});
   const at::Tensor x = torch::randn({1, 3, 4, 4});
   EXPECT_TRUE(
@@ -74,7 +75,7 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
   model.define(
       "def forward(self, x):\n  x = self.a.forward(x)\n  x = self.b.forward(x) + x\n  return "
       "self.c.forward(x) + x\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   passes::fuse(gm, backend_config("onednn"));
   EXPECT_EQ(calls_in_graph(gm),
@@ -85,11 +86,11 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
       at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-3, 1e-3));
 }
 
-ir::GraphModule fused_for_onednn(const std::string& forward) {
+ir::Model fused_for_onednn(const std::string& forward) {
   Module model = testing::user_module("Addition");
   for (const char* name : {"a", "b"}) model.register_module(name, testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n" + forward);
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   passes::fuse(gm, backend_config("onednn"));
   return gm;
@@ -117,7 +118,7 @@ TEST(Fuse, AConvolutionIsNotFusedWithAnAddendThatItIsBroadcastTo) {
             kConv);
 }
 
-bool addend_may_broadcast(const ir::GraphModule& gm) {
+bool addend_may_broadcast(const ir::Model& gm) {
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_module_call(node) && node->inputs().size() == 2)
       return ir::call_of(gm, node).addend_may_broadcast;

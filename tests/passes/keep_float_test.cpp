@@ -4,6 +4,7 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
@@ -20,7 +21,7 @@ Prepared two_layers() {
   return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
 }
 
-ir::Node* call_at(ir::GraphModule& gm, const std::string& path) {
+ir::Node* call_at(ir::Model& gm, const std::string& path) {
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_module_call(node) && ir::call_of(gm, node).path == path) return node;
   }
@@ -28,7 +29,7 @@ ir::Node* call_at(ir::GraphModule& gm, const std::string& path) {
 }
 
 struct Kept {
-  ir::GraphModule gm;
+  ir::Model gm;
   Report report;
 };
 
@@ -60,7 +61,7 @@ TEST(KeepFloat, WhatComesOutOfAKernelStaysRounded) {
 
 TEST(KeepFloat, NamesOfNoOperatorChangeNoOperator) {
   const Prepared prepared = two_layers();
-  ir::GraphModule gm = prepared.stage()->gm.copy();
+  ir::Model gm = prepared.stage()->gm.copy();
   Report report = prepared.report();
   passes::keep_float(gm, {{"elsewhere", "because"}}, report);
   for (const char* path : {"one", "two"}) {

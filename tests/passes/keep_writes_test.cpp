@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 
@@ -43,22 +44,22 @@ float distance(const Module& model) {
   return (got - expected).norm().item<float>() / expected.norm().item<float>();
 }
 
-ir::GraphModule captured(const Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
+ir::Model captured(const Module& model) {
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   passes::keep_writes(gm);
   return gm;
 }
 
-TEST(KeepWrites, WhoReadsMemoryBehindAWriteReadsANewValue) {
-  const ir::GraphModule gm =
+TEST(KeepWrites, WhoReadsMemoryAfterAWriteReadsANewValue) {
+  const ir::Model gm =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
                           "self.second.forward(y)\n"));
   FileCheck().check("aten::slice")->check("aten::alias")->check("prim::tsq_module")->run(*gm.graph);
 }
 
 TEST(KeepWrites, AModelThatWritesNothingStaysAsItIs) {
-  const ir::GraphModule gm =
+  const ir::Model gm =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  z = y[:, 1:]\n  return "
                           "self.second.forward(y), z\n"));
   FileCheck().check_not("aten::alias")->run(*gm.graph);
@@ -77,7 +78,7 @@ TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
 }
 
 TEST(KeepWrites, AWriteInALoopIsReadInTheNextTurn) {
-  const ir::GraphModule gm = captured(two_layers(
+  const ir::Model gm = captured(two_layers(
       "def forward(self, x, n: int):\n  y = self.first.forward(x)\n  for i in range(n):\n    y[i] = "
       "self.second.forward(y)[0]\n  return y\n"));
   FileCheck()
@@ -136,7 +137,7 @@ TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
 }
 
 TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
-  const ir::GraphModule gm = captured(two_layers(
+  const ir::Model gm = captured(two_layers(
       "def forward(self, x):\n  y = self.first.forward(x)\n  both = [y, x]\n  y[:, 0] = 2.0\n  return "
       "torch.cat(both, 0)\n"));
   FileCheck()

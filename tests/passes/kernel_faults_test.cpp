@@ -158,7 +158,7 @@ TEST(KernelFaults, PoolsReadAnAddedBatchWrongly) {
   EXPECT_EQ(error_of(x.contiguous()), 0);
 }
 
-TEST(KernelFaults, APoolBehindAnAddedBatchIsRight) {
+TEST(KernelFaults, APoolAfterAnAddedBatchIsRight) {
   torch::manual_seed(3);
   Module model = testing::user_module("Pooled");
   model.register_module("conv", testing::conv2d(3, 8, 3));
@@ -323,7 +323,7 @@ TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  
   EXPECT_NE(decision.reason.find("refused the weight"), std::string::npos) << decision.reason;
 }
 
-TEST(KernelFaults, AClampBehindAConvolutionIsRightOnQnnpack) {
+TEST(KernelFaults, AClampAfterAConvolutionIsRightOnQnnpack) {
   Module model = testing::user_module("Clamp");
   model.register_module("conv", testing::conv2d(3, 8, 3));
   model.define("def forward(self, x):\n  return torch.clamp(self.conv.forward(x), -1.0, 1.0)\n");

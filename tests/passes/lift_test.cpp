@@ -16,8 +16,8 @@ namespace {
 using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
-ir::GraphModule parsed(const std::string& text) {
-  ir::GraphModule gm;
+ir::Model parsed(const std::string& text) {
+  ir::Model gm;
   gm.graph = std::make_shared<torch::jit::Graph>();
   torch::jit::parseIR(text, gm.graph.get());
   return gm;
@@ -33,7 +33,7 @@ Module frozen(const Module& model) {
   return result;
 }
 
-const torch::jit::Node* node_of_kind(const ir::GraphModule& gm, const char* kind) {
+const torch::jit::Node* node_of_kind(const ir::Model& gm, const char* kind) {
   for (const torch::jit::Node* node : gm.graph->nodes()) {
     if (node->kind() == c10::Symbol::fromQualString(kind)) return node;
   }
@@ -55,7 +55,7 @@ at::Tensor quantized_output(const Module& model) {
 }
 
 TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
-  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
+  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
   %stride : int[] = prim::Constant[value=[2, 2]]()
   %padding : int[] = prim::Constant[value=[0, 1]]()
   %dilation : int[] = prim::Constant[value=[1, 3]]()
@@ -76,7 +76,7 @@ TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
 }
 
 TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
-  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
+  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
   %stride : int[] = prim::Constant[value=[2]]()
   %padding : int[] = prim::Constant[value=[3]]()
   %dilation : int[] = prim::Constant[value=[5]]()
@@ -97,7 +97,7 @@ TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
 }
 
 TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
-  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
+  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
   %t : Tensor = prim::NumToTensor(%n)
   %m : int = aten::Int(%t)
   %sizes : int[] = prim::ListConstruct(%m)
@@ -108,7 +108,7 @@ TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
 }
 
 /// A constant in place of the graph's last input: the parser reads no tensors.
-void make_last_input_constant(const ir::GraphModule& gm, const at::Tensor& tensor) {
+void make_last_input_constant(const ir::Model& gm, const at::Tensor& tensor) {
   const torch::jit::WithInsertPoint guard(*gm.graph->nodes().begin());
   const std::size_t last = gm.graph->inputs().size() - 1;
   gm.graph->inputs()[last]->replaceAllUsesWith(gm.graph->insertConstant(tensor));
@@ -116,7 +116,7 @@ void make_last_input_constant(const ir::GraphModule& gm, const at::Tensor& tenso
 }
 
 TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
-  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %n : int, %two : Tensor):
+  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %n : int, %two : Tensor):
   %one : int = prim::Constant[value=1]()
   %t : Tensor = prim::NumToTensor(%n)
   %half : Tensor = aten::floor_divide(%t, %two)
@@ -137,7 +137,7 @@ TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
 
 /// Python's `n += 1` on a size.
 TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
-  ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
+  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
   %one : int = prim::Constant[value=1]()
   %t : Tensor = prim::NumToTensor(%n)
   %u : Tensor = aten::add_(%t, %one, %one)
@@ -150,7 +150,7 @@ TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
 }
 
 TEST(Untrace, WhatInterpolateCallsIsInterpolate) {
-  const ir::GraphModule gm = parsed(R"(graph(%self, %x : Tensor):
+  const ir::Model gm = parsed(R"(graph(%self, %x : Tensor):
   %size : int[] = prim::Constant[value=[4, 4]]()
   %none : NoneType = prim::Constant()
   %y : Tensor = aten::upsample_nearest2d(%x, %size, %none)
@@ -167,7 +167,7 @@ TEST(Untrace, AProductWithAConstantWithoutSourceIsALinearLayer) {
   model.define("def forward(self, x):\n  return self.linear.forward(x)\n");
   model.eval();
   Module optimized = torch::jit::optimize_for_inference(model);
-  ir::GraphModule gm = passes::capture(optimized, {});
+  ir::Model gm = passes::capture(optimized, {});
   passes::untrace(gm);
   FileCheck().check_not("aten::matmul")->check("aten::linear")->run(*gm.graph);
   passes::normalise(gm);
@@ -203,7 +203,7 @@ TEST(Lift, AFrozenModelGivesTheInt8ModelOfItsScriptedTwin) {
 }
 
 TEST(Lift, FrozenConvolutionAndBatchNormAreFusedAgain) {
-  ir::GraphModule gm = passes::capture(frozen(testing::conv_bn_relu()), {});
+  ir::Model gm = passes::capture(frozen(testing::conv_bn_relu()), {});
   passes::untrace(gm);
   passes::normalise(gm);
   passes::lift(gm);
@@ -219,7 +219,7 @@ TEST(Lift, AConvolutionWhoseWeightIsComputedStaysAFunction) {
   Module model = testing::user_module("Computed");
   model.register_parameter("w", torch::randn({4, 3, 1, 1}), false);
   model.define("def forward(self, x):\n  return torch.conv2d(x, self.w * x.sum())\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::untrace(gm);
   passes::normalise(gm);
   passes::lift(gm);
@@ -230,7 +230,7 @@ TEST(Lift, AWeightThatTheModelWritesIsNoParameter) {
   Module model = testing::user_module("Fast");
   model.register_buffer("w", torch::randn({4, 3, 1, 1}));
   model.define("def forward(self, x):\n  y = torch.conv2d(x, self.w)\n  self.w.mul_(2)\n  return y\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::untrace(gm);
   passes::normalise(gm);
   passes::lift(gm);

@@ -11,7 +11,7 @@ using torch::jit::Module;
 
 /// relu(sigmoid(x) + conv(x)), and the matches under `pattern` and a row for Conv2d.
 struct Matched {
-  ir::GraphModule gm;
+  ir::Model gm;
   BackendConfig backend{"own"};
   passes::MatchTable table;
 };
@@ -49,7 +49,7 @@ TEST(Match, APatternClaimsTheOperatorThatMatchAllStandsFor) {
   EXPECT_EQ(ir::display_name(matched.gm, match.root), "torch.nn.Conv2d");
 }
 
-TEST(Match, TheRootIsTheLastOperatorEvenBehindMatchAll) {
+TEST(Match, TheRootIsTheLastOperatorEvenAfterMatchAll) {
   const Matched matched = match_sum(kRelu(kAdd(match_all, match_all)));
   ASSERT_EQ(matched.table.matches.size(), 1U);
   EXPECT_EQ(ir::display_name(matched.gm, matched.table.matches.front().root), "torch.nn.Conv2d");

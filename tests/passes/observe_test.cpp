@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 
@@ -13,7 +14,7 @@ namespace {
 using torch::jit::Module;
 
 struct Observed {
-  ir::GraphModule gm;
+  ir::Model gm;
   Report report;
 };
 
@@ -28,7 +29,7 @@ Observed observed(const Module& model, const QConfigMapping& mapping, std::strin
 }
 
 /// Indices of the observers in graph order: equal numbers share one instance.
-std::vector<std::size_t> observers_of(const ir::GraphModule& gm) {
+std::vector<std::size_t> observers_of(const ir::Model& gm) {
   std::vector<std::size_t> result;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_observer(node)) result.push_back(ir::observer_index(node));
@@ -36,7 +37,7 @@ std::vector<std::size_t> observers_of(const ir::GraphModule& gm) {
   return result;
 }
 
-TEST(Observe, AConvGetsAnObserverBeforeAndBehind) {
+TEST(Observe, AConvGetsAnObserverBeforeAndAfter) {
   EXPECT_EQ(observers_of(observed(testing::conv_bn_relu(), default_qconfig_mapping("x86")).gm),
             (std::vector<std::size_t>{0, 1}));
 }

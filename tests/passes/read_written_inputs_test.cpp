@@ -8,6 +8,7 @@
 
 #include <memory>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/best_model.h"
 #include "support/small_models.h"
@@ -54,7 +55,7 @@ Module scripted_in_place() {
 }
 
 std::size_t uses_of_layer(const Module& model) {
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   passes::read_written_inputs(gm);
   const ir::Node* relu = nullptr;

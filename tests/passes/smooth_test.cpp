@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
@@ -116,7 +117,7 @@ TEST(Smooth, ChangesNothingInFloat) {
     Module model = with_outliers(two_readers(returns_normalized));
     const at::Tensor x = torch::randn({32, 8});
     const Prepared prepared = calibrated(model, x, smoothing());
-    ir::GraphModule gm = prepared.stage()->gm.copy();
+    ir::Model gm = prepared.stage()->gm.copy();
     std::vector<Module> observers = prepared.stage()->observers;
     passes::convert_smoothing(gm, observers, kAlpha);
     Module smoothed = torchscript::emit(gm, observers);

@@ -177,7 +177,7 @@ TEST(FoldArithmetic, ANumberOfWhatHasTheShapeOfALayersOutputIsNoneOfTheLayer) {
   EXPECT_GT(sqnr(model, lowered), 33);
 }
 
-TEST(FoldArithmetic, ANumberBehindWhatOthersReadStays) {
+TEST(FoldArithmetic, ANumberAfterWhatOthersReadStays) {
   for (const char* body : {
            "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = q.transpose(0, 1) / 4. + q.sum()\n",
            "  q = self.head.forward(x.flatten(1)[:, :16])\n  y = torch.matmul(q, q.transpose(0, 1)) / 4.\n",
@@ -205,7 +205,7 @@ TEST(LeaveFloatIslands, WhatIsOnlyMovedOnItsWayOutIsNotRounded) {
 
 const std::string kSmallHead = "  y = self.head.forward(torch.gelu(self.conv.forward(x)).mean([2, 3]))\n";
 
-TEST(LeaveSmallLayers, AHeadBehindFloatOperatorsIsFloat) {
+TEST(LeaveSmallLayers, AHeadAfterFloatOperatorsIsFloat) {
   const Module model = network(kSmallHead);
   for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
     const Module lowered = quantized(model, engine);
@@ -217,7 +217,7 @@ TEST(LeaveSmallLayers, AHeadBehindFloatOperatorsIsFloat) {
   }
 }
 
-TEST(LeaveSmallLayers, BehindBytesTooUnlessAKernelReadsThem) {
+TEST(LeaveSmallLayers, AfterBytesTooUnlessAKernelReadsThem) {
   const std::string pooled = "  h = torch.max_pool2d(torch.relu(self.conv.forward(x)), 22).flatten(1)\n";
   const Module alone = network(pooled + "  y = self.head.forward(h)\n");
   const Module two = network(pooled + "  y = self.head.forward(torch.relu(self.middle.forward(h)))\n",

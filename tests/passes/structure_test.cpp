@@ -5,6 +5,7 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include "ir/analysis.h"
 #include "passes/passes.h"
 #include "support/small_models.h"
 
@@ -71,7 +72,7 @@ TEST(FoldBatchNorms, ABatchNormBeforeAConvolutionWithoutPaddingBecomesPartOfIt) 
 TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
   torch::manual_seed(4);
   Module model = batch_norm_before(unpadded_convolution());
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::normalise(gm);
   passes::fold_batch_norms(gm);
   const Sample sample{torch::randn({2, 4, 6, 6})};
@@ -85,9 +86,9 @@ TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
   }
 }
 
-TEST(FoldBatchNorms, PaddingComesBehindTheBatchNormWhichThenStays) {
+TEST(FoldBatchNorms, PaddingComesAfterTheBatchNormWhichThenStays) {
   torch::manual_seed(3);
-  ir::GraphModule gm = passes::capture(batch_norm_before(testing::conv2d(4, 8, 3)), {});
+  ir::Model gm = passes::capture(batch_norm_before(testing::conv2d(4, 8, 3)), {});
   passes::normalise(gm);
   passes::fold_batch_norms(gm);
   EXPECT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 2);

@@ -194,8 +194,8 @@ TEST(WeightOnly, AFunctionWithAParameterIsAnEmbeddingToo) {
   Module model = testing::user_module("Words");
   model.register_parameter("table", torch::randn({kRows, 8}), false);
   model.define("def forward(self, x):\n  return torch.embedding(self.table, x)\n");
-  const ir::GraphModule gm = [&] {
-    ir::GraphModule result = passes::capture(model, {});
+  const ir::Model gm = [&] {
+    ir::Model result = passes::capture(model, {});
     passes::lift_embeddings(result);
     return result;
   }();
@@ -211,7 +211,7 @@ TEST(WeightOnly, ATableThatTheModelWritesIsNoEmbedding) {
   model.register_buffer("table", torch::randn({kRows, 8}));
   model.define(
       "def forward(self, x):\n  self.table = self.table * 0.5\n  return torch.embedding(self.table, x)\n");
-  ir::GraphModule gm = passes::capture(model, {});
+  ir::Model gm = passes::capture(model, {});
   passes::lift_embeddings(gm);
   EXPECT_TRUE(gm.calls.empty());
 }

@@ -168,7 +168,7 @@ TEST_F(DerivedMaps, GettersOfFusions) {
             10u);
 }
 
-TEST_F(DerivedMaps, NamesBehindBooleanDispatch) {
+TEST_F(DerivedMaps, NamesAfterBooleanDispatch) {
   TSQ_SAYS("utils", "this function replaces them with the hardcoded function names");
   ASSERT_EQ(tables_.at("boolean_dispatches").size(), 8u);
   for (const json& name : tables_.at("boolean_dispatches"))

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ir/analysis.h"
 #include "pipeline/stage.h"
 
 namespace tsq::testing {

@@ -4,7 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "ir/graph_module.h"
+#include "ir/analysis.h"
+#include "ir/model.h"
 
 namespace tsq::testing {
 namespace {

@@ -1,0 +1,101 @@
+#include "passes/capture/module_calls.h"
+
+#include <tsq/error.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "ir/methods.h"
+#include "passes/capture/leaf_modules.h"
+#include "passes/capture/module_values.h"
+#include "passes/capture/places.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using torch::jit::Module;
+
+/// A copy of a module and its children that shares their tensors: its attributes may be changed without the
+/// user's module seeing it.
+Module copy_in_eval_mode(const Module& module) {
+  Module copy = module.copy();
+  for (const auto& child : module.named_children())
+    copy.setattr(child.name, copy_in_eval_mode(child.value)._ivalue());
+  if (copy.hasattr("training")) copy.setattr("training", false);
+  return copy;
+}
+
+/// E-02.
+std::optional<ir::StandaloneBoundary> standalone_boundary(const CaptureSource& source, const Module& module) {
+  const std::string path = path_of(source, module);
+  const StandaloneModuleConfig* config = source.custom.standalone_module(path, class_symbol(module));
+  if (config == nullptr) return std::nullopt;
+  const std::vector<int>& outputs = config->prepare_custom_config.output_quantized_indexes();
+  if (!outputs.empty() && outputs.front() != 0) {
+    throw Error(ErrorCode::BadConfig,
+                "a standalone module has one output, its output_quantized_idxs must be [0]",
+                "give [0] for an output that leaves quantized, [] for a float one", Where{.layer = path});
+  }
+  return ir::StandaloneBoundary{
+      .input_quantized_indexes = config->prepare_custom_config.input_quantized_indexes(),
+      .output_is_quantized = !outputs.empty()};
+}
+
+/// Other methods call what forward becomes.
+void keep_forward_call(ir::Graph& graph, Node* call) {
+  Node* kept = graph.create(ir::kForwardKind, call->inputs(), 1);
+  kept->replaceInput(0, graph.inputs().at(0));
+  ir::take_scope(kept, call);
+  kept->output()->copyMetadata(call->output());
+  kept->insertBefore(call);
+  kept->setSourceRange(call->sourceRange());
+  call->output()->replaceAllUsesWith(kept->output());
+  call->destroy();
+}
+
+void make_module_call(Capturing& state, Node* node, const Module& module) {
+  const std::string path = path_of(state.source, module);
+  const std::string method = node->s(c10::attr::name);
+  ir::ModuleCall call{.type = class_symbol(module),
+                      .path = path,
+                      .module = in_its_mode(state.source, module),
+                      .method = method,
+                      .standalone = standalone_boundary(state.source, module)};
+  Node* made = ir::create_module_call(state.model, std::move(call), node->inputs().slice(1),
+                                      ir::scope_index(node).value_or(0));
+  made->insertBefore(node);
+  made->output()->setType(node->output()->type());
+  made->setSourceRange(node->sourceRange());
+  // A module is the same wherever it is called.
+  ir::set_place(made, places_of(path, method));
+  node->output()->replaceAllUsesWith(made->output());
+  node->destroy();
+}
+
+}  // namespace
+
+Module in_its_mode(const CaptureSource& source, const Module& module) {
+  return source.trains ? module : copy_in_eval_mode(module);
+}
+
+void make_module_calls(Capturing& state) {
+  ir::Graph& graph = *state.model.graph;
+  forget_module_values(state, graph);
+  for (Node* node : ir::nodes_in_order(graph)) {
+    if (node->kind() != c10::prim::CallMethod || !is_forward(node->s(c10::attr::name))) continue;
+    const auto module = module_of(state, node->input(0));
+    if (!module) continue;
+    if (is_root(state.source, *module)) {
+      keep_forward_call(graph, node);
+    } else {
+      make_module_call(state, node, *module);
+    }
+  }
+  drop_module_values(graph);
+}
+
+}  // namespace tsq::passes

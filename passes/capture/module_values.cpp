@@ -1,0 +1,43 @@
+#include "passes/capture/module_values.h"
+
+#include <ranges>
+
+#include "ir/analysis.h"
+
+namespace tsq::passes {
+
+using torch::jit::Module;
+
+void forget_module_values(Capturing& state, ir::Graph& graph) {
+  state.owners.clear();
+  state.owners[graph.inputs().at(0)] = state.source.module;
+}
+
+std::optional<Module> module_of(Capturing& state, ir::Value* value) {
+  if (const auto found = state.owners.find(value); found != state.owners.end()) return found->second;
+  ir::Node* node = value->node();
+  if (node->kind() != c10::prim::GetAttr) return std::nullopt;
+  const auto owner = module_of(state, node->input(0));
+  if (!owner) return std::nullopt;
+  const c10::IValue attribute = owner->attr(node->s(c10::attr::name));
+  if (!attribute.isModule() || is_replaced(state.source, *owner, node->s(c10::attr::name)))
+    return std::nullopt;
+  state.owners[value] = attribute.toModule();
+  return attribute.toModule();
+}
+
+bool is_replaced(const CaptureSource& source, const Module& owner, const std::string& name) {
+  return source.written.contains(name) &&
+         owner.type()->getAttribute(name)->kind() == c10::TypeKind::InterfaceType;
+}
+
+void drop_module_values(ir::Graph& graph) {
+  const std::vector<ir::Node*> nodes = ir::nodes_in_order(graph);
+  for (ir::Node* node : std::views::reverse(nodes)) {
+    const bool is_access =
+        node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::ModuleContainerIndex;
+    if (is_access && !node->output()->hasUses()) node->destroy();
+  }
+}
+
+}  // namespace tsq::passes

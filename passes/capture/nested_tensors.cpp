@@ -1,0 +1,92 @@
+#include "passes/capture/nested_tensors.h"
+
+#include <string_view>
+
+#include "ir/analysis.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+bool makes_nested_tensor(const Node* node) {
+  return std::string_view(node->kind().toQualString()) == "aten::_nested_tensor_from_mask";
+}
+
+Value* insert_operator(Capturing& state, Node* before, const char* kind,
+                       at::ArrayRef<torch::jit::NamedValue> inputs, std::size_t scope) {
+  const torch::jit::WithInsertPoint guard(before);
+  Value* made = state.model.graph->insert(c10::Symbol::fromQualString(kind), inputs);
+  ir::set_scope(made->node(), scope);
+  return made;
+}
+
+void keep_lengths(Capturing& state, Node* node, std::size_t scope) {
+  Value* padded = insert_operator(state, node, "aten::alias", {node->input(0)}, scope);
+  state.left_out[padded] = insert_operator(state, node, "aten::logical_not", {node->input(1)}, scope);
+  state.aliases.push_back(padded->node());
+  node->output()->replaceAllUsesWith(padded);
+  node->destroy();
+}
+
+void fill_left_out(Capturing& state, Node* node, Value* left_out, std::size_t scope) {
+  Value* positions = insert_operator(state, node, "aten::unsqueeze", {left_out, int64_t{-1}}, scope);
+  Value* filled =
+      insert_operator(state, node, "aten::masked_fill", {node->input(0), positions, node->input(1)}, scope);
+  node->output()->replaceAllUsesWith(filled);
+  node->destroy();
+}
+
+}  // namespace
+
+bool chooses_nested_tensors(const Module& module) {
+  for (const Module& each : module.modules()) {
+    for (const auto& method : each.get_methods()) {
+      const auto graph = torch::jit::toGraphFunction(method.function()).graph();
+      for (const Node* node : ir::nodes_in_order(*graph)) {
+        if (makes_nested_tensor(node) && node->owningBlock() != graph->block()) return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool replace_nested_tensor(Capturing& state, Node* node, std::size_t scope) {
+  if (makes_nested_tensor(node)) {
+    keep_lengths(state, node, scope);
+    return true;
+  }
+  Value* left_out = left_out_of(state, node);
+  const bool pads = std::string_view(node->kind().toQualString()) == "aten::to_padded_tensor";
+  if (left_out == nullptr || !pads) return false;
+  fill_left_out(state, node, left_out, scope);
+  return true;
+}
+
+Value* left_out_of(const Capturing& state, const Node* node) {
+  if (node->inputs().empty()) return nullptr;
+  const auto found = state.left_out.find(node->input(0));
+  return found == state.left_out.end() ? nullptr : found->second;
+}
+
+/// The last arguments of a fused layer: its mask, and that it has a value for each position of a sample.
+void give_mask(Capturing& state, Node* layer, Value* left_out) {
+  constexpr int64_t kOfPositions = 1;
+  const torch::jit::WithInsertPoint guard(layer);
+  const std::size_t last = layer->inputs().size() - 1;
+  layer->replaceInput(last - 1, left_out);
+  layer->replaceInput(last, state.model.graph->insertConstant(kOfPositions));
+}
+
+void drop_aliases(Capturing& state) {
+  for (Node* alias : state.aliases) {
+    alias->output()->replaceAllUsesWith(alias->input(0));
+    alias->destroy();
+  }
+  state.aliases.clear();
+  state.left_out.clear();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/equalization.h>
+#include <tsq/lowering.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/quantize.h>
+#include <tsq/recipe.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/kernels/target.h"
+#include "ir/model.h"
+
+namespace tsq::passes {
+
+/// What a pass may know beside the model. What a pass learns for others stands in the model.
+struct PassContext {
+  torch::jit::Module source{};  ///< the user's model; capture reads it
+  BackendConfig table{};
+  QConfigMapping mapping{};
+  PrepareCustomConfig custom{};
+  EqualizationMapping equalization{};
+  RecipeOptions options{};
+  kernels::Target target{};  ///< engine and processor
+  bool trains{false};        ///< the model is prepared for training, or has been trained
+  /// Of a standalone module that trains: the mapping of the model around it, in paths of this one, by which
+  /// its layers fake-quantize already (QT-19).
+  std::optional<QConfigMapping> mapping_around{};
+
+  std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
+  std::map<std::string, std::string> kept_float{};  ///< nodes (Decision::node) that stay float, and why
+  std::span<const Sample> samples{};                ///< to find mean errors with
+  LoweringOptions lowering{};
+  std::vector<LoweringRow> lowering_rows{};  ///< that the program has registered for the table
+
+  /// Called after each part of long work: an observer, a layer, a sample. Possibly from several threads.
+  std::function<void()> on_part{};
+
+  void advance() const {
+    if (on_part) on_part();
+  }
+};
+
+}  // namespace tsq::passes

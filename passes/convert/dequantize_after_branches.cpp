@@ -1,0 +1,96 @@
+// The value of an `if` whose branches are quantized alike stays quantized.
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+
+#include "ir/analysis.h"
+#include "ir/quantize_operators.h"
+#include "passes/capture/no_value.h"
+#include "passes/convert/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::kDequantize;
+using ir::kQuantize;
+using ir::Node;
+using ir::Value;
+
+/// Scale, zero point and dtype of a quantized value, where they are constants.
+std::optional<std::vector<c10::IValue>> qparams_of(const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::If) {
+    for (const torch::jit::Block* block : node->blocks()) {
+      const Value* returned = block->outputs()[value->offset()];
+      if (!ir::is_no_value(returned)) return qparams_of(returned);
+    }
+    return std::nullopt;
+  }
+  if (node->kind() != kQuantize) return std::nullopt;
+  std::vector<c10::IValue> qparams;
+  for (std::size_t i = 1; i < node->inputs().size(); ++i) {
+    const auto constant = torch::jit::toIValue(node->input(i));
+    if (!constant) return std::nullopt;
+    qparams.push_back(*constant);
+  }
+  return qparams;
+}
+
+/// Whether all that read a value compute with it, none passing it on.
+bool is_read_here(const Value* value) {
+  return std::all_of(value->uses().begin(), value->uses().end(), [](const torch::jit::Use& use) {
+    return use.user->kind() != c10::prim::Return && use.user->kind() != c10::prim::Loop;
+  });
+}
+
+bool is_quantized_alike(Node* branches, std::size_t index) {
+  if (may_be_no_value(branches->output(index)) && !is_read_here(branches->output(index))) return false;
+  std::optional<std::vector<c10::IValue>> common;
+  for (const torch::jit::Block* block : branches->blocks()) {
+    const Value* returned = block->outputs()[index];
+    if (ir::is_no_value(returned)) continue;
+    if (returned->node()->kind() != kDequantize) return false;
+    const auto qparams = qparams_of(returned->node()->input(0));
+    if (!qparams || (common && *common != *qparams)) return false;
+    common = qparams;
+  }
+  return common.has_value();
+}
+
+void dequantize_after(ir::Model& gm, Node* branches, std::size_t index) {
+  for (torch::jit::Block* block : branches->blocks()) {
+    const Value* returned = block->outputs()[index];
+    if (!ir::is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
+  }
+  Value* joined = branches->output(index);
+  const auto dequantize = [&] {
+    Node* made = gm.graph->create(kDequantize, {joined}, 1);
+    ir::take_scope(made, branches);
+    return made;
+  };
+  if (!may_be_no_value(joined)) {
+    Node* made = dequantize()->insertAfter(branches);
+    joined->replaceAllUsesAfterNodeWith(made, made->output());
+    return;
+  }
+  const std::vector<torch::jit::Use> uses = joined->uses();
+  for (const torch::jit::Use& use : uses)
+    use.user->replaceInput(use.offset, dequantize()->insertBefore(use.user)->output());
+}
+
+}  // namespace
+
+void dequantize_after_branches(ir::Model& gm) {
+  auto nodes = ir::nodes_in_order(*gm.graph);
+  std::reverse(nodes.begin(), nodes.end());  // inner ones first
+  for (Node* node : nodes) {
+    if (node->kind() != c10::prim::If) continue;
+    for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+      if (is_quantized_alike(node, i)) dequantize_after(gm, node, i);
+    }
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

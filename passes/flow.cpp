@@ -1,0 +1,205 @@
+#include "passes/flow.h"
+
+#include <array>
+
+#include "passes/capture/passes.h"
+#include "passes/convert/passes.h"
+#include "passes/lower/passes.h"
+#include "passes/match/passes.h"
+#include "passes/numerics/passes.h"
+#include "passes/observe/passes.h"
+#include "passes/pack/passes.h"
+#include "passes/place/passes.h"
+#include "passes/plain/passes.h"
+#include "passes/ranges/passes.h"
+#include "passes/rewrite/passes.h"
+#include "passes/train/passes.h"
+#include "passes/tune/passes.h"
+#include "passes/weights/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+
+bool is_quantized(const Model& model, const PassContext&) { return model.is_quantized; }
+bool smooths(const Model&, const PassContext& context) {
+  return context.equalization.empty() && migration_strength(context.options).has_value();
+}
+bool equalizes(const Model& model, const PassContext& context) { return !smooths(model, context); }
+bool scales_layers(const Model&, const PassContext& context) {
+  return cross_layer_margin(context.options).has_value();
+}
+bool learns_rounding(const Model&, const PassContext& context) {
+  return context.options.weight_rounding == WeightRounding::Learned;
+}
+bool computes_in_bfloat16(const Model&, const PassContext& context) {
+  return context.lowering.float_dtype == c10::ScalarType::BFloat16;
+}
+
+constexpr bool kOnEachMethod = true;
+
+constexpr FlowRow kFlow[] = {
+    // clang-format off
+    {"capture", Room::Capture, Step::Fuse, Takes::PostTrainingFx, capture, "the user's module → a flat graph; modules of torch.nn and functions are nodes"},
+    {"capture_layers", Room::Capture, Step::Fuse, Takes::Best, capture_layers, "the user's module → a flat graph; attention and parametrizations are taken apart"},
+    {"capture_for_training", Room::Capture, Step::Fuse, Takes::Training, capture_for_training, "the user's module → a flat graph that follows train() and eval()"},
+    {"compute_in_float", Room::Capture, Step::Fuse, Takes::PostTraining, compute_in_float, "layers in half, bfloat16 or double → layers in float between casts"},
+
+    {"lift_recurrent", Room::Plain, Step::Fuse, Takes::PostTraining, lift_recurrent, "aten::lstm with constant weights → LSTM(x, hx)", kOnEachMethod},
+    {"untrace", Room::Plain, Step::Fuse, Takes::All, untrace, "what tracing and freezing write → what scripting writes", kOnEachMethod},
+    {"normalise", Room::Plain, Step::Fuse, Takes::All, normalise, "aten::add_ → aten::add, one spelling for each operation", kOnEachMethod},
+    {"read_written_inputs", Room::Plain, Step::Fuse, Takes::Best, read_written_inputs, "y = relu_(x); linear(x) → y = relu(x); linear(y)", kOnEachMethod},
+    {"fold_constants", Room::Plain, Step::Fuse, Takes::Best, fold_constants, "conv(x, weight_norm(v, g)) → conv(x, w)", kOnEachMethod},
+    {"fold_literals", Room::Plain, Step::Fuse, Takes::All, fold_literals, "x + torch.tensor([1., 2.]) → x + self.literal", kOnEachMethod},
+    {"lift", Room::Plain, Step::Fuse, Takes::PostTraining, lift, "aten::conv2d with constant weights → Conv2d(x)", kOnEachMethod},
+    {"lift_embeddings", Room::Plain, Step::Fuse, Takes::PostTraining, lift_embeddings, "aten::embedding of a parameter → Embedding(indices)", kOnEachMethod},
+    {"find_embedding_tables", Room::Plain, Step::Fuse, Takes::Training, find_embedding_tables, "modules of embeddings → modules with their tables", kOnEachMethod},
+    {"take_any_spelling", Room::Plain, Step::Fuse, Takes::Best, take_any_spelling, "a row of the table holds for every spelling of its operator"},
+    {"find_whether_quantized", Room::Plain, Step::Fuse, Takes::All, find_whether_quantized, "whether the mapping quantizes anything; if not, nothing is rewritten or fused", kOnEachMethod},
+
+    {"drop_identities", Room::Rewrite, Step::Fuse, Takes::Best, drop_identities, "Identity(x), Dropout(x) → x", kOnEachMethod, is_quantized},
+    {"gather_activations", Room::Rewrite, Step::Fuse, Takes::Best, gather_activations, "x * sigmoid(x) → silu(x)", kOnEachMethod, is_quantized},
+    {"gather_layer_norms", Room::Rewrite, Step::Fuse, Takes::Best, gather_layer_norms, "(x - mean(x)) / sqrt(var(x) + eps) → layer_norm(x)", kOnEachMethod, is_quantized},
+    {"maximum_of_stack", Room::Rewrite, Step::Fuse, Takes::Best, maximum_of_stack, "max(stack([a, b])) → maximum(a, b)", kOnEachMethod, is_quantized},
+    {"fold_arithmetic", Room::Rewrite, Step::Fuse, Takes::Best, fold_arithmetic, "conv(x) * a + b → conv(x) of another weight and bias", kOnEachMethod, is_quantized},
+    {"fold_batch_norms", Room::Rewrite, Step::Fuse, Takes::Best, fold_batch_norms, "conv(batch_norm(x)) → conv(x)", kOnEachMethod, is_quantized},
+    {"lift_products", Room::Rewrite, Step::Fuse, Takes::PostTraining, lift_products, "addmm(b, x, w.t()) → Linear(x)", kOnEachMethod, is_quantized},
+    {"drop_library_assertions", Room::Rewrite, Step::Fuse, Takes::All, drop_library_assertions, "assertions of torch.nn about shapes → nothing", kOnEachMethod, is_quantized},
+    {"keep_writes", Room::Rewrite, Step::Fuse, Takes::All, keep_writes, "y[:, 0] = 7; linear(y) → y[:, 0] = 7; linear(alias(y))", kOnEachMethod, is_quantized},
+
+    {"swap_around_for_training", Room::Match, Step::Fuse, Takes::Training, swap_around_for_training, "layers of a standalone module that the mapping around it trains → their training form", kOnEachMethod, is_quantized},
+    {"fuse", Room::Match, Step::Fuse, Takes::PostTraining, fuse, "relu(batch_norm(conv(x))) → ConvReLU2d(x)", kOnEachMethod, is_quantized},
+    {"fuse_for_training", Room::Match, Step::Fuse, Takes::Training, fuse_for_training, "relu(batch_norm(conv(x))) → ConvBnReLU2d(x)", kOnEachMethod, is_quantized},
+    {"join_methods", Room::Match, Step::Fuse, Takes::All, join_methods, "methods beside forward → blocks of one graph"},
+
+    {"check_quantized_indexes", Room::Match, Step::Match, Takes::All, check_quantized_indexes, "refuses input_quantized_idxs that forward has not"},
+    {"find_unmatched_entries", Room::Match, Step::Match, Takes::All, find_unmatched_entries, "entries of the mapping that no operator looks up, for the report"},
+    {"swap_for_training", Room::Match, Step::Match, Takes::Training, swap_for_training, "ConvBnReLU2d(x) → qat.ConvBnReLU2d(x)"},
+    {"match", Room::Match, Step::Match, Takes::All, match, "each operator → its QConfig, and the row of the table that it matches"},
+    {"leave_unswapped", Room::Match, Step::Match, Takes::Best, leave_unswapped, "layers without a reference module in the table stay float"},
+    {"absorb_clamps", Room::Match, Step::Match, Takes::Best, absorb_clamps, "{conv}, {hardtanh} → {conv, hardtanh}"},
+    {"leave_float_islands", Room::Match, Step::Match, Takes::Best, leave_float_islands, "operators that do not lie between quantized ones stay float"},
+    {"separate_concatenations", Room::Match, Step::Match, Takes::Best, separate_concatenations, "concatenations of values that others read have a range of their own"},
+    {"separate_scalar_arithmetic", Room::Match, Step::Match, Takes::Best, separate_scalar_arithmetic, "sums and products with a number have a range of their own"},
+
+    {"observe", Room::Observe, Step::Observe, Takes::All, observe, "conv(x) → observer(conv(observer(x)))"},
+    {"equalize", Room::Observe, Step::Observe, Takes::PostTraining, equalize, "observer(x) → equalization_observer(observer(x))"},
+    {"smooth", Room::Observe, Step::Observe, Takes::PostTraining, smooth, "linear(observer(layer_norm(x))) → linear(channel_observer(observer(layer_norm(x))))", false, smooths},
+    {"leave_conditions", Room::Observe, Step::Observe, Takes::Training, leave_conditions, "observer(x > 0) → x > 0"},
+    {"join_branches", Room::Observe, Step::Observe, Takes::All, join_branches, "observers at the ends of an if's branches → one observer in both"},
+    {"observe_fixed_inputs", Room::Observe, Step::Observe, Takes::Best, observe_fixed_inputs, "sigmoid(fixed(x)) → sigmoid(observer(x))"},
+    {"observe_layer_inputs", Room::Observe, Step::Observe, Takes::Best, observe_layer_inputs, "conv(d['out']) → conv(observer(d['out']))"},
+    {"observe_channels", Room::Observe, Step::Observe, Takes::Best, observe_channels, "conv(observer(x)) → conv(channel_observer(observer(x)))"},
+    {"observe_input_products", Room::Observe, Step::Observe, Takes::Best, observe_input_products, "conv(observer(x)) → the same, with an observer of im2col(x)'s products", false, learns_rounding},
+    {"clamp_observed", Room::Observe, Step::Observe, Takes::Best, clamp_observed, "hardswish(observer(x)) → hardswish(observer(clamp(x)))"},
+    {"observe_where_read", Room::Observe, Step::Observe, Takes::All, observe_where_read, "observers of values that may not be there → in front of their readers"},
+    {"make_observers", Room::Observe, Step::Observe, Takes::All, make_observers, "observers' specifications → observers"},
+
+    {"finish_training", Room::Train, Step::Place, Takes::Training, finish_training, "qat.ConvBnReLU2d(x) → ConvReLU2d(x) with the ranges that training found"},
+
+    {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of forward"},
+    {"batch_inputs", Room::Ranges, Step::Place, Takes::All, batch_inputs, "conv(x) of one sample → squeeze(conv(unsqueeze(x, 0)), 0)"},
+    {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → float, or the ranges of another call"},
+    {"drop_observed_clamps", Room::Ranges, Step::Place, Takes::Best, drop_observed_clamps, "hardswish(observer(clamp(x))) → hardswish(observer(x))"},
+    {"take_channel_statistics", Room::Ranges, Step::Place, Takes::Best, take_channel_statistics, "conv(channel_observer(x)) → conv(x) that knows its channels"},
+    {"take_input_products", Room::Ranges, Step::Place, Takes::Best, take_input_products, "observers of products → layers that know their inputs' products"},
+    {"share_ranges_of_extremes", Room::Ranges, Step::Place, Takes::Best, share_ranges_of_extremes, "maximum(observer1(a), observer2(b)) → maximum(observer3(a), observer3(b))"},
+
+    {"apply_convert_mapping", Room::Place, Step::Place, Takes::All, apply_convert_mapping, "operators to which convert's mapping gives no QConfig stay float"},
+    {"keep_float", Room::Place, Step::Place, Takes::All, keep_float, "operators that the caller names stay float"},
+    {"explain_calibrated", Room::Place, Step::Place, Takes::All, explain_calibrated, "what no data reached, for the report"},
+    {"drop_idle_observers", Room::Place, Step::Place, Takes::All, drop_idle_observers, "observers between float operators → nothing"},
+    {"place_by_table", Room::Place, Step::Place, Takes::All, place_by_table, "operators whose row takes their QConfig → int8"},
+    {"drop_output_observers", Room::Place, Step::Place, Takes::Best, drop_output_observers, "prelu(observer(conv(x))) → prelu(conv(x))"},
+    {"keep_exact_weights", Room::Place, Step::Place, Takes::Best, keep_exact_weights, "layers that read float values stay float"},
+    {"gate_in_float", Room::Place, Step::Place, Takes::Best, gate_in_float, "small gates stay float"},
+    {"leave_float_outputs", Room::Place, Step::Place, Takes::Best, leave_float_outputs, "gelu(observer(linear(x))) → gelu(linear(x))"},
+    {"leave_small_layers", Room::Place, Step::Place, Takes::Best, leave_small_layers, "small linear layers that return float values stay float"},
+    {"place_padding", Room::Place, Step::Place, Takes::Best, place_padding, "which padding becomes a convolution's own"},
+    {"leave_slow_layers", Room::Place, Step::Place, Takes::Best, leave_slow_layers, "layers that are slower in int8 stay float"},
+    {"average_in_float", Room::Place, Step::Place, Takes::Best, average_in_float, "averages of whole maps stay float"},
+    {"multiply_in_float", Room::Place, Step::Place, Takes::Best, multiply_in_float, "products of maps and gates stay float"},
+    {"take_other_kernels", Room::Place, Step::Place, Takes::Best, take_other_kernels, "layers whose kernel is slow → the engine's kernel that returns float"},
+    {"activate_in_float", Room::Place, Step::Place, Takes::Best, activate_in_float, "activations whose kernel is slow stay float"},
+    {"read_recurrent_inputs", Room::Place, Step::Place, Takes::Best, read_recurrent_inputs, "the first of several recurrent layers stays float"},
+
+    {"equalize_across_layers", Room::Numerics, Step::Convert, Takes::Best, equalize_across_layers, "a, relu, b → a (rows · s), relu, b (columns / s)", false, scales_layers},
+    {"equalize_float_values", Room::Numerics, Step::Convert, Takes::Best, equalize_float_values, "linear(observer(sqrt(x))) → linear(observer(mul(sqrt(x), s)))", false, scales_layers},
+    {"convert_smoothing", Room::Numerics, Step::Convert, Takes::PostTraining, convert_smoothing, "linear(channel_observer(layer_norm(x))) → linear (columns · s) of layer_norm (/ s)", false, smooths},
+    {"convert_equalization", Room::Numerics, Step::Convert, Takes::PostTraining, convert_equalization, "equalization_observer(x) → mul(x, s)", false, equalizes},
+    {"find_qparams", Room::Numerics, Step::Convert, Takes::All, find_qparams, "observers → their ranges"},
+    {"keep_before_rounding", Room::Numerics, Step::Convert, Takes::All, keep_before_rounding, "a copy of the graph, to measure rounding with"},
+
+    {"quantize_weights", Room::Convert, Step::Convert, Takes::All, quantize_weights, "Conv2d(x) → reference Conv2d(x)"},
+    {"convert", Room::Convert, Step::Convert, Takes::All, convert, "observer(x) → dequantize(quantize_per_tensor(x))"},
+    {"dequantize_after_branches", Room::Convert, Step::Convert, Takes::All, dequantize_after_branches, "dequantize at the end of both branches → dequantize after the if"},
+
+    {"round_weights", Room::Weights, Step::Convert, Takes::Best, round_weights, "weights → the codes that lower the error of the layer's output"},
+    {"fold_padding", Room::Weights, Step::Convert, Takes::Best, fold_padding, "conv3x3(pad(x)) → conv4x4(x)"},
+    {"bound_pair_sums", Room::Weights, Step::Convert, Takes::Best, bound_pair_sums, "weights whose sums could overflow → smaller codes"},
+    {"tie_tables", Room::Weights, Step::Convert, Takes::Best, tie_tables, "a table and a layer of one weight → of one code"},
+    {"correct_biases", Room::Weights, Step::Convert, Takes::Best, correct_biases, "biases → biases without the mean error of the weights"},
+    {"share_parameters", Room::Weights, Step::Convert, Takes::Best, share_parameters, "equal parameters of one layer's calls → one parameter"},
+    {"report_pair_sums", Room::Weights, Step::Convert, Takes::All, report_pair_sums, "whether 16-bit sums can overflow, for the report"},
+    {"correct_mean_errors", Room::Weights, Step::Convert, Takes::All, correct_mean_errors, "biases → biases without the mean error over the samples"},
+
+    {"keep_reference", Room::Lower, Step::Lower, Takes::All, keep_reference, "operators that the caller names get no kernel"},
+    {"saturate_clamps", Room::Lower, Step::Lower, Takes::Best, saturate_clamps, "quantize(clamp(conv(x))) → quantize(conv(x))"},
+    {"requantize_concatenations", Room::Lower, Step::Lower, Takes::Best, requantize_concatenations, "quantize(cat([dequantize(a), dequantize(b)])) → quantized::cat([a, b])"},
+    {"lower_registered", Room::Lower, Step::Lower, Takes::All, lower_registered, "operators of registered rows → their kernels"},
+    {"lower_dynamic", Room::Lower, Step::Lower, Takes::All, lower_dynamic, "linear(dequantize(quantize_dynamic(x))) → quantized::linear_dynamic(x, packed)"},
+    {"lower_recurrent", Room::Lower, Step::Lower, Takes::All, lower_recurrent, "LSTM(x) → LSTM of packed weights"},
+    {"lower_static", Room::Lower, Step::Lower, Takes::All, lower_static, "quantize(conv(dequantize(x))) → quantized::conv2d(x, packed)"},
+    {"lower_float_outputs", Room::Lower, Step::Lower, Takes::Best, lower_float_outputs, "linear(dequantize(x)) → a kernel that returns float"},
+    {"lower_embeddings", Room::Lower, Step::Lower, Takes::All, lower_embeddings, "Embedding(indices) → quantized::embedding_byte(packed, indices)"},
+    {"hold_tied_tables_once", Room::Lower, Step::Lower, Takes::All, hold_tied_tables_once, "a packed weight with the codes of a table → made of the table at load"},
+    {"lower_weight_only_linear", Room::Lower, Step::Lower, Takes::All, lower_weight_only_linear, "Linear(x) → _weight_int8pack_mm(x, weight, scales)"},
+
+    {"pool_averages", Room::Tune, Step::Lower, Takes::Best, pool_averages, "adaptive_avg_pool2d(x, 1) → avg_pool2d(x, size)"},
+    {"widen_dynamic_ranges", Room::Tune, Step::Lower, Takes::Best, widen_dynamic_ranges, "7-bit dynamic inputs → 8-bit ones, where the processor is exact"},
+    {"join_linear_layers", Room::Tune, Step::Lower, Takes::Best, join_linear_layers, "linear_dynamic(x, q), linear_dynamic(x, k) → split(linear_dynamic(x, [q; k]))"},
+    {"transform_filter_banks", Room::Tune, Step::Lower, Takes::Best, transform_filter_banks, "conv1d(x, windowed cosines and sines) → stft(x)"},
+    {"window_filter_banks", Room::Tune, Step::Lower, Takes::Best, window_filter_banks, "conv1d(x, filters) → linear(unfold(x), filters)"},
+    {"call_cells_directly", Room::Tune, Step::Lower, Takes::Best, call_cells_directly, "GRUCell(x, h) → aten::gru_cell(x, h)"},
+    {"signals_as_images", Room::Tune, Step::Lower, Takes::Best, signals_as_images, "quantized::conv1d(x) → quantized::conv2d(x) of height one"},
+    {"batch_dynamic_inputs", Room::Tune, Step::Lower, Takes::Best, batch_dynamic_inputs, "linear_dynamic(x) of one sample → of a batch of one"},
+    {"float_in_bfloat16", Room::Tune, Step::Lower, Takes::All, float_in_bfloat16, "float operators → the same in bfloat16", false, computes_in_bfloat16},
+
+    {"view_any_layout", Room::Pack, Step::Lower, Takes::All, view_any_layout, "view(dequantize(y)) → reshape(dequantize(y))"},
+    {"explain_unlowered", Room::Pack, Step::Lower, Takes::All, explain_unlowered, "why an operator has no kernel, for the report"},
+    {"fold_packed_weights", Room::Pack, Step::Lower, Takes::All, fold_packed_weights, "weights computed from parameters → packed weights"},
+    {"round_constants", Room::Pack, Step::Lower, Takes::All, round_constants, "dequantize(quantize(constant)) → the rounded constant"},
+    // clang-format on
+};
+
+}  // namespace
+
+std::string_view to_string(Room room) {
+  constexpr std::array<std::string_view, 14> kNames{"capture", "plain",  "rewrite", "match",    "observe",
+                                                    "train",   "ranges", "place",   "numerics", "convert",
+                                                    "weights", "lower",  "tune",    "pack"};
+  return kNames.at(static_cast<std::size_t>(room));
+}
+
+std::span<const FlowRow> flow() { return kFlow; }
+
+bool is_taken(const FlowRow& row, const Model& model, const PassContext& context) {
+  if (row.when != nullptr && !row.when(model, context)) return false;
+  const bool is_best = context.options.recipe == Recipe::Best;
+  switch (row.takes) {
+    case Takes::All:
+      return true;
+    case Takes::PostTraining:
+      return !context.trains;
+    case Takes::Training:
+      return context.trains;
+    case Takes::PostTrainingFx:
+      return !context.trains && !is_best;
+    case Takes::Best:
+      return !context.trains && is_best;
+  }
+  return false;
+}
+
+}  // namespace tsq::passes

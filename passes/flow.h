@@ -1,0 +1,60 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "passes/context/pass_context.h"
+
+/// The way of a model: every pass, in the order in which it runs.
+namespace tsq::passes {
+
+/// A folder of passes, in the order of the flow.
+enum class Room {
+  Capture,
+  Plain,
+  Rewrite,
+  Match,
+  Observe,
+  Train,
+  Ranges,
+  Place,
+  Numerics,
+  Convert,
+  Weights,
+  Lower,
+  Tune,
+  Pack
+};
+/// "capture": the name of its folder.
+std::string_view to_string(Room room);
+
+/// A span of the flow that is run as one: tsq::fuse runs Fuse, prepare Fuse to Observe, convert Place and
+/// Convert, lower Lower. Calibration lies between Observe and Place.
+enum class Step { Fuse, Match, Observe, Place, Convert, Lower };
+
+/// Which recipes and which ways take a pass. What is static, dynamic or weight-only is asked of each node's
+/// QConfig, for one mapping may have all of them. What has been trained is deployed as it is: of what recipe
+/// best adds, a model that trains takes nothing.
+enum class Takes { All, PostTraining, Training, PostTrainingFx, Best };
+
+struct FlowRow {
+  std::string_view name;
+  Room room;
+  Step step;
+  Takes takes;
+  bool (*run)(ir::Model& model, const PassContext& context);
+  /// For people: before → after.
+  std::string_view sentence;
+  /// On forward, then on each method beside it that is captured as forward is, as if it were forward.
+  bool on_each_method{false};
+  /// Null: always.
+  bool (*when)(const ir::Model& model, const PassContext& context){nullptr};
+};
+
+/// THE list.
+std::span<const FlowRow> flow();
+
+/// Whether a row runs.
+[[nodiscard]] bool is_taken(const FlowRow& row, const ir::Model& model, const PassContext& context);
+
+}  // namespace tsq::passes

@@ -1,0 +1,57 @@
+#include "passes/lower/kernel_lowering.h"
+
+#include <fmt/format.h>
+
+#include "ir/edit.h"
+
+namespace tsq::passes {
+
+using ir::Model;
+using ir::Node;
+using ir::Placement;
+using ir::Value;
+
+bool has_other_placement(const Model& model, const Node* op) {
+  return ir::stays_float(model, op) || ir::placement_of(model, op) == Placement::Int8FloatOut;
+}
+
+Value* insert_kernel(Model& model, const Node* op, std::string_view kernel, const std::vector<Value*>& inputs,
+                     Node* before) {
+  Value* made = ir::insert_before(model, before, std::string(kernel).c_str(), inputs);
+  made->node()->setSourceRange(op->sourceRange());
+  ir::take_scope(made->node(), op);
+  return made;
+}
+
+void set_kernel(Model& model, const Node* op, std::string_view kernel, Placement placement) {
+  ir::NodeRecord* record = ir::record_of(model, op);
+  if (record == nullptr) return;
+  record->placement = placement;
+  record->reason = ir::Reason::None;
+  if (record->is_reported) record->decision.kernel = kernel;
+}
+
+void set_no_kernel(Model& model, const Node* op, Placement placement, ir::Reason reason, std::string sentence,
+                   std::string remedy) {
+  ir::NodeRecord* record = ir::record_of(model, op);
+  if (record == nullptr) return;
+  record->placement = placement;
+  record->reason = reason;
+  if (!record->is_reported) return;
+  record->decision.quantized = false;
+  record->decision.reason = std::move(sentence);
+  record->decision.remedy = std::move(remedy);
+}
+
+void keep_between_roundings(Model& model, const Node* op, ir::Reason reason, std::string_view why,
+                            std::string remedy) {
+  set_no_kernel(model, op, Placement::Reference, reason,
+                fmt::format("computed in float between dequantize and quantize: {}", why), std::move(remedy));
+}
+
+void leave_without_kernel(Model& model, const Node* op, ir::Reason reason, std::string_view why) {
+  set_no_kernel(model, op, Placement::Float, reason, fmt::format("the engine has no kernel for it: {}", why),
+                "quantize for another engine, or give it another qconfig or none");
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <tsq/error.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/kernels/fault_conditions.h"
+#include "ir/analysis.h"
+#include "ir/model.h"
+#include "passes/context/pass_context.h"
+#include "passes/lower/weight_packing.h"
+
+/// What the passes share that put kernels in the place of operators.
+namespace tsq::passes {
+
+/// Whether kernels that read and return quantized tensors leave an operator alone: it stays in float, or has
+/// a kernel that returns float.
+[[nodiscard]] bool has_other_placement(const ir::Model& model, const ir::Node* op);
+
+/// The kernel that stands for `op`, in front of `before`; it has the scope and the source range of `op`.
+ir::Value* insert_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel,
+                         const std::vector<ir::Value*>& inputs, ir::Node* before);
+
+/// The record of an operator names the kernel that it became.
+void set_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel, ir::Placement placement);
+
+/// The record of an operator that became no kernel says why, and its entry of the report does.
+void set_no_kernel(ir::Model& model, const ir::Node* op, ir::Placement placement, ir::Reason reason,
+                   std::string sentence, std::string remedy = {});
+/// The same for an operator between dequantize and quantize.
+void keep_between_roundings(ir::Model& model, const ir::Node* op, ir::Reason reason, std::string_view why,
+                            std::string remedy = {});
+/// The same for an operator that reads float values again: rounding alone would cost time and accuracy.
+void leave_without_kernel(ir::Model& model, const ir::Node* op, ir::Reason reason, std::string_view why);
+
+/// What a pass whose kernels read packed weights works with: a copy of the model, and the weights that it
+/// asks for.
+class KernelLowering {
+ public:
+  KernelLowering(ir::Model& gm, const PassContext& context, const PackingRefusals& refusals)
+      : gm_(gm), context_(context), refusals_(refusals), packing_(gm, context.target) {}
+
+  [[nodiscard]] bool has_changed() const { return has_changed_; }
+  bool pack_all(PackingRefusals& refusals) { return packing_.pack_all(refusals); }
+
+ protected:
+  /// A kernel as it is about to be used.
+  [[nodiscard]] kernels::KernelUse use_of(const ir::Node* op, std::string_view kernel,
+                                          const ir::Value* input = nullptr,
+                                          const ir::Weighted* weighted = nullptr) const {
+    return {.target = context_.target,
+            .gm = gm_,
+            .op = op,
+            .kernel = kernel,
+            .input = input,
+            .weighted = weighted};
+  }
+
+  ir::Model& gm_;
+  const PassContext& context_;
+  const PackingRefusals& refusals_;
+  WeightPacking packing_;
+  bool has_changed_{false};
+};
+
+/// Runs `Pass`, a KernelLowering with a function `run`, which asks for packed weights. Where the engine
+/// refuses some of them, it starts again and knows of that. Throws Error(Internal) where that does not end.
+template <typename Pass>
+bool lower_with_refusals(ir::Model& model, const PassContext& context) {
+  PackingRefusals refusals;
+  while (true) {
+    ir::Model tried = model.copy();
+    const std::size_t known = refusals.size();
+    Pass pass(tried, context, refusals);
+    pass.run();
+    if (pass.pack_all(refusals)) {
+      ir::eliminate_dead_code(*tried.graph);
+      const bool has_changed = pass.has_changed();
+      model = std::move(tried);
+      return has_changed;
+    }
+    if (refusals.size() == known)
+      throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");
+  }
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,133 @@
+#include "passes/numerics/channel_factors.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/analysis.h"
+#include "match/channel_scaling.h"
+#include "passes/numerics/observer_result.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+
+/// A channel that hardly showed in the calibration data may be larger elsewhere.
+constexpr double kLargestFactor = 16;
+/// Exponents of the factors that are tried, in tenths.
+constexpr int kExponents = 10;
+
+/// What rounding adds to the squares of the second layer's outputs, as far as it depends on the factors.
+class ExpectedError {
+ public:
+  ExpectedError(const ir::Weighted& layer, double step)
+      : weights_(layer.weight.detach()
+                     .to(at::kDouble)
+                     .reshape({layer.groups, layer.weight.size(0) / layer.groups, layer.weight.size(1), -1})),
+        mean_square_(layer.input.mean_square.to(at::kDouble).reshape({layer.groups, 1, -1})),
+        of_activation_(mean_square_.clamp_max(step * step / 12)) {}
+
+  double operator()(const at::Tensor& factors) const {
+    const at::Tensor by_group = factors.reshape(mean_square_.sizes());
+    const at::Tensor scaled = weights_ / by_group.unsqueeze(3);
+    const at::Tensor step = scaled.abs().amax({2, 3}) / kLargestCode;
+    const at::Tensor from_activations = (scaled.square().sum(3) * of_activation_).sum();
+    const at::Tensor inputs =
+        (mean_square_ * by_group.square()).sum(2) * static_cast<double>(weights_.size(3));
+    return (from_activations + (step.square() / 12 * inputs).sum()).item<double>();
+  }
+
+ private:
+  static constexpr double kLargestCode = 127.5;
+  at::Tensor weights_;      // [groups, outputs, inputs, taps]
+  at::Tensor mean_square_;  // [groups, 1, inputs]
+  at::Tensor of_activation_;
+};
+
+std::unordered_set<const void*> weights_of_several_calls(const Model& model) {
+  std::unordered_set<const void*> seen;
+  std::unordered_set<const void*> several;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_module_call(node)) continue;
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node));
+    if (weighted == nullptr) continue;
+    const void* memory = weighted->weight.const_data_ptr();
+    if (!seen.insert(memory).second) several.insert(memory);
+  }
+  return several;
+}
+
+}  // namespace
+
+bool multiply_each(Model& model, const PassContext& context,
+                   const std::function<bool(const ChannelFactors&, Node*)>& multiply) {
+  const auto margin = cross_layer_margin(context.options);
+  if (!margin) return false;
+  const ChannelFactors factors{model, context, *margin, weights_of_several_calls(model)};
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) has_changed |= multiply(factors, node);
+  return has_changed;
+}
+
+const ir::Weighted* equalizable_layer(const ChannelFactors& factors, const Node* node) {
+  const ir::Weighted* layer = match::equalizable_layer(factors.model, node);
+  const bool is_alone = layer != nullptr && !factors.shared_weights.contains(layer->weight.const_data_ptr());
+  return is_alone ? layer : nullptr;
+}
+
+void report_equalization(const ChannelFactors& factors, const Node* node, std::string text) {
+  if (Decision* decision = ir::decision_of(factors.model, node)) decision->equalization = std::move(text);
+}
+
+void ObservedRange::intersect(const ObservedRange& other) {
+  lowest = std::max(lowest, other.lowest);
+  highest = std::min(highest, other.highest);
+  step = std::max(step, other.step);
+}
+
+std::optional<ObservedRange> observed_range(const Model& model, const Node* observer) {
+  const ir::ObserverEntry& entry = ir::observer_of(model, observer);
+  const ResolvedObserver config = resolve(entry.spec);
+  const bool is_byte = config.dtype == c10::ScalarType::QUInt8 || config.dtype == c10::ScalarType::QInt8;
+  if (config.is_dynamic || !is_byte || !config.quant_min || !config.quant_max) return std::nullopt;
+  const ir::ObserverResult found =
+      entry.result ? *entry.result : observer_result(entry.spec, entry.module.value());
+  if (!found.saw_data || found.saw_other_dtype || !found.qparams) return std::nullopt;
+  const QParams& qparams = *found.qparams;
+  if (qparams.scale.numel() != 1) return std::nullopt;
+  const double scale = qparams.scale.item<float>();
+  const auto zero_point = qparams.zero_point.item<int64_t>();
+  return ObservedRange{.lowest = static_cast<double>(*config.quant_min - zero_point) * scale,
+                       .highest = static_cast<double>(*config.quant_max - zero_point) * scale,
+                       .step = scale};
+}
+
+at::Tensor room(const ir::ChannelStatistics& channels, const ObservedRange& range, double margin) {
+  const auto one_side = [&](const at::Tensor& extreme, double end) {
+    const at::Tensor reach = extreme.to(at::kDouble).clamp_min(0) * margin;
+    return (end / reach).masked_fill(reach == 0, std::numeric_limits<double>::infinity());
+  };
+  const at::Tensor factors =
+      at::minimum(one_side(channels.max, range.highest), one_side(-channels.min, -range.lowest));
+  // Nothing is known of a channel that was always zero.
+  return factors.masked_fill(factors.isinf(), 1.0).clamp(1, kLargestFactor);
+}
+
+at::Tensor best_factors(const ir::Weighted& layer, const at::Tensor& largest, double step, double share) {
+  const ExpectedError error(layer, step);
+  double least = share * error(at::ones_like(largest));
+  at::Tensor best;
+  for (int tenths = 1; tenths <= kExponents; ++tenths) {
+    const at::Tensor factors = largest.pow(static_cast<double>(tenths) / kExponents);
+    const double expected = error(factors);
+    if (expected >= least) continue;
+    least = expected;
+    best = factors;
+  }
+  return best;
+}
+
+}  // namespace tsq::passes

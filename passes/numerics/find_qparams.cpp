@@ -1,0 +1,59 @@
+// What observers have found. An observer whose result is known already, from another run on the same
+// calibration, is not asked again.
+
+#include <ATen/Parallel.h>
+
+#include <vector>
+
+#include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "observers/observer_module.h"
+#include "passes/numerics/observer_result.h"
+#include "passes/numerics/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+/// Those that a node names and that have not been asked. Nothing else needs data.
+std::vector<ir::ObserverEntry*> unasked_observers(ir::Model& model) {
+  std::vector<bool> is_used(model.observers.size());
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node)) is_used.at(ir::observer_index(node)) = true;
+  }
+  std::vector<ir::ObserverEntry*> unasked;
+  for (std::size_t i = 0; i < model.observers.size(); ++i) {
+    if (is_used[i] && !model.observers[i].result) unasked.push_back(&model.observers[i]);
+  }
+  return unasked;
+}
+
+}  // namespace
+
+ir::ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
+  if (spec.observer == observer_classes::kInputEqualization ||
+      spec.observer == observer_classes::kChannelStatistics ||
+      spec.observer == observer_classes::kInputProducts)
+    return {};
+  ir::ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
+  const bool has_qparams =
+      spec.observer != observer_classes::kPlaceholder && spec.observer != observer_classes::kNoop &&
+      spec.observer != observer_classes::kRecording && spec.observer != observer_classes::kReuseInput &&
+      spec.observer != observer_classes::kIdentity;
+  if (has_qparams) result.qparams = calculate_qparams(observer);
+  return result;
+}
+
+bool find_qparams(ir::Model& model, const PassContext& context) {
+  const std::vector<ir::ObserverEntry*> unasked = unasked_observers(model);
+  // Observers are independent: their searches for a range run side by side.
+  at::parallel_for(0, static_cast<int64_t>(unasked.size()), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      ir::ObserverEntry& entry = *unasked[static_cast<std::size_t>(i)];
+      entry.result = observer_result(entry.spec, entry.module.value());
+      context.advance();
+    }
+  });
+  return !unasked.empty();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,25 @@
+// What mean errors are measured against: the model that computes in float what the rounded one computes.
+
+#include <algorithm>
+#include <memory>
+
+#include "passes/numerics/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+/// Standalone modules would take what runs through the float graph for calibration data.
+bool has_standalone_modules(const ir::Model& model) {
+  return std::ranges::any_of(model.calls,
+                             [](const ir::ModuleCall& call) { return call.standalone.has_value(); });
+}
+
+}  // namespace
+
+bool keep_before_rounding(ir::Model& model, const PassContext& context) {
+  if (context.samples.empty() || !model.mean_errors.empty() || has_standalone_modules(model)) return false;
+  model.before_rounding = std::make_shared<const ir::Model>(model.copy());
+  return true;
+}
+
+}  // namespace tsq::passes

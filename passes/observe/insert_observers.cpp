@@ -1,0 +1,198 @@
+// Puts observers where row and QConfig ask for one.
+//   x → conv → y   becomes   x → observer → conv → observer → y
+
+#include "passes/observe/insert_observers.h"
+
+#include <algorithm>
+#include <span>
+
+#include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "passes/observe/layer_observers.h"
+
+namespace tsq::passes {
+namespace {
+
+using c10::ScalarType;
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+/// D-24: functionals whose weight has no kernel that takes it quantized.
+bool has_quantizable_weight(std::span<const Symbol> targets) {
+  return std::ranges::none_of(targets, [](const Symbol& target) {
+    return target.name == "torch.nn.functional.layer_norm" ||
+           target.name == "torch.nn.functional.group_norm" ||
+           target.name == "torch.nn.functional.instance_norm";
+  });
+}
+
+/// Walks back through first arguments to an observer: the first that is a value, or (for later list
+/// elements) the first at all.
+Node* observer_before(Value* value, bool first_node) {
+  while (!ir::is_observer(value->node())) {
+    Node* node = value->node();
+    if (node->kind() == c10::prim::Param || node->kind() == c10::prim::GetAttr || !node->blocks().empty())
+      return nullptr;
+    const auto arguments = ir::arguments(node);
+    const auto next = std::ranges::find_if(arguments, [&](const ir::Argument& argument) {
+      return !first_node || (!argument.is_list && !ir::is_constant(argument.value));
+    });
+    if (next == arguments.end() || next->is_list || ir::is_constant(next->value)) return nullptr;
+    value = next->value;
+  }
+  return value->node();
+}
+
+/// D-28, D-31: output and further list elements take the observer of the first tensor argument. False when
+/// there is none.
+bool share_input_observer(const Node* node, Node* output_observer) {
+  const auto arguments = ir::arguments(node);
+  const auto first =
+      std::ranges::find_if(arguments, [](const ir::Argument& a) { return !ir::is_constant(a.value); });
+  if (first == arguments.end() || (first->is_list && first->elements.empty())) return false;
+  const Node* source =
+      observer_before(first->is_list ? first->elements.front() : first->value, /*first_node=*/true);
+  if (source == nullptr) return false;
+  const std::size_t index = ir::observer_index(source);
+  if (first->is_list) {
+    for (std::size_t i = 1; i < first->elements.size(); ++i) {
+      Node* other = observer_before(first->elements[i], /*first_node=*/false);
+      if (other == nullptr) return false;
+      ir::set_observer_index(other, index);
+    }
+  }
+  ir::set_observer_index(output_observer, index);
+  return true;
+}
+
+}  // namespace
+
+void ObserverInsertion::observe_inputs(Node* root) {
+  if (ir::is_standalone(model_, root)) return observe_standalone_inputs(root);
+  const auto arguments = ir::arguments(root);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::vector<Value*> values =
+        arguments[i].is_list ? arguments[i].elements : std::vector<Value*>{arguments[i].value};
+    for (Value* value : values) {
+      const auto observer =
+          needed_observer(root, infos_.of(root).role_of(i), value,
+                          /*is_zeroth=*/!arguments[i].is_list && value == arguments[0].value);
+      const std::string& layer = ir::scope_of(model_, root).path;
+      if (observer && !is_rounded_in_branches(value, *observer, layer))
+        ir::replace_operand(root, value, observed(value, *observer, layer));
+    }
+  }
+}
+
+/// E-02: a standalone module's own configuration tells which inputs it takes quantized.
+void ObserverInsertion::observe_standalone_inputs(Node* node) {
+  const auto boundary = *ir::call_of(model_, node).standalone;
+  const TargetInfo& info = infos_.of(node);
+  for (const int index : boundary.input_quantized_indexes) {
+    const auto position = static_cast<std::size_t>(index);
+    if (position >= node->inputs().size() || !info.input) continue;
+    Value* value = node->input(position);
+    const auto made = infos_.of_value(value);
+    if (!made || made->dtype == ScalarType::QUInt8 || !ir::holds_tensor(value)) continue;
+    WantedObserver wanted = *info.input;
+    wanted.dtype = ScalarType::QUInt8;
+    ir::replace_operand(node, value, observed(value, wanted, ir::scope_of(model_, node).path));
+  }
+}
+
+/// Indices of an embedding are integers: quantizing them when the model runs would raise.
+bool ObserverInsertion::is_index_of_rows(const Node* node) const {
+  return ir::is_module_call(node) && ir::call_of(model_, node).embedding.has_value();
+}
+
+/// D-20: the observer that `value` needs on its way into `node`.
+std::optional<WantedObserver> ObserverInsertion::needed_observer(const Node* node, Role role,
+                                                                 const Value* value, bool is_zeroth) const {
+  if (!ir::holds_tensor(value) || value->type()->kind() != c10::TypeKind::TensorType) return std::nullopt;
+  const TargetInfo& info = infos_.of(node);
+  const std::optional<WantedObserver> wanted = role == Role::Activation ? info.input
+                                               : role == Role::Bias     ? info.bias
+                                                                        : info.weight;
+  if (role == Role::Weight && !has_quantizable_weight(ir::targets(model_, node))) return std::nullopt;
+  if (!wanted) return std::nullopt;
+  const auto made = infos_.of_value(value);
+  if (wanted->is_dynamic) return is_zeroth && made && !is_index_of_rows(node) ? wanted : std::nullopt;
+  if (info.reuses_input || !is_quantized_dtype(wanted->dtype) || !made) return std::nullopt;
+  const bool observable = is_quantized_dtype(made->dtype) || made->dtype == ScalarType::Float;
+  return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;
+}
+
+/// Whether a branch of an `if` returns a value that is rounded there.
+bool ObserverInsertion::some_branch_rounds(const Value* value, ScalarType dtype) const {
+  const Node* node = value->node();
+  if (node->kind() != c10::prim::If) return false;
+  return std::ranges::any_of(node->blocks(), [&](const torch::jit::Block* block) {
+    const Value* returned = block->outputs()[value->offset()];
+    const auto made = infos_.of_value(returned);
+    return some_branch_rounds(returned, dtype) ||
+           (made && !ir::is_no_value(returned) && made->dtype == dtype);
+  });
+}
+
+/// A fixed range is that of an operator's output (D-37). After an `if` it would cut what has a range of its
+/// own in its branch: it is for the other branches alone, as FX has it where there is no `if`.
+bool ObserverInsertion::is_rounded_in_branches(Value* value, const WantedObserver& observer,
+                                               const std::string& layer) {
+  if (observer.spec.observer != observer_classes::kFixedQParams || !some_branch_rounds(value, observer.dtype))
+    return false;
+  for (torch::jit::Block* block : value->node()->blocks()) {
+    Value* returned = block->outputs()[value->offset()];
+    const auto made = infos_.of_value(returned);
+    const bool needs_none = ir::is_no_value(returned) || (made && made->dtype == observer.dtype);
+    if (value->uses().size() > 1 || needs_none || is_rounded_in_branches(returned, observer, layer)) continue;
+    const Node* node = insert_observer_before(model_, returned, new_observer(model_, observer.spec, layer),
+                                              block->return_node());
+    block->return_node()->replaceInput(value->offset(), node->output());
+  }
+  return true;
+}
+
+/// An observer of `value`: one that is there already when class and dtype agree (D-22), else a new one.
+Value* ObserverInsertion::observed(Value* value, const WantedObserver& observer, const std::string& layer) {
+  for (Node* user : ir::users(value)) {
+    if (!ir::is_observer(user)) continue;
+    const ObserverSpec& there = ir::observer_of(model_, user).spec;
+    if (there.observer == observer.spec.observer && resolve(there).dtype == observer.dtype)
+      return user->output();
+  }
+  return ir::insert_observer(model_, value, new_observer(model_, observer.spec, layer))->output();
+}
+
+OutputObserver ObserverInsertion::observe_output(Node* last) {
+  if (ir::is_standalone(model_, last)) return OutputObserver::None;
+  const TargetInfo& info = infos_.of(last);
+  if (!info.output || info.output->is_dynamic || !is_quantized_dtype(info.output->dtype))
+    return OutputObserver::None;
+  if (last->outputs().size() != 1 || last->output()->type()->kind() != c10::TypeKind::TensorType)
+    return OutputObserver::NoTensor;
+  const std::size_t index = new_observer(model_, info.output->spec, layer_of(model_, last));
+  Node* observer = ir::insert_observer(model_, last->output(), index);
+  last->output()->replaceAllUsesAfterNodeWith(observer, observer->output());
+  const bool shares = info.shares_observer && !reads_quantized_input(last);
+  if (!shares && !info.reuses_input) return OutputObserver::Inserted;
+  if (share_input_observer(last, observer)) {
+    model_.observers.pop_back();
+    return OutputObserver::Inserted;
+  }
+  observer->output()->replaceAllUsesWith(last->output());
+  observer->destroy();
+  model_.observers.pop_back();
+  return OutputObserver::NothingToShare;
+}
+
+/// D-32: the observer of a quantized graph input is outside the graph.
+bool ObserverInsertion::reads_quantized_input(const Node* node) const {
+  const auto arguments = ir::arguments(node);
+  return !arguments.empty() && !arguments.front().is_list &&
+         arguments.front().value->node()->kind() == c10::prim::Param &&
+         infos_.of(node).output->dtype == ScalarType::QUInt8;
+}
+
+}  // namespace tsq::passes

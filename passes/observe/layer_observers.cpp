@@ -1,0 +1,67 @@
+#include "passes/observe/layer_observers.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "operators/weighted.h"
+
+namespace tsq::passes {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+const std::string& layer_of(const Model& model, const Node* node) {
+  return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
+}
+
+const ir::Weighted* observed_layer(const Model& model, const Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(model, node)) return nullptr;
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+  const QConfig* qconfig = ir::observed_qconfig(model, node);
+  const bool is_watched =
+      !operators::is_transposed(root) && qconfig != nullptr && !resolve(qconfig->activation).is_dynamic;
+  return is_watched ? ir::weighted_of(call) : nullptr;
+}
+
+bool is_observed_root(const Model& model, const Node* node) {
+  const ir::NodeRecord* record = ir::record_of(model, node);
+  return record != nullptr && record->observed && record->is_root;
+}
+
+std::size_t new_observer(Model& model, ObserverSpec spec, std::string layer, const char* name) {
+  const std::size_t index = model.observers.size();
+  model.observers.push_back(
+      {.name = fmt::format("{}_{}", name, index), .spec = std::move(spec), .layer = std::move(layer)});
+  return index;
+}
+
+Node* insert_observer_before(Model& model, Value* input, std::size_t observer, Node* before) {
+  Node* node = ir::insert_observer(model, input, observer);
+  node->moveBefore(before);
+  return node;
+}
+
+Node* insert_layer_observer(Model& model, Value* input, std::size_t observer, Node* layer) {
+  Node* node = ir::insert_observer(model, input, observer);
+  if (layer->owningBlock() != input->node()->owningBlock()) node->moveBefore(layer);
+  return node;
+}
+
+std::optional<operators::Saturation> activation_after(const Model& model, const Node* observer) {
+  if (!ir::is_observer(observer)) return std::nullopt;
+  const Node* only = nullptr;
+  for (const Node* reader : ir::users(observer->output())) {
+    if (ir::is_observer(reader)) continue;
+    if (only != nullptr) return std::nullopt;
+    only = reader;
+  }
+  const auto* const row = only == nullptr ? nullptr : operators::traits_of(model, only);
+  return row == nullptr ? std::nullopt : row->saturates;
+}
+
+}  // namespace tsq::passes

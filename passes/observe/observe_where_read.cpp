@@ -1,0 +1,47 @@
+// Observers of values that are not there on every way through the model stand where these are read.
+//   a = obs(b); if taken: linear(a)   →   if taken: linear(obs(b))
+
+#include <ranges>
+#include <vector>
+
+#include "ir/analysis.h"
+#include "operators/no_value.h"
+#include "passes/observe/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+bool hands_on(const ir::Node* user) {
+  return user->kind() == c10::prim::Return || user->kind() == c10::prim::Loop;
+}
+
+/// Each reader gets an observer of its own in front of it.
+void observe_in_front_of_readers(ir::Model& model, ir::Node* observer) {
+  ir::Value* value = observer->input(0);
+  const std::vector<torch::jit::Use> uses = observer->output()->uses();
+  for (const torch::jit::Use& use : uses) {
+    if (hands_on(use.user)) {
+      use.user->replaceInput(use.offset, value);
+      continue;
+    }
+    ir::Node* made = model.graph->createClone(observer, [](ir::Value* input) { return input; });
+    made->insertBefore(use.user);
+    use.user->replaceInput(use.offset, made->output());
+  }
+  observer->destroy();
+}
+
+}  // namespace
+
+bool observe_where_read(ir::Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  const auto nodes = ir::nodes_in_order(*model.graph);
+  for (ir::Node* node : std::views::reverse(nodes)) {  // the last of several observers in a row first
+    if (!ir::is_observer(node) || !operators::may_be_no_value(node->input(0))) continue;
+    observe_in_front_of_readers(model, node);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,100 @@
+// Weights that the model computes from its parameters alone are computed and packed now (L-07,
+// torch/ao/quantization/fx/_lower_to_native_backend.py, fold_weight).
+//   packed = linear_prepack(quantize(w * s), bias)   →   packed = an attribute
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "passes/lower/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+bool is_packing(const Node* node) {
+  const std::string_view kind = node->kind().toQualString();
+  return kind.starts_with("quantized::") && kind.ends_with("_prepack");
+}
+
+/// Copies what a value is computed from into a graph of its own, attributes as constants. False where it
+/// depends on the model's input or state.
+class Slice {
+ public:
+  Slice(const Model& gm, const std::unordered_set<std::string>& written)
+      : gm_(gm), written_(written), graph_(std::make_shared<torch::jit::Graph>()) {}
+
+  std::optional<c10::IValue> run(Value* value) {
+    Value* result = copied(value);
+    if (result == nullptr) return std::nullopt;
+    graph_->registerOutput(result);
+    torch::jit::GraphFunction function("packing", graph_, nullptr);
+    torch::jit::Stack stack;
+    function.run(stack);
+    return stack.back();
+  }
+
+ private:
+  Value* copied(Value* value) {
+    if (const auto found = copies_.find(value); found != copies_.end()) return found->second;
+    Node* node = value->node();
+    if (node->kind() == c10::prim::GetAttr) return attribute(value);
+    if (!is_computed_from_inputs_alone(node)) return nullptr;
+    for (Value* input : node->inputs()) {
+      if (copied(input) == nullptr) return nullptr;
+    }
+    Node* made = graph_->createClone(node, [&](Value* input) { return copies_.at(input); });
+    graph_->insertNode(made);
+    for (std::size_t i = 0; i < node->outputs().size(); ++i) copies_[node->output(i)] = made->output(i);
+    return copies_.at(value);
+  }
+
+  static bool is_computed_from_inputs_alone(Node* node) {
+    const bool known = node->kind().is_aten() || node->kind() == c10::prim::Constant ||
+                       node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleUnpack ||
+                       std::string_view(node->kind().toQualString()).starts_with("quantized::");
+    return known && node->blocks().empty() && !node->isNondeterministic() &&
+           (node->maybeSchema() == nullptr || !node->schema().is_mutable());
+  }
+
+  Value* attribute(Value* value) {
+    const Node* node = value->node();
+    const std::string& name = node->s(c10::attr::name);
+    if (node->input(0) != gm_.graph->inputs().at(0) || written_.contains(name)) return nullptr;
+    const c10::IValue held = gm_.attributes.attr(name);
+    const auto constant = torch::jit::tryInsertConstant(
+        *graph_, held.isTensor() ? c10::IValue(held.toTensor().detach()) : held);
+    return constant ? copies_[value] = *constant : nullptr;
+  }
+
+  const Model& gm_;
+  const std::unordered_set<std::string>& written_;
+  std::shared_ptr<torch::jit::Graph> graph_;
+  std::unordered_map<Value*, Value*> copies_;
+};
+
+}  // namespace
+
+void fold_packed_weights(Model& gm) {
+  const auto written = ir::written_attributes(gm);
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!is_packing(node)) continue;
+    const auto packed = Slice(gm, written).run(node->output());
+    if (!packed) continue;
+    const torch::jit::WithInsertPoint guard(node);
+    const std::string name = ir::scope_of(gm, node).path + "_packed_params";
+    node->output()->replaceAllUsesWith(ir::insert_attribute(gm, name, *packed, packed->type()));
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,83 @@
+// Rounding a constant yields the same values in each run: it is done once.
+//   linear(x, dequantize(quantize(w)))   →   linear(x, w'), w' the values that w was rounded to
+//   quantized::add(x, quantize(c))       →   quantized::add(x, c'), c' a quantized tensor
+
+#include "passes/lower/round_constants.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ir/analysis.h"
+#include "ir/quantize_operators.h"
+#include "operators/constant_expressions.h"
+#include "passes/rewrite/folded_constants.h"
+#include "torchscript/rounded_weight.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+
+const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
+
+bool is_same_rounding(const ir::Weighted& a, const ir::Weighted& b) {
+  const QParams& of_a = *a.weight_qparams;
+  const QParams& of_b = *b.weight_qparams;
+  return a.weight.const_data_ptr() == b.weight.const_data_ptr() && a.weight.sizes() == b.weight.sizes() &&
+         a.weight.strides() == b.weight.strides() && a.group_size == b.group_size &&
+         of_a.dtype == of_b.dtype && of_a.qscheme == of_b.qscheme && of_a.axis == of_b.axis &&
+         at::equal(of_a.scale, of_b.scale) && at::equal(of_a.zero_point, of_b.zero_point);
+}
+
+/// Calls of one layer share its rounded weight.
+class RoundedWeights {
+ public:
+  void round(ir::Weighted& weighted) {
+    const auto found = std::ranges::find_if(
+        rounded_, [&](const auto& each) { return is_same_rounding(each.first, weighted); });
+    const bool is_new = found == rounded_.end();
+    const at::Tensor weight = is_new ? torchscript::rounded_weight(weighted) : found->second;
+    if (is_new) rounded_.emplace_back(weighted, weight);
+    weighted.weight = weight;
+    weighted.weight_qparams.reset();
+    weighted.group_size = 0;
+  }
+
+ private:
+  std::vector<std::pair<ir::Weighted, at::Tensor>> rounded_;
+};
+
+void round_weights_of_layers(Model& gm) {
+  RoundedWeights weights;
+  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+    ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;
+    if (weighted == nullptr || !weighted->weight_qparams) continue;
+    if (weighted->weight_qparams->dtype != c10::ScalarType::Half) weights.round(*weighted);
+  }
+}
+
+void fold(Model& gm, std::span<const c10::Symbol> kinds) {
+  const operators::ConstantExpressions constants(gm);
+  FoldedConstants folded(gm);
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (std::ranges::find(kinds, node->kind()) == kinds.end()) continue;
+    const auto value = constants.value_of(node->output());
+    if (value && value->isTensor())
+      folded.replace(node->output(), constants.attributes_of(node->output()), value->toTensor());
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace
+
+void round_constants(Model& gm) {
+  round_weights_of_layers(gm);
+  // What is dequantized at once is not kept as bytes, too.
+  fold(gm, std::array{ir::kDequantize});
+  fold(gm, std::array{ir::kQuantize, kQuantizePerChannel});
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/model.h"
+
+namespace tsq::passes {
+
+/// What multiplies maps by numbers made of their averages (squeeze and excitation), in a reference graph.
+struct Gate {
+  ir::Node* product{};
+  ir::Value* gate{};               ///< what the product reads of it
+  ir::Value* gated{};              ///< the maps, as the product reads them
+  const ir::Node* average{};       ///< of whole maps
+  std::vector<ir::Node*> steps{};  ///< layers, activations and moves between average and gate, in this order
+};
+
+/// The gate that a node multiplies by, where it reads it and the maps rounded; empty for other nodes.
+std::optional<Gate> gate_of(const ir::Model& gm, ir::Node* product);
+
+/// What a dequantize returns, before it was rounded; the value itself for other nodes.
+ir::Value* exact(ir::Value* value);
+
+/// Whether a node returns one value for each value of its input.
+bool is_activation(const ir::Model& gm, const ir::Node* node);
+
+}  // namespace tsq::passes

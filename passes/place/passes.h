@@ -1,0 +1,83 @@
+#pragma once
+
+#include "passes/context/pass_context.h"
+
+/// Float or int8, and by which kernel: each pass writes Placement and Reason into records, on the calibrated
+/// graph, where an observer stands for the rounding that convert will put in its place.
+namespace tsq::passes {
+
+/// Takes the QConfig away from operators to which context.convert_mapping gives none (K-02).
+/// Throws Error(BadConfig) when it changes one.
+bool apply_convert_mapping(ir::Model& model, const PassContext& context);
+
+/// Operators that context.kept_float names (Decision::node) stay float after all: they read what other float
+/// operators return without rounding.
+bool keep_float(ir::Model& model, const PassContext& context);
+
+/// Says in the report which operators compute with integers, and which no data reached.
+/// Model::unobserved_layers: the layers whose observers are in use and have seen nothing. Nothing where the
+/// model was not calibrated at all.
+bool explain_calibrated(ir::Model& model, const PassContext& context);
+
+/// Observers that convert would not make a quantize node of are removed: those between operators that are all
+/// configured not to be quantized (K-03), those of other dtypes than float32, and placeholders. Every
+/// observer that is left rounds what it observes.
+bool drop_idle_observers(ir::Model& model, const PassContext& context);
+
+/// Observed operators whose row takes the dtypes of their QConfig are Int8, for layers with the weight's
+/// among them (K-08, K-09, K-12); all other operators are Float.
+bool place_by_table(ir::Model& model, const PassContext& context);
+
+/// Takes away the observers between a layer whose kernel returns float and an activation that is as fast in
+/// float, where leave_float_islands left the activation float for that; where the layer is too small to gain
+/// by it, the activation is quantized after all.
+///   conv → observer → prelu   →   conv → prelu
+bool drop_output_observers(ir::Model& model, const PassContext& context);
+
+/// Layers that read float values keep their weights as they are: no int8 kernel takes them, and
+/// rounding would only cost accuracy.
+///   linear(x), F.linear(x, observer(w))   →   linear(x), F.linear(x, w)
+bool keep_exact_weights(ir::Model& model, const PassContext& context);
+
+/// Small layers between an average of whole maps and its product with them are computed in float, and what
+/// lies between them.
+///   mul(observer(sigmoid(conv(observer(average)))), x)   →   mul(sigmoid(linear(average)), x)
+bool gate_in_float(ir::Model& model, const PassContext& context);
+
+/// The output of a linear layer that only float operators read is not rounded, and neither is it after
+/// operators that move it.
+///   gelu(observer(linear(x)))   →   gelu(linear(x))
+bool leave_float_outputs(ir::Model& model, const PassContext& context);
+
+/// Linear layers that return float values and do a small part of the network's work stay float.
+///   linear(observer(x))   →   linear(x), or linear(observer(x)) of bytes that a kernel returns
+bool leave_small_layers(ir::Model& model, const PassContext& context);
+
+/// Which zero padding before a convolution becomes the convolution's own (Weighted::fold), by the costs of
+/// the engine's kernels. fold_padding does it.
+bool place_padding(ir::Model& model, const PassContext& context);
+
+/// Layers whose int8 kernel is slower than the float one stay float, where the engine has no other.
+///   conv(observer(x))   →   conv(x)
+bool leave_slow_layers(ir::Model& model, const PassContext& context);
+
+/// Averages of whole maps that match left in float stay there, between quantized operators as well.
+bool average_in_float(ir::Model& model, const PassContext& context);
+
+/// Products of maps with what is made of their averages stay float: quantized::mul is slow where it
+/// broadcasts.
+bool multiply_in_float(ir::Model& model, const PassContext& context);
+
+/// Layers whose int8 kernel is slower than the float one are left to the engine's other int8 kernel
+/// (Int8FloatOut).
+bool take_other_kernels(ir::Model& model, const PassContext& context);
+
+/// Activations after convolutions whose int8 kernel is slower than the float operator stay float.
+bool activate_in_float(ir::Model& model, const PassContext& context);
+
+/// The first of several recurrent layers reads its input without rounding, the others keep their int8
+/// weights: what they read are states between -1 and 1 (ModuleCall::float_recurrent_weights).
+///   LSTM(x) of 3 layers in int8   →   the first in float, two in int8
+bool read_recurrent_inputs(ir::Model& model, const PassContext& context);
+
+}  // namespace tsq::passes

@@ -1,0 +1,105 @@
+#include "passes/capture/fold_literals.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "ir/literal.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+/// What makes a tensor of numbers, the same each time.
+constexpr std::array<std::string_view, 11> kFactories{"tensor", "scalar_tensor", "full",        "ones",
+                                                      "zeros",  "arange",        "linspace",    "logspace",
+                                                      "eye",    "tril_indices",  "triu_indices"};
+/// What makes another tensor of it.
+constexpr std::array<std::string_view, 15> kPure{"reshape", "view", "unsqueeze", "squeeze", "mul",
+                                                 "div",     "add",  "sub",       "to",      "expand",
+                                                 "flatten", "neg",  "detach",    "lift",    "lift_fresh"};
+/// Who reads it and writes nothing.
+constexpr std::array<std::string_view, 9> kBinary{"add", "sub",     "rsub",    "mul",   "div",
+                                                  "pow", "maximum", "minimum", "matmul"};
+
+template <std::size_t Size>
+bool is_one_of(const Node* node, const std::array<std::string_view, Size>& names) {
+  return node->kind().is_aten() && std::ranges::find(names, node->kind().toUnqualString()) != names.end();
+}
+
+/// Traces hold their literals as attributes that are neither parameters nor state.
+std::optional<c10::IValue> constant_of_trace(const Model& gm, const Node* get) {
+  const std::string& name = get->s(c10::attr::name);
+  if (get->input(0) != gm.graph->inputs().at(0) || gm.state.contains(name)) return std::nullopt;
+  c10::IValue held = gm.attributes.attr(name);
+  return held.isTensor() && !held.toTensor().requires_grad() ? std::optional(held) : std::nullopt;
+}
+
+/// What a value always is; empty where it is not made of constants alone.
+std::optional<c10::IValue> constant(const Model& gm, const Value* value) {
+  if (auto known = torch::jit::toIValue(value)) return known;
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::GetAttr) return constant_of_trace(gm, node);
+  const bool is_list = node->kind() == c10::prim::ListConstruct;
+  // Lists that a multiplication repeats, as [1., 2.] * 8.
+  const bool repeats = node->kind() == c10::aten::mul && value->type()->kind() == c10::TypeKind::ListType;
+  if (!is_list && !repeats && !is_one_of(node, kFactories) && !is_one_of(node, kPure)) return std::nullopt;
+  torch::jit::Stack stack;
+  for (const Value* input : node->inputs()) {
+    auto known = constant(gm, input);
+    if (!known) return std::nullopt;
+    stack.push_back(std::move(*known));
+  }
+  if (is_list) {
+    c10::impl::GenericList list(value->type()->expectRef<c10::ListType>().getElementType());
+    for (c10::IValue& element : stack) list.push_back(std::move(element));
+    return list;
+  }
+  node->getOperation()(stack);
+  return stack.back();
+}
+
+bool is_only_computed_with(const Node* node) {
+  return std::ranges::all_of(node->output()->uses(),
+                             [](const torch::jit::Use& use) { return is_one_of(use.user, kBinary); });
+}
+
+bool makes_literal(const Node* node) {
+  return (is_one_of(node, kFactories) || is_one_of(node, kPure)) && node->outputs().size() == 1 &&
+         node->output()->type()->kind() == c10::TypeKind::TensorType && !node->output()->uses().empty() &&
+         is_only_computed_with(node);
+}
+
+/// Reads no other tensor that is not a constant: the last of its kind.
+bool reads_computation(const Model& gm, const Node* node) {
+  return std::ranges::any_of(node->output()->uses(), [&](const torch::jit::Use& use) {
+    return std::ranges::any_of(use.user->inputs(), [&](const Value* input) {
+      return ir::holds_tensor(input) && !constant(gm, input);
+    });
+  });
+}
+
+}  // namespace
+
+void fold_literals(Model& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!makes_literal(node) || !reads_computation(gm, node)) continue;
+    const auto literal = constant(gm, node->output());
+    if (!literal || !literal->isTensor()) continue;
+    const torch::jit::WithInsertPoint guard(node);
+    Value* held = ir::insert_attribute(gm, "literal", literal->toTensor().clone(), c10::TensorType::get());
+    held->node()->i_(ir::kLiteral, 1);
+    ir::take_scope(held->node(), node);
+    node->output()->replaceAllUsesWith(held);
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

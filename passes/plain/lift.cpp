@@ -1,0 +1,295 @@
+// What freezing opened becomes a call of a leaf module again.
+//   conv2d(x, constant, constant, …) written in torch/nn/modules/conv.py   →   Conv2d(x)
+// Functional calls in the user's own code stay what they are; a file without debug information does not tell,
+// and then the module is meant.
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <unordered_set>
+
+#include "ir/analysis.h"
+#include "ir/constants.h"
+#include "ir/edit.h"
+#include "ir/methods.h"
+#include "ir/origin.h"
+#include "operators/arguments.h"
+#include "operators/traits.h"
+#include "operators/weighted.h"
+#include "passes/capture/passes.h"
+#include "torchscript/synthesized.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::ModuleCall;
+using ir::Node;
+using ir::Value;
+
+/// A constant, a list of constants, or a constant tensor that has become an attribute.
+std::optional<c10::IValue> constant_of(const Model& gm, const Value* value) {
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0))
+    return gm.attributes.attr(node->s(c10::attr::name));
+  return operators::constant_value(value);
+}
+
+/// The constant arguments of an operator by name.
+class Arguments {
+ public:
+  Arguments(const Model& gm, const Node* node) : gm_(gm), node_(node) {}
+
+  [[nodiscard]] std::optional<c10::IValue> at(const char* name) const {
+    const Value* value = operators::argument_named(node_, name);
+    return value == nullptr ? std::nullopt : constant_of(gm_, value);
+  }
+  [[nodiscard]] std::optional<at::Tensor> tensor(const char* name) const {
+    const auto value = at(name);
+    if (!value || !value->isTensor()) return std::nullopt;
+    return value->toTensor();
+  }
+  /// The tensor, undefined for None; empty when it is not known now.
+  [[nodiscard]] std::optional<at::Tensor> optional_tensor(const char* name) const {
+    const auto value = at(name);
+    if (!value) return std::nullopt;
+    return value->isTensor() ? std::optional(value->toTensor())
+                             : (value->isNone() ? std::optional(at::Tensor()) : std::nullopt);
+  }
+  [[nodiscard]] std::vector<int64_t> list(const char* name) const {
+    const auto value = at(name);
+    return value && value->isIntList() ? value->toIntVector() : std::vector<int64_t>();
+  }
+
+ private:
+  const Model& gm_;
+  const Node* node_;
+};
+
+std::string dims_of(const std::vector<int64_t>& stride) { return fmt::format("{}d", stride.size()); }
+
+std::optional<ModuleCall> lifted_linear(const Model& gm, const Node* node) {
+  const Arguments arguments(gm, node);
+  const auto weight = arguments.tensor("weight");
+  const auto bias = arguments.optional_tensor("bias");
+  if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
+  ModuleCall call{.type = symbol("torch.nn.Linear")};
+  call.weighted = ir::Weighted{.weight = *weight,
+                               .bias = *bias,
+                               .was_frozen = !weight->requires_grad() && weight->is_floating_point()};
+  return call;
+}
+
+std::optional<ModuleCall> lifted_convolution(const Model& gm, const Node* node, bool transposed) {
+  const Arguments arguments(gm, node);
+  const auto weight = arguments.tensor("weight");
+  const auto bias = arguments.optional_tensor("bias");
+  const auto stride = arguments.list("stride");
+  const auto groups = arguments.at("groups");
+  const auto padding = arguments.at("padding");
+  if (!weight || !bias || stride.empty() || !groups || !padding) return std::nullopt;
+  ir::Weighted weighted{.weight = *weight, .bias = *bias, .stride = stride};
+  if (padding->isString()) {
+    weighted.padding_name = padding->toStringRef();
+    weighted.padding.assign(stride.size(), 0);
+  } else {
+    weighted.padding = arguments.list("padding");
+  }
+  weighted.dilation = arguments.list("dilation");
+  weighted.output_padding =
+      transposed ? arguments.list("output_padding") : std::vector<int64_t>(stride.size(), 0);
+  weighted.groups = groups->toInt();
+  ModuleCall call{
+      .type = symbol(fmt::format("torch.nn.Conv{}{}", transposed ? "Transpose" : "", dims_of(stride)))};
+  call.weighted = std::move(weighted);
+  return call;
+}
+
+/// BatchNorm2d asserts that its input has 4 dimensions, the others likewise.
+std::optional<Symbol> asserted_class(const Value* input) {
+  for (const auto& use : input->uses()) {
+    if (use.user->kind() != c10::aten::dim) continue;
+    for (const auto& comparison : use.user->output()->uses()) {
+      if (comparison.user->kind() != c10::aten::ne) continue;
+      const auto dims = ir::whole_number_constant(comparison.user->input(1));
+      if (dims == 2 || dims == 3) return symbol("torch.nn.BatchNorm1d");
+      if (dims == 4) return symbol("torch.nn.BatchNorm2d");
+      if (dims == 5) return symbol("torch.nn.BatchNorm3d");
+    }
+  }
+  return std::nullopt;
+}
+
+/// Whether a result has as many dimensions as the first operand.
+bool keeps_dimensions(const Model& gm, const Node* node) {
+  return operators::has(operators::traits_of(gm, node), operators::KeepsRank);
+}
+
+/// flatten(x, 1) has two dimensions.
+bool flattens_to_rows(const Node* node) {
+  const auto number = [&](const char* name) {
+    const Value* value = operators::argument_named(node, name);
+    return value == nullptr ? std::nullopt : ir::whole_number_constant(value);
+  };
+  return node->kind() == c10::aten::flatten && number("start_dim") == 1 && number("end_dim") == -1;
+}
+
+/// The class of a batch norm beside an operator, which tells the number of dimensions.
+std::optional<Symbol> class_beside(const Model& gm, const Node* node) {
+  const std::string name = ir::display_name(gm, node);
+  for (const char* dims : {"1d", "2d", "3d"}) {
+    if (name.ends_with(dims)) return symbol(fmt::format("torch.nn.BatchNorm{}", dims));
+  }
+  const bool is_linear = name == "torch.nn.Linear" || node->kind() == c10::aten::linear;
+  return is_linear ? std::optional(symbol("torch.nn.BatchNorm1d")) : std::nullopt;
+}
+
+std::optional<Symbol> class_before(const Model& gm, const Value* value) {
+  while (value->node()->kind() != c10::prim::Param) {
+    const Node* node = value->node();
+    if (const auto found = class_beside(gm, node)) return found;
+    if (flattens_to_rows(node)) return symbol("torch.nn.BatchNorm1d");
+    const auto operands = ir::operands(node);
+    if (!keeps_dimensions(gm, node) || operands.empty() || !ir::holds_tensor(operands.front()))
+      return std::nullopt;
+    value = operands.front();
+  }
+  return std::nullopt;
+}
+
+std::optional<Symbol> class_after(const Model& gm, const Value* value) {
+  for (const Node* user : ir::users(value)) {
+    if (const auto found = class_beside(gm, user)) return found;
+    if (!keeps_dimensions(gm, user) || user->outputs().size() != 1) continue;
+    if (const auto found = class_after(gm, user->output())) return found;
+  }
+  return std::nullopt;
+}
+
+/// A batch norm does not say how many dimensions its input has: its assertion does, or an operator before or
+/// after it.
+std::optional<Symbol> batch_norm_class(const Model& gm, const Node* node) {
+  if (const auto asserted = asserted_class(node->input(0))) return asserted;
+  const auto before = class_before(gm, node->input(0));
+  return before ? before : class_after(gm, node->output());
+}
+
+std::optional<ModuleCall> lifted_batch_norm(const Model& gm, const Node* node) {
+  const Arguments arguments(gm, node);
+  const auto mean = arguments.tensor("running_mean");
+  const auto variance = arguments.tensor("running_var");
+  const auto weight = arguments.optional_tensor("weight");
+  const auto bias = arguments.optional_tensor("bias");
+  const auto eps = arguments.at("eps");
+  const auto training = arguments.at("training");
+  const auto type = batch_norm_class(gm, node);
+  if (!mean || !variance || !weight || !bias || !eps || !training || training->toBool()) return std::nullopt;
+  ModuleCall call{.type = type.value_or(symbol("torch.nn.BatchNorm2d")), .has_unknown_rank = !type};
+  call.module = torchscript::make_batch_norm(call.type, {.weight = *weight,
+                                                         .bias = *bias,
+                                                         .running_mean = *mean,
+                                                         .running_var = *variance,
+                                                         .eps = eps->toDouble()});
+  return call;
+}
+
+std::optional<ModuleCall> lifted_prelu(const Model& gm, const Node* node) {
+  const auto weight = Arguments(gm, node).tensor("weight");
+  if (!weight) return std::nullopt;
+  ModuleCall call{.type = symbol("torch.nn.PReLU")};
+  call.module = torchscript::make_prelu(*weight);
+  return call;
+}
+
+std::optional<ModuleCall> lifted_softmax(const Model& gm, const Node* node) {
+  const Arguments arguments(gm, node);
+  const auto dim = arguments.at("dim");
+  const auto dtype = arguments.at("dtype");
+  if (!dim || !dtype || !dtype->isNone()) return std::nullopt;
+  ModuleCall call{.type = symbol("torch.nn.Softmax")};
+  call.module = torchscript::make_softmax(dim->toInt());
+  return call;
+}
+
+/// Whether an operator stands for a call of a torch.nn module. Batch norms and PReLUs hardly ever are
+/// anything else; a softmax must be known to be.
+bool is_of_a_module(const Node* node) {
+  const ir::Origin origin = ir::origin_of(node);
+  switch (node->kind()) {
+    case c10::aten::batch_norm:
+      return true;
+    case c10::aten::softmax:
+      return origin.in_module;
+    default:
+      return origin.in_module || origin.writer == ir::Origin::Writer::Unknown;
+  }
+}
+
+std::optional<ModuleCall> lifted(const Model& gm, const Node* node) {
+  switch (node->kind()) {
+    case c10::aten::linear:
+      return lifted_linear(gm, node);
+    case c10::aten::conv1d:
+    case c10::aten::conv2d:
+    case c10::aten::conv3d:
+      return lifted_convolution(gm, node, /*transposed=*/false);
+    case c10::aten::conv_transpose1d:
+    case c10::aten::conv_transpose2d:
+    case c10::aten::conv_transpose3d:
+      return lifted_convolution(gm, node, /*transposed=*/true);
+    case c10::aten::batch_norm:
+      return lifted_batch_norm(gm, node);
+    case c10::aten::prelu:
+      return lifted_prelu(gm, node);
+    case c10::aten::softmax:
+      return lifted_softmax(gm, node);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Whether an argument is state that the model writes: then it is no parameter of a layer.
+bool reads_state(const Node* node, const std::unordered_set<std::string>& written) {
+  return std::any_of(node->inputs().begin(), node->inputs().end(), [&](const Value* input) {
+    return input->node()->kind() == c10::prim::GetAttr && written.contains(input->node()->s(c10::attr::name));
+  });
+}
+
+/// A layer with a computed weight has the path of its module. Others have lost theirs: "conv2d_0", "conv2d_1"
+/// … keep the layers of a report apart, after the path of what they are part of, where that is known.
+std::string path_of(const Model& gm, const Node* node, std::map<std::string, int>& counts) {
+  const ir::Scope& scope = ir::scope_of(gm, node);
+  const bool is_layer = scope.type.name.starts_with("torch.nn.utils.parametrize.Parametrized") ||
+                        operators::is_weighted(scope.type);
+  if (is_layer && !scope.path.empty()) return scope.path;
+  const std::string name =
+      fmt::format("{}{}{}", scope.path, scope.path.empty() ? "" : ".", node->kind().toUnqualString());
+  return fmt::format("{}_{}", name, counts[name]++);
+}
+
+}  // namespace
+
+void lift(Model& gm) {
+  std::map<std::string, int> counts;
+  const auto written = ir::written_attributes(gm);
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!node->kind().is_aten() || !is_of_a_module(node) || reads_state(node, written)) continue;
+    auto call = lifted(gm, node);
+    if (!call) continue;
+    call->path = path_of(gm, node, counts);
+    Node* made =
+        ir::create_module_call(gm, std::move(*call), {node->input(0)}, ir::scope_index(node).value_or(0));
+    made->insertBefore(node);
+    made->output()->setType(node->output()->type());
+    made->setSourceRange(node->sourceRange());
+    ir::take_place(made, node);
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+}  // namespace tsq::passes

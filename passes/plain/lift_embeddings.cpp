@@ -1,0 +1,205 @@
+// Embeddings in every form become calls whose tables are known.
+//   F.embedding(x, self.table), aten::embedding(constant, x, …)   →   Embedding(x)
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <map>
+#include <string>
+#include <unordered_set>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "ir/methods.h"
+#include "ir/origin.h"
+#include "operators/arguments.h"
+#include "passes/capture/passes.h"
+#include "torchscript/embedding.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::EmbeddingTable;
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+const c10::Symbol kEmbeddingBag = c10::Symbol::fromQualString("aten::embedding_bag");
+
+/// A function's argument: none (null) where its schema has none of that name.
+Value* argument(const Node* node, const char* name) { return operators::argument_named(node, name); }
+
+/// What a branch returns where all of its other ways raise: torch.nn.functional checks its arguments so, and
+/// freezing keeps the checks.
+const Value* after_checks(const Value* value) {
+  while (value->node()->kind() == c10::prim::If) {
+    const Value* given = nullptr;
+    for (const torch::jit::Block* block : value->node()->blocks()) {
+      const Value* output = block->outputs()[value->offset()];
+      if (ir::is_no_value(output)) continue;
+      if (given != nullptr) return value;
+      given = output;
+    }
+    if (given == nullptr) return value;
+    value = given;
+  }
+  return value;
+}
+
+std::optional<c10::IValue> constant(const Node* node, const char* name) {
+  const Value* value = argument(node, name);
+  return value == nullptr ? std::nullopt : operators::constant_value(after_checks(value));
+}
+
+bool is_absent(const Value* value) { return value == nullptr || value->mustBeNone(); }
+
+/// The table, when it is a parameter or constant that the model does not write.
+std::optional<at::Tensor> known_table(const Model& gm, const Value* value,
+                                      const std::unordered_set<std::string>& written) {
+  std::optional<c10::IValue> held = operators::constant_value(value);
+  const Node* node = value->node();
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0) &&
+      !written.contains(node->s(c10::attr::name)))
+    held = gm.attributes.attr(node->s(c10::attr::name));
+  if (!held || !held->isTensor() || held->toTensor().dim() != 2) return std::nullopt;
+  return held->toTensor();
+}
+
+std::optional<EmbeddingTable::Mode> mode_of(const std::optional<c10::IValue>& value) {
+  if (value && value->isInt()) return static_cast<EmbeddingTable::Mode>(value->toInt());
+  if (!value || !value->isString()) return std::nullopt;
+  if (value->toStringRef() == "sum") return EmbeddingTable::Mode::Sum;
+  if (value->toStringRef() == "mean") return EmbeddingTable::Mode::Mean;
+  return EmbeddingTable::Mode::Max;
+}
+
+bool take_bag_arguments(const Node* node, EmbeddingTable& table) {
+  const auto mode = mode_of(constant(node, "mode"));
+  const auto include_last_offset = constant(node, "include_last_offset");
+  const Value* padding = argument(node, "padding_idx");
+  if (!mode || !include_last_offset) return false;
+  table.mode = *mode;
+  table.include_last_offset = include_last_offset->toBool();
+  if (is_absent(padding)) return true;
+  const auto padding_idx = constant(node, "padding_idx");
+  if (!padding_idx) return false;
+  table.padding_idx = padding_idx->toInt();
+  return true;
+}
+
+/// The torch.nn.functional function that a node calls or is the operator of; empty for others.
+std::string_view function_of(const Model& gm, const Node* node) {
+  if (node->kind() == c10::aten::embedding) return "embedding";
+  if (node->kind() == kEmbeddingBag) return "embedding_bag";
+  if (node->kind() != c10::prim::CallFunction) return {};
+  for (const Symbol& target : ir::targets(gm, node)) {
+    if (target.name == "torch.nn.functional.embedding") return "embedding";
+    if (target.name == "torch.nn.functional.embedding_bag") return "embedding_bag";
+  }
+  return {};
+}
+
+/// Whether an operator is what is left of a torch.nn module. Sources of scripted files do not tell, because
+/// F.embedding is Python too; the module is likelier.
+bool is_embedding_of_a_module(const Node* node) {
+  if (node->kind() == c10::prim::CallFunction) return false;
+  const ir::Origin origin = ir::origin_of(node);
+  const bool traced = origin.expression.empty() && origin.writer != ir::Origin::Writer::Unknown;
+  return origin.in_module || (!traced && origin.writer != ir::Origin::Writer::User);
+}
+
+Symbol type_of(const Node* node, bool is_bag) {
+  if (is_embedding_of_a_module(node)) return symbol(is_bag ? "torch.nn.EmbeddingBag" : "torch.nn.Embedding");
+  return symbol(is_bag ? "torch.nn.functional.embedding_bag" : "torch.nn.functional.embedding");
+}
+
+bool gives_more_than_a_tensor(const Node* node) {
+  for (std::size_t i = 1; i < node->outputs().size(); ++i) {
+    if (node->output(i)->hasUses()) return true;
+  }
+  return false;
+}
+
+/// The call's inputs: indices, and for bags offsets and weights of samples.
+std::vector<Value*> inputs_of(Model& gm, Node* node, bool is_bag) {
+  Value* indices = argument(node, "indices");
+  if (indices == nullptr) indices = argument(node, "input");
+  if (!is_bag) return {indices};
+  const torch::jit::WithInsertPoint guard(node);
+  const auto given = [&](const char* name) {
+    Value* value = argument(node, name);
+    return value != nullptr ? value : gm.graph->insertConstant(c10::IValue());
+  };
+  return {indices, given("offsets"), given("per_sample_weights")};
+}
+
+void find_table(Model& gm, const Node* node) {
+  ir::ModuleCall& call = ir::call_of(gm, node);
+  const bool gives_a_tensor =
+      node->outputs().size() == 1 && node->output()->type()->kind() == c10::TypeKind::TensorType;
+  if (torchscript::is_embedding(call.type) && !call.standalone && gives_a_tensor)
+    call.embedding = torchscript::embedding_table(call);
+}
+
+class Lifting {
+ public:
+  explicit Lifting(Model& gm) : gm_(gm), written_(ir::written_attributes(gm)) {}
+
+  void run() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (ir::is_module_call(node)) {
+        find_table(gm_, node);
+      } else if (const std::string_view function = function_of(gm_, node); !function.empty()) {
+        lift(node, std::string(function));
+      }
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  void lift(Node* node, const std::string& function) {
+    const bool is_bag = function == "embedding_bag";
+    const Value* weight = argument(node, "weight");
+    if (weight == nullptr || !is_absent(argument(node, "max_norm")) || gives_more_than_a_tensor(node)) return;
+    const auto tensor = known_table(gm_, weight, written_);
+    EmbeddingTable table{.is_bag = is_bag};
+    if (!tensor || (is_bag && !take_bag_arguments(node, table))) return;
+    table.weight = *tensor;
+    if (table.padding_idx && *table.padding_idx < 0) *table.padding_idx += tensor->size(0);
+    ir::ModuleCall call{.type = type_of(node, is_bag), .path = path_of(node, function)};
+    call.module = torchscript::float_embedding(table);
+    call.embedding = std::move(table);
+    Node* made = ir::create_module_call(gm_, std::move(call), inputs_of(gm_, node, is_bag),
+                                        ir::scope_index(node).value_or(0));
+    made->insertBefore(node);
+    made->output()->setType(node->output(0)->type());
+    made->setSourceRange(node->sourceRange());
+    ir::take_place(made, node);
+    node->output(0)->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+
+  /// A function is configured by the module that calls it. Where a module's path is lost, "embedding_0",
+  /// "embedding_1" … keep the layers of a report apart.
+  std::string path_of(const Node* node, const std::string& function) {
+    const std::string& caller = ir::scope_of(gm_, node).path;
+    if (!is_embedding_of_a_module(node) && !caller.empty()) return caller;
+    return fmt::format("{}_{}", function, counts_[function]++);
+  }
+
+  Model& gm_;
+  std::unordered_set<std::string> written_;
+  std::map<std::string, int> counts_;
+};
+
+}  // namespace
+
+void lift_embeddings(Model& gm) { Lifting(gm).run(); }
+
+void find_embedding_tables(Model& gm) {
+  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (ir::is_module_call(node)) find_table(gm, node);
+  }
+}
+
+}  // namespace tsq::passes

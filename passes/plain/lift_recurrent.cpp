@@ -1,0 +1,206 @@
+// Recurrent operators that tracing or freezing opened, or that users call themselves, become calls of
+// torch.nn modules.
+//   %y, %h, %c = aten::lstm(%x, %hx, %weights, …)   →   y, h, c = LSTM(x, hx)
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <sstream>
+#include <unordered_set>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "ir/methods.h"
+#include "ir/origin.h"
+#include "operators/arguments.h"
+#include "operators/cell_patterns.h"
+#include "passes/capture/passes.h"
+#include "torchscript/operator_module.h"
+#include "torchscript/recurrent.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+using torch::jit::Module;
+
+struct RecurrentOperator {
+  std::string_view op;
+  std::string_view type;
+};
+constexpr std::array kOperators{
+    RecurrentOperator{"aten::lstm", "torch.nn.LSTM"},
+    RecurrentOperator{"aten::gru", "torch.nn.GRU"},
+    RecurrentOperator{"aten::lstm_cell", "torch.nn.LSTMCell"},
+    RecurrentOperator{"aten::gru_cell", "torch.nn.GRUCell"},
+    RecurrentOperator{"aten::rnn_tanh_cell", "torch.nn.RNNCell"},
+    RecurrentOperator{"aten::rnn_relu_cell", "torch.nn.RNNCell"},
+};
+
+const RecurrentOperator* row_of(const Node* node) {
+  const auto row = std::find_if(kOperators.begin(), kOperators.end(), [&](const RecurrentOperator& each) {
+    return each.op == node->kind().toQualString();
+  });
+  return row == kOperators.end() ? nullptr : &*row;
+}
+
+/// Equal for constants that are one in memory.
+std::string identity_of(const c10::IValue& value) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined()) return "none";
+    return fmt::format("{} {} {}", fmt::ptr(tensor.const_data_ptr()), fmt::join(tensor.sizes(), ","),
+                       fmt::join(tensor.strides(), ","));
+  }
+  if (value.isTensorList()) {
+    std::string text;
+    for (const at::Tensor& tensor : value.toTensorVector()) text += fmt::format("{};", identity_of(tensor));
+    return text;
+  }
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+class RecurrentLifting {
+ public:
+  explicit RecurrentLifting(Model& gm) : gm_(gm), written_(ir::written_attributes(gm)) {}
+
+  void run() {
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (ir::is_module_call(node) && torchscript::is_recurrent(ir::call_of(gm_, node).type)) open(node);
+    }
+    operators::restore_cells(*gm_.graph, [](const Node* node) { return ir::origin_of(node).in_module; });
+    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (row_of(node) != nullptr) lift(node, symbol(row_of(node)->type));
+    }
+    ir::eliminate_dead_code(*gm_.graph);
+  }
+
+ private:
+  /// A traced module takes its arguments in any order, and a cell there is open: its graph takes the call's
+  /// place, to be lifted as a module in plain form. Scripted ones, which have branches, stay.
+  void open(Node* node) {
+    const ir::ModuleCall call = ir::call_of(gm_, node);
+    if (!call.module) return;
+    const auto body =
+        torch::jit::toGraphFunction(call.module->get_method(call.method).function()).graph()->copy();
+    operators::restore_cells(*body, [](const Node*) { return true; });
+    const auto nodes = ir::nodes_in_order(*body);
+    const bool is_plain = std::all_of(nodes.begin(), nodes.end(), [](const Node* each) {
+      return each->blocks().empty() && each->kind() != c10::prim::CallMethod;
+    });
+    const auto operators =
+        std::count_if(nodes.begin(), nodes.end(), [](const Node* each) { return row_of(each) != nullptr; });
+    if (!is_plain || operators != 1 || body->outputs().size() != node->outputs().size()) return;
+    gm_.scopes.push_back({.path = call.path, .type = call.type});
+    for (Node* each : nodes) ir::set_scope(each, gm_.scopes.size() - 1);
+    std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
+    const torch::jit::WithInsertPoint guard(node);
+    for (Value* attribute : attributes_as_inputs(*body, call)) inputs.push_back(attribute);
+    body->eraseInput(0);
+    const auto outputs = torch::jit::insertGraph(*gm_.graph, *body, inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) node->output(i)->replaceAllUsesWith(outputs[i]);
+    node->destroy();
+  }
+
+  /// What a module's graph reads of its module becomes further inputs; their values in the flat graph.
+  std::vector<Value*> attributes_as_inputs(ir::Graph& body, const ir::ModuleCall& call) {
+    std::vector<Value*> values;
+    for (Node* node : ir::nodes_in_order(body)) {
+      if (node->kind() != c10::prim::GetAttr || node->input(0) != body.inputs().at(0)) continue;
+      const std::string& name = node->s(c10::attr::name);
+      values.push_back(ir::insert_attribute(gm_, fmt::format("{}_{}", call.path, name),
+                                            call.module->attr(name), node->output()->type()));
+      Value* input = body.addInput();
+      input->setType(node->output()->type());
+      node->output()->replaceAllUsesWith(input);
+      node->destroy();
+    }
+    return values;
+  }
+
+  /// A constant or an attribute that nobody writes; lists of such.
+  std::optional<c10::IValue> constant_of(const Value* value) const {
+    const Node* node = value->node();
+    if (node->kind() == c10::prim::GetAttr && node->input(0) == gm_.graph->inputs().at(0)) {
+      const std::string& name = node->s(c10::attr::name);
+      return written_.contains(name) ? std::nullopt : std::optional(gm_.attributes.attr(name));
+    }
+    if (node->kind() == c10::prim::ListConstruct && value->type()->isSubtypeOf(*c10::ListType::ofTensors())) {
+      c10::List<at::Tensor> list;
+      for (const Value* element : node->inputs()) {
+        const auto tensor = constant_of(element);
+        if (!tensor || !tensor->isTensor()) return std::nullopt;
+        list.push_back(tensor->toTensor());
+      }
+      return list;
+    }
+    return operators::constant_value(value);
+  }
+
+  void lift(Node* node, Symbol type) {
+    const Value* layer_weights = operators::argument_named(node, "params");
+    const Value* weights = layer_weights == nullptr ? operators::argument_named(node, "w_ih") : layer_weights;
+    if (weights == nullptr || !constant_of(weights)) return;
+    std::vector<std::optional<c10::IValue>> constants;
+    std::vector<Value*> inputs;
+    for (Value* value : node->inputs()) {
+      constants.push_back(constant_of(value));
+      if (!constants.back()) inputs.push_back(value);
+    }
+    if (inputs.empty() || inputs.front() != node->input(0)) return;
+    const Module module = module_for(type, node, constants);
+    ir::ModuleCall call{.type = type, .path = path_of(node, type), .module = module};
+    Node* lifted = ir::create_module_call(gm_, std::move(call), inputs, ir::scope_index(node).value_or(0));
+    lifted->insertBefore(node);
+    lifted->setSourceRange(node->sourceRange());
+    ir::take_place(lifted, node);
+    lifted->output()->setType(module.get_method("forward").function().getSchema().returns().front().type());
+    replace_outputs(node, lifted);
+    node->destroy();
+  }
+
+  /// Of the module that was opened; a frozen file has lost it.
+  std::string path_of(const Node* node, Symbol type) {
+    const ir::Scope& scope = ir::scope_of(gm_, node);
+    if (scope.type == type) return scope.path;
+    const std::string name = node->kind().toUnqualString();
+    return fmt::format("{}_{}", name, count_[name]++);
+  }
+
+  /// Calls with the same weights and the same arguments are calls of one module.
+  Module module_for(Symbol type, const Node* node, const std::vector<std::optional<c10::IValue>>& constants) {
+    std::string key = node->kind().toQualString();
+    for (const auto& constant : constants)
+      key += fmt::format(" {}", constant ? identity_of(*constant) : std::string("argument"));
+    const auto found = modules_.find(key);
+    if (found != modules_.end()) return found->second;
+    return modules_.emplace(key, torchscript::module_of_operator(type, node, constants)).first->second;
+  }
+
+  void replace_outputs(Node* node, Node* lifted) {
+    if (node->outputs().size() == 1) return node->output()->replaceAllUsesWith(lifted->output());
+    Node* unpack = gm_.graph->createTupleUnpack(lifted->output());
+    unpack->insertBefore(node);
+    for (std::size_t i = 0; i < node->outputs().size(); ++i)
+      node->output(i)->replaceAllUsesWith(unpack->output(i));
+  }
+
+  Model& gm_;
+  std::unordered_set<std::string> written_;
+  std::map<std::string, int> count_;
+  std::map<std::string, Module> modules_;
+};
+
+}  // namespace
+
+void lift_recurrent(Model& gm) { RecurrentLifting(gm).run(); }
+
+}  // namespace tsq::passes

@@ -1,0 +1,135 @@
+// One spelling per operation, so that later passes see one form.
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <string_view>
+
+#include "ir/analysis.h"
+#include "operators/traits.h"
+#include "operators/weighted.h"
+#include "passes/capture/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+/// Whether a node writes the result of an operator on values into its operand. Python's `x += y` is traced by
+/// FX as `x = x + y`; the result of `x.relu_()` has to be kept, which FX loses.
+bool computes_in_place(const Node* node) {
+  const auto* const row = operators::traits_of(node);
+  return node->kind().is_aten() && operators::is_in_place(node->kind().toUnqualString()) &&
+         (operators::is_elementwise(row) || operators::has(row, operators::ElementwiseOfTwo));
+}
+
+/// Whether the output of `node` may be the same memory as its first input.
+bool may_alias_input(const Model& gm, const Node* node) {
+  if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(gm, node)) == nullptr;
+  if (node->kind() == c10::prim::CallFunction || node->kind() == c10::prim::CallMethod) return true;
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  if (schema == nullptr || schema->returns().empty()) return true;
+  return schema->returns().front().alias_info() != nullptr;
+}
+
+/// The value whose memory `value` may share, followed back as far as it goes.
+Value* memory_root(const Model& gm, Value* value) {
+  const auto is_origin = [](const Node* node) {
+    return node->kind() == c10::prim::Param || node->kind() == c10::prim::GetAttr || node->inputs().empty();
+  };
+  while (!is_origin(value->node()) && may_alias_input(gm, value->node())) {
+    const auto operands = ir::operands(value->node());
+    if (operands.empty() || !ir::holds_tensor(operands.front())) break;
+    value = operands.front();
+  }
+  return value;
+}
+
+bool comes_after(const Node* user, const Node* node) { return !user->isBefore(node); }
+
+/// Whether anything after `node` reads memory that `value` may share under another name than `mutated`.
+bool is_read_later(const Model& gm, const Value* value, const Value* mutated, const Node* node) {
+  for (const auto& use : value->uses()) {
+    if (use.user == node) continue;
+    const bool later = comes_after(use.user, node);
+    if (later && value != mutated) return true;
+    if (later || !(may_alias_input(gm, use.user) || !use.user->blocks().empty())) continue;
+    for (const Value* output : use.user->outputs()) {
+      if (output != mutated && is_read_later(gm, output, mutated, node)) return true;
+    }
+  }
+  return false;
+}
+
+void make_operators_out_of_place(Model& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    const std::string_view kind = node->kind().toQualString();
+    if (!computes_in_place(node)) continue;
+    Value* mutated = node->input(0);
+    const Value* root = memory_root(gm, mutated);
+    const bool is_state = root->node()->kind() == c10::prim::GetAttr;
+    const bool in_one_block = root->node()->owningBlock() == node->owningBlock() &&
+                              mutated->node()->owningBlock() == node->owningBlock();
+    if (is_state || !in_one_block || is_read_later(gm, root, mutated, node)) continue;
+    const std::string out_of_place(kind.substr(0, kind.size() - 1));
+    Node* made = gm.graph->create(c10::Symbol::fromQualString(out_of_place), node->inputs(), 1);
+    made->insertBefore(node);
+    made->output()->setType(node->output()->type());
+    made->setSourceRange(node->sourceRange());
+    ir::take_scope(made, node);
+    mutated->replaceAllUsesAfterNodeWith(node, made->output());
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+}
+
+/// TorchScript computes `a - x` for a number a as `-x + a`; to FX it is one subtraction.
+void restore_subtractions(Model& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (node->kind() != c10::aten::add || node->input(0)->node()->kind() != c10::aten::neg) continue;
+    const std::vector<Symbol> spellings = ir::targets(gm, node);
+    if (spellings.size() != 1 || spellings.front().name != "operator.sub") continue;
+    Node* made = gm.graph->create(c10::Symbol::fromQualString("aten::rsub"), node->inputs(), 1);
+    made->insertBefore(node);
+    made->replaceInput(0, node->input(0)->node()->input(0));
+    made->output()->setType(node->output()->type());
+    ir::take_scope(made, node);
+    node->output()->replaceAllUsesWith(made->output());
+    node->destroy();
+  }
+  ir::eliminate_dead_code(*gm.graph);
+}
+
+/// `output_size`, which nothing passes, is not part of the operator. A transposed convolution that gets one
+/// stays as it is.
+void drop_absent_output_size(Model& gm) {
+  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+    if (!ir::is_module_call(node) || !operators::is_transposed(ir::call_of(gm, node).type) ||
+        node->inputs().size() != 2)
+      continue;
+    if (node->input(1)->mustBeNone()) {
+      node->removeInput(1);
+    } else {
+      ir::call_of(gm, node).weighted.reset();
+    }
+  }
+}
+
+void take_parameters_out_of_modules(Model& gm) {
+  for (ir::ModuleCall& call : gm.calls) {
+    if (call.module && !call.standalone && operators::is_weighted(call.type))
+      call.weighted = operators::weighted_parameters(call.type, *call.module);
+  }
+}
+
+}  // namespace
+
+void normalise(Model& gm) {
+  take_parameters_out_of_modules(gm);
+  drop_absent_output_size(gm);
+  make_operators_out_of_place(gm);
+  restore_subtractions(gm);
+}
+
+}  // namespace tsq::passes

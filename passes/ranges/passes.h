@@ -1,0 +1,40 @@
+#pragma once
+
+#include "passes/context/pass_context.h"
+
+/// What calibration has found, and for whom.
+namespace tsq::passes {
+
+/// Methods beside forward that no calibration data reached have the ranges of forward where they run the same
+/// code of the same modules. What forward does not run is as settle_unreached leaves it.
+///   forward: y = linear(obs1(x)); encode: y = linear(obs2(x)), no data in obs2   →   encode: y =
+///   linear(obs1(x))
+bool settle_methods(ir::Model& model, const PassContext& context);
+
+/// Samples without the dimension of a batch: int8 kernels take batches only.
+///   obs1(conv(obs0(x)))   →   obs1(squeeze(obs1(conv(obs0(unsqueeze(obs0(x), 0)))), 0))
+bool batch_inputs(ir::Model& model, const PassContext& context);
+
+/// Operators that no calibration data reached have no ranges: those in branches that no sample entered.
+/// Another call of a layer that was calibrated keeps the int8 weight: a linear layer finds the range of its
+/// input when the model runs, a convolution has the ranges of the call that was calibrated. All else stays
+/// float, with the reason in the report. Nothing where nothing was calibrated.
+///   if c: y = obs1(linear1(x)) else: y = obs2(linear2(x)), no data in obs2
+///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
+bool settle_unreached(ir::Model& model, const PassContext& context);
+
+/// Takes the clamps of clamp_observed away.
+bool drop_observed_clamps(ir::Model& model, const PassContext& context);
+
+/// Takes what the observers of channels have found to their layers, and the observers away. The calls of one
+/// layer are given what all of them have read.
+bool take_channel_statistics(ir::Model& model, const PassContext& context);
+
+/// Takes what the observers of products have found to their layers, and the observers away.
+bool take_input_products(ir::Model& model, const PassContext& context);
+
+/// What maxima and minima compare is rounded as their result is, which rounds no more.
+///   obs3(maximum(obs1(a), obs2(b)))   →   obs3(maximum(obs3(a), obs3(b)))
+bool share_ranges_of_extremes(ir::Model& model, const PassContext& context);
+
+}  // namespace tsq::passes

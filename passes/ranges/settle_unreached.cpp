@@ -1,0 +1,277 @@
+// What becomes of branches that no calibration sample entered.
+
+#include "passes/observe/settle_unreached.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "backends/kernels/dynamic_kernels.h"
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "ir/methods.h"
+#include "observers/observer_module.h"
+#include "operators/weighted.h"
+#include "passes/decision_index.h"
+#include "passes/observe/layer_observers.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using ir::Value;
+using torch::jit::Block;
+
+constexpr const char* kReason = "no calibration sample reached it, so that its ranges are not known";
+constexpr const char* kRemedy = "add samples that reach it";
+constexpr const char* kMethodReason =
+    "method '{}' stays float where no calibration sample reached it and forward does not run the same";
+constexpr const char* kMethodRemedy = "calibrate by calling it (--method)";
+constexpr const char* kFindsRange =
+    "no calibration sample reached it: the range of its input is found when the model runs";
+constexpr const char* kTakesRange =
+    "no calibration sample reached it: it has the ranges of another call of its layer";
+
+bool is_within(const Node* node, const Block* block) {
+  for (const Block* each = node->owningBlock(); each != nullptr;) {
+    if (each == block) return true;
+    each = each->owningNode() == nullptr ? nullptr : each->owningNode()->owningBlock();
+  }
+  return false;
+}
+
+class Unreached {
+ public:
+  Unreached(Model& gm, std::span<const torch::jit::Module> observers, Report& report, bool in_methods)
+      : gm_(gm),
+        observers_(observers),
+        decisions_(report),
+        in_methods_(in_methods),
+        nodes_(ir::nodes_in_order(*gm.graph)) {
+    for (Node* node : nodes_) {
+      if (ir::is_observer(node) && needs_data(node)) places_[ir::observer_index(node)].push_back(node);
+    }
+  }
+
+  void run() {
+    if (std::ranges::none_of(places_, [&](const auto& place) { return saw(place.first); })) return;
+    for (Node* node : nodes_) {
+      if (in_methods_ || node->kind() == ir::kMethodsKind) continue;
+      for (const Block* block : node->blocks()) {
+        if (was_not_entered(block)) blocks_.push_back(block);
+      }
+    }
+    std::vector<Node*> found;
+    std::ranges::copy_if(nodes_, std::back_inserter(found), [&](Node* node) { return is_unreached(node); });
+    std::ranges::copy_if(nodes_, std::back_inserter(calibrated_),
+                         [&](const Node* node) { return layer(node) != nullptr && !is_unreached(node); });
+    for (Node* node : found) settle(node);
+    drop_observers();
+  }
+
+ private:
+  [[nodiscard]] bool needs_data(const Node* observer) const {
+    const ObserverSpec& spec = gm_.observers[ir::observer_index(observer)].spec;
+    return !resolve(spec).is_dynamic && !saw_data(make_observer(spec));
+  }
+  [[nodiscard]] bool saw(std::size_t observer) const { return saw_data(observers_[observer]); }
+
+  /// Whether the observers that stand nowhere else saw nothing. Ranges that meet after a branch are those of
+  /// the other branch as well.
+  [[nodiscard]] bool was_not_entered(const Block* block) const {
+    bool has_own = false;
+    for (const auto& [index, places] : places_) {
+      if (!std::ranges::all_of(places, [&](const Node* place) { return is_within(place, block); })) continue;
+      if (saw(index)) return false;
+      has_own = true;
+    }
+    return has_own;
+  }
+
+  [[nodiscard]] bool is_observed(const Node* node) const {
+    const ir::NodeState* state = ir::state_of(gm_, node);
+    return state != nullptr && state->observed && state->qconfig &&
+           !resolve(state->qconfig->activation).is_dynamic && !ir::is_standalone(gm_, node);
+  }
+
+  [[nodiscard]] bool is_unreached(const Node* node) const {
+    if (ir::is_observer(node) || !is_observed(node)) return false;
+    if (in_methods_) return !ir::method_of(node).empty() && lacks_range(node);
+    if (std::ranges::any_of(blocks_, [&](const Block* block) { return is_within(node, block); })) return true;
+    std::set<std::size_t> telling = observers_after(node);
+    if (telling.empty()) telling = observers_before(node);
+    return !telling.empty() && std::ranges::none_of(telling, [&](std::size_t index) { return saw(index); });
+  }
+
+  [[nodiscard]] bool lacks_range(const Node* node) const {
+    std::set<std::size_t> needed = observers_after(node);
+    needed.merge(observers_before(node));
+    return std::ranges::any_of(needed, [&](std::size_t index) { return !saw(index); });
+  }
+
+  [[nodiscard]] std::set<std::size_t> observers_after(const Node* node) const {
+    std::set<std::size_t> found;
+    for (const Value* output : node->outputs()) {
+      for (const Node* user : ir::users(output)) {
+        if (ir::is_observer(user) && needs_data(user)) found.insert(ir::observer_index(user));
+      }
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::set<std::size_t> observers_before(const Node* node) const {
+    std::set<std::size_t> found;
+    for (const Value* operand : ir::operands(node)) {
+      const Node* made_by = operand->node();
+      if (ir::is_observer(made_by) && needs_data(made_by)) found.insert(ir::observer_index(made_by));
+    }
+    return found;
+  }
+
+  [[nodiscard]] const ir::Weighted* layer(const Node* node) const {
+    return ir::is_module_call(node) && is_observed(node) ? ir::weighted_of(ir::call_of(gm_, node)) : nullptr;
+  }
+
+  /// Those that have seen nothing.
+  void drop_observers() {
+    for (Node* node : nodes_) {
+      if (!ir::is_observer(node) || !needs_data(node) || saw(ir::observer_index(node))) continue;
+      if (in_methods_ && ir::method_of(node).empty()) continue;
+      node->output()->replaceAllUsesWith(node->input(0));
+      node->destroy();
+    }
+  }
+
+  void settle(Node* node) {
+    Decision* decision = decisions_.of(node);
+    if (const Node* twin = calibrated_call(node)) {
+      if (finds_range_when_run(node)) {
+        read_exact_values(node);
+        quantize_when_run(node);
+        return note(decision, kFindsRange);
+      }
+      if (take_ranges(node, twin)) return note(decision, kTakesRange);
+    }
+    read_exact_values(node);
+    ir::set_state(gm_, node, {});
+    if (decision == nullptr || !decision->quantized) return;
+    decision->quantized = false;
+    const std::string method = ir::method_of(node);
+    decision->reason = method.empty() ? kReason : fmt::format(kMethodReason, method);
+    decision->remedy = method.empty() ? kRemedy : kMethodRemedy;
+    decision->equalization.clear();
+  }
+
+  static void note(Decision* decision, const char* text) {
+    if (decision != nullptr) decision->notes.emplace_back(text);
+  }
+
+  /// Another call of the same layer, which data reached; null where there is none.
+  [[nodiscard]] const Node* calibrated_call(const Node* node) const {
+    if (layer(node) == nullptr || node->inputs().size() != 1) return nullptr;
+    const auto found = std::ranges::find_if(calibrated_, [&](const Node* other) {
+      return other->inputs().size() == 1 && are_of_one_layer(ir::call_of(gm_, other), ir::call_of(gm_, node));
+    });
+    return found == calibrated_.end() ? nullptr : *found;
+  }
+
+  /// What a call of a layer reads and returns has the ranges of another call. False where that one has no
+  /// range for its input.
+  bool take_ranges(Node* node, const Node* twin) {
+    const Node* from = range_before(twin);
+    Node* to = range_before(node);
+    if (from == nullptr || to == nullptr) return false;
+    take_range(to, from);
+    const Node* given = range_after(twin);
+    if (Node* gives = range_after(node); given != nullptr && gives != nullptr) take_range(gives, given);
+    return true;
+  }
+
+  void take_range(Node* to, const Node* from) const {
+    if (saw(ir::observer_index(from)) && !saw(ir::observer_index(to)))
+      ir::set_observer_index(to, ir::observer_index(from));
+  }
+
+  [[nodiscard]] bool finds_a_range(const Node* node) const {
+    return ir::is_observer(node) &&
+           observer_result(gm_.observers[ir::observer_index(node)].spec, observers_[ir::observer_index(node)])
+               .qparams;
+  }
+
+  [[nodiscard]] Node* range_before(const Node* node) const {
+    for (const Value* value = node->input(0); ir::is_observer(value->node());
+         value = value->node()->input(0)) {
+      if (finds_a_range(value->node())) return const_cast<Node*>(value->node());
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] Node* range_after(const Node* node) const {
+    const auto users = ir::users(node->output());
+    const auto found = std::ranges::find_if(users, [&](const Node* user) { return finds_a_range(user); });
+    return found == users.end() ? nullptr : *found;
+  }
+
+  /// What comes from outside may be observed there: only what comes out of a kernel is rounded already.
+  void read_exact_values(Node* node) {
+    for (Value* operand : ir::operands(node)) {
+      Value* exact = operand;
+      while (ir::is_observer(exact->node())) exact = exact->node()->input(0);
+      const bool is_rounded = ir::observed_qconfig(gm_, exact->node()) != nullptr;
+      if (exact != operand && !is_rounded) ir::replace_operand(node, operand, exact);
+    }
+  }
+
+  /// Kernels of convolutions that find the range of their input round their output to it as well.
+  [[nodiscard]] bool finds_range_when_run(const Node* node) const {
+    if (!layer(node)->stride.empty()) return false;
+    const ir::ModuleCall& call = ir::call_of(gm_, node);
+    const bool is_fused = !call.members.empty();
+    const auto post_op = is_fused ? kernels::post_op_of(call.type.name) : kernels::PostOp::None;
+    if (is_fused && post_op == kernels::PostOp::None) return false;
+    const Symbol& root = is_fused ? call.members.front().type : call.type;
+    const auto dtype = resolve(ir::observed_qconfig(gm_, node)->weight).dtype;
+    return kernels::dynamic_kernel(root.name, post_op, dtype) != nullptr;
+  }
+
+  void quantize_when_run(Node* node) {
+    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm_, node, value); };
+    const auto dtype = resolve(ir::observed_qconfig(gm_, node)->activation).dtype;
+    const auto engine = at::globalContext().qEngine();
+    const bool reduces_range = engine == at::QEngine::FBGEMM || engine == at::QEngine::X86;
+    Value* quantized =
+        ir::insert_before(gm_, node, "aten::quantize_per_tensor_dynamic",
+                          {node->input(0), constant(static_cast<int64_t>(dtype)), constant(reduces_range)});
+    node->replaceInput(0, ir::insert_before(gm_, node, "aten::dequantize", {quantized}));
+  }
+
+  Model& gm_;
+  std::span<const torch::jit::Module> observers_;
+  DecisionIndex decisions_;
+  bool in_methods_;  ///< beside forward, and nowhere else
+  std::vector<Node*> nodes_;
+  std::map<std::size_t, std::vector<Node*>> places_;  ///< the nodes of each observer that needs data
+  std::vector<const Block*> blocks_;                  ///< that no sample entered
+  std::vector<const Node*> calibrated_;               ///< layers that data reached
+};
+
+}  // namespace
+
+void settle_unreached(Model& gm, std::span<const torch::jit::Module> observers, Report& report) {
+  Unreached(gm, observers, report, /*in_methods=*/false).run();
+}
+
+void settle_unreached_methods(Model& gm, std::span<const torch::jit::Module> observers, Report& report) {
+  Unreached(gm, observers, report, /*in_methods=*/true).run();
+}
+
+void excuse_unused(const Model& gm, std::span<ObserverResult> results) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].saw_data && !uses_observer(gm, i)) results[i].saw_data = true;
+  }
+}
+
+}  // namespace tsq::passes

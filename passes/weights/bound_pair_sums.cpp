@@ -1,0 +1,152 @@
+// Kernels that add two products of a byte by a byte in 16 bits saturate where 255 * (a + b) does not fit.
+// Instead of one bit less for all activations, as FX's reduce_range has it, the scale of a channel's weights
+// grows by what its largest pair needs: a proof for each channel that no input overflows.
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/packed.h"
+#include "backends/kernels/target.h"
+#include "ir/analysis.h"
+#include "ir/quantize_operators.h"
+#include "operators/functional_weighted.h"
+#include "operators/weighted.h"
+#include "passes/decision_index.h"
+#include "passes/numerics/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+constexpr double kMost = 32767;
+constexpr double kLargestCode = 255;
+/// The largest sum of two codes that 255 times fits into 16 bits.
+constexpr double kLargestSum = 128;
+constexpr int kAttempts = 8;
+
+/// Of each output channel, the largest sum of two codes of one sign that a kernel may add. Depthwise kernels
+/// add neighbouring taps; of others the order is theirs, and any two weights may meet.
+at::Tensor largest_pair_sums(const at::Tensor& codes, bool depthwise) {
+  const at::Tensor rows = codes.to(at::kDouble).flatten(1);
+  const auto sums = [&](const at::Tensor& of_one_sign) {
+    if (depthwise) {
+      const at::Tensor even = at::constant_pad_nd(of_one_sign, {0, of_one_sign.size(1) % 2});
+      return even.reshape({even.size(0), -1, 2}).sum(2).amax(1);
+    }
+    const int64_t count = std::min<int64_t>(2, of_one_sign.size(1));
+    return std::get<0>(of_one_sign.topk(count, 1)).sum(1);
+  };
+  return at::maximum(sums(rows.clamp_min(0)), sums((-rows).clamp_min(0)));
+}
+
+bool is_symmetric_per_channel(const QParams& qparams) {
+  return qparams.dtype == c10::ScalarType::QInt8 && qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE &&
+         qparams.axis == 0 && !qparams.zero_point.any().item<bool>();
+}
+
+double largest_pair_sum(const ir::Weighted& weighted, bool neighbours) {
+  return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), neighbours).max().item<double>();
+}
+
+/// The channels whose scales grew.
+int64_t widen_scales(ir::Weighted& weighted, bool depthwise) {
+  const at::Tensor before = weighted.weight_qparams->scale;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const at::Tensor sums = largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), depthwise);
+    if (sums.max().item<double>() <= kLargestSum) break;
+    const at::Tensor factor = (sums / kLargestSum).clamp_min(1.0);
+    weighted.weight_qparams->scale = (weighted.weight_qparams->scale.to(at::kDouble) * factor)
+                                         .to(weighted.weight_qparams->scale.scalar_type());
+  }
+  return weighted.weight_qparams->scale.ne(before).sum().item<int64_t>();
+}
+
+/// What the kernels of this process do with sums.
+class PairSums {
+ public:
+  explicit PairSums(TargetCpu cpu) : engine_(kernels::current_engine()), vnni_(kernels::has_vnni(cpu)) {}
+
+  /// Whether the kernel of a layer with these weights adds pairs in 16 bits.
+  [[nodiscard]] bool concern(const ir::Weighted& weighted) const {
+    return weighted.weight_qparams && weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
+           weighted.weight.numel() > 0 &&
+           kernels::sums_pairs_in_16_bits(engine_, kernels::weighted_shape(weighted), vnni_);
+  }
+  /// Whether it adds neighbouring taps alone.
+  [[nodiscard]] bool of_neighbours(const ir::Weighted& weighted) const {
+    return vnni_ && kernels::weighted_shape(weighted).depthwise;
+  }
+
+ private:
+  std::string engine_;
+  bool vnni_;
+};
+
+/// Where the range of what an operator reads was found: at the operator that made it, or at its own.
+double largest_code_in_range(const ir::Model& gm, const ir::Node* node) {
+  const ir::Node* maker = node->input(0)->node();
+  while (!maker->inputs().empty() && (maker->kind() == ir::kDequantize || maker->kind() == ir::kQuantize))
+    maker = maker->input(0)->node();
+  const QConfig* qconfig = ir::observed_qconfig(gm, maker);
+  if (qconfig == nullptr) qconfig = ir::observed_qconfig(gm, node);
+  if (qconfig == nullptr) return kLargestCode;
+  return static_cast<double>(
+      resolve(qconfig->activation).quant_max.value_or(static_cast<int64_t>(kLargestCode)));
+}
+
+std::string overflow_text(double pair, double in_range) {
+  if (pair * kLargestCode <= kMost) return "the 16-bit sums of its kernel cannot overflow";
+  const std::string outside = fmt::format(
+      "two of its weights add up to {} times the scale, and {} * 255 is more than 32767", pair, pair);
+  if (pair * in_range <= kMost)
+    return fmt::format(
+        "the 16-bit sums of its kernel can overflow for values outside of the calibrated range alone: {}",
+        outside);
+  return fmt::format("the 16-bit sums of its kernel can overflow: {}", outside);
+}
+
+}  // namespace
+
+void bound_pair_sums(ir::Model& gm, TargetCpu cpu, Report& report) {
+  const PairSums sums(cpu);
+  std::unordered_map<const ir::ModuleCall*, int64_t> widened;
+  for (ir::ModuleCall& call : gm.calls) {
+    ir::Weighted* weighted = ir::weighted_of(call);
+    if (weighted != nullptr && sums.concern(*weighted) && is_symmetric_per_channel(*weighted->weight_qparams))
+      widened.emplace(&call, widen_scales(*weighted, sums.of_neighbours(*weighted)));
+  }
+  const DecisionIndex decisions(report);
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    const auto channels = ir::is_module_call(node) ? widened.find(&ir::call_of(gm, node)) : widened.end();
+    Decision* decision = channels == widened.end() || channels->second == 0 ? nullptr : decisions.of(node);
+    if (decision == nullptr) continue;
+    decision->notes.push_back(fmt::format(
+        "the weights of {} of {} channels have larger scales, so that no 16-bit sum of its kernel overflows",
+        channels->second, ir::weighted_of(ir::call_of(gm, node))->weight_qparams->scale.numel()));
+  }
+}
+
+void report_pair_sums(const ir::Model& gm, TargetCpu cpu, Report& report) {
+  const PairSums sums(cpu);
+  const DecisionIndex decisions(report);
+  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+    Decision* decision = decisions.of(node);
+    if (decision == nullptr || !decision->quantized ||
+        node->inputs().size() < (ir::is_module_call(node) ? 1 : 2))
+      continue;
+    std::optional<ir::Weighted> weighted;
+    if (ir::is_module_call(node)) {
+      if (const ir::Weighted* held = ir::weighted_of(ir::call_of(gm, node))) weighted = *held;
+    } else {
+      weighted = operators::functional_parameters(gm, node);
+    }
+    if (!weighted || !sums.concern(*weighted)) continue;
+    decision->notes.push_back(overflow_text(largest_pair_sum(*weighted, sums.of_neighbours(*weighted)),
+                                            largest_code_in_range(gm, node)));
+  }
+}
+
+}  // namespace tsq::passes

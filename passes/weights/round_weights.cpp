@@ -1,0 +1,184 @@
+// Weights are rounded up or down, whichever lowers the error of the layer's output: with C the covariance of
+// what a row meets and e the row's error, eᵀ C e is the output's, and rounding to nearest minimises eᵀ e.
+// Each code in turn takes the value that is best given the others (coordinate descent), from the nearest ones
+// on, so that the error never grows. Sources: Nagel et al., "Up or Down? Adaptive Rounding for Post-Training
+// Quantization" (2020), section 3; Frantar et al., "Optimal Brain Compression" (2022).
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/kernel_limits.h"
+#include "backends/kernels/packed.h"
+#include "backends/kernels/target.h"
+#include "passes/numerics/layer_bias.h"
+#include "passes/numerics/passes.h"
+#include "torchscript/tied_table.h"
+
+namespace tsq::passes {
+namespace {
+
+constexpr int kMostRounds = 16;
+/// The share of the mean variance that each input gets besides: as few data as there may be do not say that a
+/// direction never occurs. Source: Frantar et al., "GPTQ" (2022), section 3.
+constexpr double kDamping = 0.01;
+/// The same of the mean square: inputs come rounded, about 25 dB above their error, and single precision
+/// leaves no more of a covariance.
+constexpr double kInputNoise = 3e-3;
+constexpr float kLowestCode = -128;
+constexpr float kHighestCode = 127;
+/// Rows that share each piece of a covariance, which may be larger than the cache.
+constexpr int64_t kRowsAtATime = 16;
+
+/// One row of a weight on its way.
+struct Row {
+  std::span<float> codes;
+  std::span<const float> nearest;
+  std::span<float> gradient;  ///< covariance times the row's error
+  float scale{};
+  bool changes{true};  ///< the last round changed a code, or there was none
+};
+
+/// The best value of one code given the others; what it changes in the weight.
+float improve(const Row& row, std::size_t j, float variance) {
+  const float wanted = std::nearbyint(-row.gradient[j] / (row.scale * variance));
+  const float code = std::clamp(row.codes[j] + wanted, std::max(kLowestCode, row.nearest[j] - 1),
+                                std::min(kHighestCode, row.nearest[j] + 1));
+  const float step = (code - row.codes[j]) * row.scale;
+  row.codes[j] = code;
+  return step;
+}
+
+/// One round over the codes of some rows, which share what is read of the covariance.
+void improve(std::span<Row> rows, std::span<const float> covariance) {
+  const std::size_t columns = rows.front().codes.size();
+  std::array<bool, kRowsAtATime> changed{};
+  for (std::size_t j = 0; j < columns; ++j) {
+    const std::span<const float> of_column = covariance.subspan(j * columns, columns);
+    if (!(of_column[j] > 0)) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const float step = rows[i].changes ? improve(rows[i], j, of_column[j]) : 0;
+      if (step == 0) continue;
+      for (std::size_t k = 0; k < columns; ++k) rows[i].gradient[k] += step * of_column[k];
+      changed[i] = true;
+    }
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].changes = changed[i];
+}
+
+/// All tensors are of single precision and contiguous.
+struct RoundedLayer {
+  at::Tensor weight;      ///< [groups, rows, columns]
+  at::Tensor nearest;     ///< codes, as the weight
+  at::Tensor scales;      ///< [groups, rows, 1]
+  at::Tensor covariance;  ///< [groups, columns, columns]
+};
+
+/// As the weight.
+at::Tensor best_codes(const RoundedLayer& layer) {
+  at::Tensor codes = layer.nearest.clone();
+  at::Tensor gradients = at::bmm(codes * layer.scales - layer.weight, layer.covariance);
+  const auto columns = static_cast<std::size_t>(layer.weight.size(2));
+  const std::span<const float> products(layer.covariance.const_data_ptr<float>(),
+                                        static_cast<std::size_t>(layer.covariance.numel()));
+  float* first_code = codes.mutable_data_ptr<float>();
+  const float* first_nearest = layer.nearest.const_data_ptr<float>();
+  float* first_gradient = gradients.mutable_data_ptr<float>();
+  const float* scale = layer.scales.const_data_ptr<float>();
+  const int64_t rows_of_group = layer.weight.size(1);
+  const int64_t blocks_of_group = (rows_of_group + kRowsAtATime - 1) / kRowsAtATime;
+  const auto improve_block = [&](int64_t block) {
+    const int64_t group = block / blocks_of_group;
+    const int64_t begin = block % blocks_of_group * kRowsAtATime;
+    std::array<Row, kRowsAtATime> rows;
+    std::size_t count = 0;
+    for (int64_t row = begin; row < std::min(begin + kRowsAtATime, rows_of_group); ++row) {
+      const auto i = static_cast<std::size_t>(group * rows_of_group + row);
+      rows[count++] = {.codes = {first_code + i * columns, columns},
+                       .nearest = {first_nearest + i * columns, columns},
+                       .gradient = {first_gradient + i * columns, columns},
+                       .scale = scale[i]};
+    }
+    const std::span<Row> block_rows(rows.data(), count);
+    const auto covariance =
+        products.subspan(static_cast<std::size_t>(group) * columns * columns, columns * columns);
+    for (int round = 0; round < kMostRounds && std::ranges::any_of(block_rows, &Row::changes); ++round)
+      improve(block_rows, covariance);
+  };
+  at::parallel_for(0, layer.weight.size(0) * blocks_of_group, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) improve_block(block);
+  });
+  return codes;
+}
+
+/// Of what the rows meet, damped, in units of about its mean variance: in single precision, small inputs are
+/// no smaller than others. `products` is [groups, columns + 1, columns + 1], `mean` [groups, columns].
+at::Tensor damped_covariance(const at::Tensor& products, const at::Tensor& mean) {
+  const int64_t columns = mean.size(1);
+  const at::Tensor squares = products.slice(1, 0, columns).slice(2, 0, columns);
+  at::Tensor covariance = squares - mean.unsqueeze(1) * mean.unsqueeze(2);
+  at::Tensor variance = covariance.diagonal(0, 1, 2);
+  variance.add_(kDamping * variance.mean(1, true) + kInputNoise * squares.diagonal(0, 1, 2).mean(1, true));
+  return covariance / at::exp2(at::log2(variance.mean(1, true)).floor()).unsqueeze(2);
+}
+
+bool can_be_rounded(const ir::Weighted& weighted) {
+  if (!weighted.weight_qparams || !weighted.input_products.defined()) return false;
+  const QParams& qparams = *weighted.weight_qparams;
+  const int64_t columns = weighted.weight.numel() / weighted.weight.size(0);
+  return qparams.dtype == c10::ScalarType::QInt8 && qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE &&
+         qparams.axis == 0 && weighted.group_size == 0 && !qparams.zero_point.any().item<bool>() &&
+         weighted.input_products.size(0) == weighted.groups &&
+         weighted.input_products.size(1) == columns + 1 &&
+         at::isfinite(weighted.input_products).all().item<bool>();
+}
+
+/// Kernels that add products in 16 bits bound the codes: their scales are widened for the nearest ones.
+bool codes_are_bound(const ir::Weighted& weighted, TargetCpu cpu) {
+  return kernels::sums_pairs_in_16_bits(kernels::current_engine(), kernels::weighted_shape(weighted),
+                                        kernels::has_vnni(cpu));
+}
+
+void round(ir::Weighted& weighted) {
+  const at::Tensor products = weighted.input_products.to(at::kDouble);
+  const int64_t columns = products.size(1) - 1;
+  const at::Tensor mean = products.slice(1, 0, columns).select(2, columns);
+  const std::vector<int64_t> sizes{weighted.groups, -1, columns};
+  const auto in_single = [&](const at::Tensor& tensor) {
+    return tensor.detach().reshape(sizes).to(at::kFloat).contiguous();
+  };
+  const at::Tensor exact = in_single(weighted.weight);
+  const at::Tensor scales =
+      weighted.weight_qparams->scale.to(at::kFloat).reshape({weighted.groups, -1, 1}).contiguous();
+  const at::Tensor rounded =
+      scales * best_codes({.weight = exact,
+                           .nearest = in_single(kernels::quantized_weight(weighted).int_repr()),
+                           .scales = scales,
+                           .covariance = damped_covariance(products, mean).to(at::kFloat).contiguous()});
+  const at::Tensor shift = ((rounded - exact) * mean.unsqueeze(1)).sum(2).flatten();
+  weighted.weight = rounded.reshape(weighted.weight.sizes()).to(weighted.weight.scalar_type());
+  take_off_bias(weighted, shift);
+  weighted.input = {.sizes = weighted.input.sizes};
+}
+
+}  // namespace
+
+void round_weights(ir::Model& gm, TargetCpu cpu, const std::function<void()>& on_layer) {
+  const c10::NoGradGuard no_grad;
+  for (ir::ModuleCall& call : gm.calls) {
+    ir::Weighted* weighted = ir::weighted_of(call);
+    if (weighted == nullptr || !can_be_rounded(*weighted)) continue;
+    // What is looked up besides is best with the nearest codes.
+    if (!codes_are_bound(*weighted, cpu) && !torchscript::is_quantized_table(gm, weighted->weight))
+      round(*weighted);
+    weighted->input_products.reset();
+    if (on_layer) on_layer();
+  }
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,160 @@
+#include "ir/analysis.h"
+
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+
+namespace tsq::ir {
+namespace {
+
+void collect(Block* block, std::vector<Node*>& nodes) {
+  for (Node* node : block->nodes()) {
+    nodes.push_back(node);
+    for (Block* inner : node->blocks()) collect(inner, nodes);
+  }
+}
+
+bool type_holds_tensor(const c10::TypePtr& type) {
+  if (type->kind() == c10::TypeKind::TensorType || type->kind() == c10::TypeKind::AnyType) return true;
+  return std::any_of(type->containedTypes().begin(), type->containedTypes().end(), type_holds_tensor);
+}
+
+bool is_pure(const Node* node) {
+  if (is_module_call(node) || is_observer(node)) return true;
+  switch (node->kind()) {
+    case c10::prim::Constant:
+    case c10::prim::GetAttr:
+    case c10::prim::ListConstruct:
+    case c10::prim::TupleConstruct:
+    case c10::prim::DictConstruct:
+    case c10::prim::ListUnpack:
+    case c10::prim::TupleUnpack:
+    case c10::prim::TupleIndex:
+    case c10::prim::NumToTensor:
+      return true;
+    default:
+      break;
+  }
+  if (!node->blocks().empty() || node->kind() == c10::prim::SetAttr) return false;
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  return schema != nullptr && !schema->is_mutable() && node->kind().is_aten();
+}
+
+bool eliminate_dead_code(Block* block) {
+  bool changed = false;
+  for (auto it = block->nodes().rbegin(); it != block->nodes().rend(); ++it) {
+    Node* node = *it;
+    for (Block* inner : node->blocks()) changed |= eliminate_dead_code(inner);
+    if (node->hasUses() || !is_pure(node)) continue;
+    it.destroyCurrent();
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+std::vector<Node*> nodes_in_order(Graph& graph) {
+  std::vector<Node*> nodes;
+  collect(graph.block(), nodes);
+  return nodes;
+}
+
+Node* only_reader(const Node* node) {
+  if (node->outputs().size() != 1) return nullptr;
+  const auto& uses = node->output()->uses();
+  return uses.size() == 1 ? uses.front().user : nullptr;
+}
+
+bool is_container_construct(const Node* node) {
+  if (node->kind() == c10::prim::TupleConstruct) return true;
+  if (node->kind() != c10::prim::ListConstruct) return false;
+  const auto uses = node->output()->uses();
+  return std::none_of(uses.begin(), uses.end(), [](const torch::jit::Use& use) {
+    const c10::FunctionSchema* schema = use.user->kind().is_aten() ? use.user->maybeSchema() : nullptr;
+    return schema != nullptr && schema->is_mutable();
+  });
+}
+
+bool is_no_value(const Value* value) { return value->node()->kind() == c10::prim::Uninitialized; }
+
+bool holds_tensor(const Value* value) { return type_holds_tensor(value->type()); }
+bool is_constant(const Value* value) { return value->node()->kind() == c10::prim::Constant; }
+
+std::vector<Argument> arguments(const Node* node) {
+  std::vector<Argument> result;
+  const bool skips_first = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+  for (std::size_t i = skips_first ? 1 : 0; i < node->inputs().size(); ++i) {
+    Value* input = const_cast<Node*>(node)->input(i);
+    Argument argument{.value = input};
+    if (is_container_construct(input->node())) {
+      argument.is_list = true;
+      argument.elements.assign(input->node()->inputs().begin(), input->node()->inputs().end());
+    }
+    result.push_back(std::move(argument));
+  }
+  return result;
+}
+
+std::vector<Value*> operands(const Node* node) {
+  std::vector<Value*> result;
+  for (const Argument& argument : arguments(node)) {
+    if (argument.is_list) {
+      result.insert(result.end(), argument.elements.begin(), argument.elements.end());
+    } else {
+      result.push_back(argument.value);
+    }
+  }
+  return result;
+}
+
+std::vector<Node*> users(const Value* value) {
+  std::vector<Node*> unique;
+  std::unordered_set<const Node*> seen;
+  const auto visit = [&](const auto& self, const Value* used) -> void {
+    for (const auto& use : used->uses()) {
+      if (is_container_construct(use.user)) {
+        self(self, use.user->output());
+      } else if (seen.insert(use.user).second) {
+        unique.push_back(use.user);
+      }
+    }
+  };
+  visit(visit, value);
+  return unique;
+}
+
+namespace {
+
+/// The node whose memory an operator's result is, views and detached tensors looked through.
+const Node* memory_after(const Value* value) {
+  for (const Node* node = value->node();; node = node->input(0)->node()) {
+    const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
+    if (schema == nullptr || schema->returns().size() != 1 || node->inputs().empty()) return node;
+    const auto* result = schema->returns().front().alias_info();
+    const auto* argument = schema->arguments().front().alias_info();
+    if (result == nullptr || argument == nullptr) return node;
+  }
+}
+
+}  // namespace
+
+std::unordered_set<std::string> written_attributes(const Model& gm) {
+  std::unordered_set<std::string> names;
+  for (const Node* node : nodes_in_order(*gm.graph)) {
+    if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
+    const c10::FunctionSchema* schema = node->maybeSchema();
+    if (schema == nullptr || !schema->is_mutable()) continue;
+    for (std::size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
+      const auto* alias = schema->arguments()[i].alias_info();
+      if (alias == nullptr || !alias->isWrite()) continue;
+      const Node* source = memory_after(node->input(i));
+      if (source->kind() == c10::prim::GetAttr) names.insert(source->s(c10::attr::name));
+    }
+  }
+  return names;
+}
+
+bool eliminate_dead_code(Graph& graph) { return eliminate_dead_code(graph.block()); }
+
+}  // namespace tsq::ir

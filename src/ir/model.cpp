@@ -1,0 +1,142 @@
+#include "ir/model.h"
+
+#include <utility>
+
+#include "ir/methods.h"
+
+namespace tsq::ir {
+namespace {
+
+const c10::Symbol kCallAttribute = c10::Symbol::attr("tsq_call");
+const c10::Symbol kObserverAttribute = c10::Symbol::attr("tsq_observer");
+const c10::Symbol kRecordAttribute = c10::Symbol::attr("tsq_record");
+const c10::Symbol kScopeAttribute = c10::Symbol::attr("tsq_scope");
+
+}  // namespace
+
+const c10::Symbol kModuleKind = c10::Symbol::fromQualString("prim::tsq_module");
+const c10::Symbol kObserverKind = c10::Symbol::fromQualString("prim::tsq_observer");
+
+Weighted* weighted_of(ModuleCall& call) {
+  if (call.weighted) return &*call.weighted;
+  return call.members.empty() ? nullptr : weighted_of(call.members.front());
+}
+
+const Weighted* weighted_of(const ModuleCall& call) {
+  if (call.weighted) return &*call.weighted;
+  return call.members.empty() ? nullptr : weighted_of(call.members.front());
+}
+
+Model Model::copy() const {
+  Model result = *this;
+  result.graph = graph->copy();
+  for (Method& method : result.methods) {
+    if (method.graph) method.graph = method.graph->copy();
+  }
+  result.attributes = torch::jit::Module("__torch__.tsq.Attributes");
+  const auto type = attributes.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string& name = type->getAttributeName(i);
+    result.attributes.register_attribute(name, type->getAttribute(i), attributes.attr(name),
+                                         type->is_parameter(i), type->is_buffer(i));
+  }
+  return result;
+}
+
+bool is_module_call(const Node* node) { return node->kind() == kModuleKind; }
+bool is_observer(const Node* node) { return node->kind() == kObserverKind; }
+
+bool is_standalone(const Model& gm, const Node* node) {
+  return is_module_call(node) && call_of(gm, node).standalone.has_value();
+}
+
+ModuleCall& call_of(Model& gm, const Node* node) {
+  return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
+}
+const ModuleCall& call_of(const Model& gm, const Node* node) {
+  return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
+}
+
+void set_call(Node* node, std::size_t index) { node->i_(kCallAttribute, static_cast<int64_t>(index)); }
+
+std::size_t observer_index(const Node* node) { return static_cast<std::size_t>(node->i(kObserverAttribute)); }
+void set_observer_index(Node* node, std::size_t index) {
+  node->i_(kObserverAttribute, static_cast<int64_t>(index));
+}
+
+std::optional<std::size_t> scope_index(const Node* node) {
+  if (!node->hasAttribute(kScopeAttribute)) return std::nullopt;
+  return static_cast<std::size_t>(node->i(kScopeAttribute));
+}
+
+const Scope& scope_of(const Model& gm, const Node* node) {
+  return gm.scopes.at(scope_index(node).value_or(0));
+}
+void set_scope(Node* node, std::size_t index) { node->i_(kScopeAttribute, static_cast<int64_t>(index)); }
+void take_scope(Node* to, const Node* from) {
+  if (const auto index = scope_index(from)) set_scope(to, *index);
+  take_place(to, from);
+}
+
+ObserverEntry& observer_of(Model& model, const Node* node) {
+  return model.observers.at(observer_index(node));
+}
+const ObserverEntry& observer_of(const Model& model, const Node* node) {
+  return model.observers.at(observer_index(node));
+}
+
+NodeRecord* record_of(Model& model, const Node* node) {
+  return const_cast<NodeRecord*>(record_of(std::as_const(model), node));
+}
+const NodeRecord* record_of(const Model& model, const Node* node) {
+  if (!node->hasAttribute(kRecordAttribute)) return nullptr;
+  return &model.records.at(static_cast<std::size_t>(node->i(kRecordAttribute)));
+}
+
+NodeRecord& record_for(Model& model, Node* node) {
+  if (!node->hasAttribute(kRecordAttribute)) {
+    node->i_(kRecordAttribute, static_cast<int64_t>(model.records.size()));
+    model.records.emplace_back();
+  }
+  return *record_of(model, node);
+}
+
+void take_record(Node* to, const Node* from) {
+  if (from->hasAttribute(kRecordAttribute)) to->i_(kRecordAttribute, from->i(kRecordAttribute));
+}
+
+Decision* decision_of(Model& model, const Node* node) {
+  return const_cast<Decision*>(decision_of(std::as_const(model), node));
+}
+const Decision* decision_of(const Model& model, const Node* node) {
+  const NodeRecord* record = record_of(model, node);
+  return record != nullptr && record->is_reported ? &record->decision : nullptr;
+}
+
+const QConfig* observed_qconfig(const Model& model, const Node* node) {
+  const NodeRecord* record = record_of(model, node);
+  return record != nullptr && record->observed && record->lookup.qconfig ? &*record->lookup.qconfig : nullptr;
+}
+
+Placement placement_of(const Model& model, const Node* node) {
+  const NodeRecord* record = record_of(model, node);
+  return record == nullptr ? Placement::Undecided : record->placement;
+}
+
+bool stays_float(const Model& model, const Node* node) {
+  const Placement placement = placement_of(model, node);
+  return placement == Placement::Reference || placement == Placement::Written;
+}
+
+void leave_float(Model& model, Node* node, Placement placement, Reason reason, std::string sentence,
+                 std::string remedy) {
+  NodeRecord& record = record_for(model, node);
+  record.placement = placement;
+  record.reason = reason;
+  if (!record.is_reported || !record.decision.quantized) return;
+  record.decision.quantized = false;
+  record.decision.reason = std::move(sentence);
+  record.decision.remedy = std::move(remedy);
+}
+
+}  // namespace tsq::ir

@@ -1,0 +1,45 @@
+#pragma once
+
+namespace tsq::ir {
+
+/// Where an operator computes.
+enum class Placement {
+  Undecided,
+  Float,         ///< it computes with float values, and nothing is rounded for it
+  Int8,          ///< in a kernel of the engine
+  Int8FloatOut,  ///< in a kernel that returns float
+  Reference,     ///< in float between dequantize and quantize, weights rounded
+  Written,       ///< in float where it is: it writes into memory that others see, or is a view of it
+};
+
+/// Why. The sentence for people is Decision::reason.
+enum class Reason {
+  None,
+  Table,              ///< no row of the table matches it or takes its dtypes
+  Mapping,            ///< no QConfig, or none that leads to int8
+  NoReferenceModule,  ///< the table has no reference module for its class
+  NoTensors,          ///< it computes no float tensor
+  OtherDtype,         ///< its tensors are not float32
+  ShortRows,          ///< of a table, which a scale for each makes larger
+  OfAttention,        ///< a product of activations, or what normalises
+  WholeAverage,       ///< of a map, of whose range it uses a small part
+  Amplified,          ///< a steep function reads it
+  FloatAfterLayer,    ///< after a layer whose kernel returns float
+  FilterBank,         ///< that float operators read
+  Island,             ///< not between quantized operators
+  NotReached,         ///< by calibration data
+  ConvertMapping,     ///< the mapping that convert was given
+  LeftOut,            ///< by the caller: a trial or a search for a goal
+  ReadsFloat,         ///< nothing rounds what it reads
+  SmallGate,          ///< part of a gate that is faster in float
+  SmallLayer,         ///< a small part of the network's work, faster in float
+  SlowKernel,         ///< slower than the float operator
+  Broadcasts,         ///< int8 kernels are slow where they broadcast
+  KeptReference,      ///< the caller of lower
+  NoKernel,           ///< no engine has one, or it does not take these arguments
+  KernelFault,        ///< it returns wrong results here
+  PackingRefused,     ///< the engine does not take the weight
+  Memory,             ///< Written
+};
+
+}  // namespace tsq::ir

@@ -1,0 +1,229 @@
+// Runs the flow: which steps make up a verb, and what goes on with standalone modules in between.
+
+#include "pipeline/run.h"
+
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "ir/analysis.h"
+#include "torchscript/reference_module.h"
+
+namespace tsq::detail {
+namespace {
+
+using passes::FlowRow;
+using passes::PassContext;
+using passes::Step;
+using torch::jit::Module;
+using Clock = std::chrono::steady_clock;
+
+/// Counts the parts of a verb that take time.
+class Parts {
+ public:
+  Parts(const Progress& progress, std::size_t total) : progress_(progress), total_(total) {}
+
+  /// Several threads may call it.
+  void advance() {
+    const std::lock_guard lock(mutex_);
+    done_ = std::min(total_, done_ + 1);
+    if (progress_) progress_(done_, total_);
+  }
+  void finish() {
+    if (progress_ && done_ < total_) progress_(total_, total_);
+  }
+
+ private:
+  const Progress& progress_;
+  std::size_t total_;
+  std::size_t done_{0};
+  std::mutex mutex_{};
+};
+
+bool run_pass(const FlowRow& row, ir::Model& model, const PassContext& context) {
+  try {
+    return row.run(model, context);
+  } catch (const Error& error) {
+    throw error.in_pass(std::string(row.name));
+  }
+}
+
+/// On forward, and on each other method that is captured as forward is, as if it were the graph.
+std::size_t run_on_methods(const FlowRow& row, ir::Model& model, const PassContext& context) {
+  std::size_t changes = run_pass(row, model, context) ? 1 : 0;
+  if (!row.on_each_method || !model.opens_methods) return changes;
+  for (ir::Method& method : model.methods) {
+    std::swap(model.graph, method.graph);
+    changes += run_pass(row, model, context) ? 1 : 0;
+    std::swap(model.graph, method.graph);
+  }
+  return changes;
+}
+
+void add_to(std::vector<PassRun>& log, const FlowRow& row, double seconds, std::size_t changes) {
+  const auto found = std::ranges::find(log, row.name, &PassRun::name);
+  PassRun& entry = found == log.end() ? log.emplace_back(PassRun{.name = std::string(row.name)}) : *found;
+  entry.seconds += seconds;
+  entry.changes += changes;
+}
+
+void check_options(const Stage& stage) {
+  torchscript::check_reference_modules(stage.backend);
+  if (!stage.equalization.empty() && stage.options.smooth_quant) {
+    throw Error(ErrorCode::BadConfig, "smoothing and equalization both scale the channels of a layer's input",
+                "ask for one of them");
+  }
+}
+
+/// What a mapping says inside of the module at `path`, in paths that begin there.
+QConfigMapping mapping_within(const QConfigMapping& mapping, const std::string& path) {
+  QConfigMapping result;
+  result.set_global(mapping.global_qconfig());
+  for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) result.set_object_type(type, qconfig);
+  std::size_t nearest = 0;
+  for (const auto& [name, qconfig] : mapping.module_name_qconfigs()) {
+    if (name.starts_with(path + ".")) {
+      result.set_module_name(name.substr(path.size() + 1), qconfig);
+    } else if ((name == path || path.starts_with(name + ".")) && name.size() >= nearest) {
+      nearest = name.size();
+      result.set_global(qconfig);
+    }
+  }
+  return result;
+}
+
+/// The mapping's QConfig for a standalone module, where it has no mapping of its own.
+QConfigMapping global_mapping(const ir::Model& model, const std::string& path) {
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_standalone(model, node) || ir::call_of(model, node).path != path) continue;
+    const ir::NodeRecord* record = ir::record_of(model, node);
+    if (record != nullptr) return QConfigMapping().set_global(record->lookup.qconfig);
+  }
+  return {};
+}
+
+Stage configured_child(const Stage& stage, const ir::ModuleCall& call) {
+  const StandaloneModuleConfig& config = *stage.custom.standalone_module(call.path, call.type);
+  Stage child{
+      .float_model = *call.module,
+      .mapping = config.qconfig_mapping ? *config.qconfig_mapping : global_mapping(stage.model, call.path),
+      .backend = config.backend_config.value_or(stage.backend),
+      .custom = config.prepare_custom_config,
+      .options = stage.options,
+      .trains = stage.trains};
+  if (stage.trains) child.mapping_around = mapping_within(stage.mapping, call.path);
+  return child;
+}
+
+/// E-01: each standalone module is prepared as a model of its own.
+void prepare_standalone_modules(Stage& stage) {
+  for (const ir::ModuleCall& call : stage.model.calls) {
+    if (!call.standalone || stage.standalone.contains(call.path)) continue;
+    try {
+      std::shared_ptr<Stage> child = prepared_stage(configured_child(stage, call));
+      const auto outputs = child->model.graph->outputs();
+      if (outputs.size() != 1 || outputs.front()->type()->kind() != c10::TypeKind::TensorType) {
+        throw Error(ErrorCode::BadModel, "a standalone module must return one tensor",
+                    "make it 'non_traceable', or choose a module inside it");
+      }
+      stage.standalone.emplace(call.path, std::move(child));
+    } catch (const Error& error) {
+      throw Error(error.code(), error.problem(), error.remedy(), Where{.layer = call.path});
+    }
+  }
+  for (const auto& [path, child] : stage.standalone) set_standalone_modules(stage.model, path, child->module);
+}
+
+/// Standalone modules would take what runs through the float graph for calibration data.
+bool measures_mean_errors(const Stage& stage) {
+  return stage.model.mean_errors.empty() && !stage.kept_samples.samples().empty() && stage.standalone.empty();
+}
+
+std::size_t weighted_calls(const ir::Model& model) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      model.calls, [](const ir::ModuleCall& call) { return ir::weighted_of(call) != nullptr; }));
+}
+
+}  // namespace
+
+void run(Step step, ir::Model& model, const PassContext& context, std::vector<PassRun>* log) {
+  for (const FlowRow& row : passes::flow()) {
+    if (row.step != step || !passes::is_taken(row, model, context)) continue;
+    const Clock::time_point begin = Clock::now();
+    const std::size_t changes = run_on_methods(row, model, context);
+    if (log != nullptr)
+      add_to(*log, row, std::chrono::duration<double>(Clock::now() - begin).count(), changes);
+  }
+}
+
+Module fused_module(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
+  Stage stage{
+      .float_model = model, .backend = backend, .preserved_attributes = custom.preserved_attributes()};
+  stage.model.is_quantized = true;  // it is fused whatever a mapping would say
+  run(Step::Fuse, stage.model, context_of(stage));
+  return module_of(stage, torchscript::Layout::OfUser);
+}
+
+std::shared_ptr<Stage> prepared_stage(Stage configured) {
+  check_options(configured);
+  auto stage = std::make_shared<Stage>(std::move(configured));
+  stage->preserved_attributes = stage->custom.preserved_attributes();
+  const PassContext context = context_of(*stage);
+  for (const Step step : {Step::Fuse, Step::Match, Step::Observe})
+    run(step, stage->model, context, &stage->report.passes);
+  prepare_standalone_modules(*stage);
+  stage->module = module_of(*stage);
+  stage->report = report_of(*stage);
+  return stage;
+}
+
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
+                                       const Progress& progress) {
+  auto stage = std::make_shared<Stage>(prepared);
+  stage->model = prepared.model.copy();
+  stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
+  stage->convert_mapping = mapping;
+  PassContext context = context_of(*stage);
+  if (measures_mean_errors(prepared)) context.samples = prepared.kept_samples.samples();
+  Parts parts(progress,
+              prepared.model.observers.size() + weighted_calls(prepared.model) + context.samples.size());
+  context.on_part = [&parts] { parts.advance(); };
+  stage->is_trained = stage->trains;
+  for (const Step step : {Step::Place, Step::Convert})
+    run(step, stage->model, context, &stage->report.passes);
+  stage->kept_samples = {};
+  for (auto& [path, child] : stage->standalone) {
+    child = reference_stage(*child, std::nullopt);
+    set_standalone_modules(stage->model, path, child->module);
+  }
+  stage->module = module_of(*stage);
+  stage->report = report_of(*stage);
+  parts.finish();
+  return stage;
+}
+
+LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& options) {
+  Stage stage = reference;
+  stage.model = reference.model.copy();
+  PassContext context = context_of(stage);
+  context.lowering = options;
+  context.lowering_rows = lowering_rows(stage.backend.name());
+  run(Step::Lower, stage.model, context, &stage.report.passes);
+  for (auto& [path, child] : stage.standalone) {
+    const LoweredModel lowered = lowered_stage(*child, options);
+    child = std::make_shared<Stage>(*child);
+    child->report = lowered.report;
+    set_standalone_modules(stage.model, path, lowered.module);
+  }
+  return {.module = module_of(stage, torchscript::Layout::Flat), .report = report_of(stage)};
+}
+
+std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared) {
+  if (!measures_mean_errors(prepared)) return prepared.model.mean_errors;
+  return reference_stage(prepared, std::nullopt)->model.mean_errors;
+}
+
+}  // namespace tsq::detail

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "passes/flow.h"
+#include "pipeline/stage.h"
+
+namespace tsq::detail {
+
+/// Runs the rows of a step on a model; an error gets the name of its pass in front. Adds to `log`, where
+/// there is one, what each took.
+void run(passes::Step step, ir::Model& model, const passes::PassContext& context,
+         std::vector<PassRun>* log = nullptr);
+
+/// capture to fuse: the float graph that patterns are matched on, as an executable module.
+torch::jit::Module fused_module(const torch::jit::Module& model, const BackendConfig& backend,
+                                const FuseCustomConfig& custom);
+
+/// Prepares a stage that has its configuration and its float model, and standalone modules in it.
+std::shared_ptr<Stage> prepared_stage(Stage configured);
+
+/// Converts a calibrated stage, which stays as it is. `progress` counts observers, layers and samples.
+std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
+                                       const Progress& progress = {});
+
+struct LoweredModel {
+  torch::jit::Module module{};
+  Report report{};
+};
+LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& options);
+
+/// The mean errors of a calibrated stage, by which convert corrects biases; those that it has already, or
+/// measured with the samples that it has kept.
+std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared);
+
+}  // namespace tsq::detail
