@@ -1,6 +1,7 @@
 #include "backends/kernels/engine.h"
 
 #include <fmt/format.h>
+#include <tsq/engine_lock.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -28,7 +29,19 @@ const BackendEntry* shipped(const BackendConfig& backend) {
 std::string engine_name_of(const BackendConfig& backend) {
   const BackendEntry* entry = shipped(backend);
   if (entry != nullptr && entry->name != "native") return std::string(entry->engine);
-  return at::toString(at::globalContext().qEngine());
+  return at::toString(engine_in_use());
+}
+
+at::QEngine engine_of(const BackendConfig& backend, bool must_have_kernels) {
+  const std::string name = engine_name_of(backend);
+  if (!name.empty()) return engine_from_name(name);
+  if (must_have_kernels) {
+    throw Error(ErrorCode::Unsupported,
+                fmt::format("backend '{}' has no kernels in LibTorch: its result is the reference model",
+                            backend.name()),
+                "stop at the reference model, or lower for x86, fbgemm, qnnpack or onednn");
+  }
+  return engine_in_use();
 }
 
 bool is_made_for_this_processor(const BackendConfig& backend) {
@@ -52,15 +65,7 @@ std::string engine_name(at::QEngine engine) { return in_lower_case(at::toString(
 
 EngineGuard::EngineGuard(const BackendConfig& backend, bool must_have_kernels)
     : former_(at::globalContext().qEngine()) {
-  const std::string name = engine_name_of(backend);
-  if (!name.empty()) {
-    at::globalContext().setQEngine(engine_from_name(name));
-  } else if (must_have_kernels) {
-    throw Error(ErrorCode::Unsupported,
-                fmt::format("backend '{}' has no kernels in LibTorch: its result is the reference model",
-                            backend.name()),
-                "stop at the reference model, or lower for x86, fbgemm, qnnpack or onednn");
-  }
+  at::globalContext().setQEngine(engine_of(backend, must_have_kernels));
 }
 
 EngineGuard::~EngineGuard() { at::globalContext().setQEngine(former_); }

@@ -7,9 +7,12 @@
 
 namespace tsq {
 
-/// The quantized engine that a backend's lowered models need; LibTorch's current one for a table that names
-/// none of its own.
+/// The quantized engine that a backend's lowered models need; the one in use for a table that names none of
+/// its own.
 std::string engine_name_of(const BackendConfig& backend);
+/// The same for LibTorch; the one in use for a backend without kernels in LibTorch (executorch, tensorrt)
+/// too. `must_have_kernels`: throws Error(Unsupported) for these.
+at::QEngine engine_of(const BackendConfig& backend, bool must_have_kernels = false);
 /// Whether a backend's kernels are made for this machine's kind of processor: qnnpack's are made for ARM, and
 /// times that they take on x86 tell nothing.
 bool is_made_for_this_processor(const BackendConfig& backend);
@@ -23,8 +26,7 @@ std::string engine_name(at::QEngine engine);
 /// Sets the engine of a backend and puts the former one back. Weights are packed with the engine that is set.
 class EngineGuard {
  public:
-  /// `must_have_kernels`: throws Error(Unsupported) for a backend without kernels in LibTorch (executorch,
-  /// tensorrt).
+  /// See engine_of.
   explicit EngineGuard(const BackendConfig& backend, bool must_have_kernels = false);
   EngineGuard(const EngineGuard&) = delete;
   EngineGuard& operator=(const EngineGuard&) = delete;

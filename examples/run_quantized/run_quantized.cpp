@@ -1,5 +1,5 @@
 // Loads a float model and its quantized one and prints what quantization gained and cost. Needs LibTorch and
-// one header, tsq/runner.h.
+// two headers, tsq/runner.h and tsq/engine_lock.h.
 #include <c10/util/Logging.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
@@ -103,10 +103,12 @@ int main(int argc, char** argv) try {
   }
   FLAGS_caffe2_log_level = 2;  // LibTorch warns that its quantized dtypes are deprecated
   const c10::InferenceMode no_gradients;
-  tsq::Runner runner(argv[2], {.threads = 1});  // for all of the process: freed memory stays in it
+  // For all of the process: freed memory stays in it.
+  tsq::Runner runner(argv[2], {.threads = 1, .keep_memory = true});
   torch::jit::Module plain = torch::jit::load(argv[1]), quantized = runner.module();
   plain.eval();
   torch::jit::Module frozen = torch::jit::freeze(plain);
+  const tsq::EngineHold hold(runner.engine());  // for the calls past the Runner
   const std::vector<Arguments> samples = read_samples(argv[3]);
 
   const Agreement agreement = compare(plain, quantized, samples);

@@ -35,8 +35,9 @@ struct LayerComparison {
 /// for TorchScript. Layers are found by the names of the modules that call operators and of the attributes
 /// that hold weights; among the float values that a layer and the activations after it give, an int8 value is
 /// compared with the nearest one. Operators that only view their input, and those that convert,
-/// are not in it. Throws Error(BadData) where a model cannot run on a sample, and Error(BadModel) where the
-/// models have no layer in common.
+/// are not in it. Both models run with the engine that is in use when it is called (engine_in_use), which is
+/// held for each call alone; threads may compare models at once. Throws Error(BadData) where a model cannot
+/// run on a sample, and Error(BadModel) where the models have no layer in common.
 std::vector<LayerComparison> compare_layers(const torch::jit::Module& float_model,
                                             const torch::jit::Module& int8_model,
                                             std::span<const Sample> samples);

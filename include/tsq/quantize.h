@@ -182,9 +182,13 @@ torch::jit::Module fuse(const torch::jit::Module& model, const BackendConfig& ba
 /// Writes a module whole or not at all (temporary file beside `path`, then rename). Throws Error(BadOutput).
 void save(const torch::jit::Module& module, const std::string& path, const ExtraFiles& extra_files = {});
 
-/// Loads a TorchScript file; when tsq made it, first sets the quantized engine that it needs. Tensors that
-/// were saved on another device are loaded to the CPU, and devices in the code are replaced by the CPU.
-/// Throws Error(BadModel) for any other file, with one sentence that says what it is.
+/// Loads a TorchScript file. A quantized file of tsq's is loaded under a hold of the engine that it needs,
+/// and afterwards that engine is the process's, so that `module.forward` runs with it. Tensors that were
+/// saved on another device are loaded to the CPU, and devices in the code are replaced by the CPU. Throws
+/// Error(BadModel) for any other file, with one sentence that says what it is.
+/// Threads may load at once. But the process has one engine, and after loads of files for different engines
+/// it is that of the last one: who calls such modules takes a hold of each one's engine around the call
+/// (EngineHold of tsq/engine_lock.h), or loads them with Runner, which does so.
 torch::jit::Module load(const std::string& path);
 
 /// The devices other than the CPU that a TorchScript file was saved for or that its code names, as it spells

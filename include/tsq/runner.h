@@ -1,12 +1,13 @@
 #pragma once
 
-// Runs a TorchScript file as fast as stock LibTorch can: one header, which a program that does not link tsq
-// may copy. It needs LibTorch alone.
+// Runs a TorchScript file as fast as stock LibTorch can, for programs that do not link tsq. They may copy
+// this header together with tsq/engine_lock.h; the two need LibTorch alone.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 
 #include <algorithm>
 #include <cctype>
@@ -20,7 +21,7 @@
 
 namespace tsq {
 
-/// From here on freed memory stays in the process for the next call. As it comes, glibc gives large pieces
+/// From here on freed memory stays in the process for the next call. By default, glibc gives large pieces
 /// back to the system, which hands them out again page by page, each with a fault and filled with zeros: at
 /// larger batches that takes up to half of the time of a call. Costs memory: what the largest call took stays
 /// taken. For the whole process; best called first in main. Does nothing with another C library: mimalloc and
@@ -33,12 +34,12 @@ inline void keep_freed_memory() {
 #endif
 }
 
-/// The engine that a file of tsq's was made for, in LibTorch's terms; the current one where the file names
+/// The engine that a file of tsq's was made for, in LibTorch's terms; the one in use where the file names
 /// none.
 inline at::QEngine engine_of_file(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   constexpr const char* kRecord = "extra/tsq.json";
-  if (!reader.hasRecord(kRecord)) return at::globalContext().qEngine();
+  if (!reader.hasRecord(kRecord)) return engine_in_use();
   const auto [data, size] = reader.getRecord(kRecord);
   const std::string text(static_cast<const char*>(data.get()), size);
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
@@ -49,25 +50,31 @@ inline at::QEngine engine_of_file(const std::string& path) {
       if (text.find(colon + name + '"') != std::string::npos) return engine;
     }
   }
-  return at::globalContext().qEngine();
+  return engine_in_use();
 }
 
 struct RunnerOptions {
-  int threads{0};             ///< that one call computes with; 0: LibTorch's own choice
-  bool keep_memory{true};     ///< calls keep_freed_memory()
+  int threads{0};             ///< that a call computes with, set for the process; 0: LibTorch's own choice
+  bool keep_memory{false};    ///< calls keep_freed_memory(), which concerns the whole process
   bool channels_last{false};  ///< four-dimensional tensors are passed in channels-last order
 };
 
-/// A loaded model, called without gradients. Several threads may call one Runner at once.
+/// A loaded model, called without gradients and under a hold of its engine (EngineHold).
+///
+/// Threads: any number of them may load Runners, call one Runner, and call Runners of different engines at
+/// once, as long as the model's forward does not change its own attributes. Calls of one engine run side by
+/// side; those of another engine wait for their turn, and none waits for ever. Results equal those of single
+/// calls. That holds among Runners and other holders of an engine: what else the process runs with int8
+/// weights follows the rules of tsq/engine_lock.h. Copies of a Runner share one module.
 class Runner {
  public:
-  /// Loads a file with its engine set, for LibTorch packs int8 weights while it loads. Throws what LibTorch
-  /// throws.
-  explicit Runner(const std::string& path, RunnerOptions options = {}) : options_(options) {
+  /// Loads a file under a hold of its engine, for LibTorch packs int8 weights while it loads. Afterwards the
+  /// engine that was set before is set again. Throws what LibTorch throws.
+  explicit Runner(const std::string& path, RunnerOptions options = {})
+      : options_(options), engine_(engine_of_file(path)) {
     if (options_.keep_memory) keep_freed_memory();
     if (options_.threads > 0) at::set_num_threads(options_.threads);
-    at::globalContext().setQEngine(engine_of_file(path));
-    engine_ = at::globalContext().qEngine();
+    const EngineHold hold(engine_);
     module_ = torch::jit::load(path, at::kCPU);
     module_.eval();
   }
@@ -75,11 +82,12 @@ class Runner {
   /// The result of forward. The results equal those of `module().forward(inputs)`.
   at::IValue operator()(std::vector<at::IValue> inputs) {
     const c10::InferenceMode no_gradients;
-    if (at::globalContext().qEngine() != engine_) at::globalContext().setQEngine(engine_);
     if (options_.channels_last) to_channels_last(inputs);
+    const EngineHold hold(engine_);
     return module_.forward(std::move(inputs));
   }
 
+  /// Who calls it past the Runner takes a hold of engine() around the call.
   [[nodiscard]] torch::jit::Module& module() noexcept { return module_; }
   [[nodiscard]] at::QEngine engine() const noexcept { return engine_; }
 

@@ -76,7 +76,8 @@ struct SensitivityOptions {
 Sensitivity sensitivity(const Prepared& calibrated, const BackendConfig& backend,
                         std::span<const Sample> samples, const SensitivityOptions& options = {});
 
-/// A goal for the accuracy of a quantized model.
+/// A goal for the accuracy of a quantized model. `score` is called without a hold of the engine: a score of
+/// one's own runs the model under an EngineHold (tsq/engine_lock.h) of the engine that it was lowered for.
 struct AccuracyGoal {
   std::string measure{};  ///< for people: "SQNR in dB"
   double at_least{0};

@@ -53,8 +53,8 @@ struct Trial {
 /// it on each sample, and compares its result with that of `model`, which counts as right. Shapes may differ
 /// where they depend on values (`nonzero`, a loop that a comparison ends), ranks may not. Both models run on
 /// copies of the samples with the same random numbers; neither is changed. The candidate is loaded and run
-/// with the engine of `backend`. Throws Error(BadData) for a sample that `model` refuses. Not safe to call
-/// while another thread uses LibTorch's quantized engine.
+/// with the engine of `backend`, which is held for each load and each call alone. Throws Error(BadData) for a
+/// sample that `model` refuses. Threads may try models at once, for different engines too.
 Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candidate,
                 const BackendConfig& backend, std::span<const Sample> samples);
 
@@ -80,7 +80,8 @@ struct LatencyOptions {
 };
 
 /// Times both models on one sample, in turns, both saved and loaded as in try_model, with LibTorch's number
-/// of threads, until the interval is clear of `options.undecided` or the time is up.
+/// of threads, until the interval is clear of `options.undecided` or the time is up. Threads may do so at
+/// once, but each then times what the others leave of the processor.
 LatencyComparison compare_latency(const torch::jit::Module& model, const torch::jit::Module& candidate,
                                   const BackendConfig& backend, const Sample& sample,
                                   const LatencyOptions& options = {});

@@ -5,7 +5,11 @@
 
 namespace tsq::passes {
 
+namespace {
+
 using torch::jit::Module;
+
+}  // namespace
 
 bool is_forward(const std::string& method) {
   constexpr std::string_view kForward = "forward";

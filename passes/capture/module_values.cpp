@@ -6,7 +6,11 @@
 
 namespace tsq::passes {
 
+namespace {
+
 using torch::jit::Module;
+
+}  // namespace
 
 void forget_module_values(Capturing& state, ir::Graph& graph) {
   state.owners.clear();

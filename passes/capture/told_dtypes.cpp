@@ -4,8 +4,12 @@
 
 namespace tsq::passes {
 
+namespace {
+
 using c10::ScalarType;
 using ir::Node;
+
+}  // namespace
 
 std::optional<std::size_t> argument_position(const Node* node, const std::string& name) {
   const c10::FunctionSchema* schema = nullptr;
@@ -24,8 +28,7 @@ std::optional<std::size_t> argument_position(const Node* node, const std::string
   return static_cast<std::size_t>(*index) + first;
 }
 
-/// view(dtype) reads the bytes of a tensor anew: it converts
-/// nothing.
+/// view(dtype) reads the bytes of a tensor anew: it converts nothing.
 std::optional<std::size_t> dtype_position(const Node* node) {
   if (node->kind() == c10::aten::view) return std::nullopt;
   return argument_position(node, "dtype");

@@ -14,40 +14,39 @@
 #include "operators/convolution_padding.h"
 #include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
-#include "passes/decision_index.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
-#include "passes/lower/weight_packing.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::Model;
 using ir::Node;
+using ir::Reason;
 using ir::Value;
 using kernels::DynamicKernel;
 using kernels::PostOp;
 using operators::DynamicInput;
 
-constexpr const char* kRemedy = "quantize for another engine, or give it another qconfig or none";
+/// Why the engine cannot run an operator.
+struct Refusal {
+  Reason reason{};
+  std::string why{};
+};
 
-class DynamicLowering {
+class DynamicLowering : public KernelLowering {
  public:
-  DynamicLowering(Model& gm, Report& report, passes::PackingRefusals& refusals)
-      : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
+  using KernelLowering::KernelLowering;
 
-  /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
-  bool run() {
+  void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty() || ir::keeps_reference(gm_, node)) continue;
+      if (node->inputs().empty() || ir::stays_float(gm_, node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else if (node->kind().is_aten()) {
         lower_functional(node);
       }
     }
-    if (!packing_.pack_all(refusals_)) return false;
-    ir::eliminate_dead_code(*gm_.graph);
-    return true;
   }
 
  private:
@@ -62,7 +61,7 @@ class DynamicLowering {
     const Symbol root = call.members.empty() ? call.type : call.members.front().type;
     const DynamicKernel* row = kernels::dynamic_kernel(root.name, post_op, weighted->weight_qparams->dtype);
     if (row == nullptr) return;
-    if (const auto refusal = refusal_of(op, *row, weighted)) {
+    if (const auto refusal = refusal_by_engine(op, *row, weighted)) {
       weighted->weight_qparams.reset();
       return stay_float(op, *input, *refusal);
     }
@@ -75,9 +74,9 @@ class DynamicLowering {
   /// What a module with a dynamic QConfig reads; some inputs have no observer, and need none (D-21).
   std::optional<DynamicInput> input_of(const Node* op) const {
     if (const auto input = operators::dynamic_input(op->input(0))) return input;
-    const ir::NodeState* state = ir::state_of(gm_, op);
-    if (state == nullptr || !state->qconfig) return std::nullopt;
-    const ResolvedObserver activation = resolve(state->qconfig->activation);
+    const ir::NodeRecord* record = ir::record_of(gm_, op);
+    if (record == nullptr || !record->lookup.qconfig) return std::nullopt;
+    const ResolvedObserver activation = resolve(record->lookup.qconfig->activation);
     if (!activation.is_dynamic) return std::nullopt;
     return DynamicInput{.value = const_cast<Value*>(op->input(0)), .dtype = activation.dtype};
   }
@@ -86,16 +85,15 @@ class DynamicLowering {
   Value* padded_input(const ir::Weighted& weighted, Value* input, Node* before) {
     if (!operators::pads_outside(weighted)) return input;
     const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
-    return ir::insert_before(
-        gm_, before, "aten::pad",
-        {input, ir::constant_before(gm_, before, operators::explicit_padding(weighted)),
-         ir::constant_before(gm_, before, mode), ir::constant_before(gm_, before, c10::IValue())});
+    const ir::Rewriter in_front(gm_, before);
+    return in_front.op("aten::pad", {input, in_front.constant(operators::explicit_padding(weighted)),
+                                     in_front.constant(mode), in_front.constant(c10::IValue())});
   }
 
   // L-11; L-05: a function that is configured not to be quantized stays.
   void lower_functional(Node* op) {
-    const ir::NodeState* state = ir::state_of(gm_, op);
-    if (op->inputs().size() < 2 || (state != nullptr && !state->qconfig)) return;
+    const ir::NodeRecord* record = ir::record_of(gm_, op);
+    if (op->inputs().size() < 2 || (record != nullptr && !record->lookup.qconfig)) return;
     const auto input = operators::dynamic_input(op->input(0));
     const auto dtype = operators::functional_weight_dtype(op);
     if (!input || !dtype) return;
@@ -107,7 +105,7 @@ class DynamicLowering {
     }
     if (row == nullptr) return;
     const auto weighted = operators::functional_parameters(gm_, op);
-    if (const auto refusal = refusal_of(op, *row, weighted ? &*weighted : nullptr)) {
+    if (const auto refusal = refusal_by_engine(op, *row, weighted ? &*weighted : nullptr)) {
       op->replaceInput(1, op->input(1)->node()->input(0)->node()->input(0));
       return stay_float(op, *input, *refusal);
     }
@@ -117,20 +115,18 @@ class DynamicLowering {
       replace(relu == nullptr ? op : relu, op, *row, {input->value, packed}, input->reduce_range);
   }
 
-  /// Why the engine cannot run an operator; empty where it can. `weighted`: null where its weight is computed
-  /// when it runs.
-  std::optional<std::string> refusal_of(Node* op, const DynamicKernel& row,
-                                        const ir::Weighted* weighted) const {
+  /// Empty where the engine can run an operator. `weighted`: null where its weight is computed when it runs.
+  std::optional<Refusal> refusal_by_engine(const Node* op, const DynamicKernel& row,
+                                           const ir::Weighted* weighted) const {
     for (const std::string_view kernel : {row.prepack, row.kernel}) {
       if (weighted == nullptr && kernel == row.kernel) continue;
-      const kernels::KernelUse use{
-          .gm = gm_, .op = op, .kernel = kernel, .input = nullptr, .weighted = weighted};
+      const kernels::KernelUse use = use_of(op, kernel, /*input=*/nullptr, weighted);
       if (const auto* fault = kernels::fault_of(use, kernels::Precaution::KeepReference))
-        return std::string(fault->reason);
+        return Refusal{Reason::KernelFault, std::string(fault->reason)};
     }
     const std::string* refusal =
-        weighted == nullptr ? nullptr : passes::refusal_of(refusals_, row.prepack, *weighted);
-    return refusal == nullptr ? std::nullopt : std::optional(*refusal);
+        weighted == nullptr ? nullptr : refusal_of(refusals_, row.prepack, *weighted);
+    return refusal == nullptr ? std::nullopt : std::optional(Refusal{Reason::PackingRefused, *refusal});
   }
 
   Value* packed_for(Node* op, const DynamicKernel& row, const ir::Weighted& weighted,
@@ -162,44 +158,30 @@ class DynamicLowering {
   void replace(Node* last, Node* op, const DynamicKernel& row, std::vector<Value*> inputs,
                Value* reduce_range) {
     if (row.takes_reduce_range) inputs.push_back(full_range_where_ignored(op, row, reduce_range));
-    Node* made = gm_.graph->create(c10::Symbol::fromQualString(std::string(row.kernel)), inputs, 1);
-    made->insertBefore(op);
-    made->setSourceRange(op->sourceRange());
-    ir::take_scope(made, op);
-    if (Decision* decision = decisions_.of(op)) decision->kernel = row.kernel;
-    last->output()->replaceAllUsesWith(made->output());
-    made->output()->setDebugName(op->output()->debugName());  // the report's for passes to come
+    Value* made = insert_kernel(gm_, op, row.kernel, inputs, op);
+    set_kernel(gm_, op, row.kernel, ir::Placement::Int8);
+    ir::take_record(made->node(), op);
+    last->output()->replaceAllUsesWith(made);
+    has_changed_ = true;
   }
 
   Value* full_range_where_ignored(Node* op, const DynamicKernel& row, Value* reduce_range) {
-    const kernels::KernelUse use{.gm = gm_, .op = op, .kernel = row.kernel, .input = nullptr};
-    const bool is_ignored = kernels::fault_of(use, kernels::Precaution::FullRange) != nullptr;
+    const bool is_ignored =
+        kernels::fault_of(use_of(op, row.kernel), kernels::Precaution::FullRange) != nullptr;
     return is_ignored ? ir::constant_before(gm_, op, false) : reduce_range;
   }
 
-  /// Rounding alone would cost time and accuracy.
-  void stay_float(Node* op, const DynamicInput& input, const std::string& problem) {
+  void stay_float(Node* op, const DynamicInput& input, const Refusal& refusal) {
     op->replaceInput(0, input.value);
-    Decision* decision = decisions_.of(op);
-    if (decision == nullptr) return;
-    decision->quantized = false;
-    decision->reason = fmt::format("the engine has no kernel for it: {}", problem);
-    decision->remedy = kRemedy;
+    leave_without_kernel(gm_, op, refusal.reason, refusal.why);
+    has_changed_ = true;
   }
-
-  Model& gm_;
-  DecisionIndex decisions_;
-  passes::PackingRefusals& refusals_;
-  passes::WeightPacking packing_;
 };
 
 }  // namespace
 
-void lower_dynamic(Model& gm, Report& report) {
-  passes::lower_with_refusals(gm, report,
-                              [](Model& tried, Report& result, passes::PackingRefusals& refusals) {
-                                return DynamicLowering(tried, result, refusals).run();
-                              });
+bool lower_dynamic(Model& model, const PassContext& context) {
+  return lower_with_refusals<DynamicLowering>(model, context);
 }
 
 }  // namespace tsq::passes

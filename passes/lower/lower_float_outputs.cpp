@@ -8,7 +8,7 @@
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ...))
 //   quantize(hardswish(conv2d(dequantize(x))))
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
-// After the pass `lower`, which takes what has a quantized output.
+// After the pass `lower_static`, which takes what has a quantized output.
 
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -26,9 +26,8 @@
 #include "operators/convolution_padding.h"
 #include "operators/functional_weighted.h"
 #include "operators/traits.h"
-#include "passes/decision_index.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
-#include "passes/lower/weight_packing.h"
 
 namespace tsq::passes {
 namespace {
@@ -37,6 +36,7 @@ using ir::kDequantize;
 using ir::kQuantize;
 using ir::Model;
 using ir::Node;
+using ir::Placement;
 using ir::Value;
 using kernels::FloatOutputKernel;
 using kernels::PostOp;
@@ -44,26 +44,21 @@ using kernels::Reads;
 
 constexpr const char* kMakeQuantized = "aten::_make_per_tensor_quantized_tensor";
 
-class FloatOutputLowering {
+class FloatOutputLowering : public KernelLowering {
  public:
-  FloatOutputLowering(Model& gm, Report& report, passes::PackingRefusals& refusals)
-      : gm_(gm), decisions_(report), refusals_(refusals), packing_(gm) {}
+  using KernelLowering::KernelLowering;
 
-  /// False when the engine refused a weight: the graph is half done, and the refusal known next time.
-  bool run() {
+  void run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty() || !reads_quantized(node) || ir::keeps_reference(gm_, node)) continue;
-      if (is_quantized_after(node) && !ir::stays_float(node)) continue;
+      if (node->inputs().empty() || !reads_quantized(node) || ir::stays_float(gm_, node)) continue;
+      if (is_quantized_after(node) && ir::placement_of(gm_, node) != Placement::Int8FloatOut) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else {
         lower_functional(node);
       }
     }
-    if (!packing_.pack_all(refusals_)) return false;
     if (gives_channels_last_) read_any_layout();
-    ir::eliminate_dead_code(*gm_.graph);
-    return true;
   }
 
  private:
@@ -85,8 +80,10 @@ class FloatOutputLowering {
   }
 
   void lower_functional(Node* op) {
-    const ir::NodeState* state = ir::state_of(gm_, op);
-    if (kernels::float_output_kernel_of(gm_, op) == nullptr || state == nullptr || !state->qconfig) return;
+    const ir::NodeRecord* record = ir::record_of(gm_, op);
+    if (kernels::float_output_kernel_of(context_.target, gm_, op) == nullptr || record == nullptr ||
+        !record->lookup.qconfig)
+      return;
     if (op->input(1)->node()->kind() != kDequantize) return;
     const auto weighted = operators::functional_parameters(gm_, op);
     if (weighted) lower_layer(op, *weighted, ir::scope_of(gm_, op).path);
@@ -94,19 +91,17 @@ class FloatOutputLowering {
 
   void lower_layer(Node* op, const ir::Weighted& weighted, const std::string& path) {
     if (weighted.weight_qparams->dtype != c10::ScalarType::QInt8) return;
-    const FloatOutputKernel* row = kernels::float_output_kernel_of(gm_, op);
-    if (row == nullptr || passes::refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
-    const kernels::KernelUse use{.gm = gm_,
-                                 .op = op,
-                                 .kernel = row->kernel,
-                                 .input = op->input(0)->node()->input(0),
-                                 .weighted = &weighted};
+    const FloatOutputKernel* row = kernels::float_output_kernel_of(context_.target, gm_, op);
+    if (row == nullptr || refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
+    const kernels::KernelUse use = use_of(op, row->kernel, op->input(0)->node()->input(0), &weighted);
     if (kernels::fault_of(use, kernels::Precaution::KeepReference) != nullptr) return;
     if (row->reads == Reads::Bytes) {
       lower_to_pointwise(*row, op, weighted, path);
     } else {
       lower_to_linear(*row, op, weighted, path);
     }
+    set_kernel(gm_, op, row->kernel, Placement::Int8FloatOut);
+    has_changed_ = true;
   }
 
   void lower_to_linear(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
@@ -117,10 +112,9 @@ class FloatOutputLowering {
     inputs.push_back(packing_.packed(
         weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
     if (finds_range) inputs.push_back(ir::constant_before(gm_, op, /*reduce_range*/ false));
-    say_kernel(op, row.kernel);
-    Value* result = made(row.kernel, inputs, op, op);
+    Value* result = insert_kernel(gm_, op, row.kernel, inputs, op);
+    ir::take_record(result->node(), op);
     op->output()->replaceAllUsesWith(result);
-    result->setDebugName(op->output()->debugName());  // the report's for passes to come
   }
 
   /// The float tensor that a quantize node reads, clamped where the rounding did that as well.
@@ -138,18 +132,6 @@ class FloatOutputLowering {
                                   {input, bound(bounds->lowest), bound(bounds->highest)});
     }
     return clamped;
-  }
-
-  Value* made(std::string_view kernel, const std::vector<Value*>& inputs, const Node* op, Node* before) {
-    Node* node = gm_.graph->create(c10::Symbol::fromQualString(std::string(kernel)), inputs, 1);
-    node->insertBefore(before);
-    node->setSourceRange(op->sourceRange());
-    ir::take_scope(node, op);
-    return node->output();
-  }
-
-  void say_kernel(const Node* op, std::string_view kernel) {
-    if (Decision* decision = decisions_.of(op)) decision->kernel = kernel;
   }
 
   /// What a pointwise kernel does besides the convolution: `last` is the node whose output it computes.
@@ -190,13 +172,13 @@ class FloatOutputLowering {
                           const std::string& path) {
     const PostOps post_ops = post_ops_of(row, op);
     Node* before = post_ops.last;
-    Value* result = made(row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), op, before);
+    Value* result =
+        insert_kernel(gm_, op, row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), before);
     if (Node* quantize = post_ops.quantize) {
       result =
           ir::insert_before(gm_, before, kMakeQuantized, {result, quantize->input(1), quantize->input(2)});
     }
     gives_channels_last_ = true;
-    say_kernel(op, row.kernel);
     before->output()->replaceAllUsesWith(result);
   }
 
@@ -236,11 +218,9 @@ class FloatOutputLowering {
 
   /// An attribute of the module that holds a packed weight.
   Value* beside_packed(Value* packed, const char* name, const c10::TypePtr& type, Node* before) {
-    Node* get = gm_.graph->create(c10::prim::GetAttr, {packed->node()->input(0)}, 1);
-    get->s_(c10::attr::name, name);
-    get->output()->setType(type);
-    get->insertBefore(before);
-    return get->output();
+    Value* attribute = read_attribute(gm_, packed->node()->input(0), name, before);
+    attribute->setType(type);
+    return attribute;
   }
 
   Value* no_scalars(Node* before) {
@@ -298,10 +278,6 @@ class FloatOutputLowering {
     return {made_by->kind() == kQuantize ? made_by->input(0) : op->input(0), scale, zero_point};
   }
 
-  Model& gm_;
-  DecisionIndex decisions_;
-  passes::PackingRefusals& refusals_;
-  passes::WeightPacking packing_;
   std::unordered_map<const Value*, Value*> bytes_;   ///< of a quantized tensor, where last read
   std::unordered_map<const Node*, Value*> clamped_;  ///< what a quantize node reads
   bool gives_channels_last_{false};
@@ -309,11 +285,8 @@ class FloatOutputLowering {
 
 }  // namespace
 
-void lower_float_outputs(Model& gm, Report& report) {
-  passes::lower_with_refusals(gm, report,
-                              [](Model& tried, Report& result, passes::PackingRefusals& refusals) {
-                                return FloatOutputLowering(tried, result, refusals).run();
-                              });
+bool lower_float_outputs(Model& model, const PassContext& context) {
+  return lower_with_refusals<FloatOutputLowering>(model, context);
 }
 
 }  // namespace tsq::passes

@@ -267,8 +267,9 @@ class StaticLowering : public KernelLowering {
   void read_shapes_of_quantized() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       const bool asks_shape = operators::has(operators::traits_of(node), operators::ReadsShapeOnly);
-      if (asks_shape && is_dequantize(node->input(0)))
-        node->replaceInput(0, node->input(0)->node()->input(0));
+      if (!asks_shape || !is_dequantize(node->input(0))) continue;
+      node->replaceInput(0, node->input(0)->node()->input(0));
+      has_changed_ = true;
     }
   }
 

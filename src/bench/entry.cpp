@@ -11,10 +11,11 @@
 #include <ranges>
 #include <string_view>
 
+#include "base/known_engines.h"
+
 namespace tsq::bench {
 namespace {
 
-constexpr std::array<std::string_view, 4> kEngines{"x86", "fbgemm", "onednn", "qnnpack"};
 constexpr std::array<std::string_view, 3> kForms{"as_saved", "frozen", "fused"};
 constexpr std::string_view kChannelsLast = "channels_last";
 constexpr int kMostThreads = 4096;
@@ -44,7 +45,7 @@ Number number_in(std::string_view word, const std::string& text, Number most) {
 }
 
 void apply(Setting& setting, std::string_view word, const std::string& text) {
-  if (place_in(kEngines, word)) {
+  if (place_in(known_engines(), word)) {
     setting.engine = std::string(word);
   } else if (const auto form = place_in(kForms, word)) {
     setting.form = static_cast<Form>(*form);
@@ -60,8 +61,9 @@ void apply(Setting& setting, std::string_view word, const std::string& text) {
     setting.batch = number_in<int64_t>(word, text, kLargestBatch);
   } else {
     refuse(word, text,
-           "settings are x86, fbgemm, onednn or qnnpack; as_saved, frozen or fused; threads=N; batch=N; "
-           "memory=kept or memory=system; channels_last");
+           fmt::format("settings are {}; as_saved, frozen or fused; threads=N; batch=N; memory=kept or "
+                       "memory=system; channels_last",
+                       fmt::join(known_engines(), ", ")));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "backends/kernels/engine_packing.h"
 #include "bench/statistics.h"
 #include "pipeline/operator_watch.h"
 #include "pipeline/samples.h"
@@ -28,8 +29,10 @@ double seconds_after(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Profile profile_of_run(torch::jit::Module& module, const Sample& sample, const detail::LayerNames& layers) {
+Profile profile_of_run(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
+                       const detail::LayerNames& layers) {
   Sample arguments = detail::copy_of(sample);
+  const kernels::EnginePacking packing(engine);
   Profile run;
   Clock::time_point begin;
   const auto begins = [&](const at::RecordFunction& function) {
@@ -153,13 +156,14 @@ ProfileRow time_between(const std::vector<Profile>& profiles) {
 
 }  // namespace
 
-Profile profile(torch::jit::Module& module, const Sample& sample, std::size_t rounds) {
+Profile profile(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
+                std::size_t rounds) {
   constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
   const c10::InferenceMode no_gradients;
   const detail::LayerNames layers(module);
   std::vector<Profile> runs;
   for (std::size_t round = 0; round < kWarmUp + rounds; ++round) {
-    Profile run = profile_of_run(module, sample, layers);
+    Profile run = profile_of_run(module, engine, sample, layers);
     if (round >= kWarmUp) runs.push_back(std::move(run));
   }
   return median_of(runs);

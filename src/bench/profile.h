@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/QEngine.h>
 #include <tsq/quantize.h>
 
 #include <nlohmann/json_fwd.hpp>
@@ -24,11 +25,12 @@ struct Profile {
   std::vector<OperatorTime> operators{};
 };
 
-/// Runs a model `rounds` times on one sample, after a few runs that do not count: the median time of each
-/// operator. The model runs as ever; LibTorch's operator callbacks look on, which takes about a microsecond
-/// an operator. What it does not dispatch (operators that torch::jit::optimize_for_inference puts in, other
-/// threads) shows as time between operators.
-Profile profile(torch::jit::Module& module, const Sample& sample, std::size_t rounds);
+/// Runs a model with its engine `rounds` times on one sample, after a few runs that do not count: the median
+/// time of each operator. The model runs as ever; LibTorch's operator callbacks look on, which takes about a
+/// microsecond an operator. What it does not dispatch (operators that torch::jit::optimize_for_inference puts
+/// in, other threads) shows as time between operators.
+Profile profile(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
+                std::size_t rounds);
 
 /// The median of each operator's time, and of the time between them, over runs of one sequence of operators;
 /// runs that differ from the last one do not count. The whole is the sum. `runs` are not empty.

@@ -1,6 +1,5 @@
 #include "bench/worker.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
@@ -18,6 +17,8 @@
 #include <thread>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/engine_packing.h"
+#include "backends/kernels/thread_count.h"
 #include "base/libtorch_error.h"
 #include "bench/batches.h"
 #include "bench/profile.h"
@@ -35,10 +36,10 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-void set_engine(const Setting& setting, const json& metadata) {
+at::QEngine engine_for(const Setting& setting, const json& metadata) {
   const std::string of_file = metadata.is_object() ? metadata.value("engine", "") : "";
   const std::string engine = setting.engine.value_or(of_file);
-  if (!engine.empty()) at::globalContext().setQEngine(engine_from_name(engine));
+  return engine.empty() ? engine_in_use() : engine_from_name(engine);
 }
 
 bool has_quantized_operators(const torch::jit::Block& block) {
@@ -69,9 +70,10 @@ torch::jit::Module in_form(torch::jit::Module module, Form form) {
   return module;
 }
 
-torch::jit::Module module_of(const Entry& entry) {
+torch::jit::Module module_of(const Entry& entry, at::QEngine engine) {
   const Setting& setting = entry.setting;
   try {
+    const kernels::EnginePacking packing(engine);
     torch::jit::Module module = torch::jit::load(setting.path, at::kCPU);
     if (entry.is_optional) check_float(module, setting.path);
     io::move_to_cpu(module);
@@ -107,6 +109,7 @@ double call(Loaded& loaded, std::size_t sample) {
   // A model may write into its arguments.
   Sample arguments = detail::copy_of(loaded.batches[sample % loaded.batches.size()]);
   try {
+    const kernels::EnginePacking packing(loaded.engine);  // waiting for it is not timed
     const Clock::time_point begin = Clock::now();
     const at::IValue result = loaded.module.forward(std::move(arguments));
     return seconds_since(begin);
@@ -123,11 +126,6 @@ std::vector<double> calls(Loaded& loaded, std::size_t sample, std::size_t count)
   return seconds;
 }
 
-void settle(const Loaded& loaded) {
-  at::globalContext().setQEngine(loaded.engine);
-  if (loaded.entry.setting.threads > 0) at::set_num_threads(loaded.entry.setting.threads);
-}
-
 /// Several threads call one model at once, each `count` times; all begin together.
 json turn_of_threads(Loaded& loaded, std::size_t sample, std::size_t count) {
   const auto threads = static_cast<std::size_t>(loaded.entry.concurrency);
@@ -137,7 +135,7 @@ json turn_of_threads(Loaded& loaded, std::size_t sample, std::size_t count) {
   std::vector<std::thread> callers;
   for (std::size_t i = 0; i < threads; ++i) {
     callers.emplace_back([&, i] {
-      settle(loaded);  // the number of threads to compute with belongs to the thread that calls
+      const kernels::ThreadCount computing(loaded.entry.setting.threads);
       try {
         call(loaded, sample);
       } catch (...) {
@@ -165,7 +163,7 @@ json turn_of_threads(Loaded& loaded, std::size_t sample, std::size_t count) {
 }
 
 json turn(Loaded& loaded, std::size_t sample, std::size_t count) {
-  settle(loaded);
+  const kernels::ThreadCount computing(loaded.entry.setting.threads);
   if (loaded.entry.concurrency > 1) return turn_of_threads(loaded, sample, count);
   call(loaded, sample);
   const Clock::time_point begin = Clock::now();
@@ -186,18 +184,17 @@ json Worker::load(const json& request) {
   entry.is_optional = request.value("is_optional", false);
   const std::string& path = entry.setting.path;
   if (entry.setting.memory == Memory::Kept) keep_freed_memory();
-  if (entry.setting.threads > 0) at::set_num_threads(entry.setting.threads);
-  set_engine(entry.setting, read_metadata(path));
+  const kernels::ThreadCount computing(entry.setting.threads);
+  const at::QEngine engine = engine_for(entry.setting, read_metadata(path));
   forget_most();
   before_ = resident().now;
   const Clock::time_point begin = Clock::now();
-  torch::jit::Module module = module_of(entry);
+  torch::jit::Module module = module_of(entry, engine);
   const double load_seconds = seconds_since(begin);
   check_forward(module, path);
   const Resident with_model = resident();
   while_loading_ = with_model.most;
-  Loaded loaded{
-      .entry = entry, .module = std::move(module), .engine = at::globalContext().qEngine(), .batches = {}};
+  Loaded loaded{.entry = entry, .module = std::move(module), .engine = engine, .batches = {}};
   loaded.batches = read_batches(entry, request.at("data"), loaded.module);
   of_data_ = resident().now - std::min(resident().now, with_model.now);
   forget_most();
@@ -226,8 +223,8 @@ json Worker::answer(const json& request) {
   }
   Loaded& loaded = loaded_.at(request.at("entry"));
   if (what == "turn") return turn(loaded, request.at("sample"), request.at("calls"));
-  settle(loaded);
-  return to_json(profile(loaded.module, detail::copy_of(loaded.batches.front()), request.at("rounds")));
+  const kernels::ThreadCount computing(loaded.entry.setting.threads);
+  return to_json(profile(loaded.module, loaded.engine, loaded.batches.front(), request.at("rounds")));
 }
 
 void serve(std::istream& requests, std::ostream& answers) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 
+#include "base/known_engines.h"
 #include "cli/failure.h"
 #include "cli/json_file.h"
 
@@ -17,7 +18,10 @@ namespace {
 constexpr std::string_view kDefaultBackend = "x86";
 
 /// The shipped tables with kernels in LibTorch and a default mapping.
-std::vector<std::string> engines() { return {"x86", "fbgemm", "qnnpack", "onednn"}; }
+std::vector<std::string> engines() {
+  constexpr auto kEngines = known_engines();
+  return {kEngines.begin(), kEngines.end()};
+}
 
 bool is_engine(const std::string& name) {
   const auto names = engines();

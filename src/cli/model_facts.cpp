@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 
 #include <algorithm>
 #include <set>
@@ -108,16 +109,13 @@ std::string operator_refusal(const ModelFacts& facts, at::QEngine engine, bool s
 
 /// Loading packs the weights, and that is where an engine refuses what it has no kernel for.
 std::string packing_refusal(const std::string& path, at::QEngine engine) {
-  const at::QEngine before = at::globalContext().qEngine();
-  std::string refusal;
   try {
-    at::globalContext().setQEngine(engine);
+    const EngineHold hold(engine);
     torch::jit::load(path, at::kCPU);
+    return {};
   } catch (const std::exception& e) {
-    refusal = reason_of(e);
+    return reason_of(e);
   }
-  at::globalContext().setQEngine(before);
-  return refusal;
 }
 
 bool depends_on_engine(const ModelFacts& facts) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/error.h>
 
 #include <filesystem>
@@ -40,7 +41,7 @@ ModelFile load_any(const std::string& path) {
     std::error_code code;
     return {.path = path,
             .module = std::move(module),
-            .engine = at::globalContext().qEngine(),
+            .engine = engine_in_use(),
             .bytes = std::filesystem::file_size(path, code),
             .devices = foreign_devices(path)};
   } catch (const Error&) {
@@ -93,8 +94,8 @@ void tell_devices(const ModelFile& model, const Session& session) {
 
 at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {
   const c10::InferenceMode no_gradients;
-  at::globalContext().setQEngine(model.engine);
   try {
+    const EngineHold hold(model.engine);
     return model.module.forward(sample);
   } catch (const std::exception& e) {
     rethrow_out_of_memory(e);

@@ -22,7 +22,7 @@ struct ModelFile {
   std::vector<std::string> devices{};  ///< other than the CPU, that the file was saved for or names
 };
 
-/// Loads any TorchScript file, in eval mode, with its engine set. Throws Error(BadModel).
+/// Loads any TorchScript file, in eval mode, as tsq::load does. Throws Error(BadModel).
 ModelFile load_any(const std::string& path);
 /// The same for a model that is to be run: refuses one without forward.
 ModelFile load_model(const std::string& path);

@@ -41,7 +41,8 @@ struct RunOptions {
 
 Runner runner_of(const RunOptions& options, const Session& session) {
   try {
-    return Runner(options.model, {.threads = session.threads, .channels_last = options.channels_last});
+    return Runner(options.model,
+                  {.threads = session.threads, .keep_memory = true, .channels_last = options.channels_last});
   } catch (const std::exception&) {
     load_model(options.model);  // says what is wrong with the file
     throw;

@@ -2,6 +2,7 @@
 #include <torch/script.h>
 #include <tsq/compare_layers.h>
 #include <tsq/data.h>
+#include <tsq/engine_lock.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -98,7 +99,7 @@ void run_verify(const VerifyOptions& options, const Session& session) {
   tell_devices(second, session);
   std::vector<Sample> samples = load_samples(options.data, first.module);
   samples.resize(std::min(samples.size(), options.samples));
-  at::globalContext().setQEngine(second.engine);
+  set_engine(second.engine);
   Steps steps(session);
   const std::vector<LayerComparison> rows = steps.run(
       "verify", [&](const Progress&) { return compare_layers(first.module, second.module, samples); });

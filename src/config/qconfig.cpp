@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/known_engines.h"
 #include "base/text.h"
 #include "config/json.h"
 #include "config/json_config.h"
@@ -114,10 +115,10 @@ constexpr std::array kNamedQConfigs{
 
 constexpr std::array<int64_t, 4> kGroupSizes{32, 64, 128, 256};
 
-constexpr std::array<std::string_view, 4> kEngines{"fbgemm", "x86", "qnnpack", "onednn"};
 constexpr std::array<std::string_view, 2> kQConfigKeys{"activation", "weight"};
 
 void check_engine(std::string_view backend) {
+  constexpr auto kEngines = known_engines();
   if (std::ranges::find(kEngines, backend) == kEngines.end())
     throw Error(ErrorCode::BadConfig,
                 fmt::format("there is no default QConfig for the backend '{}'", backend),

@@ -13,11 +13,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <ostream>
 #include <streambuf>
 #include <utility>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/engine_packing.h"
 #include "base/libtorch_error.h"
 #include "io/devices.h"
 #include "io/file_kind.h"
@@ -120,6 +122,13 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
       "give a file of torch.jit.save; torch.save of a module or of weights writes another kind of file");
 }
 
+/// The engine that a quantized file's weights are packed for while it is loaded.
+std::optional<at::QEngine> engine_in(const nlohmann::json& metadata) {
+  if (!metadata.is_object() || metadata.value("stage", "") != "quantized") return std::nullopt;
+  const std::string name = metadata.value("engine", "");
+  return name.empty() ? std::nullopt : std::optional(engine_from_name(name));
+}
+
 }  // namespace
 
 void io::save_archive(const torch::jit::Module& module, const nlohmann::json& metadata,
@@ -174,15 +183,15 @@ nlohmann::json read_metadata(const std::string& path) {
 
 torch::jit::Module load(const std::string& path) {
   const nlohmann::json metadata = read_metadata(path);
-  if (metadata.is_object() && metadata.value("stage", "") == "quantized") {
-    const std::string engine = metadata.value("engine", "");
-    if (!engine.empty()) at::globalContext().setQEngine(engine_from_name(engine));
-  }
+  const std::optional<at::QEngine> engine = engine_in(metadata);
+  // A file of another tool may hold weights to pack, too: for the engine in use.
+  const kernels::EnginePacking packing(engine.value_or(engine_in_use()));
   try {
     torch::jit::Module module = torch::jit::load(path, at::kCPU);
     if (!metadata.is_null() && module.hasattr(io::kMetadataAttribute))
       module.setattr(io::kMetadataAttribute, metadata.dump());
     io::move_to_cpu(module);
+    if (engine) packing.keep_for_process();
     return module;
   } catch (const std::exception& error) {
     throw not_torchscript(path, error);

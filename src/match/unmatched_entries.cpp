@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/known_engines.h"
 #include "base/text.h"
 #include "config/python_regex.h"
 #include "match/qconfig_lookup.h"
@@ -162,7 +163,7 @@ std::vector<QConfigMapping> default_mappings() {
   std::vector<QConfigMapping> mappings{symmetric_qnnpack_qconfig_mapping(),
                                        symmetric_qnnpack_qat_qconfig_mapping(), dynamic_qconfig_mapping(),
                                        best_dynamic_qconfig_mapping()};
-  for (const char* backend : {"x86", "fbgemm", "qnnpack", "onednn"}) {
+  for (const std::string_view backend : known_engines()) {
     mappings.push_back(default_qconfig_mapping(backend));
     mappings.push_back(best_qconfig_mapping(backend));
     for (const int version : {0, 1}) mappings.push_back(default_qat_qconfig_mapping(backend, version));

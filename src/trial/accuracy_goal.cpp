@@ -43,7 +43,8 @@ class Search {
  public:
   Search(const Prepared& prepared, const BackendConfig& backend, const AccuracyGoal& goal,
          std::span<const Sample> samples, const GoalOptions& options)
-      : candidates_(prepared, backend, options.custom, options.lowering),
+      : engine_(engine_of(backend, /*must_have_kernels=*/true)),
+        candidates_(prepared, backend, options.custom, options.lowering),
         prepared_(prepared),
         goal_(goal),
         samples_(samples),
@@ -121,7 +122,8 @@ class Search {
 
   void rank() {
     candidates_.count_work(samples_.front());
-    referee_.emplace(prepared_.stage()->float_model, detail::spread(samples_, options_.ranking_samples));
+    referee_.emplace(prepared_.stage()->float_model, engine_,
+                     detail::spread(samples_, options_.ranking_samples));
     groups_.emplace(candidates_, [&](std::size_t first, std::size_t last) {
       if (options_.on_ranking) options_.on_ranking(++ranked_, most_runs());
       return error_of(*referee_, first, last);
@@ -215,6 +217,7 @@ class Search {
   static constexpr int kMostHalvings = 6;
   static constexpr std::size_t kMostSteps = 6;
 
+  at::QEngine engine_;
   Candidates candidates_;
   const Prepared& prepared_;
   const AccuracyGoal& goal_;
@@ -237,12 +240,11 @@ AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples
                        std::span<const Sample> calibrated) {
   constexpr std::size_t kForTheSpread = 16;
   const torch::jit::Module& model = prepared.stage()->float_model;
+  const at::QEngine engine = engine_of(prepared.stage()->backend);
   const auto unseen =
-      std::make_shared<const Referee>(model, std::vector<Sample>(samples.begin(), samples.end()));
-  const auto seen = std::make_shared<const Referee>(model, detail::spread(calibrated, kForTheSpread));
-  const auto score = [unseen, seen, db,
-                      backend = prepared.stage()->backend](const torch::jit::Module& module) {
-    const EngineGuard engine(backend);
+      std::make_shared<const Referee>(model, engine, std::vector<Sample>(samples.begin(), samples.end()));
+  const auto seen = std::make_shared<const Referee>(model, engine, detail::spread(calibrated, kForTheSpread));
+  const auto score = [unseen, seen, db](const torch::jit::Module& module) {
     const Trial trial = unseen->judge(module);
     const double pooled = pooled_db(trial);
     if (pooled < db) return pooled;
@@ -254,9 +256,10 @@ AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples
 AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction) {
   const auto wanted = std::make_shared<const detail::FloatOutputs>(
       prepared.stage()->float_model, std::vector<Sample>(samples.begin(), samples.end()));
-  const auto score = [wanted](const torch::jit::Module& module) {
+  const auto score = [wanted,
+                      engine = engine_of(prepared.stage()->backend)](const torch::jit::Module& module) {
     std::optional<double> least;
-    for (const detail::Agreement& output : wanted->compare(module).outputs) {
+    for (const detail::Agreement& output : wanted->compare(module, engine).outputs) {
       if (const auto top1 = output.top1()) least = std::min(least.value_or(1), *top1);
     }
     if (least) return *least;
@@ -271,7 +274,6 @@ GoalSearch reach_goal(const Prepared& prepared, const BackendConfig& backend, co
                       std::span<const Sample> samples, const GoalOptions& options) {
   if (samples.empty())
     throw Error(ErrorCode::BadData, "there are no samples to judge on", "give at least one");
-  const EngineGuard engine(backend, /*must_have_kernels=*/true);
   return Search(prepared, backend, goal, samples, options).run();
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "bench/profile.h"
@@ -102,7 +103,7 @@ at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact) {
 }
 
 /// What an int8 operator makes of the float layer's input.
-std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer) {
+std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, at::QEngine engine) {
   if (!op.name || !op.input.defined() || !layer.input.defined() || op.input.sizes() != layer.input.sizes() ||
       (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
     return std::nullopt;
@@ -112,6 +113,7 @@ std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer) {
   const auto first = std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); });
   *first = as_input(op.input, layer.input);
   try {
+    const kernels::EnginePacking packing(engine);
     handle->callBoxed(&stack);
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
@@ -190,6 +192,8 @@ std::size_t nearest(const Captured& op, const std::vector<Captured>& exact, std:
 /// Sums of all operators of all segments, in the order of the flow.
 class Comparison {
  public:
+  explicit Comparison(at::QEngine engine) : engine_(engine) {}
+
   void add(const std::vector<Captured>& exact, const std::vector<Captured>& got) {
     const std::set<std::string> left = detail::layers_in(exact);
     std::set<std::string> common = detail::layers_in(got);
@@ -233,14 +237,14 @@ class Comparison {
     }
   }
 
-  static void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) {
+  void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
     sums.whole.add(wanted.output, in_float(op.output));
     sums.numbers += wanted.output.numel();
     add_codes(sums, op.output, wanted.output);
     add_outliers(sums, wanted.output);
     if (op.layer != layer.layer) return;
     if (!sums.facts.weight_sqnr_db) sums.facts.weight_sqnr_db = weight_sqnr(op, layer);
-    const std::optional<at::Tensor> alone = shadow(op, layer);
+    const std::optional<at::Tensor> alone = shadow(op, layer, engine_);
     if (alone && alone->sizes() == wanted.output.sizes()) sums.alone.add(wanted.output, *alone);
   }
 
@@ -255,12 +259,15 @@ class Comparison {
     return facts;
   }
 
+  at::QEngine engine_;
   std::vector<Sums> rows_{};
   std::map<std::string, std::size_t> places_{};
 };
 
-std::vector<Captured> captured(Module& module, const Sample& sample, const char* which, std::size_t number) {
+std::vector<Captured> captured(Module& module, at::QEngine engine, const Sample& sample, const char* which,
+                               std::size_t number) {
   try {
+    const kernels::EnginePacking packing(engine);
     return detail::capture(module, sample);
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
@@ -299,9 +306,11 @@ std::vector<LayerComparison> compare_layers(const Module& float_model, const Mod
   const c10::InferenceMode no_gradients;
   Module exact = copy_in_eval(float_model);
   Module got = copy_in_eval(int8_model);
-  Comparison comparison;
+  const at::QEngine engine = engine_in_use();
+  Comparison comparison(engine);
   for (std::size_t i = 0; i < samples.size(); ++i)
-    comparison.add(captured(exact, samples[i], "float", i), captured(got, samples[i], "int8", i));
+    comparison.add(captured(exact, engine, samples[i], "float", i),
+                   captured(got, engine, samples[i], "int8", i));
   std::vector<LayerComparison> rows = comparison.result();
   if (rows.empty())
     throw Error(ErrorCode::BadModel, "the models have no layer in common",

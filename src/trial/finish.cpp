@@ -25,10 +25,12 @@ bool quantizes_anything(const Report& report) {
 class Finish {
  public:
   explicit Finish(const FinishTask& task)
-      : task_(task), referee_(task.model, spread(task.samples, kMostTried)), mapping_(task.mapping) {}
+      : task_(task),
+        referee_(task.model, engine_of(task.backend, /*must_have_kernels=*/task.lowers),
+                 spread(task.samples, kMostTried)),
+        mapping_(task.mapping) {}
 
   Finished run() {
-    const EngineGuard engine(task_.backend, /*must_have_kernels=*/task_.lowers);
     prepared_ = task_.calibrated(mapping_);
     Attempt now = whole();
     if (now.made) unmatched_ = now.made->report.unmatched_entries;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/engine_packing.h"
 #include "bench/statistics.h"
 #include "pipeline/samples.h"
 #include "trial/reloaded.h"
@@ -24,9 +25,10 @@ constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first
 constexpr std::size_t kFewestRounds = 11;
 constexpr std::size_t kMostRounds = 400;
 
-double time_of(Module& module, const Sample& sample) {
+double time_of(const Module& module, at::QEngine engine, const Sample& sample) {
   const at::NoGradGuard no_grad;
   Sample copy = detail::copy_of(sample);
+  const kernels::EnginePacking packing(engine);  // waiting for it is not timed
   const Clock::time_point begin = Clock::now();
   module.get_method("forward")(std::move(copy));
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -64,15 +66,15 @@ nlohmann::json LatencyComparison::to_json() const {
 
 LatencyComparison compare_latency(const Module& model, const Module& candidate, const BackendConfig& backend,
                                   const Sample& sample, const LatencyOptions& options) {
-  const EngineGuard engine(backend);
-  Module first = detail::reloaded(model);
-  Module second = detail::reloaded(candidate);
+  const at::QEngine engine = engine_of(backend);
+  const Module first = detail::reloaded(model, engine);
+  const Module second = detail::reloaded(candidate, engine);
   Rounds rounds;
   double spent = 0;
   for (std::size_t round = 0; round < kWarmUp + kMostRounds; ++round) {
     const bool swapped = round % 2 == 1;
-    const double one = time_of(swapped ? second : first, sample);
-    const double other = time_of(swapped ? first : second, sample);
+    const double one = time_of(swapped ? second : first, engine, sample);
+    const double other = time_of(swapped ? first : second, engine, sample);
     spent += one + other;
     if (round < kWarmUp) continue;
     rounds.first.push_back(swapped ? other : one);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/QEngine.h>
 #include <torch/csrc/jit/api/module.h>
 #include <tsq/trial.h>
 
@@ -10,12 +11,11 @@
 
 namespace tsq::detail {
 
-/// Judges candidates against one model on the same samples, which that model runs only once. Whoever calls it
-/// has set the quantized engine.
+/// Judges candidates against one model on the same samples, which that model runs only once.
 class Referee {
  public:
-  /// `model` is right; it is not changed.
-  Referee(const torch::jit::Module& model, std::vector<Sample> samples);
+  /// `model` is right; it is not changed. Both are run with `engine`, for which candidates are loaded.
+  Referee(const torch::jit::Module& model, at::QEngine engine, std::vector<Sample> samples);
 
   /// See try_model.
   [[nodiscard]] Trial judge(const torch::jit::Module& candidate) const;
@@ -23,9 +23,10 @@ class Referee {
 
  private:
   [[nodiscard]] const at::IValue& wanted(std::size_t index) const;
-  void try_sample(torch::jit::Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const;
+  void try_sample(const torch::jit::Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const;
 
   torch::jit::Module model_;
+  at::QEngine engine_;
   std::vector<Sample> samples_;
   mutable std::vector<std::optional<at::IValue>>
       wanted_;  ///< what `model_` returns for each sample, once run

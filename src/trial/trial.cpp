@@ -1,8 +1,6 @@
 // Runs a result before it is written, as a program that loads it will, beside the model that counts as right.
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -15,6 +13,8 @@
 #include <sstream>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/engine_packing.h"
+#include "backends/kernels/random_state.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "base/student.h"
@@ -26,16 +26,20 @@
 namespace tsq {
 namespace detail {
 
-std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Module& module) {
+std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Module& module,
+                                                           at::QEngine engine) {
   std::stringstream archive;
   module.save(archive);
   const auto bytes = static_cast<uint64_t>(archive.tellp());
+  const kernels::EnginePacking packing(engine);
   torch::jit::Module loaded = torch::jit::load(archive, at::kCPU);
   loaded.eval();
   return {std::move(loaded), bytes};
 }
 
-torch::jit::Module reloaded(const torch::jit::Module& module) { return reloaded_with_size(module).first; }
+torch::jit::Module reloaded(const torch::jit::Module& module, at::QEngine engine) {
+  return reloaded_with_size(module, engine).first;
+}
 
 }  // namespace detail
 
@@ -43,30 +47,21 @@ namespace {
 
 using torch::jit::Module;
 
-/// The same random numbers in each scope of this kind; the generator goes on as before afterwards.
-class SameRandomNumbers {
- public:
-  SameRandomNumbers() : generator_(at::detail::getDefaultCPUGenerator()) {
-    const std::scoped_lock lock(generator_.mutex());
-    state_ = generator_.get_state();
-    generator_.set_current_seed(0);
-  }
-  SameRandomNumbers(const SameRandomNumbers&) = delete;
-  SameRandomNumbers& operator=(const SameRandomNumbers&) = delete;
-  ~SameRandomNumbers() {
-    const std::scoped_lock lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
+/// A copy of packed weights is packed anew.
+Module deep_copy_in_eval(const Module& model, at::QEngine engine) {
+  const kernels::EnginePacking packing(engine);
+  Module copy = model.deepcopy();
+  copy.eval();
+  return copy;
+}
 
- private:
-  at::Generator generator_;
-  at::Tensor state_;
-};
-
-at::IValue run(Module& module, const Sample& sample) {
+/// With the same random numbers each time. Specialising for shapes costs more than a few runs take.
+at::IValue run(const Module& module, at::QEngine engine, const Sample& sample) {
+  constexpr uint64_t kSeed = 0;
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
-  const at::NoGradGuard no_grad;
-  return module.get_method("forward")(detail::copy_of(sample));
+  const kernels::EnginePacking packing(engine);
+  const kernels::RandomState random(kSeed);
+  return kernels::run_with_engine(module, engine, detail::copy_of(sample));
 }
 
 /// What `work` throws, as a fault. Memory that does not suffice is none of the candidate's.
@@ -112,18 +107,18 @@ std::optional<double> lower_end(std::span<const double> own, std::span<const dou
 
 namespace detail {
 
-Referee::Referee(const Module& model, std::vector<Sample> samples)
-    : model_(model.deepcopy()), samples_(std::move(samples)), wanted_(samples_.size()) {
-  model_.eval();
+Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples)
+    : model_(deep_copy_in_eval(model, engine)),
+      engine_(engine),
+      samples_(std::move(samples)),
+      wanted_(samples_.size()) {
   free_shapes_ = has_value_dependent_shapes(model_);
 }
 
 const at::IValue& Referee::wanted(std::size_t index) const {
   if (wanted_[index]) return *wanted_[index];
   try {
-    const SameRandomNumbers random;
-    Module model = model_;
-    wanted_[index] = run(model, samples_[index]);
+    wanted_[index] = run(model_, engine_, samples_[index]);
     return *wanted_[index];
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
@@ -137,7 +132,7 @@ Trial Referee::judge(const Module& candidate) const {
   Trial trial;
   std::optional<Module> loaded;
   trial.fault = fault_of([&] {
-    auto [module, bytes] = reloaded_with_size(candidate);
+    auto [module, bytes] = reloaded_with_size(candidate, engine_);
     loaded = std::move(module);
     trial.bytes = bytes;
   });
@@ -148,14 +143,12 @@ Trial Referee::judge(const Module& candidate) const {
   return trial;
 }
 
-void Referee::try_sample(Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const {
+void Referee::try_sample(const Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const {
   const at::IValue& right = wanted(index);
   ErrorSums own;
   std::optional<TrialFault> different;
-  const std::optional<TrialFault> thrown = fault_of([&] {
-    const SameRandomNumbers random;
-    different = compare_results(right, run(loaded, samples_[index]), free_shapes_, own);
-  });
+  const std::optional<TrialFault> thrown = fault_of(
+      [&] { different = compare_results(right, run(loaded, engine_, samples_[index]), free_shapes_, own); });
   trial.fault = thrown ? thrown : different;
   if (trial.fault) {
     trial.fault->sample = index;
@@ -208,8 +201,7 @@ nlohmann::json Trial::to_json() const {
 
 Trial try_model(const Module& model, const Module& candidate, const BackendConfig& backend,
                 std::span<const Sample> samples) {
-  const EngineGuard engine(backend);
-  return detail::Referee(model, {samples.begin(), samples.end()}).judge(candidate);
+  return detail::Referee(model, engine_of(backend), {samples.begin(), samples.end()}).judge(candidate);
 }
 
 }  // namespace tsq

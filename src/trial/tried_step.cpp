@@ -43,9 +43,8 @@ QuantizedLayer layer_of(const Decision& decision) {
 TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
                           const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
                           const StepTrial& trial, const Progress& progress) {
-  const EngineGuard engine(backend);
   const Stage& stage = *prepared.stage();
-  const Referee referee(stage.float_model, spread(trial.samples, kMostTried));
+  const Referee referee(stage.float_model, engine_of(backend), spread(trial.samples, kMostTried));
   const auto made_of = [](const Reference& reference) {
     return Made{.reference = reference, .module = reference.module(), .report = reference.report()};
   };
@@ -66,8 +65,8 @@ TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend
 
 TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,
                         const StepTrial& trial) {
-  const EngineGuard engine(backend, /*must_have_kernels=*/true);
-  const Referee referee(reference.module(), spread(trial.samples, kMostTried));
+  const Referee referee(reference.module(), engine_of(backend, /*must_have_kernels=*/true),
+                        spread(trial.samples, kMostTried));
   const auto lowered = [&] {
     Made made{.reference = reference, .module = {}};
     made.module = lower(reference, backend, &made.report, options);

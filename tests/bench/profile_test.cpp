@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -50,7 +51,7 @@ TEST(Profiles, AnOperatorOfANestedModuleBelongsToItsWholePath) {
   model.register_module("second", block.deepcopy());
   model.define("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n");
   model.eval();
-  const Profile profile = bench::profile(model, {torch::ones({1, 4})}, 1);
+  const Profile profile = bench::profile(model, engine_in_use(), {torch::ones({1, 4})}, 1);
   ASSERT_EQ(profile.operators.size(), 2U);
   EXPECT_EQ(profile.operators[0].layer, "first.linear");
   EXPECT_EQ(profile.operators[1].layer, "second.linear");
@@ -139,7 +140,7 @@ TEST(Profiles, OperatorsOfARealModelHaveKindsAndLayers) {
   torch::jit::Module model = testing::conv_bn_relu();
   model.eval();
   const std::vector<at::IValue> sample{torch::randn({1, 3, 8, 8})};
-  const std::vector<OperatorTime> operators = profile(model, sample, 2).operators;
+  const std::vector<OperatorTime> operators = profile(model, engine_in_use(), sample, 2).operators;
   EXPECT_THAT(operators, Contains(AllOf(Field(&OperatorTime::kind, "aten::conv2d"),
                                         Field(&OperatorTime::layer, "conv"))));
   EXPECT_THAT(operators, Contains(Field(&OperatorTime::kind, "aten::relu")));
