@@ -1,5 +1,6 @@
 #include "passes/flow.h"
 
+#include <algorithm>
 #include <array>
 
 #include "passes/capture/passes.h"
@@ -22,7 +23,22 @@ namespace {
 
 using ir::Model;
 
-bool is_quantized(const Model& model, const PassContext&) { return model.is_quantized; }
+/// Models that train are fused whatever the mapping says, as FX's are.
+bool is_quantized(const Model& model, const PassContext& context) {
+  return model.is_quantized || context.trains;
+}
+bool may_quantize(const Model&, const PassContext& context) {
+  const auto has_qconfig = [](const auto& entries) {
+    return std::ranges::any_of(entries, [](const auto& entry) { return entry.second.has_value(); });
+  };
+  const QConfigMapping& mapping = context.mapping;
+  return mapping.global_qconfig() || has_qconfig(mapping.object_type_qconfigs()) ||
+         has_qconfig(mapping.module_name_qconfigs()) || has_qconfig(mapping.module_name_regex_qconfigs()) ||
+         !mapping.module_name_object_type_order_qconfigs().empty();
+}
+bool captures_as_fx(const Model& model, const PassContext& context) {
+  return context.options.recipe == Recipe::Fx || !may_quantize(model, context);
+}
 bool smooths(const Model&, const PassContext& context) {
   return context.equalization.empty() && migration_strength(context.options).has_value();
 }
@@ -41,8 +57,8 @@ constexpr bool kOnEachMethod = true;
 
 constexpr FlowRow kFlow[] = {
     // clang-format off
-    {"capture", Room::Capture, Step::Fuse, Takes::PostTrainingFx, capture, "the user's module → a flat graph; modules of torch.nn and functions are nodes"},
-    {"capture_layers", Room::Capture, Step::Fuse, Takes::Best, capture_layers, "the user's module → a flat graph; attention and parametrizations are taken apart"},
+    {"capture", Room::Capture, Step::Fuse, Takes::PostTraining, capture, "the user's module → a flat graph; modules of torch.nn and functions are nodes", false, captures_as_fx},
+    {"capture_layers", Room::Capture, Step::Fuse, Takes::Best, capture_layers, "the user's module → a flat graph; attention and parametrizations are taken apart", false, may_quantize},
     {"capture_for_training", Room::Capture, Step::Fuse, Takes::Training, capture_for_training, "the user's module → a flat graph that follows train() and eval()"},
     {"compute_in_float", Room::Capture, Step::Fuse, Takes::PostTraining, compute_in_float, "layers in half, bfloat16 or double → layers in float between casts"},
 
@@ -194,8 +210,6 @@ bool is_taken(const FlowRow& row, const Model& model, const PassContext& context
       return !context.trains;
     case Takes::Training:
       return context.trains;
-    case Takes::PostTrainingFx:
-      return !context.trains && !is_best;
     case Takes::Best:
       return !context.trains && is_best;
   }

@@ -35,7 +35,7 @@ enum class Step { Fuse, Match, Observe, Place, Convert, Lower };
 /// Which recipes and which ways take a pass. What is static, dynamic or weight-only is asked of each node's
 /// QConfig, for one mapping may have all of them. What has been trained is deployed as it is: of what recipe
 /// best adds, a model that trains takes nothing.
-enum class Takes { All, PostTraining, Training, PostTrainingFx, Best };
+enum class Takes { All, PostTraining, Training, Best };
 
 struct FlowRow {
   std::string_view name;

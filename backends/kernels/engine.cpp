@@ -63,11 +63,4 @@ at::QEngine engine_from_name(const std::string& name) {
 
 std::string engine_name(at::QEngine engine) { return in_lower_case(at::toString(engine)); }
 
-EngineGuard::EngineGuard(const BackendConfig& backend, bool must_have_kernels)
-    : former_(at::globalContext().qEngine()) {
-  at::globalContext().setQEngine(engine_of(backend, must_have_kernels));
-}
-
-EngineGuard::~EngineGuard() { at::globalContext().setQEngine(former_); }
-
 }  // namespace tsq

@@ -23,17 +23,4 @@ at::QEngine engine_from_name(const std::string& name);
 /// The name of an engine as tsq writes it: "x86".
 std::string engine_name(at::QEngine engine);
 
-/// Sets the engine of a backend and puts the former one back. Weights are packed with the engine that is set.
-class EngineGuard {
- public:
-  /// See engine_of.
-  explicit EngineGuard(const BackendConfig& backend, bool must_have_kernels = false);
-  EngineGuard(const EngineGuard&) = delete;
-  EngineGuard& operator=(const EngineGuard&) = delete;
-  ~EngineGuard();
-
- private:
-  at::QEngine former_;
-};
-
 }  // namespace tsq

@@ -5,6 +5,9 @@
 
 #include <vector>
 
+#include "backends/kernels/engine.h"
+#include "backends/kernels/target.h"
+
 namespace tsq::kernels {
 
 /// A hold of the process's engine for one packing of weights, one load or one call: the only place where the
@@ -13,6 +16,7 @@ namespace tsq::kernels {
 class [[nodiscard]] EnginePacking {
  public:
   explicit EnginePacking(at::QEngine engine) : engine_(engine), hold_(engine) {}
+  explicit EnginePacking(const Target& target) : EnginePacking(engine_from_name(target.engine)) {}
 
   /// When nobody holds an engine any more, this one is set, and not the one before it.
   void keep_for_process() const { set_engine(engine_); }

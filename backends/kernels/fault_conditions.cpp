@@ -7,11 +7,13 @@
 #include <array>
 #include <cctype>
 
+#include "backends/kernels/costs.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/convolution_padding.h"
+#include "operators/quantize_after.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
 
@@ -29,10 +31,9 @@ bool all_equal(const std::vector<int64_t>& values, int64_t value) {
 
 /// Where the engine x86 takes oneDNN for a transposed convolution (onednn_utils::should_use_onednn_quant).
 bool takes_onednn(const ir::Weighted& weighted) {
-  constexpr int64_t kMostGroups = 100;
   const at::Tensor& zero_point = weighted.weight_qparams->zero_point;
   return zero_point.eq(0).all().item<bool>() && all_equal(weighted.output_padding, 0) &&
-         weighted.groups <= kMostGroups;
+         weighted.groups <= costs_of("x86").onednn_transposed_groups;
 }
 
 bool channels_differ(const ir::Weighted& weighted) {
@@ -121,25 +122,17 @@ std::optional<double> known_scale(const ir::Value* quantized) {
   return constant && constant->isDouble() ? std::optional(constant->toDouble()) : std::nullopt;
 }
 
-/// The quantize node after an operator, or after the activation that its kernel does.
-const ir::Node* quantize_after(const ir::Node* op) {
-  const ir::Node* reader = ir::only_reader(op);
-  if (reader != nullptr && reader->kind() != kQuantize) reader = ir::only_reader(reader);
-  return reader != nullptr && reader->kind() == kQuantize ? reader : nullptr;
-}
-
 /// What QNNPACK's pytorch_qnnp_create_add_nc_q8 refuses.
 bool addend_scale_is_out_of_range(const KernelUse& use) {
-  constexpr double kLeast = 0x1p-14;
-  constexpr double kBeyond = 0x1p8;
-  const ir::Node* quantize = quantize_after(use.op);
+  const EngineCosts& costs = costs_of(use.target.engine);
+  const ir::Node* quantize = operators::quantize_after(use.op);
   const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
   if (!sum) return false;
   const auto operands = ir::operands(use.op);
   return std::any_of(operands.begin(), operands.end(), [&](const ir::Value* addend) {
     const bool is_quantized = addend->node()->kind() == ir::kDequantize;
     const auto scale = is_quantized ? known_scale(addend->node()->input(0)) : std::nullopt;
-    return scale && (*scale / *sum < kLeast || *scale / *sum >= kBeyond);
+    return scale && (*scale / *sum < costs.least_addend_scale || *scale / *sum >= costs.addend_scale_limit);
   });
 }
 

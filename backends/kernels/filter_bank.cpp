@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/kernels/costs.h"
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
 #include "operators/functional_weighted.h"
@@ -40,8 +41,7 @@ bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& a
 }  // namespace
 
 bool has_few_copies(const ir::Weighted& filters) {
-  constexpr int64_t kMostCopies = 4;
-  return filters.weight.size(2) <= kMostCopies * filters.stride.front();
+  return filters.weight.size(2) <= costs_of("").copies_of_signal * filters.stride.front();
 }
 
 bool slides_over_one_channel(const Target& target, const ir::Model& gm, const ir::Node* node) {

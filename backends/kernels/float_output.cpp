@@ -6,6 +6,7 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "ir/analysis.h"
+#include "operators/arguments.h"
 #include "operators/functional_weighted.h"
 
 namespace tsq::kernels {
@@ -98,10 +99,8 @@ const FloatOutputKernel* float_output_kernel_of(const Target& target, const Mode
 }
 
 int64_t slopes_of(const Model& gm, const Node* activation) {
-  if (!ir::is_module_call(activation)) return 1;
-  const auto& module = ir::call_of(gm, activation).module;
-  const bool has_weight = module && module->hasattr("weight") && module->attr("weight").isTensor();
-  return has_weight ? module->attr("weight").toTensor().numel() : 1;
+  const at::Tensor slopes = operators::slopes_of(gm, activation);
+  return slopes.defined() ? slopes.numel() : 1;
 }
 
 bool stays_float_after(const Target& target, const Model& gm, const Node* layer, const Node* activation) {

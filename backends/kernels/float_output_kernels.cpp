@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/kernels/costs.h"
 #include "backends/kernels/kernel_limits.h"
 
 namespace tsq::kernels {
@@ -20,10 +21,6 @@ constexpr std::string_view kConvPrepack = "onednn::qconv_prepack";
 constexpr std::string_view kPointwise1d = "onednn::qconv1d_pointwise";
 constexpr std::string_view kPointwise2d = "onednn::qconv2d_pointwise";
 
-/// The engine x86 takes fbgemm for more than 100 groups, which is slow with signals: 1,024 channels of 150
-/// values take 52 ms, and 0.2 by oneDNN.
-constexpr int64_t kFbgemmGroups = 101;
-
 constexpr std::array kFloatOutputKernels{
     FloatOutputKernel{"x86", kLinear, PostOp::None, kPrepack, kStatic, Reads::Float},
     FloatOutputKernel{"x86", kLinear, PostOp::ReLU, kPrepack, kStaticReLU, Reads::Float},
@@ -33,8 +30,8 @@ constexpr std::array kFloatOutputKernels{
     FloatOutputKernel{"onednn", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Reads::FloatRange},
     FloatOutputKernel{"qnnpack", kLinear, PostOp::None, kPrepack, kDynamicOperators, Reads::FloatRange},
     FloatOutputKernel{"qnnpack", kLinear, PostOp::ReLU, kPrepack, kDynamicReLU, Reads::FloatRange},
-    FloatOutputKernel{"x86", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Reads::Bytes, kFbgemmGroups},
-    FloatOutputKernel{"x86", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Reads::Bytes, kFbgemmGroups},
+    FloatOutputKernel{"x86", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Reads::Bytes},
+    FloatOutputKernel{"x86", kConv1d, PostOp::ReLU, kConvPrepack, kPointwise1d, Reads::Bytes},
     FloatOutputKernel{"x86", kConv2d, PostOp::None, kConvPrepack, kPointwise2d, Reads::Bytes},
     FloatOutputKernel{"x86", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Reads::Bytes},
     FloatOutputKernel{"onednn", kConv1d, PostOp::None, kConvPrepack, kPointwise1d, Reads::Bytes},
@@ -43,34 +40,30 @@ constexpr std::array kFloatOutputKernels{
     FloatOutputKernel{"onednn", kConv2d, PostOp::ReLU, kConvPrepack, kPointwise2d, Reads::Bytes},
 };
 
-/// An activation after a layer with float output. `saved` is in nanoseconds a value, measured on one thread
-/// of an AMD Zen 5 between 6,000 and 400,000 values: what the activation takes by itself, between a quantized
-/// input and a quantized output, less what it takes after such a layer, the rounding included.
+/// An activation after a layer with float output.
 struct FloatActivation {
   std::string_view name;
-  double saved;
-  double saved_where_slow{};  ///< the same where is_slower_than_float says so of its quantized kernel
+  double EngineCosts::*saved;
+  /// The same where is_slower_than_float says so of its quantized kernel; null: as otherwise.
+  double EngineCosts::*saved_where_slow{nullptr};
   /// What kPointwise2d calls it, and the saving counts there alone; empty: no kernel does it with the layer.
   std::string_view post_op{};
 };
-constexpr std::array kActivations{
-    FloatActivation{"torch.nn.PReLU", 0.2, 1},
-    FloatActivation{"torch.nn.functional.prelu", 0.2, 1},
-    FloatActivation{"torch.prelu", 0.2, 1},
-    FloatActivation{"torch.nn.Hardswish", 0.28, 0, "hardswish"},
-    FloatActivation{"torch.nn.functional.hardswish", 0.28, 0, "hardswish"},
-    FloatActivation{"torch.nn.SiLU", 0.35, 0, "swish"},
-    FloatActivation{"torch.nn.functional.silu", 0.35, 0, "swish"},
+constexpr std::array kFloatActivations{
+    FloatActivation{"torch.nn.PReLU", &EngineCosts::saved_by_prelu, &EngineCosts::saved_by_slow_prelu},
+    FloatActivation{"torch.nn.functional.prelu", &EngineCosts::saved_by_prelu,
+                    &EngineCosts::saved_by_slow_prelu},
+    FloatActivation{"torch.prelu", &EngineCosts::saved_by_prelu, &EngineCosts::saved_by_slow_prelu},
+    FloatActivation{"torch.nn.Hardswish", &EngineCosts::saved_by_hardswish, nullptr, "hardswish"},
+    FloatActivation{"torch.nn.functional.hardswish", &EngineCosts::saved_by_hardswish, nullptr, "hardswish"},
+    FloatActivation{"torch.nn.SiLU", &EngineCosts::saved_by_silu, nullptr, "swish"},
+    FloatActivation{"torch.nn.functional.silu", &EngineCosts::saved_by_silu, nullptr, "swish"},
 };
-constexpr double kNanosecondsToGetBytes = 0.6;
-constexpr double kNanosecondsToDequantize = 0.13;
-/// What a call of a kernel that reads bytes takes besides: it sets its primitive up each time.
-constexpr double kNanosecondsOfACall = 10'000;
 
 /// `saved`: nanoseconds for each value of the output.
-bool pays(double saved, const LayerWork& work) {
-  const double rest = saved - kNanosecondsToGetBytes * work.inputs_per_output;
-  return work.outputs ? rest * *work.outputs >= kNanosecondsOfACall : rest >= 0;
+bool pays(const EngineCosts& costs, double saved, const LayerWork& work) {
+  const double rest = saved - costs.to_get_bytes * work.inputs_per_output;
+  return work.outputs ? rest * *work.outputs >= costs.of_a_call : rest >= 0;
 }
 
 }  // namespace
@@ -84,23 +77,27 @@ const FloatOutputKernel* float_output_kernel(std::string_view engine, std::strin
 
 std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel) {
   if (kernel != kPointwise2d) return {};
-  const auto* const found = std::ranges::find(kActivations, activation, &FloatActivation::name);
-  return found == kActivations.end() ? std::string_view() : found->post_op;
+  const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
+  return found == kFloatActivations.end() ? std::string_view() : found->post_op;
 }
 
 bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
                             const LayerWork& work) {
-  const auto* const found = std::ranges::find(kActivations, activation, &FloatActivation::name);
-  if (found == kActivations.end() || kernel.reads == Reads::FloatRange) return false;
+  const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
+  if (found == kFloatActivations.end() || kernel.reads == Reads::FloatRange) return false;
   if (kernel.reads == Reads::Float) return true;
-  if (kernel.slow_groups != 0 && work.groups >= kernel.slow_groups) return true;
+  const EngineCosts& costs = costs_of(kernel.engine);
+  // The engine's other kernel takes many times as long.
+  if (kernel.op == kConv1d && work.groups >= costs.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  const bool is_slow = found->saved_where_slow > 0 && is_slower_than_float("quantized::prelu", work.slopes);
-  return pays(is_slow ? found->saved_where_slow : found->saved, work);
+  const bool is_slow = found->saved_where_slow != nullptr &&
+                       is_slower_than_float(kernel.engine, "quantized::prelu", work.slopes);
+  return pays(costs, costs.*(is_slow ? found->saved_where_slow : found->saved), work);
 }
 
 bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& work) {
-  return kernel.reads == Reads::Bytes && pays(kNanosecondsToDequantize, work);
+  const EngineCosts& costs = costs_of(kernel.engine);
+  return kernel.reads == Reads::Bytes && pays(costs, costs.to_dequantize, work);
 }
 
 std::span<const FloatOutputKernel> float_output_kernels() { return kFloatOutputKernels; }

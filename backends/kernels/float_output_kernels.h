@@ -25,8 +25,6 @@ struct FloatOutputKernel {
   std::string_view prepack;
   std::string_view kernel;
   Reads reads;
-  /// From this many groups on, the engine's other kernel takes many times as long; 0: never.
-  int64_t slow_groups{};
 };
 /// Null when the engine has none.
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op);

@@ -2,45 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+
+#include "backends/kernels/costs.h"
 
 namespace tsq::kernels {
 namespace {
-
-constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
-
-struct EngineLimits {
-  std::string_view engine;
-  /// Depthwise convolutions of two and three dimensions with this many channels go to fbgemm's own kernels.
-  int64_t fbgemm_depthwise_channels;
-  bool needs_vnni;  ///< to add more than two products exactly
-  int64_t largest_fast_depthwise_kernel;
-  int64_t largest_kernel_that_pads;
-  int64_t slow_groups;  ///< from this many groups on, those that fbgemm has no fast kernel for are slow
-  /// A kernel that reads bytes may grow by this many multiply-accumulates for each of them, if it has no more
-  /// channels than that: padding floats, with a dequantize and a quantize, takes as long.
-  double products_to_grow;
-  int64_t channels_to_grow;
-  /// oneDNN's kernels take 10 to 20 microseconds to begin with, fbgemm's 4; reading more floats takes longer.
-  int64_t largest_weight_at_points;
-  /// Int8 kernels of linear layers that return float take 13 microseconds to begin with on x86 and fbgemm,
-  /// those that return bytes 1 to 5 on the other two.
-  int64_t share_of_small_layers;
-};
-
-constexpr std::array kLimits{
-    // onednn takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
-    EngineLimits{"x86", 101, true, 7, 15, 101, 100, kNever, 1 << 15, 20},
-    // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3.
-    EngineLimits{"fbgemm", 1, true, 7, 0, 8, 112, 3, 0, 20},
-    EngineLimits{"onednn", kNever, true, 0, 15, kNever, 100, kNever, 1 << 15, 100},
-    EngineLimits{"qnnpack", kNever, false, 5, 0, kNever, 0, 0, 0, 100},
-};
-
-const EngineLimits* limits_of(std::string_view engine) {
-  const auto* const found = std::ranges::find(kLimits, engine, &EngineLimits::engine);
-  return found == kLimits.end() ? nullptr : found;
-}
 
 bool all_are(std::span<const int64_t> sizes, int64_t size) {
   return std::ranges::all_of(sizes, [&](int64_t each) { return each == size; });
@@ -67,55 +33,29 @@ bool has_fast_kernel(const GroupedConvolution& convolution) {
 }  // namespace
 
 bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution) {
-  constexpr int64_t kManyChannels = 8;
-  const EngineLimits* limits = limits_of(engine);
-  return limits != nullptr && convolution.dims <= 2 && convolution.groups >= limits->slow_groups &&
-         convolution.channels_in <= kManyChannels && !has_fast_kernel(convolution);
+  const EngineCosts& costs = costs_of(engine);
+  return convolution.dims <= 2 && convolution.groups >= costs.slow_groups &&
+         convolution.channels_in <= costs.channels_of_slow_groups && !has_fast_kernel(convolution);
 }
 
-bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes) {
-  // Nanoseconds a value on one thread of an AMD Zen 5, engines alike, in int8 and in float: ELU 10 to 20 and
-  // 1.6 to 2; PReLU 3 to 8 and 0.3 to 0.8, but 0.5 and 0.4 where the slopes fill vectors.
-  constexpr int64_t kSlopesOfVectors = 64;
-  if (activation_kernel == "quantized::prelu") return slopes > 1 && slopes % kSlopesOfVectors != 0;
+bool is_slower_than_float(std::string_view engine, std::string_view activation_kernel, int64_t slopes) {
+  if (activation_kernel == "quantized::prelu")
+    return slopes > 1 && slopes % costs_of(engine).slopes_of_vectors != 0;
   return activation_kernel == "quantized::elu";
 }
 
 bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, bool has_vnni) {
-  const EngineLimits* limits = limits_of(engine);
-  if (limits == nullptr) return false;
+  const EngineCosts& costs = costs_of(engine);
   const bool is_fbgemms =
-      shape.depthwise && shape.dims >= 2 && shape.channels >= limits->fbgemm_depthwise_channels;
-  return is_fbgemms || (limits->needs_vnni && !has_vnni);
-}
-
-int64_t largest_fast_depthwise_kernel(std::string_view engine) {
-  const EngineLimits* limits = limits_of(engine);
-  return limits == nullptr ? 0 : limits->largest_fast_depthwise_kernel;
-}
-
-int64_t largest_weight_at_points(std::string_view engine) {
-  const EngineLimits* limits = limits_of(engine);
-  return limits == nullptr ? 0 : limits->largest_weight_at_points;
-}
-
-int64_t share_of_small_layers(std::string_view engine) {
-  constexpr int64_t kOfOthers = 100;
-  const EngineLimits* limits = limits_of(engine);
-  return limits == nullptr ? kOfOthers : limits->share_of_small_layers;
-}
-
-int64_t largest_kernel_that_pads(std::string_view engine) {
-  const EngineLimits* limits = limits_of(engine);
-  return limits == nullptr ? 0 : limits->largest_kernel_that_pads;
+      shape.depthwise && shape.dims >= 2 && shape.channels >= costs.fbgemm_depthwise_channels;
+  return is_fbgemms || (costs.needs_vnni && !has_vnni);
 }
 
 bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& kernel) {
-  const EngineLimits* limits = limits_of(engine);
-  if (limits == nullptr) return true;
+  const EngineCosts& costs = costs_of(engine);
   // Padding floats costs half as much where they are floats already.
-  const double most = kernel.reads_bytes ? limits->products_to_grow : limits->products_to_grow / 2;
-  return kernel.channels <= limits->channels_to_grow && kernel.products_to_add <= most;
+  const double most = kernel.reads_bytes ? costs.products_to_grow : costs.products_to_grow / 2;
+  return kernel.channels <= costs.channels_to_grow && kernel.products_to_add <= most;
 }
 
 }  // namespace tsq::kernels

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-/// For which layers the kernels of LibTorch 2.13 are exact and fast, by engine. Found by running them.
+/// For which layers the kernels of LibTorch 2.13 are exact and fast, by engine. The numbers are in costs.h.
 namespace tsq::kernels {
 
 /// A convolution with as many groups as channels in and out, of `dims` dimensions, or any other weighted
@@ -37,22 +37,7 @@ bool is_slower_than_float(std::string_view engine, const GroupedConvolution& con
 
 /// Whether an activation's kernel takes several times as long as the float operator with a dequantize and a
 /// quantize around it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
-bool is_slower_than_float(std::string_view activation_kernel, int64_t slopes);
-
-/// A linear layer that returns float values may be left float when it has less than this share of the
-/// network's multiply-accumulates: one in this many.
-int64_t share_of_small_layers(std::string_view engine);
-
-/// The float weights of a layer over single points up to which it is faster in float; 0: never.
-int64_t largest_weight_at_points(std::string_view engine);
-
-/// The largest kernel that a depthwise convolution is fast with, whose size is odd and whose padding is half
-/// of it; 0: any.
-int64_t largest_fast_depthwise_kernel(std::string_view engine);
-
-/// The largest kernel, along one dimension, that pads its input itself in less time than an operator in front
-/// of it; 0: any.
-int64_t largest_kernel_that_pads(std::string_view engine);
+bool is_slower_than_float(std::string_view engine, std::string_view activation_kernel, int64_t slopes);
 
 /// A convolution of images, with all channels in one group, that would grow to pad itself.
 struct GrowingKernel {

@@ -16,4 +16,10 @@ struct Target {
 bool has_vnni(TargetCpu cpu);
 inline bool has_vnni(const Target& target) { return has_vnni(target.cpu); }
 
+/// K-05: whether inputs whose range is found when the model runs take 7 bits. The engine decides that, not
+/// the observer.
+inline bool reduces_dynamic_range(const Target& target) {
+  return target.engine == "fbgemm" || target.engine == "x86";
+}
+
 }  // namespace tsq::kernels

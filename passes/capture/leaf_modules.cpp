@@ -4,7 +4,6 @@
 #include <string_view>
 
 namespace tsq::passes {
-
 namespace {
 
 using torch::jit::Module;

@@ -5,7 +5,6 @@
 #include "ir/analysis.h"
 
 namespace tsq::passes {
-
 namespace {
 
 using torch::jit::Module;

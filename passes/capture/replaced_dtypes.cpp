@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <tsq/dtype_config.h>
 
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
 
-#include "backends/dtypes.h"
 #include "ir/analysis.h"
 #include "passes/capture/told_dtypes.h"
 

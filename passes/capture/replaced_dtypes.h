@@ -18,7 +18,7 @@ using Dtypes = std::set<c10::ScalarType>;
 [[nodiscard]] Dtypes dtypes_of_layers(const ir::Model& model);
 /// The dtype in whose place another one is used; the dtype itself where it stays.
 [[nodiscard]] c10::ScalarType replacement(const Dtypes& replaced, c10::ScalarType dtype);
-/// "half and double"
+/// "bfloat16 and float64"
 [[nodiscard]] std::string names_of(const Dtypes& dtypes);
 
 /// The graphs of forward and of the other methods.

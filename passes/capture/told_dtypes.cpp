@@ -3,7 +3,6 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 namespace tsq::passes {
-
 namespace {
 
 using c10::ScalarType;

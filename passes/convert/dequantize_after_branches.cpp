@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/quantize_operators.h"
-#include "passes/capture/no_value.h"
+#include "operators/no_value.h"
 #include "passes/convert/passes.h"
 
 namespace tsq::passes {
@@ -45,7 +46,8 @@ bool is_read_here(const Value* value) {
 }
 
 bool is_quantized_alike(Node* branches, std::size_t index) {
-  if (may_be_no_value(branches->output(index)) && !is_read_here(branches->output(index))) return false;
+  if (operators::may_be_no_value(branches->output(index)) && !is_read_here(branches->output(index)))
+    return false;
   std::optional<std::vector<c10::IValue>> common;
   for (const torch::jit::Block* block : branches->blocks()) {
     const Value* returned = block->outputs()[index];
@@ -58,39 +60,42 @@ bool is_quantized_alike(Node* branches, std::size_t index) {
   return common.has_value();
 }
 
-void dequantize_after(ir::Model& gm, Node* branches, std::size_t index) {
+void dequantize_after(ir::Model& model, Node* branches, std::size_t index) {
   for (torch::jit::Block* block : branches->blocks()) {
     const Value* returned = block->outputs()[index];
     if (!ir::is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
   }
   Value* joined = branches->output(index);
-  const auto dequantize = [&] {
-    Node* made = gm.graph->create(kDequantize, {joined}, 1);
-    ir::take_scope(made, branches);
+  const auto dequantize_before = [&](Node* before) {
+    Value* made = ir::insert_before(model, before, "aten::dequantize", {joined});
+    ir::take_scope(made->node(), branches);
     return made;
   };
-  if (!may_be_no_value(joined)) {
-    Node* made = dequantize()->insertAfter(branches);
-    joined->replaceAllUsesAfterNodeWith(made, made->output());
+  if (!operators::may_be_no_value(joined)) {
+    Value* made = dequantize_before(branches->next());
+    joined->replaceAllUsesAfterNodeWith(made->node(), made);
     return;
   }
   const std::vector<torch::jit::Use> uses = joined->uses();
-  for (const torch::jit::Use& use : uses)
-    use.user->replaceInput(use.offset, dequantize()->insertBefore(use.user)->output());
+  for (const torch::jit::Use& use : uses) use.user->replaceInput(use.offset, dequantize_before(use.user));
 }
 
 }  // namespace
 
-void dequantize_after_branches(ir::Model& gm) {
-  auto nodes = ir::nodes_in_order(*gm.graph);
+bool dequantize_after_branches(ir::Model& model, const PassContext&) {
+  bool has_changed = false;
+  auto nodes = ir::nodes_in_order(*model.graph);
   std::reverse(nodes.begin(), nodes.end());  // inner ones first
   for (Node* node : nodes) {
     if (node->kind() != c10::prim::If) continue;
     for (std::size_t i = 0; i < node->outputs().size(); ++i) {
-      if (is_quantized_alike(node, i)) dequantize_after(gm, node, i);
+      if (!is_quantized_alike(node, i)) continue;
+      dequantize_after(model, node, i);
+      has_changed = true;
     }
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

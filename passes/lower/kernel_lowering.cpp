@@ -49,8 +49,9 @@ void keep_between_roundings(Model& model, const Node* op, ir::Reason reason, std
                 fmt::format("computed in float between dequantize and quantize: {}", why), std::move(remedy));
 }
 
-void leave_without_kernel(Model& model, const Node* op, ir::Reason reason, std::string_view why) {
-  set_no_kernel(model, op, Placement::Float, reason, fmt::format("the engine has no kernel for it: {}", why),
+void leave_without_kernel(Model& model, const Node* op, const Refusal& refusal) {
+  set_no_kernel(model, op, Placement::Float, refusal.reason,
+                fmt::format("the engine has no kernel for it: {}", refusal.why),
                 "quantize for another engine, or give it another qconfig or none");
 }
 

@@ -33,8 +33,14 @@ void set_no_kernel(ir::Model& model, const ir::Node* op, ir::Placement placement
 /// The same for an operator between dequantize and quantize.
 void keep_between_roundings(ir::Model& model, const ir::Node* op, ir::Reason reason, std::string_view why,
                             std::string remedy = {});
+
+/// Why an engine has no kernel for an operator.
+struct Refusal {
+  ir::Reason reason{};
+  std::string why{};
+};
 /// The same for an operator that reads float values again: rounding alone would cost time and accuracy.
-void leave_without_kernel(ir::Model& model, const ir::Node* op, ir::Reason reason, std::string_view why);
+void leave_without_kernel(ir::Model& model, const ir::Node* op, const Refusal& refusal);
 
 /// What a pass whose kernels read packed weights works with: a copy of the model, and the weights that it
 /// asks for.

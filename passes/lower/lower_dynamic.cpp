@@ -28,12 +28,6 @@ using kernels::DynamicKernel;
 using kernels::PostOp;
 using operators::DynamicInput;
 
-/// Why the engine cannot run an operator.
-struct Refusal {
-  Reason reason{};
-  std::string why{};
-};
-
 class DynamicLowering : public KernelLowering {
  public:
   using KernelLowering::KernelLowering;
@@ -173,7 +167,7 @@ class DynamicLowering : public KernelLowering {
 
   void stay_float(Node* op, const DynamicInput& input, const Refusal& refusal) {
     op->replaceInput(0, input.value);
-    leave_without_kernel(gm_, op, refusal.reason, refusal.why);
+    leave_without_kernel(gm_, op, refusal);
     has_changed_ = true;
   }
 };

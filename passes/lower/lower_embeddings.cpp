@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
-#include "passes/decision_index.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "torchscript/embedding.h"
 
@@ -58,26 +58,26 @@ bool may_be_embedding(const ModuleCall& call) {
 
 }  // namespace
 
-void lower_embeddings(Model& gm, Report& report) {
+bool lower_embeddings(Model& model, const PassContext& /*context*/) {
   SharedRows rows;
-  const DecisionIndex decisions(report);
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node) || ir::keeps_reference(gm, node)) continue;
-    ModuleCall& call = ir::call_of(gm, node);
+  bool has_changed = false;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_module_call(node) || ir::stays_float(model, node)) continue;
+    ModuleCall& call = ir::call_of(model, node);
     if (!may_be_embedding(call)) continue;
-    Decision* decision = decisions.of(node);
     if (call.embedding && call.embedding->weight_qparams) {
       call.module = torchscript::quantized_embedding(*call.embedding, rows.of(*call.embedding));
-      if (decision != nullptr) decision->kernel = torchscript::embedding_kernel(*call.embedding);
+      set_kernel(model, node, torchscript::embedding_kernel(*call.embedding), ir::Placement::Int8);
+    } else if (const QConfig* qconfig = ir::observed_qconfig(model, node)) {
+      set_no_kernel(
+          model, node, ir::Placement::Float, ir::Reason::NoKernel, reason_of(call, *qconfig),
+          "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none");
+    } else {
       continue;
     }
-    const QConfig* qconfig = ir::observed_qconfig(gm, node);
-    if (decision == nullptr || qconfig == nullptr) continue;
-    decision->quantized = false;
-    decision->reason = reason_of(call, *qconfig);
-    decision->remedy =
-        "give it float_qparams_weight_only_qconfig, whose weights have a scale for each row, or none";
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

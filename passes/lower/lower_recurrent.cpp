@@ -3,17 +3,17 @@
 // torch/ao/nn/quantized/dynamic/modules/rnn.py).
 //   LSTM(dequantize(quantize_per_tensor_dynamic(x)), hx)   →   the same module with aten::quantized_lstm
 
-#include <fmt/format.h>
 #include <tsq/error.h>
 
 #include <map>
 
 #include "backends/kernels/dynamic_kernels.h"
+#include "backends/kernels/engine_packing.h"
 #include "backends/kernels/fault_conditions.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/dynamic_input.h"
-#include "passes/decision_index.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "torchscript/recurrent.h"
 
@@ -23,36 +23,37 @@ namespace {
 using ir::Model;
 using ir::ModuleCall;
 using ir::Node;
+using ir::Reason;
 using torch::jit::Module;
 
 class RecurrentLowering {
  public:
-  RecurrentLowering(Model& gm, Report& report) : gm_(gm), decisions_(report) {}
+  RecurrentLowering(Model& gm, const PassContext& context) : gm_(gm), context_(context) {}
 
-  void run() {
+  bool run() {
+    bool has_changed = false;
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (!ir::is_module_call(node) || ir::keeps_reference(gm_, node)) continue;
-      if (torchscript::is_recurrent(ir::call_of(gm_, node).type)) lower(node);
+      if (!ir::is_module_call(node) || ir::stays_float(gm_, node)) continue;
+      if (!torchscript::is_recurrent(ir::call_of(gm_, node).type) || !is_dynamic(node)) continue;
+      lower(node);
+      has_changed = true;
     }
     ir::eliminate_dead_code(*gm_.graph);
+    return has_changed;
   }
 
  private:
   void lower(Node* op) {
     ModuleCall& call = ir::call_of(gm_, op);
-    if (!is_dynamic(op)) return;
     // Packed sequences are no tensors and have no quantize node in front.
     const auto input = operators::dynamic_input(op->input(0));
-    const std::string refusal = call.recurrent_qparams.empty() ? torchscript::recurrent_weights(call).refusal
-                                                               : put_kernels_into(op, call);
+    const Refusal refusal = call.recurrent_qparams.empty()
+                                ? Refusal{Reason::NoKernel, torchscript::recurrent_weights(call).refusal}
+                                : put_kernels_into(op, call);
     call.recurrent_qparams.clear();
     // A state that is the input itself was observed with it (D-20).
     if (input) ir::replace_operand(op, op->input(0), input->value);
-    Decision* decision = decisions_.of(op);
-    if (refusal.empty() || decision == nullptr) return;
-    decision->quantized = false;
-    decision->reason = fmt::format("the engine has no kernel for it: {}", refusal);
-    decision->remedy = "quantize for another engine, or give it another qconfig or none";
+    if (!refusal.why.empty()) leave_without_kernel(gm_, op, refusal);
   }
 
   bool is_dynamic(const Node* op) const {
@@ -60,13 +61,11 @@ class RecurrentLowering {
     return qconfig != nullptr && resolve(qconfig->activation).is_dynamic;
   }
 
-  /// Empty, or why the engine has none.
-  std::string put_kernels_into(Node* op, ModuleCall& call) {
+  /// Says nothing, or why the engine has none.
+  Refusal put_kernels_into(Node* op, ModuleCall& call) {
     if (call.recurrent_qparams.back().dtype == c10::ScalarType::Half) {
-      const kernels::KernelUse use{
-          .gm = gm_, .op = op, .kernel = "quantized::linear_prepack_fp16", .input = nullptr};
-      if (const auto* fault = kernels::fault_of(use, kernels::Precaution::KeepReference))
-        return std::string(fault->reason);
+      const auto* fault = fault_of(op, "quantized::linear_prepack_fp16", kernels::Precaution::KeepReference);
+      if (fault != nullptr) return {Reason::KernelFault, std::string(fault->reason)};
     }
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
     auto found = made_.find(key);
@@ -77,29 +76,36 @@ class RecurrentLowering {
                 .emplace(key, torchscript::dynamic_recurrent(call, call.recurrent_qparams, reduces_range(op)))
                 .first;
       } catch (const Error& error) {
-        return error.problem();
+        return {Reason::PackingRefused, error.problem()};
       }
     }
-    if (Decision* decision = decisions_.of(op)) decision->kernel = torchscript::recurrent_kernel_of(call);
+    set_kernel(gm_, op, torchscript::recurrent_kernel_of(call), ir::Placement::Int8);
     call.module = found->second;
     call.method = "forward";
-    return "";
+    return {};
   }
 
   /// PyTorch's dynamic layers always ask for it.
   bool reduces_range(const Node* op) const {
-    const kernels::KernelUse use{
-        .gm = gm_, .op = op, .kernel = "quantized::make_quantized_cell_params_dynamic", .input = nullptr};
-    return kernels::fault_of(use, kernels::Precaution::FullRange) == nullptr;
+    return fault_of(op, "quantized::make_quantized_cell_params_dynamic", kernels::Precaution::FullRange) ==
+           nullptr;
+  }
+
+  const kernels::KernelFault* fault_of(const Node* op, std::string_view kernel,
+                                       kernels::Precaution precaution) const {
+    return kernels::fault_of({.target = context_.target, .gm = gm_, .op = op, .kernel = kernel}, precaution);
   }
 
   Model& gm_;
-  DecisionIndex decisions_;
+  const PassContext& context_;
   std::map<std::pair<const void*, std::string>, Module> made_;
 };
 
 }  // namespace
 
-void lower_recurrent(Model& gm, Report& report) { RecurrentLowering(gm, report).run(); }
+bool lower_recurrent(Model& model, const PassContext& context) {
+  const kernels::EnginePacking engine(context.target);  // each layer is packed as its module is written
+  return RecurrentLowering(model, context).run();
+}
 
 }  // namespace tsq::passes

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <map>
 
+#include "backends/kernels/engine_packing.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
-#include "operators/functional_weighted.h"
-#include "passes/decision_index.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 
 namespace tsq::passes {
@@ -68,19 +68,20 @@ std::optional<ToPack> weight_in(const Module& module) {
 
 class RegisteredLowering {
  public:
-  RegisteredLowering(Model& gm, Report& report, std::span<const LoweringRow> rows)
-      : gm_(gm), decisions_(report), rows_(rows) {}
+  RegisteredLowering(Model& gm, std::span<const LoweringRow> rows) : gm_(gm), rows_(rows) {}
 
-  void run() {
+  bool run() {
+    bool has_changed = false;
     for (Node* quantize : ir::nodes_in_order(*gm_.graph)) {
       if (quantize->kind() != ir::kQuantize) continue;
       Node* op = quantize->input(0)->node();
-      if (ir::stays_float(op) || ir::keeps_reference(gm_, op)) continue;
+      if (has_other_placement(gm_, op)) continue;
       if (op->outputs().size() != 1 || op->output()->uses().size() != 1) continue;
       const LoweringRow* row = row_of(op);
-      if (row != nullptr) lower(quantize, op, *row);
+      if (row != nullptr && lower(quantize, op, *row)) has_changed = true;
     }
     ir::eliminate_dead_code(*gm_.graph);
+    return has_changed;
   }
 
  private:
@@ -96,7 +97,8 @@ class RegisteredLowering {
     return found == rows_.end() ? nullptr : &*found;
   }
 
-  void lower(Node* quantize, Node* op, const LoweringRow& row) {
+  /// False where the operator is not one between quantized tensors, or its weight is not known.
+  bool lower(Node* quantize, Node* op, const LoweringRow& row) {
     std::vector<Value*> inputs;
     bool is_quantized = true;
     for (Value* input : op->inputs()) {
@@ -104,10 +106,10 @@ class RegisteredLowering {
       is_quantized = is_quantized && (was_quantized || !ir::holds_tensor(input));
       inputs.push_back(was_quantized ? input->node()->input(0) : input);
     }
-    if (!is_quantized) return;
+    if (!is_quantized) return false;
     if (!row.prepack.empty()) {
       Value* packed = packed_weight(op, row, quantize);
-      if (packed == nullptr) return;
+      if (packed == nullptr) return false;
       inputs.push_back(packed);
     }
     inputs.push_back(quantize->input(1));
@@ -119,13 +121,11 @@ class RegisteredLowering {
                               row.kernel, wanted, row.op.name, inputs.size()),
                   "see LoweringRow::kernel for the arguments");
     }
-    Node* kernel = gm_.graph->create(c10::Symbol::fromQualString(row.kernel), inputs, 1);
-    kernel->insertBefore(quantize);
-    kernel->setSourceRange(op->sourceRange());
-    ir::take_scope(kernel, op);
-    if (Decision* decision = decisions_.of(op)) decision->kernel = row.kernel;
-    quantize->output()->replaceAllUsesWith(kernel->output());
+    Value* result = insert_kernel(gm_, op, row.kernel, inputs, quantize);
+    set_kernel(gm_, op, row.kernel, ir::Placement::Int8);
+    quantize->output()->replaceAllUsesWith(result);
     quantize->destroy();
+    return true;
   }
 
   std::optional<ToPack> weight_of(const Node* op) const {
@@ -155,14 +155,15 @@ class RegisteredLowering {
   }
 
   Model& gm_;
-  DecisionIndex decisions_;
   std::span<const LoweringRow> rows_;
 };
 
 }  // namespace
 
-void lower_registered(Model& gm, Report& report, std::span<const LoweringRow> rows) {
-  if (!rows.empty()) RegisteredLowering(gm, report, rows).run();
+bool lower_registered(Model& model, const PassContext& context) {
+  if (context.lowering_rows.empty()) return false;
+  const kernels::EnginePacking engine(context.target);  // rows may pack by LibTorch's operators
+  return RegisteredLowering(model, context.lowering_rows).run();
 }
 
 }  // namespace tsq::passes

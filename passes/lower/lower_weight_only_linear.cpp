@@ -9,7 +9,7 @@
 
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
-#include "passes/decision_index.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "torchscript/weight_only_linear.h"
 
@@ -40,39 +40,39 @@ Key key_of(const ir::Weighted& weighted) {
           weighted.weight_qparams->dtype};
 }
 
-void keep_rounded(const ir::Weighted& weighted, Decision* decision) {
-  if (decision == nullptr) return;
-  decision->quantized = false;
-  decision->reason = fmt::format("no kernel takes its weight ({}), which is rounded and stays float",
-                                 dtype_name(weighted.weight_qparams->dtype));
-  decision->remedy =
-      "give it a weight observer of symmetric qint8 for each row, or of quint4x2 with a group_size, or none";
+void keep_rounded(Model& model, const Node* node, const ir::Weighted& weighted) {
+  set_no_kernel(
+      model, node, ir::Placement::Reference, ir::Reason::NoKernel,
+      fmt::format("no kernel takes its weight ({}), which is rounded and stays float",
+                  dtype_name(weighted.weight_qparams->dtype)),
+      "give it a weight observer of symmetric qint8 for each row, or of quint4x2 with a group_size, or none");
 }
 
 }  // namespace
 
-void lower_weight_only_linear(Model& gm, Report& report) {
-  const DecisionIndex decisions(report);
+bool lower_weight_only_linear(Model& model, const PassContext& /*context*/) {
   std::map<Key, torch::jit::Module> packed;  ///< calls of one module share it
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node) || ir::keeps_reference(gm, node) || !is_weight_only(gm, node)) continue;
-    ModuleCall& layer = layer_of(ir::call_of(gm, node));
+  bool has_changed = false;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_module_call(node) || ir::stays_float(model, node) || !is_weight_only(model, node)) continue;
+    ModuleCall& layer = layer_of(ir::call_of(model, node));
     if (!is_linear(layer) || !layer.weighted || !layer.weighted->weight_qparams) continue;
+    has_changed = true;
     const Key key = key_of(*layer.weighted);
     if (!packed.contains(key)) {
       const auto made = torchscript::weight_only_linear(*layer.weighted);
       if (!made) {
-        keep_rounded(*layer.weighted, decisions.of(node));
+        keep_rounded(model, node, *layer.weighted);
         continue;
       }
       packed.emplace(key, *made);
     }
-    if (Decision* decision = decisions.of(node); decision != nullptr)
-      decision->kernel = torchscript::weight_only_kernel(*layer.weighted);
+    set_kernel(model, node, torchscript::weight_only_kernel(*layer.weighted), ir::Placement::Int8);
     layer.module = packed.at(key);
     layer.method = "forward";
     layer.weighted.reset();
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/quantize_operators.h"
+#include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 
 namespace tsq::passes {
@@ -17,6 +19,8 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
+constexpr std::string_view kKernel = "quantized::cat";
+
 bool reads_quantized_values(const Node* concatenation) {
   const auto elements = concatenation->input(0)->node()->inputs();
   return !elements.empty() && std::all_of(elements.begin(), elements.end(), [](const Value* element) {
@@ -24,39 +28,36 @@ bool reads_quantized_values(const Node* concatenation) {
   });
 }
 
-void use_kernel(Model& gm, Node* concatenation, Node* quantize) {
+void use_kernel(Model& model, const Node* concatenation, Node* quantize) {
   std::vector<Value*> elements;
   for (const Value* operand : concatenation->input(0)->node()->inputs())
     elements.push_back(operand->node()->input(0));
-  Node* list = gm.graph->createList(c10::TensorType::get(), elements);
-  list->insertBefore(quantize);
-  Node* kernel =
-      gm.graph->create(c10::Symbol::fromQualString("quantized::cat"),
-                       {list->output(), concatenation->input(1), quantize->input(1), quantize->input(2)}, 1);
-  kernel->insertBefore(quantize);
-  kernel->setSourceRange(concatenation->sourceRange());
-  ir::take_scope(kernel, concatenation);
-  quantize->output()->replaceAllUsesWith(kernel->output());
+  Value* list = ir::insert_before(model, quantize, "prim::ListConstruct", elements);
+  list->setType(c10::ListType::ofTensors());
+  Value* dim = const_cast<Value*>(concatenation->input(1));
+  Value* result = insert_kernel(model, concatenation, kKernel,
+                                {list, dim, quantize->input(1), quantize->input(2)}, quantize);
+  set_kernel(model, concatenation, kKernel, ir::Placement::Int8);
+  quantize->output()->replaceAllUsesWith(result);
   quantize->destroy();
 }
 
 }  // namespace
 
-void requantize_concatenations(Model& gm, Report& report) {
-  for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
+bool requantize_concatenations(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* quantize : ir::nodes_in_order(*model.graph)) {
     if (quantize->kind() != kQuantize) continue;
     Node* concatenation = quantize->input(0)->node();
-    const bool is_plain = concatenation->kind() == c10::aten::cat &&
-                          !ir::keeps_reference(gm, concatenation) &&
+    const bool is_plain = concatenation->kind() == c10::aten::cat && !ir::stays_float(model, concatenation) &&
                           concatenation->input(0)->node()->kind() == c10::prim::ListConstruct &&
                           concatenation->output()->uses().size() == 1;
     if (!is_plain || !reads_quantized_values(concatenation)) continue;
-    for (Decision& decision : report.decisions) {
-      if (decision.node == concatenation->output()->debugName()) decision.kernel = "quantized::cat";
-    }
-    use_kernel(gm, concatenation, quantize);
+    use_kernel(model, concatenation, quantize);
+    has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

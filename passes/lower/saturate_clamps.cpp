@@ -84,41 +84,49 @@ Node* first_after_clamp(Node* quantize) {
   }
 }
 
-void quantize_before(Model& gm, Node* clamp, Node* quantize) {
+void quantize_before(Model& model, Node* clamp, const Node* quantize) {
+  const ir::Rewriter in_front(model, clamp);
+  const auto copied = [&](std::size_t argument) {
+    return in_front.constant(*torch::jit::toIValue(quantize->input(argument)));
+  };
   Value* input = ir::operands(clamp).front();
-  Value* quantized =
-      ir::insert_before(gm, clamp, "aten::quantize_per_tensor",
-                        {input, ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(1))),
-                         ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(2))),
-                         ir::constant_before(gm, clamp, *torch::jit::toIValue(quantize->input(3)))});
+  Value* quantized = in_front.op("aten::quantize_per_tensor", {input, copied(1), copied(2), copied(3)});
   ir::take_scope(quantized->node(), quantize);
-  Value* dequantized = ir::insert_before(gm, clamp, "aten::dequantize", {quantized});
-  ir::replace_operand(clamp, input, dequantized);
+  ir::replace_operand(clamp, input, in_front.op("aten::dequantize", {quantized}));
+}
+
+/// Clamps that what is quantized has been through, the last one first. Whether something became of one.
+bool saturate(Model& model, Node* quantize) {
+  bool has_changed = false;
+  while (true) {
+    Node* after = first_after_clamp(quantize);
+    Node* clamp = after->input(0)->node();
+    const auto bounds = operators::clamp_bounds(model, clamp);
+    if (!bounds || clamp->output()->uses().size() != 1) return has_changed;
+    Value* input = ir::operands(clamp).front();
+    const auto range = representable(model, quantize);
+    if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(model, input->node()))
+      return has_changed;
+    if (!saturates_within(*range, *bounds)) {
+      if (after != quantize || !torch::jit::toIValue(quantize->input(1))) return has_changed;
+      quantize_before(model, clamp, quantize);
+      return true;
+    }
+    after->replaceInput(0, input);
+    operators::set_cut_off(quantize, *bounds);
+    clamp->destroy();
+    has_changed = true;
+  }
 }
 
 }  // namespace
 
-void saturate_clamps(Model& gm) {
-  for (Node* quantize : ir::nodes_in_order(*gm.graph)) {
-    if (quantize->kind() != kQuantize) continue;
-    while (true) {
-      Node* after = first_after_clamp(quantize);
-      Node* clamp = after->input(0)->node();
-      const auto bounds = operators::clamp_bounds(gm, clamp);
-      if (!bounds || clamp->output()->uses().size() != 1) break;
-      Value* input = ir::operands(clamp).front();
-      const auto range = representable(gm, quantize);
-      if (input->node()->kind() == kDequantize || !range || has_a_range_of_its_own(gm, input->node())) break;
-      if (!saturates_within(*range, *bounds)) {
-        if (after == quantize && torch::jit::toIValue(quantize->input(1)))
-          quantize_before(gm, clamp, quantize);
-        break;
-      }
-      after->replaceInput(0, input);
-      operators::set_cut_off(quantize, *bounds);
-      clamp->destroy();
-    }
+bool saturate_clamps(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (node->kind() == kQuantize && saturate(model, node)) has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <tsq/error.h>
 
+#include "backends/kernels/engine_packing.h"
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
 #include "ir/edit.h"
@@ -136,6 +137,7 @@ void WeightPacking::share_quantized() {
 
 bool WeightPacking::pack_all(PackingRefusals& refusals) {
   share_quantized();
+  const kernels::EnginePacking engine(target_);  // the workers pack under this hold
   at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
   });

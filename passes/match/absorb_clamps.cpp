@@ -3,55 +3,56 @@
 // FX observes the convolution's own output, most of which the clamp cuts away: the few codes that are left
 // carry the values.
 
-#include <algorithm>
-
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
 #include "operators/clamp_bounds.h"
+#include "passes/match/matches.h"
 #include "passes/match/passes.h"
 
 namespace tsq::passes {
 namespace {
 
+using ir::Match;
 using ir::Model;
 using ir::Node;
 
-const MaybeQConfig* qconfig_of(const MatchTable& table, const Node* node) {
-  const auto found = table.qconfig_of.find(node);
-  return found == table.qconfig_of.end() ? nullptr : &found->second.qconfig;
+/// Whether two operators have one static QConfig.
+bool round_alike(const ir::NodeRecord* a, const ir::NodeRecord* b) {
+  if (a == nullptr || b == nullptr || !a->lookup.qconfig) return false;
+  return match::is_static(*a->lookup.qconfig) && a->lookup.qconfig == b->lookup.qconfig;
 }
 
 /// The clamp that alone reads what `match` computes, under the same QConfig; null where there is none.
-Node* clamp_after(const Model& gm, const MatchTable& table, const Match& match) {
-  if (match.shares_observer || match.last->outputs().size() != 1) return nullptr;
-  const auto& uses = match.last->output()->uses();
-  if (uses.size() != 1) return nullptr;
-  Node* user = uses.front().user;
-  if (user->owningBlock() != match.last->owningBlock() || !operators::clamp_bounds(gm, user)) return nullptr;
-  if (ir::operands(user).front() != match.last->output()) return nullptr;
-  const auto found = table.match_of.find(user);
-  if (found != table.match_of.end() && table.matches[found->second].nodes.size() != 1) return nullptr;
-  const MaybeQConfig* own = qconfig_of(table, match.last);
-  const MaybeQConfig* clamps = qconfig_of(table, user);
-  return own != nullptr && clamps != nullptr && *own && match::is_static(**own) && *own == *clamps ? user
-                                                                                                   : nullptr;
+Node* clamp_after(const Model& model, const Match& match) {
+  if (match.shares_observer) return nullptr;
+  Node* reader = ir::only_reader(match.last);
+  if (reader == nullptr || reader->owningBlock() != match.last->owningBlock() ||
+      !operators::clamp_bounds(model, reader) || ir::operands(reader).front() != match.last->output())
+    return nullptr;
+  const ir::NodeRecord* record = ir::record_of(model, reader);
+  const bool is_of_several =
+      record != nullptr && record->match && model.matches[*record->match].nodes.size() != 1;
+  return !is_of_several && round_alike(ir::record_of(model, match.last), record) ? reader : nullptr;
 }
 
 }  // namespace
 
-void absorb_clamps(const Model& gm, MatchTable& table) {
-  for (std::size_t i = 0; i < table.matches.size(); ++i) {
-    Match& match = table.matches[i];
+bool absorb_clamps(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (std::size_t i = 0; i < model.matches.size(); ++i) {
+    Match& match = model.matches[i];
     if (match.nodes.empty()) continue;
-    while (Node* clamp = clamp_after(gm, table, match)) {
-      if (const auto own = table.match_of.find(clamp); own != table.match_of.end())
-        table.matches[own->second].nodes.clear();
-      table.match_of[clamp] = i;
+    while (Node* clamp = clamp_after(model, match)) {
+      ir::NodeRecord& record = ir::record_for(model, clamp);
+      if (record.match) model.matches[*record.match].nodes.clear();
+      record.match = i;
       match.nodes.insert(match.nodes.begin(), clamp);
       match.last = clamp;
+      changed = true;
     }
   }
-  remove_empty_matches(table);
+  remove_empty_matches(model);
+  return changed;
 }
 
 }  // namespace tsq::passes

@@ -8,7 +8,11 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "config/fusers.h"
 #include "config/known_names.h"
@@ -18,7 +22,6 @@
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
 #include "operators/weighted.h"
-#include "passes/match/fuse_for_training.h"
 #include "passes/match/passes.h"
 #include "torchscript/float_module.h"
 
@@ -102,10 +105,10 @@ bool has_training_form(const BackendPatternConfig& row) {
 }
 
 /// The batch norm of a match; null where there is none.
-const Node* batch_norm_of(const Model& gm, const MatchedNode& tree) {
+const Node* batch_norm_of(const Model& model, const MatchedNode& tree) {
   for (const MatchedNode* matched : in_forward_order(tree)) {
     if (ir::is_module_call(matched->node) &&
-        ir::call_of(gm, matched->node).type.name.starts_with("torch.nn.BatchNorm"))
+        ir::call_of(model, matched->node).type.name.starts_with("torch.nn.BatchNorm"))
       return matched->node;
   }
   return nullptr;
@@ -113,30 +116,30 @@ const Node* batch_norm_of(const Model& gm, const MatchedNode& tree) {
 
 /// A batch norm trains inside its layer where it has statistics and a factor for each of its channels (QT-07,
 /// which FX asserts).
-bool can_train_together(const Model& gm, const FusionMatch& match) {
+bool can_train_together(const Model& model, const FusionMatch& match) {
   if (!has_training_form(*match.row)) return false;
   const bool joins_batch_norm = *match.row->fuser_method == Fuser::ConvBn ||
                                 *match.row->fuser_method == Fuser::LinearBn ||
                                 *match.row->fuser_method == Fuser::ConvBnReLU;
   if (!joins_batch_norm) return true;
   const Node* root = match::root_of(match.tree, *match.row).node;
-  const Node* bn = batch_norm_of(gm, match.tree);
+  const Node* bn = batch_norm_of(model, match.tree);
   if (root == nullptr || bn == nullptr || !ir::is_module_call(root)) return false;
-  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, root));
-  const ModuleCall& call = ir::call_of(gm, bn);
+  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, root));
+  const ModuleCall& call = ir::call_of(model, bn);
   const auto parameters = call.module ? operators::batch_norm_parameters(*call.module) : std::nullopt;
   return weighted != nullptr && parameters && parameters->weight.defined() && parameters->bias.defined() &&
          parameters->running_var.numel() == weighted->weight.size(0);
 }
 
-std::vector<FusionMatch> find_fusions(const Model& gm, const BackendConfig& backend, Form form) {
-  std::vector<const BackendPatternConfig*> rows = match::sorted_rows(backend);
+std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& table, Form form) {
+  std::vector<const BackendPatternConfig*> rows = match::sorted_rows(table);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
-  match::Matcher matcher(gm);
-  operators::ImageShapes shapes(gm);
+  match::Matcher matcher(model);
+  operators::ImageShapes shapes(model);
   std::vector<FusionMatch> found;
   std::unordered_set<const Node*> claimed;
-  std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
+  std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
   std::reverse(nodes.begin(), nodes.end());
   for (Node* node : nodes) {
     if (claimed.contains(node)) continue;
@@ -146,7 +149,7 @@ std::vector<FusionMatch> find_fusions(const Model& gm, const BackendConfig& back
       const auto matched = match::nodes_of(*tree);
       if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
       FusionMatch match{.row = row, .tree = std::move(*tree)};
-      if (form == Form::Trained && !can_train_together(gm, match)) continue;
+      if (form == Form::Trained && !can_train_together(model, match)) continue;
       const bool adds = row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
       if (!reads_others(match) || (adds && !is_sound_addition(shapes, match))) continue;
       if (adds) {
@@ -165,9 +168,9 @@ std::vector<FusionMatch> find_fusions(const Model& gm, const BackendConfig& back
 }
 
 /// FX wraps a functional in a module of its own for each match (C-13).
-ModuleCall member_of(const Model& gm, const Node* node) {
-  if (ir::is_module_call(node)) return ir::call_of(gm, node);
-  const std::string name = std::string(ir::targets(gm, node).front().name);
+ModuleCall member_of(const Model& model, const Node* node) {
+  if (ir::is_module_call(node)) return ir::call_of(model, node);
+  const std::string name = std::string(ir::targets(model, node).front().name);
   ModuleCall call;
   const auto is = [&](std::string_view function, std::string_view module) {
     return name.ends_with(function) || name == module;
@@ -259,44 +262,45 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
 
 /// conv and batch norm trees have the root below the addition's other operands: data-flow order starts at the
 /// root.
-std::vector<ModuleCall> members_of(const Model& gm, const FusionMatch& match, const Node* root) {
+std::vector<ModuleCall> members_of(const Model& model, const FusionMatch& match, const Node* root) {
   std::vector<ModuleCall> members;
   for (const MatchedNode* matched : in_forward_order(match.tree)) {
     if (matched->node == root) {
-      members.insert(members.begin(), member_of(gm, matched->node));
+      members.insert(members.begin(), member_of(model, matched->node));
     } else if (ir::is_module_call(matched->node) || matched->node->kind() != c10::aten::add) {
-      members.push_back(member_of(gm, matched->node));
+      members.push_back(member_of(model, matched->node));
     }
   }
   return members;
 }
 
 /// What the report says of the matched operators, in data-flow order.
-std::vector<ir::Scope> parts_of(const Model& gm, const FusionMatch& match, const Node* root) {
+std::vector<ir::Scope> parts_of(const Model& model, const FusionMatch& match, const Node* root) {
   std::vector<ir::Scope> parts;
   for (const MatchedNode* matched : in_forward_order(match.tree)) {
     const Node* node = matched->node;
-    const auto targets = ir::targets(gm, node);
+    const auto targets = ir::targets(model, node);
     if (targets.empty()) continue;
     const std::string& path =
-        ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+        ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
     parts.insert(node == root ? parts.begin() : parts.end(), {.path = path, .type = targets.front()});
   }
   return parts;
 }
 
-void apply(Model& gm, const FusionMatch& match, Form form) {
+/// Returns whether the match could be fused.
+bool apply(Model& model, const FusionMatch& match, Form form) {
   Node* root = match::root_of(match.tree, *match.row).node;
-  if (root == nullptr || !ir::is_module_call(root)) return;
-  auto fused = fuse_members(*match.row, members_of(gm, match, root), form);
-  if (!fused) return;
-  fused->parts = parts_of(gm, match, root);
+  if (root == nullptr || !ir::is_module_call(root)) return false;
+  auto fused = fuse_members(*match.row, members_of(model, match, root), form);
+  if (!fused) return false;
+  fused->parts = parts_of(model, match, root);
   fused->addend_may_broadcast = !match.addend_has_roots_shape;
   Node* last = match.tree.node;
   std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
   const auto extra_inputs = match::extra_inputs_of(match.tree, *match.row);
   inputs.insert(inputs.end(), extra_inputs.begin(), extra_inputs.end());
-  Node* made = ir::create_module_call(gm, std::move(*fused), inputs, ir::scope_index(root).value_or(0));
+  Node* made = ir::create_module_call(model, std::move(*fused), inputs, ir::scope_index(root).value_or(0));
   made->insertBefore(last);
   made->output()->setType(last->output()->type());
   made->setSourceRange(root->sourceRange());
@@ -304,16 +308,21 @@ void apply(Model& gm, const FusionMatch& match, Form form) {
   last->output()->replaceAllUsesWith(made->output());
   // Last first: each node's reader is gone before the node.
   for (Node* node : match::nodes_of(match.tree)) node->destroy();
+  return true;
+}
+
+bool fuse_rows(Model& model, const BackendConfig& table, Form form) {
+  bool changed = false;
+  for (const FusionMatch& match : find_fusions(model, table, form)) changed |= apply(model, match, form);
+  return changed;
 }
 
 }  // namespace
 
-void fuse(Model& gm, const BackendConfig& backend) {
-  for (const FusionMatch& match : find_fusions(gm, backend, Form::Folded)) apply(gm, match, Form::Folded);
-}
+bool fuse(Model& model, const PassContext& context) { return fuse_rows(model, context.table, Form::Folded); }
 
-void fuse_for_training(Model& gm, const BackendConfig& backend) {
-  for (const FusionMatch& match : find_fusions(gm, backend, Form::Trained)) apply(gm, match, Form::Trained);
+bool fuse_for_training(Model& model, const PassContext& context) {
+  return fuse_rows(model, context.table, Form::Trained);
 }
 
 }  // namespace tsq::passes

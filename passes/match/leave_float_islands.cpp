@@ -6,11 +6,10 @@
 // the addition in float. Values of a wide range (squares, attention scores with a mask of -10000) do not
 // survive it.
 
-#include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
+#include <vector>
 
 #include "backends/kernels/filter_bank.h"
 #include "backends/kernels/float_output.h"
@@ -20,21 +19,25 @@
 #include "operators/functional_weighted.h"
 #include "operators/traits.h"
 #include "operators/whole_average.h"
-#include "passes/placement/passes.h"
+#include "passes/match/matches.h"
+#include "passes/match/passes.h"
+#include "passes/match/value_flow.h"
 #include "torchscript/embedding.h"
 #include "torchscript/recurrent.h"
 
 namespace tsq::passes {
 namespace {
 
+using ir::Match;
 using ir::Model;
 using ir::Node;
+using ir::Reason;
 using ir::Value;
 
 /// Products of two activations, what normalises them, and GELU: of a wide range, and no engine is fast with
 /// them.
-bool is_of_attention(const Model& gm, const Node* node) {
-  return operators::is_one_of(gm, node, {"matmul", "bmm", "softmax", "layer_norm", "group_norm", "gelu"});
+bool is_of_attention(const Model& model, const Node* node) {
+  return operators::is_one_of(model, node, {"matmul", "bmm", "softmax", "layer_norm", "group_norm", "gelu"});
 }
 
 bool is_integer(c10::ScalarType dtype) {
@@ -48,101 +51,159 @@ bool takes_static(const BackendPatternConfig& row) {
   });
 }
 
+bool has_weight(const Model& model, const Match& match) {
+  if (ir::is_module_call(match.root)) {
+    const ir::ModuleCall& call = ir::call_of(model, match.root);
+    return call.standalone || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
+  }
+  const auto targets = ir::targets(model, match.root);
+  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
+    return !operators::module_of_functional(target.name).empty();
+  });
+}
+
+bool moves(const Node* node) {
+  return node->kind() == c10::prim::ListUnpack || operators::moves_values(operators::traits_of(node));
+}
+
+bool is_squared(at::ArrayRef<const Value*> values) {
+  return std::ranges::any_of(values, [](const Value* value) {
+    return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+      return kernels::squared_value(use.user) != nullptr ||
+             (use.offset == 0 && moves(use.user) &&
+              is_squared(static_cast<const Node*>(use.user)->outputs()));
+    });
+  });
+}
+
+const char* sentence_of(Reason reason) {
+  switch (reason) {
+    case Reason::ShortRows:
+      return "its rows are so short that a scale for each makes them larger";
+    case Reason::OfAttention:
+      return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
+    case Reason::WholeAverage:
+      return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
+             "rounds";
+    case Reason::Amplified:
+      return "a logarithm, root, reciprocal or division reads it, which is steep where rounding loses small "
+             "values";
+    case Reason::FloatAfterLayer:
+      return "after a layer whose kernel returns float it is as fast in float, and rounds nothing";
+    case Reason::FilterBank:
+      return "it is a filter bank that float operators read: its quiet bands would disappear in the rounding";
+    default:
+      return "it does not lie between quantized operators: rounding its values would cost accuracy and save "
+             "no time";
+  }
+}
+
+/// What is known of a match, whatever is quantized around it.
+struct Facts {
+  bool has_weight{false};
+  bool is_filter_bank{false};
+};
+
 class Islands {
  public:
-  Islands(const Model& gm, const PrepareCustomConfig& custom, MatchTable& table)
-      : gm_(gm), custom_(custom), table_(table) {}
+  Islands(Model& model, const PassContext& context)
+      : model_(model), context_(context), values_(values_in_order(*model.graph)) {
+    for (const Node* node : ir::nodes_in_order(*model.graph)) {
+      const Node* layer = quantized_layer(node);
+      if (layer != nullptr && kernels::is_done_by_kernel(context.target, model, layer, node))
+        done_by_layers_.insert(node);
+    }
+    for (const Match& match : model.matches) {
+      const bool weighs = has_weight(model, match);
+      facts_.push_back({.has_weight = weighs, .is_filter_bank = weighs && is_filter_bank(match)});
+    }
+  }
 
-  void run() {
-    for (const Match& match : table_.matches) quantized_.push_back(may_be_quantized(match));
-    std::vector<bool> before;
-    while (before != quantized_) {
-      before = quantized_;
-      for (std::size_t i = 0; i < quantized_.size(); ++i)
-        quantized_[i] = quantized_[i] && is_worth_it(table_.matches[i]);
+  bool run() {
+    for (std::size_t i = 0; i < facts_.size(); ++i) quantized_.push_back(may_be_quantized(i));
+    bool shrinks = true;
+    while (shrinks) {
+      follow_layers();
+      follow_kernels();
+      shrinks = drop_islands();
     }
+    bool changed = false;
     for (std::size_t i = 0; i < quantized_.size(); ++i) {
-      Match& match = table_.matches[i];
-      if (!quantized_[i] && is_optional(match)) leave_float(match);
+      if (quantized_[i] || !is_optional(i)) continue;
+      const Reason reason = reason_of(i);
+      leave_match_float(model_, model_.matches[i], reason, sentence_of(reason));
+      changed = true;
     }
-    remove_empty_matches(table_);
+    remove_empty_matches(model_);
+    return changed;
   }
 
  private:
+  [[nodiscard]] const Match& match(std::size_t index) const { return model_.matches[index]; }
+
   [[nodiscard]] const MaybeQConfig& qconfig_of(const Node* node) const {
     static const MaybeQConfig kNone;
-    const auto found = table_.qconfig_of.find(node);
-    return found == table_.qconfig_of.end() ? kNone : found->second.qconfig;
+    const ir::NodeRecord* record = ir::record_of(model_, node);
+    return record == nullptr ? kNone : record->lookup.qconfig;
   }
 
-  [[nodiscard]] bool has_weight(const Match& match) const {
-    if (ir::is_module_call(match.root)) {
-      const ir::ModuleCall& call = ir::call_of(gm_, match.root);
-      return call.standalone || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
-    }
-    const auto targets = ir::targets(gm_, match.root);
-    return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
-      return !operators::module_of_functional(target.name).empty();
-    });
+  /// The match that a node is of; empty where there is none.
+  [[nodiscard]] std::optional<std::size_t> match_of(const Node* node) const {
+    const ir::NodeRecord* record = ir::record_of(model_, node);
+    return record == nullptr ? std::nullopt : record->match;
   }
 
-  [[nodiscard]] bool may_be_quantized(const Match& match) const {
-    if (ir::is_standalone(gm_, match.root)) return true;
-    const MaybeQConfig& qconfig = qconfig_of(match.last);
-    return qconfig && match::is_static(*qconfig) && takes_static(*match.row) &&
-           !is_of_attention(gm_, match.root) && !operators::is_whole_average(gm_, match.root) &&
-           !is_amplified(match) && !rounds_for_nothing(match);
+  [[nodiscard]] std::optional<std::size_t> quantized_match_of(const Node* node) const {
+    const auto found = match_of(node);
+    return found && quantized_[*found] ? found : std::nullopt;
+  }
+
+  [[nodiscard]] bool may_be_quantized(std::size_t index) const {
+    const Match& found = match(index);
+    if (ir::is_standalone(model_, found.root)) return true;
+    const MaybeQConfig& qconfig = qconfig_of(found.last);
+    return qconfig && match::is_static(*qconfig) && takes_static(*found.row) &&
+           !is_of_attention(model_, found.root) && !operators::is_whole_average(model_, found.root) &&
+           !is_amplified(found) && !rounds_for_nothing(index);
   }
 
   /// A logarithm and its like are steep where the values are small: those that rounding makes zero would be
   /// its largest results.
   [[nodiscard]] bool is_amplified(const Match& match) const {
     return std::ranges::any_of(match.last->outputs(),
-                               [&](const Value* value) { return operators::is_amplified(gm_, value); });
+                               [&](const Value* value) { return operators::is_amplified(model_, value); });
   }
 
   /// An activation that takes no longer in float than on bytes, the layer in front of it giving float.
-  [[nodiscard]] bool rounds_for_nothing(const Match& match) const {
-    const Node* layer = has_weight(match) || match.root != match.last ? nullptr : quantized_layer(match.root);
-    return layer != nullptr && kernels::stays_float_after(gm_, layer, match.root);
+  [[nodiscard]] bool rounds_for_nothing(std::size_t index) const {
+    const Match& found = match(index);
+    if (facts_[index].has_weight || found.root != found.last) return false;
+    const Node* layer = quantized_layer(found.root);
+    return layer != nullptr && kernels::stays_float_after(context_.target, model_, layer, found.root);
   }
 
   /// The quantized layer that returns what an operator reads; null where there is none.
   [[nodiscard]] const Node* quantized_layer(const Node* reader) const {
     const auto operands = ir::operands(reader);
     if (operands.empty()) return nullptr;
-    const auto layer = table_.match_of.find(operands.front()->node());
-    if (layer == table_.match_of.end()) return nullptr;
-    const MaybeQConfig& qconfig = qconfig_of(layer->first);
-    const bool is_quantized =
-        qconfig && match::is_static(*qconfig) && takes_static(*table_.matches[layer->second].row);
-    return is_quantized ? layer->first : nullptr;
+    const Node* layer = operands.front()->node();
+    const auto found = match_of(layer);
+    if (!found) return nullptr;
+    const MaybeQConfig& qconfig = qconfig_of(layer);
+    return qconfig && match::is_static(*qconfig) && takes_static(*match(*found).row) ? layer : nullptr;
   }
 
   /// An STFT and its like: the bands of a signal differ so much in size that the small ones would drown in
   /// the rounding of their common range. What is squared differs twice as much, in decibels.
   [[nodiscard]] bool is_filter_bank(const Match& match) const {
-    return has_weight(match) &&
-           (kernels::slides_over_one_channel(gm_, match.root) || is_squared(match.last->outputs()));
-  }
-
-  [[nodiscard]] static bool is_squared(at::ArrayRef<Value*> values) {
-    return std::ranges::any_of(values, [](const Value* value) {
-      return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
-        return kernels::squared_value(use.user) != nullptr ||
-               (use.offset == 0 && moves(use.user) && is_squared(use.user->outputs()));
-      });
-    });
-  }
-
-  [[nodiscard]] static bool moves(const Node* node) {
-    return node->kind() == c10::prim::ListUnpack || operators::moves_values(operators::traits_of(node));
+    return kernels::slides_over_one_channel(context_.target, model_, match.root) ||
+           is_squared(static_cast<const Node*>(match.last)->outputs());
   }
 
   /// The table whose rows a match looks up; null for others.
   [[nodiscard]] const ir::EmbeddingTable* table_of(const Match& match) const {
     if (!ir::is_module_call(match.root)) return nullptr;
-    const auto& table = ir::call_of(gm_, match.root).embedding;
+    const auto& table = ir::call_of(model_, match.root).embedding;
     return table ? &*table : nullptr;
   }
 
@@ -157,159 +218,124 @@ class Islands {
   }
 
   /// What this pass may decide about.
-  [[nodiscard]] bool is_optional(const Match& match) const {
-    const MaybeQConfig& qconfig = qconfig_of(match.last);
+  [[nodiscard]] bool is_optional(std::size_t index) const {
+    const Match& found = match(index);
+    const MaybeQConfig& qconfig = qconfig_of(found.last);
     if (!qconfig) return false;
-    if (table_of(match) != nullptr) return grows(match) || is_amplified(match);
-    const bool is_dynamic = resolve(qconfig->activation).is_dynamic;
-    if (has_weight(match) && !is_filter_bank(match))
-      return is_amplified(match) && (is_dynamic || (match::is_static(*qconfig) && takes_static(*match.row)));
-    return match::is_static(*qconfig) && takes_static(*match.row);
+    if (table_of(found) != nullptr) return grows(found) || is_amplified(found);
+    const bool is_static = match::is_static(*qconfig) && takes_static(*found.row);
+    if (!facts_[index].has_weight || facts_[index].is_filter_bank) return is_static;
+    return (is_static || resolve(qconfig->activation).is_dynamic) && is_amplified(found);
   }
 
-  /// What was looked at on the way along values: a loop leads back to where it began.
-  using Seen = std::unordered_set<const void*>;
+  /// Finds the values that come from a layer through nothing but quantized operators. Those of a loop that
+  /// read only each other do not count: nothing is quantized there but by them.
+  void follow_layers() {
+    given_.clear();
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (const Value* value : values_) {
+        if (!given_.contains(value) && is_given(value)) grows = given_.insert(value).second;
+      }
+    }
+  }
 
-  /// Whether a value comes from a layer through nothing but quantized operators. Those of a loop that read
-  /// only each other do not count: nothing is quantized there but by them.
-  [[nodiscard]] bool gives_quantized(const Value* value, Seen& seen) const {
-    if (!seen.insert(value).second) return false;
+  [[nodiscard]] bool is_given(const Value* value) const {
     const Node* node = value->node();
     if (node->kind() == c10::prim::Param || !node->blocks().empty()) {
       const std::vector<const Value*> sources = flows_from(value);
-      return std::ranges::any_of(sources,
-                                 [&](const Value* source) { return gives_quantized(source, seen); }) ||
+      return std::ranges::any_of(sources, [&](const Value* source) { return given_.contains(source); }) ||
              is_quantized_input(node);
     }
-    if (is_done_by_layer(node)) return true;
-    const auto found = table_.match_of.find(node);
-    if (found == table_.match_of.end() || !quantized_[found->second]) return false;
-    const Match& match = table_.matches[found->second];
-    return has_weight(match) || reads_quantized(match, seen);
+    if (done_by_layers_.contains(node)) return true;
+    const auto found = quantized_match_of(node);
+    return found && (facts_[*found].has_weight || reads_given(match(*found)));
   }
 
   [[nodiscard]] bool is_quantized_input(const Node* node) const {
-    return node->owningBlock()->owningNode() == nullptr && !custom_.input_quantized_indexes().empty();
+    return node->owningBlock()->owningNode() == nullptr && !context_.custom.input_quantized_indexes().empty();
   }
 
-  /// The values that an output of a branch or loop, or what a loop carries, may be.
-  static std::vector<const Value*> flows_from(const Value* value) {
-    const Node* node = value->node();
-    if (node->kind() == c10::prim::If)
-      return {node->blocks()[0]->outputs()[value->offset()], node->blocks()[1]->outputs()[value->offset()]};
-    if (node->kind() == c10::prim::Loop) return carried(node, value->offset());
-    const Node* owner = node->owningBlock()->owningNode();
-    if (owner == nullptr || owner->kind() != c10::prim::Loop || value->offset() == 0) return {};
-    return carried(owner, value->offset() - 1);
-  }
-
-  /// What goes into a loop, and what its body returns: its inputs begin with the number of rounds and a
-  /// condition, the values of its body with the condition.
-  static std::vector<const Value*> carried(const Node* loop, std::size_t index) {
-    return {loop->input(index + 2), loop->blocks()[0]->outputs()[index + 1]};
-  }
-
-  /// The values that one becomes as the operand of a branch, a loop, or the end of their blocks.
-  static std::vector<const Value*> flows_to(const torch::jit::Use& use) {
-    constexpr std::size_t kBeforeInputs = 2;
-    if (use.user->kind() == c10::prim::Loop)
-      return use.offset < kBeforeInputs ? std::vector<const Value*>{}
-                                        : carriers(use.user, use.offset - kBeforeInputs);
-    const Node* owner = use.user->owningBlock()->owningNode();
-    if (use.user->kind() != c10::prim::Return || owner == nullptr) return {};
-    if (owner->kind() == c10::prim::If) return {owner->output(use.offset)};
-    return use.offset == 0 ? std::vector<const Value*>{} : carriers(owner, use.offset - 1);
-  }
-
-  static std::vector<const Value*> carriers(const Node* loop, std::size_t index) {
-    return {loop->output(index), loop->blocks()[0]->inputs()[index + 1]};
-  }
-
-  [[nodiscard]] bool is_done_by_layer(const Node* node) const {
-    const Node* layer = quantized_layer(node);
-    return layer != nullptr && kernels::is_done_by_kernel(gm_, layer, node);
-  }
-
-  [[nodiscard]] bool reads_quantized(const Match& match, Seen& seen) const {
+  [[nodiscard]] bool reads_given(const Match& match) const {
     const auto operands = ir::operands(match.root);
-    return std::any_of(operands.begin(), operands.end(), [&](const Value* value) {
-      return ir::holds_tensor(value) && gives_quantized(value, seen);
-    });
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](const Value* value) { return ir::holds_tensor(value) && given_.contains(value); });
   }
 
-  /// Whether a kernel reads what a match returns, also after operators that move it: a layer's in the end.
-  [[nodiscard]] bool is_read_by_kernel(const Match& match, Seen& seen) const {
-    return std::ranges::any_of(match.last->outputs(),
-                               [&](const Value* value) { return is_read_by_kernel(value, seen); });
+  /// Finds the values that a kernel reads, also after operators that move them: a layer's in the end.
+  void follow_kernels() {
+    read_.clear();
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (auto value = values_.rbegin(); value != values_.rend(); ++value) {
+        if (!read_.contains(*value) && is_read(*value)) grows = read_.insert(*value).second;
+      }
+    }
   }
 
-  [[nodiscard]] bool is_read_by_kernel(const Value* value, Seen& seen) const {
-    if (!seen.insert(value).second) return false;
+  [[nodiscard]] bool is_read(const Value* value) const {
     return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
       const Node* user = use.user;
       if (user->kind() == c10::prim::Return && user->owningBlock()->owningNode() == nullptr)
-        return !custom_.output_quantized_indexes().empty();
+        return !context_.custom.output_quantized_indexes().empty();
       const std::vector<const Value*> next = flows_to(use);
       if (!next.empty())
-        return std::ranges::any_of(next, [&](const Value* each) { return is_read_by_kernel(each, seen); });
-      if (is_done_by_layer(user)) return true;
-      const auto found = table_.match_of.find(user);
-      if (found == table_.match_of.end() || !quantized_[found->second]) return false;
-      const Match& reader = table_.matches[found->second];
-      return has_weight(reader) || is_read_by_kernel(reader, seen);
+        return std::ranges::any_of(next, [&](const Value* each) { return read_.contains(each); });
+      if (done_by_layers_.contains(user)) return true;
+      const auto found = quantized_match_of(user);
+      return found && (facts_[*found].has_weight || gives_read(match(*found)));
     });
+  }
+
+  [[nodiscard]] bool gives_read(const Match& match) const {
+    return std::ranges::any_of(match.last->outputs(),
+                               [&](const Value* value) { return read_.contains(value); });
+  }
+
+  /// Returns whether there were any.
+  bool drop_islands() {
+    bool found = false;
+    for (std::size_t i = 0; i < quantized_.size(); ++i) {
+      if (!quantized_[i] || is_worth_it(i)) continue;
+      quantized_[i] = false;
+      found = true;
+    }
+    return found;
   }
 
   /// Operators that move or choose values (views, pools) do so on fewer bytes when what they read is
   /// quantized.
-  [[nodiscard]] bool is_worth_it(const Match& match) const {
-    Seen readers;
-    if (is_filter_bank(match)) return is_read_by_kernel(match, readers);
-    if (has_weight(match)) return true;
-    if (Seen sources; !reads_quantized(match, sources)) return false;
-    return (match.shares_observer && !operators::is_one_of(gm_, match.root, {"cat"})) ||
-           is_read_by_kernel(match, readers);
+  [[nodiscard]] bool is_worth_it(std::size_t index) const {
+    const Match& found = match(index);
+    if (facts_[index].is_filter_bank) return gives_read(found);
+    if (facts_[index].has_weight) return true;
+    if (!reads_given(found)) return false;
+    return (found.shares_observer && !operators::is_one_of(model_, found.root, {"cat"})) || gives_read(found);
   }
 
-  [[nodiscard]] const char* reason_of(const Match& match) const {
-    if (grows(match)) return "its rows are so short that a scale for each makes them larger";
-    if (is_of_attention(gm_, match.root))
-      return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
-    if (operators::is_whole_average(gm_, match.root))
-      return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
-             "rounds";
-    if (is_amplified(match))
-      return "a logarithm, root, reciprocal or division reads it, which is steep where rounding loses small "
-             "values";
-    if (rounds_for_nothing(match)) return kernels::kFloatAfterLayer;
-    if (is_filter_bank(match))
-      return "it is a filter bank that float operators read: its quiet bands would disappear in the rounding";
-    return "it does not lie between quantized operators: rounding its values would cost accuracy and save no "
-           "time";
+  [[nodiscard]] Reason reason_of(std::size_t index) const {
+    const Match& found = match(index);
+    if (grows(found)) return Reason::ShortRows;
+    if (is_of_attention(model_, found.root)) return Reason::OfAttention;
+    if (operators::is_whole_average(model_, found.root)) return Reason::WholeAverage;
+    if (is_amplified(found)) return Reason::Amplified;
+    if (rounds_for_nothing(index)) return Reason::FloatAfterLayer;
+    if (facts_[index].is_filter_bank) return Reason::FilterBank;
+    return Reason::Island;
   }
 
-  void leave_float(Match& match) {
-    const char* reason = reason_of(match);
-    // Calibration may show that it is too small for that.
-    const bool may_be_lowered = std::string_view(reason) == kernels::kFloatAfterLayer;
-    for (const Node* node : match.nodes) {
-      if (!may_be_lowered) table_.qconfig_of[node].qconfig.reset();
-      table_.left_float[node] = reason;
-      table_.match_of.erase(node);
-    }
-    match.nodes.clear();
-  }
-
-  const Model& gm_;
-  const PrepareCustomConfig& custom_;
-  MatchTable& table_;
-  std::vector<bool> quantized_;  ///< by match
+  Model& model_;
+  const PassContext& context_;
+  std::vector<const Value*> values_;
+  std::unordered_set<const Node*> done_by_layers_{};  ///< in the kernel of a layer in front
+  std::vector<Facts> facts_{};                        ///< by match
+  std::vector<bool> quantized_{};                     ///< by match
+  std::unordered_set<const Value*> given_{};          ///< what follow_layers has found
+  std::unordered_set<const Value*> read_{};           ///< what follow_kernels has found
 };
 
 }  // namespace
 
-void leave_float_islands(const Model& gm, const PrepareCustomConfig& custom, MatchTable& table) {
-  Islands(gm, custom, table).run();
-}
+bool leave_float_islands(Model& model, const PassContext& context) { return Islands(model, context).run(); }
 
 }  // namespace tsq::passes

@@ -1,26 +1,25 @@
 // Layers for which the table has no reference module stay float, and nothing around them is rounded.
 
-#include "passes/placement/leave_unswapped.h"
-
 #include <fmt/format.h>
 
 #include "match/root_modules.h"
+#include "passes/match/matches.h"
+#include "passes/match/passes.h"
 
 namespace tsq::passes {
 
-void leave_unswapped(const ir::Model& gm, const BackendConfig& backend, MatchTable& table) {
-  for (Match& match : table.matches) {
+bool leave_unswapped(ir::Model& model, const PassContext& context) {
+  bool changed = false;
+  for (ir::Match& match : model.matches) {
     if (match.root == nullptr || !ir::is_module_call(match.root)) continue;
-    const ir::ModuleCall& call = ir::call_of(gm, match.root);
-    if (call.standalone || !match::lacks_reference_module(backend, call)) continue;
-    for (const ir::Node* node : match.nodes) {
-      table.qconfig_of[node].qconfig.reset();
-      table.left_float[node] = fmt::format("the table has no reference module for {}", call.type.name);
-      table.match_of.erase(node);
-    }
-    match.nodes.clear();
+    const ir::ModuleCall& call = ir::call_of(model, match.root);
+    if (call.standalone || !match::lacks_reference_module(context.table, call)) continue;
+    leave_match_float(model, match, ir::Reason::NoReferenceModule,
+                      fmt::format("the table has no reference module for {}", call.type.name));
+    changed = true;
   }
-  remove_empty_matches(table);
+  remove_empty_matches(model);
+  return changed;
 }
 
 }  // namespace tsq::passes

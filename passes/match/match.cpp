@@ -1,44 +1,61 @@
 // Which operators form which pattern, under which QConfig.
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "match/matcher.h"
 #include "match/qconfig_lookup.h"
 #include "passes/match/passes.h"
+#include "passes/match/training_types.h"
 
 namespace tsq::passes {
 namespace {
 
+using ir::Match;
 using ir::Model;
 using ir::Node;
 using ir::Value;
 
-/// Whether no tensor reaches a value: shapes, numbers, what is computed from them
-/// (all_node_args_have_no_tensors).
-bool has_no_tensors(const Value* value) {
-  if (!ir::holds_tensor(value)) return true;
-  const Node* node = value->node();
-  if (ir::is_constant(value)) return false;
-  if (node->kind() == c10::prim::NumToTensor) return true;
-  if (!node->kind().is_aten() || node->inputs().empty()) return false;
-  const auto operands = ir::operands(node);
-  return std::all_of(operands.begin(), operands.end(),
-                     [](const Value* operand) { return has_no_tensors(operand); });
-}
-
-int tensor_argument_count(const Node* root) {
-  int count = 0;
-  for (const auto& argument : ir::arguments(root)) {
-    if (!argument.is_list && !has_no_tensors(argument.value)) ++count;
+/// Counts arguments that tensors reach; looks each value up once.
+class TensorArguments {
+ public:
+  int count(const Node* root) {
+    int found = 0;
+    for (const auto& argument : ir::arguments(root)) {
+      if (!argument.is_list && !has_no_tensors(argument.value)) ++found;
+    }
+    return found;
   }
-  return count;
-}
 
-bool shares_observer(const BackendPatternConfig& row, const Node* root) {
+ private:
+  /// Whether no tensor reaches a value: shapes, numbers, what is computed from them
+  /// (all_node_args_have_no_tensors).
+  bool has_no_tensors(const Value* value) {
+    if (!ir::holds_tensor(value)) return true;
+    if (const auto found = known_.find(value); found != known_.end()) return found->second;
+    return known_[value] = is_of_shapes(value->node());
+  }
+
+  bool is_of_shapes(const Node* node) {
+    if (node->kind() == c10::prim::Constant) return false;
+    if (node->kind() == c10::prim::NumToTensor) return true;
+    if (!node->kind().is_aten() || node->inputs().empty()) return false;
+    const auto operands = ir::operands(node);
+    return std::all_of(operands.begin(), operands.end(),
+                       [&](const Value* operand) { return has_no_tensors(operand); });
+  }
+
+  std::unordered_map<const Value*, bool> known_;
+};
+
+bool shares_observer(const BackendPatternConfig& row, const Node* root, TensorArguments& arguments) {
   ObservationType type = row.observation_type;
   if (!row.num_tensor_args_to_observation_type.empty()) {
-    const auto found = row.num_tensor_args_to_observation_type.find(tensor_argument_count(root));
+    const auto found = row.num_tensor_args_to_observation_type.find(arguments.count(root));
     if (found != row.num_tensor_args_to_observation_type.end()) type = found->second;
   }
   return type == ObservationType::OUTPUT_SHARE_OBSERVER_WITH_INPUT;
@@ -68,48 +85,80 @@ Match standalone_match(Node* node) {
   return {.row = &kRow, .root = node, .last = node, .nodes = {node}};
 }
 
-}  // namespace
+/// Every operator's record says its QConfig, and nothing else but what is placed as Written.
+void look_up(Model& model, const std::vector<Node*>& nodes, const PassContext& context) {
+  auto decisions = match::find_qconfigs(
+      model, context.trains ? with_training_types(context.mapping, context.table) : context.mapping);
+  for (Node* node : nodes) {
+    const auto found = decisions.find(node);
+    if (found == decisions.end()) continue;
+    ir::NodeRecord& record = ir::record_for(model, node);
+    record.lookup = std::move(found->second);
+    record.match.reset();
+    if (record.placement == ir::Placement::Written) continue;
+    record.placement = ir::Placement::Undecided;
+    record.reason = ir::Reason::None;
+  }
+}
 
-MatchTable match(const Model& gm, const QConfigMapping& mapping, const BackendConfig& backend) {
-  MatchTable table;
-  match::Matcher matcher(gm);
-  table.qconfig_of = match::find_qconfigs(gm, mapping);
-  std::vector<Node*> nodes = ir::nodes_in_order(*gm.graph);
-  auto rows = match::sorted_rows(backend);
+/// The rows that are tried, in order.
+std::vector<const BackendPatternConfig*> rows_of(const BackendConfig& table) {
+  auto rows = match::sorted_rows(table);
   // An addition that fuse left alone is not one with its convolution.
   std::erase_if(rows, [](const BackendPatternConfig* row) {
     return row->fuser_method && row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
   });
-  std::reverse(nodes.begin(), nodes.end());
-  for (Node* node : nodes) {
-    if (table.match_of.contains(node) || matcher.targets(node).empty()) continue;
-    if (ir::is_standalone(gm, node)) {
-      table.match_of.emplace(node, table.matches.size());
-      table.matches.push_back(standalone_match(node));
-      continue;
-    }
-    for (const BackendPatternConfig* row : rows) {
-      const auto tree = matcher.match(node, row->key());
+  return rows;
+}
+
+/// Finds matches, the rows of the table in order.
+class RowMatching {
+ public:
+  RowMatching(const Model& model, const BackendConfig& table)
+      : model_(model), matcher_(model), rows_(rows_of(table)) {}
+
+  /// The first row that matches with `node` as its last operator; empty where there is none.
+  std::optional<Match> match_at(Node* node) {
+    if (matcher_.targets(node).empty()) return std::nullopt;
+    if (ir::is_standalone(model_, node)) return standalone_match(node);
+    for (const BackendPatternConfig* row : rows_) {
+      const auto tree = matcher_.match(node, row->key());
       if (!tree) continue;
       Match found{.row = row,
                   .root = claimed_node(match::root_of(*tree, *row)),
                   .last = node,
                   .nodes = claimed_nodes(*tree)};
       if (found.root == nullptr) continue;
-      found.shares_observer = shares_observer(*row, found.root);
-      for (const Node* each : found.nodes) table.match_of[each] = table.matches.size();
-      table.matches.push_back(std::move(found));
-      break;
+      found.shares_observer = shares_observer(*row, found.root, arguments_);
+      return found;
     }
+    return std::nullopt;
   }
-  return table;
-}
 
-void remove_empty_matches(MatchTable& table) {
-  std::erase_if(table.matches, [](const Match& match) { return match.nodes.empty(); });
-  for (std::size_t i = 0; i < table.matches.size(); ++i) {
-    for (const Node* node : table.matches[i].nodes) table.match_of[node] = i;
+ private:
+  const Model& model_;
+  match::Matcher matcher_;
+  std::vector<const BackendPatternConfig*> rows_;
+  TensorArguments arguments_{};
+};
+
+}  // namespace
+
+bool match(Model& model, const PassContext& context) {
+  std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
+  look_up(model, nodes, context);
+  model.matches.clear();
+  RowMatching matching(model, context.table);
+  std::reverse(nodes.begin(), nodes.end());
+  for (Node* node : nodes) {
+    const ir::NodeRecord* record = ir::record_of(model, node);
+    if (record != nullptr && record->match) continue;
+    auto found = matching.match_at(node);
+    if (!found) continue;
+    for (Node* each : found->nodes) ir::record_for(model, each).match = model.matches.size();
+    model.matches.push_back(std::move(*found));
   }
+  return !model.records.empty();
 }
 
 }  // namespace tsq::passes

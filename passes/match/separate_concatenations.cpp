@@ -20,12 +20,16 @@ bool has_other_readers(const ir::Node* concatenation) {
 
 }  // namespace
 
-void separate_concatenations(const ir::Model& gm, MatchTable& table) {
-  for (Match& match : table.matches) {
-    if (match.shares_observer && operators::is_one_of(gm, match.root, {"cat"}) &&
-        has_other_readers(match.root))
-      match.shares_observer = false;
+bool separate_concatenations(ir::Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (ir::Match& match : model.matches) {
+    if (!match.shares_observer || !operators::is_one_of(model, match.root, {"cat"}) ||
+        !has_other_readers(match.root))
+      continue;
+    match.shares_observer = false;
+    changed = true;
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

@@ -7,11 +7,15 @@
 
 namespace tsq::passes {
 
-void separate_scalar_arithmetic(MatchTable& table) {
-  for (Match& match : table.matches) {
+bool separate_scalar_arithmetic(ir::Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (ir::Match& match : model.matches) {
     const bool depends_on_arguments = !match.row->num_tensor_args_to_observation_type.empty();
-    if (match.shares_observer && depends_on_arguments) match.shares_observer = false;
+    if (!match.shares_observer || !depends_on_arguments) continue;
+    match.shares_observer = false;
+    changed = true;
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

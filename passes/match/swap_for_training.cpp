@@ -1,32 +1,13 @@
 // Layers → layers that fake-quantize their weight while they train (torch/ao/quantization/fx/prepare.py,
 // _qat_swap_modules).
 
-#include "passes/train/swap_for_training.h"
-
-#include <algorithm>
-
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
+#include "passes/match/passes.h"
+#include "passes/match/training_types.h"
 
 namespace tsq::passes {
 namespace {
-
-const BackendPatternConfig* row_to_train(const BackendConfig& backend, Symbol type) {
-  const auto found = std::ranges::find_if(backend.configs(), [&](const BackendPatternConfig& row) {
-    return row.qat_module && row.key() == Pattern(type);
-  });
-  return found == backend.configs().end() ? nullptr : &*found;
-}
-
-/// _update_qconfig_for_qat.
-QConfigMapping with_training_types(const QConfigMapping& mapping, const BackendConfig& backend) {
-  QConfigMapping result = mapping;
-  for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) {
-    const BackendPatternConfig* row = row_to_train(backend, type);
-    if (row != nullptr) result.set_object_type(*row->qat_module, qconfig);
-  }
-  return result;
-}
 
 /// The levels that propagate_qconfig_ reads: get_flattened_qconfig_dict has no others.
 QConfigMapping without_patterns(const QConfigMapping& mapping) {
@@ -43,20 +24,30 @@ bool trains_weight(const ir::ModuleCall& call, const QConfig& qconfig) {
   return resolve(qconfig.weight).qscheme == c10::kPerChannelAffineFloatQParams;
 }
 
-}  // namespace
-
-SwappedLayers swap_for_training(ir::Model& gm, const QConfigMapping& mapping, const BackendConfig& backend) {
-  SwappedLayers result{.mapping = with_training_types(mapping, backend)};
-  const auto decisions = match::find_qconfigs(gm, without_patterns(mapping));
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+bool swap_layers(ir::Model& model, const QConfigMapping& mapping, const BackendConfig& table) {
+  bool changed = false;
+  const auto decisions = match::find_qconfigs(model, without_patterns(mapping));
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_module_call(node) || !decisions.at(node).qconfig) continue;
-    ir::ModuleCall& call = ir::call_of(gm, node);
-    const BackendPatternConfig* row = row_to_train(backend, call.type);
+    ir::ModuleCall& call = ir::call_of(model, node);
+    const BackendPatternConfig* row = row_to_train(table, call.type);
     if (row == nullptr || !trains_weight(call, *decisions.at(node).qconfig)) continue;
     call.type = *row->qat_module;
-    result.qconfigs.emplace(call.path, *decisions.at(node).qconfig);
+    // A layer that is called several times, or that the mapping around has swapped, keeps the first.
+    model.trained_qconfigs.emplace(call.path, *decisions.at(node).qconfig);
+    changed = true;
   }
-  return result;
+  return changed;
+}
+
+}  // namespace
+
+bool swap_around_for_training(ir::Model& model, const PassContext& context) {
+  return context.mapping_around && swap_layers(model, *context.mapping_around, context.table);
+}
+
+bool swap_for_training(ir::Model& model, const PassContext& context) {
+  return swap_layers(model, context.mapping, context.table);
 }
 
 }  // namespace tsq::passes

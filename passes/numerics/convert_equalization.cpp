@@ -16,6 +16,7 @@
 #include "match/channel_scaling.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
+#include "passes/place/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -176,6 +177,10 @@ class ConvertEqualization {
 
 }  // namespace
 
-bool convert_equalization(Model& model, const PassContext&) { return ConvertEqualization(model).run(); }
+bool convert_equalization(Model& model, const PassContext& context) {
+  if (!ConvertEqualization(model).run()) return false;
+  drop_idle_observers(model, context);  // K-03 holds for those too that multiplications read now
+  return true;
+}
 
 }  // namespace tsq::passes

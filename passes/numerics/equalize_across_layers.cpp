@@ -127,7 +127,7 @@ void scale(const ChannelFactors& factors, Node* node, const ChannelScales& scale
   call.module = operators::scaled_batch_norm(*call.module, scales.input, scales.output);
 }
 
-bool equalize(const ChannelFactors& factors, Node* second) {
+bool equalize_with_first(const ChannelFactors& factors, Node* second) {
   const ir::Weighted* reads = equalizable_layer(factors, second);
   const bool is_known =
       reads != nullptr ? reads->input.mean.defined() : match::is_batch_norm(factors.model, second);
@@ -149,7 +149,7 @@ bool equalize(const ChannelFactors& factors, Node* second) {
 }  // namespace
 
 bool equalize_across_layers(Model& model, const PassContext& context) {
-  return multiply_each(model, context, equalize);
+  return multiply_each(model, context, equalize_with_first);
 }
 
 }  // namespace tsq::passes

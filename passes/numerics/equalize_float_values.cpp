@@ -85,6 +85,7 @@ bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weig
   Node* observer = node->input(0)->node();
   if (!layer.input.mean.defined() || layer.weight.size(1) * layer.groups != layer.input.mean.numel())
     return false;
+  if (layer.fold) return false;  // the layer is to read what is before its padding
   if (!ir::is_observer(observer) || observer->output()->uses().size() != 1 ||
       !is_float(factors.model, before_clamps(factors.model, observer->input(0))) ||
       is_bytes_already(factors, observer->input(0)->node()))
@@ -120,7 +121,7 @@ bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighte
   return true;
 }
 
-bool equalize(const ChannelFactors& factors, Node* node) {
+bool equalize_beside_float(const ChannelFactors& factors, Node* node) {
   const ir::Weighted* layer = equalizable_layer(factors, node);
   if (layer == nullptr) return false;
   const bool in_front = multiply_in_front(factors, node, *layer);
@@ -131,7 +132,7 @@ bool equalize(const ChannelFactors& factors, Node* node) {
 }  // namespace
 
 bool equalize_float_values(Model& model, const PassContext& context) {
-  return multiply_each(model, context, equalize);
+  return multiply_each(model, context, equalize_beside_float);
 }
 
 }  // namespace tsq::passes

@@ -35,11 +35,7 @@ ir::ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::M
       spec.observer == observer_classes::kInputProducts)
     return {};
   ir::ObserverResult result{.saw_data = saw_data(observer), .saw_other_dtype = saw_other_dtype(observer)};
-  const bool has_qparams =
-      spec.observer != observer_classes::kPlaceholder && spec.observer != observer_classes::kNoop &&
-      spec.observer != observer_classes::kRecording && spec.observer != observer_classes::kReuseInput &&
-      spec.observer != observer_classes::kIdentity;
-  if (has_qparams) result.qparams = calculate_qparams(observer);
+  if (finds_qparams(spec)) result.qparams = calculate_qparams(observer);
   return result;
 }
 

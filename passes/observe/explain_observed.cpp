@@ -10,6 +10,7 @@
 #include "ir/analysis.h"
 #include "match/remedy.h"
 #include "passes/observe/layer_observers.h"
+#include "passes/observe/operator_names.h"
 #include "passes/observe/target_infos.h"
 
 namespace tsq::passes {
@@ -69,11 +70,6 @@ void add_dtype_configs(const ir::Match& match, const Findings& findings, Decisio
   decision.refusals = findings.refusals;
 }
 
-/// What recipe best has left float before: the reason is there.
-bool was_left_float(const ir::NodeRecord& record) {
-  return record.placement == ir::Placement::Float && record.reason != ir::Reason::None;
-}
-
 }  // namespace
 
 void ObservationReport::add(Node* node, const Findings& findings) {
@@ -94,7 +90,8 @@ void ObservationReport::add(Node* node, const Findings& findings) {
     decision.pattern = to_string(match->row->key());
     if (qconfig && findings.on_tensors) add_dtype_configs(*match, findings, decision);
   }
-  if (!was_left_float(record)) {
+  // What recipe best has left float says why already.
+  if (decision.reason.empty()) {
     explain(model_, context_, node, match, findings, record);
   } else if (decision.remedy.empty()) {
     decision.remedy = "nothing, or use --recipe fx";

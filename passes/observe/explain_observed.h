@@ -6,7 +6,6 @@
 
 #include "ir/model.h"
 #include "passes/context/pass_context.h"
-#include "passes/observe/named_operators.h"
 #include "passes/observe/why_float.h"
 
 namespace tsq::passes {

@@ -147,8 +147,8 @@ bool ObserverInsertion::is_rounded_in_branches(Value* value, const WantedObserve
     const auto made = infos_.of_value(returned);
     const bool needs_none = ir::is_no_value(returned) || (made && made->dtype == observer.dtype);
     if (value->uses().size() > 1 || needs_none || is_rounded_in_branches(returned, observer, layer)) continue;
-    const Node* node = insert_observer_before(model_, returned, new_observer(model_, observer.spec, layer),
-                                              block->return_node());
+    Node* node = insert_observer_before(model_, returned, new_observer(model_, observer.spec, layer),
+                                        block->return_node());
     block->return_node()->replaceInput(value->offset(), node->output());
   }
   return true;

@@ -6,6 +6,7 @@
 
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
+#include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
@@ -39,19 +40,22 @@ void collect_sources(Value* joined, Sources& sources) {
 
 class Join {
  public:
-  explicit Join(Model& gm) : gm_(gm) {}
+  explicit Join(Model& model) : model_(model) {}
 
-  void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+  /// Whether some have been joined.
+  bool run() {
+    bool changed = false;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (!ir::is_observer(node) || node->input(0)->node()->kind() != c10::prim::If) continue;
-      if (can_join(node)) join(node);
+      if (!can_join(node)) continue;
+      join(node);
+      changed = true;
     }
+    return changed;
   }
 
  private:
-  const ObserverSpec& spec_of(const Node* observer) const {
-    return gm_.observers[ir::observer_index(observer)].spec;
-  }
+  const ObserverSpec& spec_of(const Node* observer) const { return ir::observer_of(model_, observer).spec; }
 
   bool is_scaled_later(const Node* observer) const {
     const auto readers = ir::users(observer->output());
@@ -84,26 +88,21 @@ class Join {
   }
 
   void share(std::size_t from, std::size_t to) {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (ir::is_observer(node) && ir::observer_index(node) == from) ir::set_observer_index(node, to);
     }
   }
 
   void observe_returned(Node* returns, std::size_t index, std::size_t shared) {
-    Value* value = returns->input(index);
-    Node* made = gm_.graph->create(ir::kObserverKind, {value}, 1);
-    ir::set_observer_index(made, shared);
-    ir::take_scope(made, value->node());
-    made->output()->setType(value->type());
-    made->insertBefore(returns);
+    Node* made = insert_observer_before(model_, returns->input(index), shared, returns);
     returns->replaceInput(index, made->output());
   }
 
-  Model& gm_;
+  Model& model_;
 };
 
 }  // namespace
 
-void join_branches(Model& gm) { Join(gm).run(); }
+bool join_branches(Model& model, const PassContext& /*context*/) { return Join(model).run(); }
 
 }  // namespace tsq::passes

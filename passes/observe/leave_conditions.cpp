@@ -1,9 +1,11 @@
-#include "passes/train/leave_conditions.h"
+// Results of comparisons have no range.
+//   c = gt(x, 0); o = observer(c); y = mul(x, o)   becomes   c = gt(x, 0); y = mul(x, c)
 
 #include <algorithm>
 #include <array>
 
 #include "ir/analysis.h"
+#include "passes/observe/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -16,12 +18,15 @@ bool is_comparison(const ir::Node* node) {
 
 }  // namespace
 
-void leave_conditions(ir::Model& gm) {
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+bool leave_conditions(ir::Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node) || !is_comparison(node->input(0)->node())) continue;
     node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
+    changed = true;
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

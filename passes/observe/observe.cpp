@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/analysis.h"
+#include "operators/is_operator.h"
 #include "passes/observe/dtype_checks.h"
 #include "passes/observe/explain_observed.h"
 #include "passes/observe/insert_observers.h"
@@ -51,7 +52,7 @@ class Observe {
     ir::record_for(model_, node);
     if (node->kind() == c10::prim::GetAttr) return;
     const OutputObserver output = observe_around(node);
-    if (is_operator(model_, node)) report_.add(node, findings(node, output));
+    if (operators::is_operator(model_, node)) report_.add(node, findings(node, output));
   }
 
   OutputObserver observe_around(Node* node) {

@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
+#include <utility>
+
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "match/channel_scaling.h"
 #include "match/equalizable.h"
 #include "match/smoothable.h"
-#include "passes/decision_index.h"
-#include "passes/observe/channel_scales.h"
+#include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 #include "torchscript/tied_table.h"
 
@@ -26,65 +29,57 @@ struct Group {
   std::vector<Node*> layers{};
 };
 
-bool is_observed_root(const Model& gm, const MatchTable& table, const Node* node) {
-  const ir::NodeState* state = ir::state_of(gm, node);
-  const auto match = table.match_of.find(node);
-  return state != nullptr && state->observed && match != table.match_of.end() &&
-         table.matches[match->second].root == node;
-}
-
 /// Why a quantized linear layer is not smoothed; empty when it is.
-std::string refusal(const Model& gm, Value* observed, const match::Equalizable& kind) {
+std::string refusal(const Model& model, Value* observed, const match::Equalizable& kind) {
   if (!ir::is_observer(observed->node())) return "its input is not observed";
-  if (match::layer_norm_after(gm, observed) == nullptr) return "its input is not the output of a LayerNorm";
-  if (kind.weight != nullptr && !match::parameter_after(gm, kind.weight))
+  if (match::layer_norm_after(model, observed) == nullptr)
+    return "its input is not the output of a LayerNorm";
+  if (kind.weight != nullptr && !match::parameter_after(model, kind.weight))
     return "its weight is not a parameter of the model";
   return {};
 }
 
-void insert_channel_observer(Model& gm, const Group& group) {
+void insert_channel_observer(Model& model, const Group& group) {
   const ObserverSpec spec{.observer = observer_classes::kInputEqualization,
                           .dtype = c10::ScalarType::QUInt8,
                           .qscheme = c10::QScheme::PER_TENSOR_SYMMETRIC,
                           .ch_axis = -1};
-  const std::size_t index = gm.observers.size();
-  gm.observers.push_back({.name = fmt::format("smoothing_process_{}", index),
-                          .spec = spec,
-                          .layer = gm.observers[ir::observer_index(group.observed->node())].layer});
-  Value* seen = ir::insert_observer(gm, group.observed, index)->output();
+  const std::size_t index =
+      new_observer(model, spec, ir::observer_of(model, group.observed->node()).layer, "smoothing_process");
+  Value* seen = ir::insert_observer(model, group.observed, index)->output();
   for (Node* layer : group.layers) ir::replace_operand(layer, group.observed, seen);
 }
 
-void report_smoothing(const DecisionIndex& decisions, const Node* node, const std::string& text) {
-  if (Decision* decision = decisions.of(node)) decision->equalization = text;
+void report_smoothing(Model& model, const Node* node, std::string text) {
+  if (Decision* decision = ir::decision_of(model, node)) decision->equalization = std::move(text);
 }
 
-std::string smoothed(const Model& gm, const Node* node, const match::Equalizable& kind) {
-  return torchscript::is_quantized_table(gm, passes::weight_of(gm, node, kind))
+std::string smoothed(const Model& model, const Node* node, const match::Equalizable& kind) {
+  return torchscript::is_quantized_table(model, match::weight_of(model, node, kind))
              ? "smoothed where that halves the error, because its weight is also the table of an embedding"
              : "smoothed";
 }
 
 }  // namespace
 
-void smooth(Model& gm, const MatchTable& table, Report& report) {
-  const DecisionIndex decisions(report);
+bool smooth(Model& model, const PassContext& /*context*/) {
   std::vector<Group> groups;
   std::unordered_map<const Value*, std::size_t> group_of;
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    const auto kind = match::equalizable(gm, node);
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    const auto kind = match::equalizable(model, node);
     constexpr int64_t kLinear = -1;  // the axis of its channels
-    if (!kind || kind->channel_axis != kLinear || !is_observed_root(gm, table, node)) continue;
+    if (!kind || kind->channel_axis != kLinear || !is_observed_root(model, node)) continue;
     Value* observed = ir::arguments(node).front().value;
-    const std::string reason = refusal(gm, observed, *kind);
-    report_smoothing(decisions, node,
-                     reason.empty() ? smoothed(gm, node, *kind) : fmt::format("not smoothed: {}", reason));
+    const std::string reason = refusal(model, observed, *kind);
+    report_smoothing(model, node,
+                     reason.empty() ? smoothed(model, node, *kind) : fmt::format("not smoothed: {}", reason));
     if (!reason.empty()) continue;
     const auto [group, is_new] = group_of.try_emplace(observed, groups.size());
     if (is_new) groups.push_back({.observed = observed});
     groups[group->second].layers.push_back(node);
   }
-  for (const Group& group : groups) insert_channel_observer(gm, group);
+  for (const Group& group : groups) insert_channel_observer(model, group);
+  return !groups.empty();
 }
 
 }  // namespace tsq::passes

@@ -11,7 +11,8 @@
 #include "match/dtype_check.h"
 #include "match/remedy.h"
 #include "match/root_modules.h"
-#include "passes/observe/named_operators.h"
+#include "operators/is_operator.h"
+#include "passes/observe/operator_names.h"
 
 namespace tsq::passes {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 using ir::Model;
 using ir::Node;
 using ir::Reason;
+using operators::OpaqueCall;
 
 /// Why an operator is not quantized.
 struct Why {
@@ -157,7 +159,7 @@ Why why_float(const Model& model, const PassContext& context, const Node* node, 
   if (ir::is_standalone(model, node))
     return {Reason::None, "a standalone module: its operators have entries of their own", {}};
   if (!findings.on_tensors) return {Reason::NoTensors, "it computes no float tensor", {}};
-  if (const OpaqueCall call = opaque_call(node); call != OpaqueCall::None) return of_opaque(call);
+  if (const auto call = operators::opaque_call(node); call != OpaqueCall::None) return of_opaque(call);
   if (match == nullptr) return of_unmatched(model, node, context.table);
   if (!record.lookup.qconfig) return of_no_qconfig(record.lookup, record.decision);
   return of_observed(model, context, node, *match, *record.lookup.qconfig, findings);
@@ -171,7 +173,7 @@ void explain(const Model& model, const PassContext& context, const Node* node, c
   Decision& decision = record.decision;
   if (ir::is_standalone(model, node)) decision.on_tensors = false;
   if (why.is_of_weight) list_weight_checks(*match, *record.lookup.qconfig, decision);
-  record.reason = why.reason;
+  if (record.placement != ir::Placement::Written) record.reason = why.reason;
   decision.quantized = why.reason == Reason::None && !ir::is_standalone(model, node);
   decision.reason = std::move(why.sentence);
   decision.remedy = std::move(why.remedy);

@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
+#include "ir/quantize_operators.h"
 #include "operators/functional_weighted.h"
-#include "passes/decision_index.h"
-#include "passes/lower/passes.h"
-#include "passes/observe/explain_observed.h"
+#include "operators/is_operator.h"
+#include "passes/lower/kernel_lowering.h"
+#include "passes/pack/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -24,17 +27,43 @@ struct Explanation {
   std::string remedy{};
 };
 
-bool is_dequantized(const Value* value) {
-  return value->node()->kind() == c10::Symbol::fromQualString("aten::dequantize");
+bool is_dequantized(const Value* value) { return value->node()->kind() == ir::kDequantize; }
+bool is_quantize(const Node* node) { return node->kind() == ir::kQuantize; }
+
+/// A cast of float_in_bfloat16, which prepare never saw.
+bool is_new_cast(const Model& model, const Node* node) {
+  return node->kind() == c10::aten::to && ir::record_of(model, node) == nullptr;
 }
-bool is_quantize(const Node* node) {
-  return node->kind() == c10::Symbol::fromQualString("aten::quantize_per_tensor");
+
+/// What a node reads, before casts.
+std::vector<Value*> operands_of(const Model& model, const Node* node) {
+  std::vector<Value*> operands = ir::operands(node);
+  for (Value*& operand : operands) {
+    while (is_new_cast(model, operand->node())) operand = operand->node()->input(0);
+  }
+  return operands;
+}
+
+/// Who reads a value, after casts.
+std::vector<Node*> readers_of(const Model& model, const Value* value) {
+  std::vector<Node*> readers;
+  for (Node* user : ir::users(value)) {
+    if (is_new_cast(model, user)) {
+      const std::vector<Node*> after = readers_of(model, user->output());
+      readers.insert(readers.end(), after.begin(), after.end());
+    } else {
+      readers.push_back(user);
+    }
+  }
+  return readers;
 }
 
 /// "torch.nn.SiLU ('block.act')", "aten::cat ('z')".
 std::string name_with_place(const Model& gm, const Node* node) {
+  const Decision* decision = ir::decision_of(gm, node);
   const std::string place = ir::is_module_call(node)  ? ir::call_of(gm, node).path
                             : node->outputs().empty() ? ir::scope_of(gm, node).path
+                            : decision != nullptr     ? decision->node
                                                       : node->outputs().front()->debugName();
   return fmt::format("{}{}", ir::display_name(gm, node), place.empty() ? "" : fmt::format(" ('{}')", place));
 }
@@ -53,8 +82,8 @@ bool has_kernel(const Model& gm, const Node* node) {
                                                            kernels::post_op_of(call.type.name)) != nullptr;
 }
 
-const Value* float_input(const Node* node) {
-  for (const Value* operand : ir::operands(node)) {
+const Value* float_input(const Model& gm, const Node* node) {
+  for (const Value* operand : operands_of(gm, node)) {
     if (ir::holds_tensor(operand) && !ir::is_constant(operand) && !is_dequantized(operand)) return operand;
   }
   return nullptr;
@@ -76,7 +105,7 @@ Explanation of_float_input(const Model& gm, const Value* value) {
   }
   if (maker->kind() == c10::prim::GetAttr)
     return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
-  if (!is_operator(gm, maker))
+  if (!operators::is_operator(gm, maker))
     return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
   const std::string name = name_with_place(gm, maker);
   if (ir::is_standalone(gm, maker)) {
@@ -87,8 +116,8 @@ Explanation of_float_input(const Model& gm, const Value* value) {
           fmt::format("quantize {}, or give this no qconfig", name)};
 }
 
-bool reads_dynamic(const Node* node) {
-  const auto operands = ir::operands(node);
+bool reads_dynamic(const Model& gm, const Node* node) {
+  const auto operands = operands_of(gm, node);
   return std::any_of(operands.begin(), operands.end(), [](const Value* operand) {
     return is_dequantized(operand) && operand->node()->input(0)->node()->kind() ==
                                           c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
@@ -104,25 +133,6 @@ bool has_other_alpha(const Node* node) {
            alpha->i(c10::attr::value) == 1);
 }
 
-/// The neighbour that matched the same pattern of several operators, and is still there: the one before the
-/// last operator, the one after the others.
-const Node* partner_of(const Model& gm, const Node* node, const Decision& decision,
-                       const DecisionIndex& decisions) {
-  if (decision.pattern.find('(') == std::string::npos || node->outputs().size() != 1) return nullptr;
-  const auto targets = ir::targets(gm, node);
-  const bool is_last = std::any_of(targets.begin(), targets.end(), [&](const Symbol& target) {
-    return decision.pattern.starts_with(fmt::format("{}(", target.name));
-  });
-  std::vector<Node*> near;
-  if (!is_last) near = ir::users(node->output());
-  for (Value* operand : is_last ? ir::operands(node) : std::vector<Value*>{}) near.push_back(operand->node());
-  const auto partner = std::find_if(near.begin(), near.end(), [&](const Node* other) {
-    const Decision* of_other = is_operator(gm, other) ? decisions.of(other) : nullptr;
-    return of_other != nullptr && of_other->pattern == decision.pattern;
-  });
-  return partner == near.end() ? nullptr : *partner;
-}
-
 /// The engines' kernels take quint8 and qint8: whether the QConfig asks for these.
 bool has_dtypes_of_engines(const Model& gm, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(gm, node);
@@ -130,80 +140,129 @@ bool has_dtypes_of_engines(const Model& gm, const Node* node) {
          resolve(qconfig->weight).dtype == c10::ScalarType::QInt8;
 }
 
-/// `unfused` has the modules that the backend would fuse and that are not; `node` is added where it is one.
-Explanation explanation(const Model& gm, const Node* node, const Decision& decision,
-                        const DecisionIndex& decisions, std::unordered_set<const Node*>& unfused) {
-  const std::string name = ir::display_name(gm, node);
-  if (const Node* partner = partner_of(gm, node, decision, decisions)) {
-    const Decision& other = *decisions.of(partner);
-    if (!other.quantized && !unfused.contains(partner))
-      return {fmt::format("it forms one kernel with {}, which stays float", name_with_place(gm, partner)),
-              other.remedy};
-    if (ir::is_module_call(node) && ir::is_module_call(partner)) {
-      unfused.insert(node);
-      return {
-          fmt::format(
-              "the backend fuses it with {}, but here they cannot be fused, and no kernel computes both",
-              name_with_place(gm, partner)),
-          "change the model so that they can be fused (a batch norm needs running statistics), or so that "
-          "one does not follow the other"};
+class Explaining {
+ public:
+  explicit Explaining(Model& model) : model_(model) {
+    for (std::size_t i = 0; i < model.report_order.size(); ++i)
+      places_.emplace(model.records[model.report_order[i]].decision.node, i);
+  }
+
+  bool run() {
+    bool has_changed = false;
+    for (const Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (!operators::is_operator(model_, node) || ir::is_standalone(model_, node)) continue;
+      const Decision* decision = ir::decision_of(model_, node);
+      if (decision == nullptr || !decision->quantized || !decision->kernel.empty()) continue;
+      const Explanation why = explanation(node);
+      keep_between_roundings(model_, node, ir::Reason::NoKernel, why.reason, why.remedy);
+      has_changed = true;
     }
+    return has_changed;
   }
-  if (reads_dynamic(node)) {
-    return {fmt::format("its qconfig is dynamic, and {} has no dynamic kernel", name),
-            "give it a static qconfig and calibrate"};
-  }
-  if (has_other_alpha(node))
-    return {"the kernels of addition have no alpha", "multiply the second operand before the addition"};
-  if (!has_kernel(gm, node)) {
-    return {fmt::format("no engine has an int8 kernel for {}", name),
-            "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
-  }
-  if (const Value* value = float_input(node)) return of_float_input(gm, value);
-  if (node->outputs().size() == 1) {
-    const auto users = ir::users(node->output());
-    if (std::none_of(users.begin(), users.end(), [](const Node* user) { return is_quantize(user); })) {
-      const std::string reader = users.empty() || users.front()->kind() == c10::prim::Return
-                                     ? std::string("the model's result")
-                                     : name_with_place(gm, users.front());
-      return {fmt::format("its result is not quantized: {} reads it in float", reader),
-              users.empty() || users.front()->kind() == c10::prim::Return
-                  ? std::string("leave it float")
-                  : fmt::format("quantize {}", reader)};
+
+ private:
+  Explanation explanation(const Node* node) {
+    if (const auto of_partner = explanation_by_partner(node)) return *of_partner;
+    const std::string name = ir::display_name(model_, node);
+    if (reads_dynamic(model_, node)) {
+      return {fmt::format("its qconfig is dynamic, and {} has no dynamic kernel", name),
+              "give it a static qconfig and calibrate"};
     }
-    if (users.size() > 1) {
-      return {fmt::format("{} other operators read its result in float besides the quantized one",
-                          users.size() - 1),
-              "quantize the operators after it"};
+    if (has_other_alpha(node))
+      return {"the kernels of addition have no alpha", "multiply the second operand before the addition"};
+    if (!has_kernel(model_, node)) {
+      return {fmt::format("no engine has an int8 kernel for {}", name),
+              "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
     }
+    if (const Value* value = float_input(model_, node)) return of_float_input(model_, value);
+    if (const auto of_readers = explanation_by_readers(node)) return *of_readers;
+    if (ir::is_module_call(node)) {
+      const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model_, node));
+      if (weighted != nullptr && !weighted->weight_qparams)
+        return {"its weight is not quantized", "give it a qconfig with a qint8 weight observer"};
+    }
+    if (has_dtypes_of_engines(model_, node)) {
+      return {fmt::format("the kernel of {} does not take its arguments", name),
+              "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
+    }
+    return {fmt::format("the kernel of {} does not take its dtypes", name),
+            "give it a qconfig with the engine's dtypes (quint8 activations, qint8 weights), or none"};
   }
-  if (ir::is_module_call(node)) {
-    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
-    if (weighted != nullptr && !weighted->weight_qparams)
-      return {"its weight is not quantized", "give it a qconfig with a qint8 weight observer"};
+
+  std::optional<Explanation> explanation_by_partner(const Node* node) {
+    const Node* partner = partner_of(node);
+    if (partner == nullptr) return std::nullopt;
+    const Decision& other = *ir::decision_of(model_, partner);
+    if (!other.quantized && !unfused_.contains(partner)) {
+      return Explanation{
+          fmt::format("it forms one kernel with {}, which stays float", name_with_place(model_, partner)),
+          other.remedy};
+    }
+    if (!ir::is_module_call(node) || !ir::is_module_call(partner)) return std::nullopt;
+    unfused_.insert(node);
+    return Explanation{
+        fmt::format(
+            "the backend fuses it with {}, but here they cannot be fused, and no kernel computes both",
+            name_with_place(model_, partner)),
+        "change the model so that they can be fused (a batch norm needs running statistics), or so that "
+        "one does not follow the other"};
   }
-  if (has_dtypes_of_engines(gm, node)) {
-    return {fmt::format("the kernel of {} does not take its arguments", name),
-            "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
+
+  /// The neighbour of the same match of several operators, where it is still there: the one before the last
+  /// operator, the one after the others.
+  const Node* partner_of(const Node* node) const {
+    const ir::NodeRecord& record = *ir::record_of(model_, node);
+    if (record.partners.empty() || node->outputs().size() != 1) return nullptr;
+    std::vector<Node*> near;
+    if (is_last_of_match(record)) {
+      for (const Value* operand : operands_of(model_, node))
+        near.push_back(const_cast<Node*>(operand->node()));
+    } else {
+      near = readers_of(model_, node->output());
+    }
+    const auto partner = std::ranges::find_if(near, [&](const Node* other) {
+      const Decision* decision =
+          operators::is_operator(model_, other) ? ir::decision_of(model_, other) : nullptr;
+      return decision != nullptr &&
+             std::ranges::find(record.partners, decision->node) != record.partners.end();
+    });
+    return partner == near.end() ? nullptr : *partner;
   }
-  return {fmt::format("the kernel of {} does not take its dtypes", name),
-          "give it a qconfig with the engine's dtypes (quint8 activations, qint8 weights), or none"};
-}
+
+  /// The report has operators in the order of the graph.
+  bool is_last_of_match(const ir::NodeRecord& record) const {
+    const std::size_t own = places_.at(record.decision.node);
+    return std::ranges::none_of(record.partners, [&](const std::string& name) {
+      const auto place = places_.find(name);
+      return place != places_.end() && place->second > own;
+    });
+  }
+
+  /// Nothing where a quantize node alone reads what a node returns.
+  std::optional<Explanation> explanation_by_readers(const Node* node) const {
+    if (node->outputs().size() != 1) return std::nullopt;
+    const auto readers = readers_of(model_, node->output());
+    if (std::ranges::none_of(readers, is_quantize)) {
+      const bool is_result = readers.empty() || readers.front()->kind() == c10::prim::Return;
+      const std::string reader =
+          is_result ? std::string("the model's result") : name_with_place(model_, readers.front());
+      return Explanation{fmt::format("its result is not quantized: {} reads it in float", reader),
+                         is_result ? std::string("leave it float") : fmt::format("quantize {}", reader)};
+    }
+    if (readers.size() == 1) return std::nullopt;
+    return Explanation{fmt::format("{} other operators read its result in float besides the quantized one",
+                                   readers.size() - 1),
+                       "quantize the operators after it"};
+  }
+
+  Model& model_;
+  std::unordered_map<std::string, std::size_t> places_;  ///< in the report, by Decision::node
+  /// The modules that the backend would fuse and that are not.
+  std::unordered_set<const Node*> unfused_;
+};
 
 }  // namespace
 
-void explain_unlowered(const Model& lowered, Report& report) {
-  const DecisionIndex decisions(report);
-  std::unordered_set<const Node*> unfused;
-  for (const Node* node : ir::nodes_in_order(*lowered.graph)) {
-    if (!is_operator(lowered, node) || ir::is_standalone(lowered, node)) continue;
-    Decision* decision = decisions.of(node);
-    if (decision == nullptr || !decision->quantized || !decision->kernel.empty()) continue;
-    const Explanation why = explanation(lowered, node, *decision, decisions, unfused);
-    decision->quantized = false;
-    decision->reason = fmt::format("computed in float between dequantize and quantize: {}", why.reason);
-    decision->remedy = why.remedy;
-  }
-}
+bool explain_unlowered(Model& model, const PassContext& /*context*/) { return Explaining(model).run(); }
 
 }  // namespace tsq::passes

@@ -10,9 +10,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backends/kernels/engine_packing.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/lower/passes.h"
+#include "passes/lower/weight_packing.h"
+#include "passes/pack/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -20,11 +22,6 @@ namespace {
 using ir::Model;
 using ir::Node;
 using ir::Value;
-
-bool is_packing(const Node* node) {
-  const std::string_view kind = node->kind().toQualString();
-  return kind.starts_with("quantized::") && kind.ends_with("_prepack");
-}
 
 /// Copies what a value is computed from into a graph of its own, attributes as constants. False where it
 /// depends on the model's input or state.
@@ -84,17 +81,21 @@ class Slice {
 
 }  // namespace
 
-void fold_packed_weights(Model& gm) {
-  const auto written = ir::written_attributes(gm);
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+bool fold_packed_weights(Model& model, const PassContext& context) {
+  bool has_changed = false;
+  const auto written = ir::written_attributes(model);
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!is_packing(node)) continue;
-    const auto packed = Slice(gm, written).run(node->output());
+    const kernels::EnginePacking engine(context.target);
+    const auto packed = Slice(model, written).run(node->output());
     if (!packed) continue;
     const torch::jit::WithInsertPoint guard(node);
-    const std::string name = ir::scope_of(gm, node).path + "_packed_params";
-    node->output()->replaceAllUsesWith(ir::insert_attribute(gm, name, *packed, packed->type()));
+    const std::string name = ir::scope_of(model, node).path + "_packed_params";
+    node->output()->replaceAllUsesWith(ir::insert_attribute(model, name, *packed, packed->type()));
+    has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -2,8 +2,6 @@
 //   linear(x, dequantize(quantize(w)))   →   linear(x, w'), w' the values that w was rounded to
 //   quantized::add(x, quantize(c))       →   quantized::add(x, c'), c' a quantized tensor
 
-#include "passes/lower/round_constants.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -12,7 +10,8 @@
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "operators/constant_expressions.h"
-#include "passes/rewrite/folded_constants.h"
+#include "operators/folded_constants.h"
+#include "passes/pack/passes.h"
 #include "torchscript/rounded_weight.h"
 
 namespace tsq::passes {
@@ -50,34 +49,42 @@ class RoundedWeights {
   std::vector<std::pair<ir::Weighted, at::Tensor>> rounded_;
 };
 
-void round_weights_of_layers(Model& gm) {
+bool round_weights_of_layers(Model& gm) {
+  bool has_changed = false;
   RoundedWeights weights;
   for (const Node* node : ir::nodes_in_order(*gm.graph)) {
     ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;
     if (weighted == nullptr || !weighted->weight_qparams) continue;
-    if (weighted->weight_qparams->dtype != c10::ScalarType::Half) weights.round(*weighted);
+    if (weighted->weight_qparams->dtype == c10::ScalarType::Half) continue;
+    weights.round(*weighted);
+    has_changed = true;
   }
+  return has_changed;
 }
 
-void fold(Model& gm, std::span<const c10::Symbol> kinds) {
+bool fold(Model& gm, std::span<const c10::Symbol> kinds) {
+  bool has_changed = false;
   const operators::ConstantExpressions constants(gm);
-  FoldedConstants folded(gm);
+  operators::FoldedConstants folded(gm);
   for (Node* node : ir::nodes_in_order(*gm.graph)) {
     if (std::ranges::find(kinds, node->kind()) == kinds.end()) continue;
     const auto value = constants.value_of(node->output());
-    if (value && value->isTensor())
-      folded.replace(node->output(), constants.attributes_of(node->output()), value->toTensor());
+    if (!value || !value->isTensor()) continue;
+    folded.replace(node->output(), constants.attributes_of(node->output()), value->toTensor());
+    has_changed = true;
   }
   ir::eliminate_dead_code(*gm.graph);
+  return has_changed;
 }
 
 }  // namespace
 
-void round_constants(Model& gm) {
-  round_weights_of_layers(gm);
+bool round_constants(Model& model, const PassContext& /*context*/) {
+  const bool has_rounded = round_weights_of_layers(model);
   // What is dequantized at once is not kept as bytes, too.
-  fold(gm, std::array{ir::kDequantize});
-  fold(gm, std::array{ir::kQuantize, kQuantizePerChannel});
+  const bool has_dequantized = fold(model, std::array{ir::kDequantize});
+  const bool has_quantized = fold(model, std::array{ir::kQuantize, kQuantizePerChannel});
+  return has_rounded || has_dequantized || has_quantized;
 }
 
 }  // namespace tsq::passes

@@ -1,7 +1,5 @@
 // view and as_strided ask for the layout that the float operators returned.
 
-#include "passes/lower/view_any_layout.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
+#include "passes/pack/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -26,18 +25,19 @@ bool is_view(const Node* node) {
   return node->kind() == c10::aten::view_as || node->kind() == kAsStrided;
 }
 
-Value* contiguous_after(Model& gm, Value* value) {
-  const torch::jit::WithInsertPoint guard(value->node()->next());
-  Value* format = gm.graph->insertConstant(static_cast<int64_t>(at::MemoryFormat::Contiguous));
-  Node* made = gm.graph->insertNode(gm.graph->create(kContiguous, {value, format}, 1));
-  ir::take_scope(made, value->node());
-  return made->output();
+bool is_written(const Model& gm, const Node* node) {
+  return ir::placement_of(gm, node) == ir::Placement::Written;
+}
+
+Value* contiguous_before(Model& gm, Node* before, Value* value) {
+  Value* format = ir::constant_before(gm, before, static_cast<int64_t>(at::MemoryFormat::Contiguous));
+  return ir::insert_before(gm, before, "aten::contiguous", {value, format});
 }
 
 /// The memory that a view in front of a write is of.
-Value* memory_of(Node* view) {
+Value* memory_of(const Model& gm, Node* view) {
   Value* value = view->input(0);
-  while (ir::stays_float(value->node())) {
+  while (is_written(gm, value->node())) {
     const auto operands = ir::operands(value->node());
     if (operands.empty() || operands.front()->type()->kind() != c10::TypeKind::TensorType) break;
     value = operands.front();
@@ -45,15 +45,18 @@ Value* memory_of(Node* view) {
   return value;
 }
 
-void make_memory_contiguous(Model& gm, Node* view) {
-  Value* memory = memory_of(view);
-  const Node* maker = memory->node();
-  if (memory->type()->kind() != c10::TypeKind::TensorType) return;
+/// False where it is given from outside, or is contiguous.
+bool make_memory_contiguous(Model& gm, Node* view) {
+  Value* memory = memory_of(gm, view);
+  Node* maker = memory->node();
+  if (memory->type()->kind() != c10::TypeKind::TensorType) return false;
   const bool is_given = maker->kind() == c10::prim::Param || maker->kind() == c10::prim::GetAttr ||
                         maker->kind() == c10::prim::Constant;
-  if (is_given || maker->kind() == kContiguous) return;
-  Value* made = contiguous_after(gm, memory);
+  if (is_given || maker->kind() == kContiguous) return false;
+  Value* made = contiguous_before(gm, maker->next(), memory);
+  ir::take_scope(made->node(), maker);
   memory->replaceAllUsesAfterNodeWith(made->node(), made);
+  return true;
 }
 
 /// reshape returns a view where it can.
@@ -61,15 +64,14 @@ void make_reshape(Model& gm, Node* view) {
   if (view->kind() == c10::aten::view) {
     ir::reshape_for_view(gm, view);
   } else if (view->kind() == c10::aten::view_as) {
-    Node* made = gm.graph->create(c10::aten::reshape_as, view->inputs(), 1);
-    made->insertBefore(view);
-    made->output()->copyMetadata(view->output());
-    ir::take_scope(made, view);
-    view->output()->replaceAllUsesWith(made->output());
+    Value* made = ir::insert_before(gm, view, "aten::reshape_as", view->inputs().vec());
+    made->copyMetadata(view->output());
+    ir::take_scope(made->node(), view);
+    ir::take_record(made->node(), view);
+    view->output()->replaceAllUsesWith(made);
     view->destroy();
   } else {
-    Value* format = ir::constant_before(gm, view, static_cast<int64_t>(at::MemoryFormat::Contiguous));
-    view->replaceInput(0, ir::insert_before(gm, view, "aten::contiguous", {view->input(0), format}));
+    view->replaceInput(0, contiguous_before(gm, view, view->input(0)));
   }
 }
 
@@ -80,17 +82,20 @@ bool gives_quantized(const Node* node) {
 
 }  // namespace
 
-void view_any_layout(Model& gm) {
-  const auto nodes = ir::nodes_in_order(*gm.graph);
-  if (std::ranges::none_of(nodes, gives_quantized)) return;
+bool view_any_layout(Model& model, const PassContext& /*context*/) {
+  const auto nodes = ir::nodes_in_order(*model.graph);
+  if (std::ranges::none_of(nodes, gives_quantized)) return false;
+  bool has_changed = false;
   for (Node* node : nodes) {
     if (!is_view(node)) continue;
-    if (ir::stays_float(node)) {
-      make_memory_contiguous(gm, node);
+    if (is_written(model, node)) {
+      has_changed = make_memory_contiguous(model, node) || has_changed;
     } else {
-      make_reshape(gm, node);
+      make_reshape(model, node);
+      has_changed = true;
     }
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -8,7 +8,7 @@
 
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
-#include "passes/placement/passes.h"
+#include "passes/place/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -45,20 +45,25 @@ void check_mappings(const QConfigMapping& prepared, const QConfigMapping& conver
 
 }  // namespace
 
-void apply_convert_mapping(ir::Model& gm, const QConfigMapping& prepared, const QConfigMapping& converted) {
-  check_mappings(prepared, converted);
-  const auto decisions = match::find_qconfigs(gm, converted);
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    const ir::NodeState* state = ir::state_of(gm, node);
-    const auto decision = decisions.find(node);
-    if (state == nullptr || decision == decisions.end()) continue;
-    const MaybeQConfig& qconfig = decision->second.qconfig;
-    // A recipe has left it float since.
-    if (!state->qconfig) continue;
-    if (qconfig && qconfig != state->qconfig)
-      fail(fmt::format("the convert mapping changes the QConfig of {}", ir::display_name(gm, node)));
-    ir::set_state(gm, node, {.observed = state->observed, .qconfig = qconfig});
+bool apply_convert_mapping(ir::Model& model, const PassContext& context) {
+  if (!context.convert_mapping) return false;
+  check_mappings(context.mapping, *context.convert_mapping);
+  bool has_changed = false;
+  const auto lookups = match::find_qconfigs(model, *context.convert_mapping);
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    ir::NodeRecord* record = ir::record_of(model, node);
+    const auto lookup = lookups.find(node);
+    // Where there is none, prepare had none, or a recipe has left it float since.
+    if (record == nullptr || lookup == lookups.end() || !record->lookup.qconfig) continue;
+    const MaybeQConfig& qconfig = lookup->second.qconfig;
+    if (qconfig && qconfig != record->lookup.qconfig)
+      fail(fmt::format("the convert mapping changes the QConfig of {}", ir::display_name(model, node)));
+    if (qconfig) continue;
+    record->lookup.qconfig.reset();
+    record->reason = ir::Reason::ConvertMapping;
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -3,43 +3,62 @@
 
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
-#include "passes/decision_index.h"
-#include "passes/placement/passes.h"
+#include "passes/place/passes.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::Model;
 using ir::Node;
+using ir::NodeRecord;
 
 /// What was left float for such a layer, which turned out to be too small, has a kernel all the same.
-void quantize_after_all(Decision* decision) {
-  if (decision == nullptr || decision->reason != kernels::kFloatAfterLayer) return;
-  decision->quantized = true;
-  decision->reason.clear();
-  decision->remedy.clear();
+bool quantize_after_all(NodeRecord* record) {
+  if (record == nullptr || record->reason != ir::Reason::FloatAfterLayer) return false;
+  record->placement = ir::Placement::Int8;
+  record->reason = ir::Reason::None;
+  if (!record->is_reported) return true;
+  record->decision.quantized = true;
+  record->decision.reason.clear();
+  record->decision.remedy.clear();
+  return true;
+}
+
+/// The observer that alone reads what an observed layer returns; null where there is none.
+Node* output_observer(const Model& model, const Node* layer) {
+  if (ir::observed_qconfig(model, layer) == nullptr) return nullptr;
+  Node* reader = ir::only_reader(layer);
+  return reader != nullptr && ir::is_observer(reader) ? reader : nullptr;
+}
+
+/// The operator that alone reads an observer and was float before calibration; null where there is none.
+const Node* float_activation(const Model& model, const Node* observer) {
+  const Node* reader = ir::only_reader(observer);
+  if (reader == nullptr || ir::observed_qconfig(model, reader) != nullptr) return nullptr;
+  const NodeRecord* record = ir::record_of(model, reader);
+  return record != nullptr && record->reason == ir::Reason::LeftOut ? nullptr : reader;
 }
 
 }  // namespace
 
-void drop_output_observers(Model& gm, Report& report) {
-  const DecisionIndex decisions(report);
+bool drop_output_observers(Model& model, const PassContext& context) {
+  bool has_changed = false;
   std::vector<Node*> idle;
-  for (Node* layer : ir::nodes_in_order(*gm.graph)) {
-    if (ir::observed_qconfig(gm, layer) == nullptr) continue;
-    Node* observer = ir::only_reader(layer);
-    if (observer == nullptr || !ir::is_observer(observer)) continue;
-    const Node* activation = ir::only_reader(observer);
-    if (activation == nullptr || ir::observed_qconfig(gm, activation) != nullptr) continue;
-    if (kernels::stays_float_after(gm, layer, activation))
+  for (const Node* layer : ir::nodes_in_order(*model.graph)) {
+    Node* observer = output_observer(model, layer);
+    const Node* activation = observer == nullptr ? nullptr : float_activation(model, observer);
+    if (activation == nullptr) continue;
+    if (kernels::stays_float_after(context.target, model, layer, activation)) {
       idle.push_back(observer);
-    else
-      quantize_after_all(decisions.of(activation));
+    } else {
+      has_changed = quantize_after_all(ir::record_of(model, activation)) || has_changed;
+    }
   }
   for (Node* observer : idle) {
     observer->output()->replaceAllUsesWith(observer->input(0));
     observer->destroy();
   }
+  return has_changed || !idle.empty();
 }
 
 }  // namespace tsq::passes

@@ -1,67 +1,109 @@
 // What calibration says about operators: which compute with integers, which were never reached.
 
 #include <algorithm>
+#include <unordered_set>
 
+#include "config/observer_classes.h"
 #include "ir/analysis.h"
-#include "passes/convert/passes.h"
-#include "passes/decision_index.h"
+#include "observers/observer_module.h"
+#include "passes/place/passes.h"
+#include "passes/place/uncalibrated.h"
 
 namespace tsq::passes {
 namespace {
 
+using ir::Model;
 using ir::Node;
+using ir::ObserverEntry;
 using ir::Value;
 
+/// Whether an observer is there for a range; others look at channels.
+bool observes_values(const ObserverEntry& entry) {
+  const std::string& name = entry.spec.observer;
+  return name != observer_classes::kInputEqualization && name != observer_classes::kChannelStatistics &&
+         name != observer_classes::kInputProducts;
+}
+
+bool was_reached(const ObserverEntry& entry) {
+  return !observes_values(entry) || saw_data(entry.module.value());
+}
+
+bool met_other_dtype(const ObserverEntry& entry) {
+  return observes_values(entry) && saw_other_dtype(entry.module.value());
+}
+
+using Observers = std::vector<const ObserverEntry*>;
+
 /// The observers of what a node reads.
-std::vector<std::size_t> input_observers(const Node* node) {
-  std::vector<std::size_t> indexes;
+Observers input_observers(const Model& model, const Node* node) {
+  Observers found;
   for (const Value* operand : ir::operands(node)) {
-    if (ir::is_observer(operand->node())) indexes.push_back(ir::observer_index(operand->node()));
+    if (ir::is_observer(operand->node())) found.push_back(&ir::observer_of(model, operand->node()));
   }
-  return indexes;
+  return found;
 }
 
 /// The observers of what a node returns.
-std::vector<std::size_t> output_observers(const Node* node) {
-  std::vector<std::size_t> indexes;
+Observers output_observers(const Model& model, const Node* node) {
+  Observers found;
   for (const Value* output : node->outputs()) {
     for (const Node* user : ir::users(output)) {
-      if (ir::is_observer(user)) indexes.push_back(ir::observer_index(user));
+      if (ir::is_observer(user)) found.push_back(&ir::observer_of(model, user));
     }
   }
-  return indexes;
+  return found;
 }
 
-void explain(const Node* node, std::span<const ObserverResult> results, Decision& decision) {
-  const std::vector<std::size_t> inputs = input_observers(node);
-  const std::vector<std::size_t> outputs = output_observers(node);
-  if (inputs.empty() && outputs.empty()) return;
+/// Whether there was anything to say.
+bool explain(const Model& model, const Node* node, ir::NodeRecord& record) {
+  const Observers inputs = input_observers(model, node);
+  const Observers outputs = output_observers(model, node);
+  if (inputs.empty() && outputs.empty()) return false;
   // What it reads may have come by another way; what it returns has not.
-  const auto& telling = outputs.empty() ? inputs : outputs;
-  const bool was_reached =
-      std::ranges::any_of(telling, [&](std::size_t index) { return results[index].saw_data; });
-  if (!was_reached) {
-    decision.notes.emplace_back(
+  const Observers& telling = outputs.empty() ? inputs : outputs;
+  const auto is_reached = [](const ObserverEntry* entry) { return was_reached(*entry); };
+  if (std::ranges::none_of(telling, is_reached)) {
+    record.decision.notes.emplace_back(
         "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that "
         "reach it");
-    return;
+    return true;
   }
-  const auto saw_other_dtype = [&](std::size_t index) { return results[index].saw_other_dtype; };
-  if (std::ranges::all_of(inputs, saw_other_dtype) && std::ranges::all_of(outputs, saw_other_dtype)) {
-    decision.quantized = false;
-    decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
-    decision.remedy = "nothing where they are integers; otherwise convert its input to float32 in the model";
+  const auto is_of_other_dtype = [](const ObserverEntry* entry) { return met_other_dtype(*entry); };
+  if (!std::ranges::all_of(inputs, is_of_other_dtype) || !std::ranges::all_of(outputs, is_of_other_dtype))
+    return false;
+  record.reason = ir::Reason::OtherDtype;
+  record.decision.quantized = false;
+  record.decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
+  record.decision.remedy =
+      "nothing where they are integers; otherwise convert its input to float32 in the model";
+  return true;
+}
+
+/// The layers of observers that are in use and were not reached, in the observers' order.
+std::vector<std::string> unobserved_layers(const Model& model) {
+  std::unordered_set<const ObserverEntry*> used;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node)) used.insert(&ir::observer_of(model, node));
   }
+  std::vector<std::string> layers;
+  for (const ObserverEntry& entry : model.observers) {
+    if (used.contains(&entry) && !was_reached(entry)) layers.push_back(entry.layer);
+  }
+  return layers;
 }
 
 }  // namespace
 
-void explain_calibrated(const ir::Model& prepared, std::span<const ObserverResult> results, Report& report) {
-  const DecisionIndex decisions(report);
-  for (const Node* node : ir::nodes_in_order(*prepared.graph)) {
-    Decision* decision = decisions.of(node);
-    if (decision != nullptr && decision->quantized) explain(node, results, *decision);
+bool explain_calibrated(Model& model, const PassContext& /*context*/) {
+  model.unobserved_layers = unobserved_layers(model);
+  bool has_changed = !model.unobserved_layers.empty();
+  if (is_uncalibrated(model)) return has_changed;  // without data there is nothing to tell of operators
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    ir::NodeRecord* record = ir::record_of(model, node);
+    if (record == nullptr || !record->is_reported || !record->decision.quantized) continue;
+    has_changed = explain(model, node, *record) || has_changed;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -1,20 +1,18 @@
 // What turns the averages of maps into a gate for them is computed in float where its layers are small, on
 // engines whose int8 kernels take many microseconds to begin with.
-//   mul(dequantize(quantize(sigmoid(conv(dequantize(quantize(average)))))), x)
+//   mul(observer(sigmoid(conv(observer(average)))), x)
 //   becomes   mul(sigmoid(unsqueeze(linear(flatten(average)))), x)
 
 #include <algorithm>
 
-#include "backends/kernels/fault_conditions.h"
-#include "backends/kernels/kernel_limits.h"
+#include "backends/kernels/costs.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/quantize_operators.h"
 #include "operators/whole_average.h"
-#include "passes/decision_index.h"
-#include "passes/placement/gates.h"
-#include "passes/placement/layer_in_float.h"
-#include "passes/placement/passes.h"
+#include "passes/place/gates.h"
+#include "passes/place/layer_in_float.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
@@ -25,11 +23,6 @@ using ir::Value;
 
 constexpr const char* kGateReason = "it is part of a small gate, which is faster in float";
 
-ir::Weighted* quantized_layer(Model& gm, const Node* node) {
-  ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;
-  return weighted != nullptr && weighted->weight_qparams ? weighted : nullptr;
-}
-
 bool is_linear_at_points(const ir::Weighted& weighted) {
   const bool is_kernel_of_one = weighted.weight.dim() == 4 && weighted.weight.size(2) == 1 &&
                                 weighted.weight.size(3) == 1 && weighted.groups == 1;
@@ -37,67 +30,82 @@ bool is_linear_at_points(const ir::Weighted& weighted) {
          std::ranges::all_of(weighted.padding, [](int64_t padding) { return padding == 0; });
 }
 
-/// Whether one operator reads a value, rounded or not.
-bool is_read_once(const Value* value) {
-  while (value->uses().size() == 1) {
-    const Node* reader = value->uses().front().user;
-    if (reader->kind() != ir::kQuantize && reader->kind() != ir::kDequantize) return true;
-    value = reader->output();
-  }
-  return false;
-}
-
 class Gates {
  public:
-  Gates(Model& gm, Report& report) : gm_(gm), decisions_(report) {}
+  Gates(Model& model, const PassContext& context)
+      : model_(model),
+        context_(context),
+        largest_weight_(kernels::costs_of(context.target.engine).largest_weight_at_points) {}
 
-  void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      const auto gate = gate_of(gm_, node);
+  /// Whether it found any.
+  bool run() {
+    bool has_changed = false;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      const auto gate = gate_of(model_, node);
       if (!gate) continue;
-      if (std::ranges::all_of(gate->steps, [&](const Node* step) { return is_small(step); })) compute(*gate);
-      take_maps(*gate);
+      const bool is_small_gate =
+          std::ranges::all_of(gate->steps, [&](const Node* step) { return is_small(step); });
+      if (is_small_gate) compute(*gate);
+      const bool takes_exact_maps = take_maps(*gate);
+      has_changed = has_changed || is_small_gate || takes_exact_maps;
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
+    return has_changed;
   }
 
  private:
+  ir::Weighted* layer(const Node* step) { return int8_layer(model_, context_, step); }
+
   bool is_small(const Node* step) {
-    const ir::Weighted* weighted = quantized_layer(gm_, step);
+    const ir::Weighted* weighted = layer(step);
     return weighted == nullptr || weighted->weight.numel() <= largest_weight_;
   }
 
   void compute(const Gate& gate) {
     const bool is_of_points = is_linear_at_points(gate);
     for (Node* step : gate.steps) {
-      const bool is_layer = quantized_layer(gm_, step) != nullptr;
-      leave_float(step, is_layer);
+      ir::Weighted* weighted = layer(step);
+      if (weighted != nullptr) {
+        compute_in_float(model_, step, ir::Reason::SmallGate, kGateReason);
+      } else {
+        leave_float(step);
+      }
       read_exact(step, ir::operands(step).front());
-      if (is_layer && is_of_points) make_linear(*ir::weighted_of(ir::call_of(gm_, step)));
+      if (weighted != nullptr && is_of_points) make_linear(*weighted);
     }
-    leave_float(gate.product, /*is_layer=*/false);
+    leave_float(gate.product);
     read_exact(gate.product, gate.gate);
     if (is_of_points) drop_points(gate);
   }
 
+  void leave_float(Node* step) {
+    if (ir::placement_of(model_, step) == ir::Placement::Float) return;
+    ir::leave_float(model_, step, ir::Placement::Float, ir::Reason::SmallGate, kGateReason);
+  }
+
   /// Whether its layers are linear layers of numbers that are written as images of one point.
   bool is_linear_at_points(const Gate& gate) {
-    return operators::is_whole_image_average(gm_, gate.average) &&
+    return operators::is_whole_image_average(model_, gate.average) &&
            std::ranges::all_of(gate.steps, [&](const Node* step) {
              if (!is_read_once(step->output())) return false;
-             const ir::Weighted* weighted = quantized_layer(gm_, step);
-             return weighted == nullptr ? is_activation(gm_, step) : passes::is_linear_at_points(*weighted);
+             const ir::Weighted* weighted = layer(step);
+             return weighted == nullptr ? is_activation(model_, step)
+                                        : passes::is_linear_at_points(*weighted);
            });
   }
 
-  static void read_exact(Node* step, Value* rounded) { ir::replace_operand(step, rounded, exact(rounded)); }
+  /// Whether one operator reads a value, rounded or not.
+  bool is_read_once(const Value* value) const {
+    while (value->uses().size() == 1) {
+      const Node* reader = value->uses().front().user;
+      if (!ir::is_observer(reader)) return true;
+      value = reader->output();
+    }
+    return false;
+  }
 
-  void leave_float(Node* step, bool is_layer) {
-    Decision* decision = decisions_.of(step);
-    if (is_layer)
-      compute_in_float(gm_, step, decision, kGateReason);
-    else
-      report_left_float(decision, kGateReason);
+  void read_exact(Node* step, Value* rounded) const {
+    ir::replace_operand(step, rounded, exact(model_, rounded));
   }
 
   /// A linear layer takes a third of the time of a convolution.
@@ -109,41 +117,38 @@ class Gates {
 
   void drop_points(const Gate& gate) {
     Node* first = gate.steps.front();
-    const auto constant = [&](Node* before, int64_t value) {
-      return ir::constant_before(gm_, before, value);
-    };
+    const ir::Rewriter before_first(model_, first);
     Value* average = ir::operands(first).front();
-    ir::replace_operand(
-        first, average,
-        ir::insert_before(gm_, first, "aten::flatten", {average, constant(first, 1), constant(first, -1)}));
-    Node* product = gate.product;
+    Value* flat = before_first.op(
+        "aten::flatten", {average, before_first.constant(int64_t{1}), before_first.constant(int64_t{-1})});
+    ir::replace_operand(first, average, flat);
+    const ir::Rewriter before_product(model_, gate.product);
     Value* numbers = gate.steps.back()->output();
-    Value* last = constant(product, -1);
-    Value* column = ir::insert_before(gm_, product, "aten::unsqueeze", {numbers, last});
-    ir::replace_operand(product, numbers, ir::insert_before(gm_, product, "aten::unsqueeze", {column, last}));
+    Value* last = before_product.constant(int64_t{-1});
+    Value* column = before_product.op("aten::unsqueeze", {numbers, last});
+    ir::replace_operand(gate.product, numbers, before_product.op("aten::unsqueeze", {column, last}));
   }
 
   /// What only the average and the product read of an activation is not rounded for them.
-  void take_maps(const Gate& gate) {
-    if (!is_activation(gm_, exact(gate.gated)->node())) return;
-    const Node* quantize = gate.gated->node()->input(0)->node();
-    for (const torch::jit::Use& use : quantize->output()->uses()) {
-      if (use.user->kind() != ir::kDequantize) return;
-      for (const Node* reader : ir::users(use.user->output())) {
-        if (reader != gate.product && reader != gate.average) return;
-      }
-    }
-    for (const torch::jit::Use& use : quantize->output()->uses())
-      use.user->output()->replaceAllUsesWith(quantize->input(0));
+  bool take_maps(const Gate& gate) const {
+    Value* maps = exact(model_, gate.gated);
+    if (!is_activation(model_, maps->node())) return false;
+    Value* rounded = before_channel_observers(model_, gate.gated);
+    const bool is_read_by_others = std::ranges::any_of(ir::users(rounded), [&](const Node* reader) {
+      return reader != gate.product && reader != gate.average;
+    });
+    if (is_read_by_others) return false;
+    rounded->replaceAllUsesWith(maps);
+    return true;
   }
 
-  Model& gm_;
-  DecisionIndex decisions_;
-  int64_t largest_weight_ = kernels::largest_weight_at_points(kernels::current_engine());
+  Model& model_;
+  const PassContext& context_;
+  int64_t largest_weight_;
 };
 
 }  // namespace
 
-void gate_in_float(Model& gm, Report& report) { Gates(gm, report).run(); }
+bool gate_in_float(Model& model, const PassContext& context) { return Gates(model, context).run(); }
 
 }  // namespace tsq::passes

@@ -7,7 +7,7 @@
 
 namespace tsq::passes {
 
-/// What multiplies maps by numbers made of their averages (squeeze and excitation), in a reference graph.
+/// What multiplies maps by numbers made of their averages (squeeze and excitation), in a calibrated graph.
 struct Gate {
   ir::Node* product{};
   ir::Value* gate{};               ///< what the product reads of it
@@ -17,12 +17,9 @@ struct Gate {
 };
 
 /// The gate that a node multiplies by, where it reads it and the maps rounded; empty for other nodes.
-std::optional<Gate> gate_of(const ir::Model& gm, ir::Node* product);
-
-/// What a dequantize returns, before it was rounded; the value itself for other nodes.
-ir::Value* exact(ir::Value* value);
+std::optional<Gate> gate_of(const ir::Model& model, ir::Node* product);
 
 /// Whether a node returns one value for each value of its input.
-bool is_activation(const ir::Model& gm, const ir::Node* node);
+bool is_activation(const ir::Model& model, const ir::Node* node);
 
 }  // namespace tsq::passes

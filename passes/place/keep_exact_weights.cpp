@@ -1,16 +1,14 @@
 // A layer whose input is not rounded multiplies in float: rounding its weight would only cost accuracy.
-//   linear(x, dequantize(quantize(w)))   →   linear(x, w)
-
-#include "passes/placement/keep_exact_weights.h"
+//   linear(x, observer(w))   →   linear(x, w)
 
 #include <algorithm>
 
 #include "ir/analysis.h"
-#include "ir/quantize_operators.h"
 #include "match/dtype_check.h"
 #include "operators/functional_weighted.h"
-#include "passes/decision_index.h"
-#include "passes/placement/layer_in_float.h"
+#include "passes/place/layer_in_float.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
@@ -21,37 +19,47 @@ using ir::Value;
 
 constexpr const char* kExactReason = "it reads float values that nothing rounds";
 
-bool is_static(const Model& gm, const Node* node) {
-  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+bool is_static(const Model& model, const Node* node) {
+  const QConfig* qconfig = ir::observed_qconfig(model, node);
   return qconfig != nullptr && match::is_static(*qconfig);
 }
 
 /// What the rounded weight of F.linear or F.conv* is made of; null for others, and where it is not rounded.
-Value* exact_weight(const Model& gm, const Node* node) {
-  const auto targets = ir::targets(gm, node);
+Value* exact_weight(const Model& model, Node* node) {
+  const auto targets = ir::targets(model, node);
   const bool is_layer = std::ranges::any_of(
       targets, [](const Symbol& target) { return !operators::module_of_functional(target.name).empty(); });
-  if (!is_layer || node->inputs().size() < 2 || !operators::functional_weight_dtype(node)) return nullptr;
-  return node->input(1)->node()->input(0)->node()->input(0);
+  if (!is_layer || node->inputs().size() < 2) return nullptr;
+  const Node* observer = node->input(1)->node();
+  const bool is_rounded_now =
+      ir::is_observer(observer) && !resolve(ir::observer_of(model, observer).spec).is_dynamic;
+  return is_rounded_now ? const_cast<Node*>(observer)->input(0) : nullptr;
+}
+
+/// Whether the weight was to be rounded.
+bool keep_exact_weight(Model& model, const PassContext& context, Node* node) {
+  if (int8_layer(model, context, node) != nullptr) {
+    compute_in_float(model, node, ir::Reason::ReadsFloat, kExactReason);
+    return true;
+  }
+  Value* weight = ir::is_module_call(node) ? nullptr : exact_weight(model, node);
+  if (weight == nullptr) return false;
+  node->replaceInput(1, weight);
+  ir::leave_float(model, node, ir::Placement::Float, ir::Reason::ReadsFloat, kExactReason);
+  return true;
 }
 
 }  // namespace
 
-void keep_exact_weights(Model& gm, Report& report) {
-  const DecisionIndex decisions(report);
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (node->inputs().empty() || !is_static(gm, node)) continue;
-    if (node->input(0)->node()->kind() == ir::kDequantize) continue;
-    if (ir::is_module_call(node)) {
-      const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
-      if (weighted == nullptr || !weighted->weight_qparams) continue;
-      compute_in_float(gm, node, decisions.of(node), kExactReason);
-    } else if (Value* weight = exact_weight(gm, node)) {
-      node->replaceInput(1, weight);
-      report_left_float(decisions.of(node), kExactReason);
-    }
+bool keep_exact_weights(Model& model, const PassContext& context) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (node->inputs().empty() || !is_static(model, node)) continue;
+    if (is_rounded(model, context, node->input(0))) continue;
+    has_changed = keep_exact_weight(model, context, node) || has_changed;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

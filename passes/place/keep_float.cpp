@@ -2,65 +2,77 @@
 //   a → obs → b → obs → c, b kept float   becomes   a → obs → b, b → obs → c; obs in front of b goes where a
 //   is float
 
-#include <algorithm>
-
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/decision_index.h"
-#include "passes/placement/passes.h"
+#include "passes/place/passes.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::Model;
 using ir::Node;
+using ir::NodeRecord;
 using ir::Value;
 
 std::string name_of(const Node* node) {
   return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();
 }
 
-bool is_quantized(const Model& gm, const Node* node) {
-  return ir::observed_qconfig(gm, node) != nullptr && node->kind() != c10::prim::GetAttr;
+bool is_quantized(const Model& model, const Node* node) {
+  return ir::observed_qconfig(model, node) != nullptr && node->kind() != c10::prim::GetAttr;
 }
 
 /// What observers see, the value itself.
-Value* after_observers(Value* value) {
+Value* before_observers(Value* value) {
   while (ir::is_observer(value->node())) value = value->node()->input(0);
   return value;
 }
 
 /// A float operator reads float values as they are: only what comes out of a kernel is rounded already.
-void read_exact_values(const Model& gm, Node* node) {
+/// Whether it read others.
+bool read_exact_values(const Model& model, Node* node) {
+  bool has_changed = false;
   for (Value* operand : ir::operands(node)) {
-    Value* exact = after_observers(operand);
-    if (exact != operand && !is_quantized(gm, exact->node())) ir::replace_operand(node, operand, exact);
+    Value* exact = before_observers(operand);
+    if (exact == operand || is_quantized(model, exact->node())) continue;
+    ir::replace_operand(node, operand, exact);
+    has_changed = true;
   }
+  return has_changed;
+}
+
+void leave_out(Model& model, Node* node, NodeRecord& record, const std::string& why) {
+  record.observed = false;
+  record.lookup.qconfig.reset();
+  if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
+  if (!ir::stays_float(model, node))
+    ir::leave_float(model, node, ir::Placement::Float, ir::Reason::LeftOut, why);
 }
 
 }  // namespace
 
-void keep_float(Model& gm, const std::map<std::string, std::string>& reasons, Report& report) {
-  if (reasons.empty()) return;
-  const DecisionIndex decisions(report);
+bool keep_float(Model& model, const PassContext& context) {
+  const auto& reasons = context.kept_float;
+  if (reasons.empty()) return false;
+  bool has_changed = false;
   std::vector<Node*> kept;
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    // A QConfig that led to nothing must not keep an observer beside it (K-03).
-    if (const ir::NodeState* state = ir::state_of(gm, node); state != nullptr && !state->observed) {
-      ir::set_state(gm, node, {});
-      kept.push_back(node);
-    }
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    NodeRecord* record = ir::is_observer(node) ? nullptr : ir::record_of(model, node);
+    if (record == nullptr) continue;
     const auto reason = reasons.find(name_of(node));
-    if (reason == reasons.end() || ir::is_observer(node)) continue;
+    if (reason == reasons.end() && record->observed) continue;
     kept.push_back(node);
-    ir::set_state(gm, node, {});
-    if (Decision* decision = decisions.of(node); decision != nullptr && decision->quantized) {
-      decision->quantized = false;
-      decision->reason = reason->second;
-      decision->equalization.clear();
+    if (reason != reasons.end()) {
+      leave_out(model, node, *record, reason->second);
+      has_changed = true;
+    } else {
+      // One that led to nothing must not keep an observer beside it (K-03).
+      has_changed = has_changed || record->lookup.qconfig.has_value();
+      record->lookup.qconfig.reset();
     }
   }
-  for (Node* node : kept) read_exact_values(gm, node);
+  for (Node* node : kept) has_changed = read_exact_values(model, node) || has_changed;
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -1,40 +1,32 @@
-#include "passes/placement/layer_in_float.h"
+#include "passes/place/layer_in_float.h"
 
-#include "ir/quantize_operators.h"
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/float_output.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// What a layer reads, not rounded where nothing but the layer asks for it.
-Value* exact_input(const Model& gm, const Node* layer) {
-  const Node* dequantize = layer->input(0)->node();
-  if (dequantize->kind() != ir::kDequantize) return layer->input(0);
-  const Node* quantize = dequantize->input(0)->node();
-  if (quantize->kind() != ir::kQuantize) return layer->input(0);
-  Value* exact = quantize->input(0);
-  return ir::observed_qconfig(gm, exact->node()) == nullptr ? exact : layer->input(0);
+ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
+  ir::Value* rounded = before_channel_observers(model, layer->input(0));
+  ir::Value* before = exact(model, rounded);
+  return ir::observed_qconfig(model, before->node()) == nullptr ? before : rounded;
 }
 
 }  // namespace
 
-void report_left_float(Decision* decision, const char* reason) {
-  if (decision == nullptr || !decision->quantized) return;
-  decision->quantized = false;
-  decision->reason = reason;
-  decision->remedy.clear();
-}
-
-void compute_in_float(Model& gm, Node* layer, Decision* decision, const char* reason) {
-  layer->replaceInput(0, exact_input(gm, layer));
-  ir::Weighted& weighted = *ir::weighted_of(ir::call_of(gm, layer));
-  weighted.weight_qparams.reset();
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, const char* sentence) {
+  layer->replaceInput(0, exact_input(model, layer));
+  ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
   weighted.input_products.reset();
   weighted.input = {};
-  report_left_float(decision, reason);
+  ir::leave_float(model, layer, ir::Placement::Float, reason, sentence);
+}
+
+bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {
+  return kernels::is_slower_than_float(context.target, ir::call_of(model, layer)) &&
+         kernels::float_output_kernel_of(context.target, model, layer) == nullptr;
 }
 
 }  // namespace tsq::passes

@@ -1,16 +1,14 @@
 #pragma once
 
-#include <tsq/report.h>
-
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 
 namespace tsq::passes {
 
-/// An operator's entry of the report, or null, says why it is left float after all.
-void report_left_float(Decision* decision, const char* reason);
+/// A layer that was placed in int8 is computed in float after all, with its float weight. It reads what was
+/// rounded for it alone not rounded; what it returns is rounded as before. `sentence`: why, for the report.
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, const char* sentence);
 
-/// A reference layer is computed in float after all, with its float weight. It reads what was rounded for it
-/// alone not rounded; what it returns is rounded as before. `decision` is its entry of the report, or null.
-void compute_in_float(ir::Model& gm, ir::Node* layer, Decision* decision, const char* reason);
+/// Whether the only int8 kernel that the engine has for a layer takes many times as long as the float one.
+[[nodiscard]] bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer);
 
 }  // namespace tsq::passes

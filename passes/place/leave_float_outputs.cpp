@@ -1,7 +1,6 @@
 // The output of a linear layer that only float operators read is not rounded, where its kernel returns float
 // or it is small and stays float; nor that of a convolution whose kernel returns float as fast.
-//   matmul(view(dequantize(quantize(view(dequantize(quantize(linear(x))))))))   becomes
-//   matmul(view(view(linear(x))))
+//   matmul(observer(view(observer(linear(x)))))   becomes   matmul(view(linear(x)))
 
 #include <algorithm>
 #include <array>
@@ -10,47 +9,80 @@
 
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
-#include "ir/quantize_operators.h"
 #include "operators/traits.h"
-#include "operators/weighted.h"
 #include "operators/zero_padding.h"
-#include "passes/placement/passes.h"
-#include "passes/placement/small_layers.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
+#include "passes/place/small_layers.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::kDequantize;
-using ir::kQuantize;
 using ir::Model;
 using ir::Node;
 using ir::Value;
+using torch::jit::Use;
+
+bool is_container(const Node* node) {
+  return node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct ||
+         node->kind() == c10::prim::DictConstruct;
+}
+
+/// What a value holds: itself, or the elements of lists, tuples and dicts made for it.
+void collect_elements(const Value* value, std::unordered_set<const Value*>& found) {
+  found.insert(value);
+  if (!is_container(value->node())) return;
+  for (const Value* element : value->node()->inputs()) collect_elements(element, found);
+}
+
+/// The values that leave the model as bytes (E-12).
+std::unordered_set<const Value*> quantized_outputs(const Model& model, const PassContext& context) {
+  const Value* returned = model.graph->return_node()->input(0);
+  const Node* made_by = returned->node();
+  const bool has_elements =
+      made_by->kind() == c10::prim::ListConstruct || made_by->kind() == c10::prim::TupleConstruct;
+  std::unordered_set<const Value*> found;
+  for (const int index : context.custom.output_quantized_indexes()) {
+    const auto position = static_cast<std::size_t>(index);
+    if (has_elements && position < made_by->inputs().size()) {
+      collect_elements(made_by->input(position), found);
+    } else if (!has_elements && position == 0) {
+      collect_elements(returned, found);
+    }
+  }
+  return found;
+}
 
 class FloatOutputs {
  public:
-  explicit FloatOutputs(Model& gm) : gm_(gm), small_(small_layers(gm)) {}
+  FloatOutputs(Model& model, const PassContext& context)
+      : model_(model),
+        context_(context),
+        small_(small_layers(model, context)),
+        quantized_outputs_(quantized_outputs(model, context)) {}
 
-  void run() {
-    for (Node* node : std::views::reverse(ir::nodes_in_order(*gm_.graph))) {  // readers first
+  /// Whether it dropped an observer.
+  bool run() {
+    for (Node* node : std::views::reverse(ir::nodes_in_order(*model_.graph))) {  // readers first
       if (!is_quantized_layer(node)) continue;
-      Node* quantize = only_quantize(node->output());
-      if (quantize != nullptr && gains_by_float(node) && !is_needed(quantize)) drop(quantize);
+      Node* rounding = only_rounding(node->output());
+      if (rounding != nullptr && gains_by_float(node) && !is_needed(rounding)) drop(rounding);
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
+    return has_changed_;
   }
 
  private:
   bool is_quantized_layer(const Node* node) const {
     if (!ir::is_module_call(node)) return node->outputs().size() == 1 && is_observed(node);
-    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm_, node));
-    return weighted != nullptr && weighted->weight_qparams;
+    return int8_layer(model_, context_, node) != nullptr;
   }
 
-  bool is_observed(const Node* node) const { return ir::observed_qconfig(gm_, node) != nullptr; }
+  bool is_observed(const Node* node) const { return ir::observed_qconfig(model_, node) != nullptr; }
 
   bool gains_by_float(const Node* layer) const {
     if (small_.contains(layer)) return true;
-    const auto* kernel = kernels::float_output_kernel_of(gm_, layer);
+    const auto* kernel = kernels::float_output_kernel_of(context_.target, model_, layer);
     if (kernel == nullptr) return false;
     switch (kernel->reads) {
       case kernels::Reads::Float:
@@ -58,7 +90,7 @@ class FloatOutputs {
       case kernels::Reads::FloatRange:
         return !would_round_twice(layer);
       case kernels::Reads::Bytes:
-        return kernels::gives_float_for_free(gm_, layer);
+        return kernels::gives_float_for_free(context_.target, model_, layer);
     }
     return false;
   }
@@ -66,29 +98,26 @@ class FloatOutputs {
   /// Kernels that find the range of their input at run time round it onto codes of their own: where an int8
   /// kernel returns it, that costs more than rounding the output.
   bool would_round_twice(const Node* linear) const {
-    const Node* dequantize = linear->input(0)->node();
-    if (dequantize->kind() != kDequantize) return false;
-    const Node* quantize = dequantize->input(0)->node();
-    return quantize->kind() != kQuantize || is_observed(quantize->input(0)->node());
+    auto* input = const_cast<Value*>(linear->input(0));
+    if (!is_rounded(model_, context_, input)) return false;
+    const Value* before = exact(model_, input);
+    return before == input || is_observed(before->node());
   }
 
   /// Dropped: nothing reads any more what it returns.
-  static bool is_dropped(const Node* reader) {
-    return reader->kind() == kQuantize &&
-           std::ranges::all_of(reader->output()->uses(), [](const torch::jit::Use& use) {
-             return use.user->kind() == kDequantize && use.user->output()->uses().empty();
-           });
+  bool is_dropped(const Node* reader) const {
+    return is_static_rounding(model_, reader) && reader->output()->uses().empty();
   }
 
-  /// The quantize node that is a value's only reader.
-  static Node* only_quantize(const Value* value) {
+  /// The observer that rounds a value and is its only reader.
+  Node* only_rounding(const Value* value) const {
     Node* only = nullptr;
-    for (const torch::jit::Use& use : value->uses()) {
+    for (const Use& use : value->uses()) {
       if (is_dropped(use.user)) continue;
       if (only != nullptr) return nullptr;
       only = use.user;
     }
-    return only != nullptr && only->kind() == kQuantize ? only : nullptr;
+    return only != nullptr && is_static_rounding(model_, only) ? only : nullptr;
   }
 
   /// What they read decides whether operators that only move values run on bytes. Concatenations have a
@@ -97,63 +126,77 @@ class FloatOutputs {
     return operators::moves_values(operators::traits_of(node)) || node->kind() == c10::aten::stack;
   }
 
-  /// Whether a kernel reads the quantized value, also after operators that move it.
-  bool is_needed(const Node* quantize) const {
-    return std::ranges::any_of(quantize->output()->uses(), [&](const torch::jit::Use& use) {
-      if (use.user->kind() != kDequantize) return true;
-      return is_read_quantized(use.user->output());
-    });
+  /// Whether a kernel reads the rounded value, also after operators that move it.
+  bool is_needed(const Node* rounding) const {
+    return quantized_outputs_.contains(rounding->output()) || is_read_quantized(rounding->output());
   }
 
   /// Whether leave_small_layers will leave it float.
   bool is_small(const Node* layer) const {
-    return small_.contains(layer) && std::ranges::none_of(ir::users(layer->output()), [](const Node* user) {
-             return user->kind() == kQuantize && !is_dropped(user);
+    return small_.contains(layer) && std::ranges::none_of(ir::users(layer->output()), [&](const Node* user) {
+             return is_static_rounding(model_, user) && !is_dropped(user);
            });
   }
 
-  bool reads_quantized(const Node* reader) const {
+  /// A standalone module's own configuration tells which inputs it takes quantized.
+  bool is_taken_quantized(const Use& use) const {
+    if (!ir::is_standalone(model_, use.user)) return false;
+    const auto& indexes = ir::call_of(model_, use.user).standalone->input_quantized_indexes;
+    return std::ranges::find(indexes, static_cast<int>(use.offset)) != indexes.end();
+  }
+
+  bool reads_quantized(const Use& use) const {
+    const Node* reader = use.user;
     if (is_dropped(reader) || is_small(reader)) return false;
-    if (reader->kind() == kQuantize || !reader->blocks().empty()) return true;
-    if (reader->kind() == c10::prim::ListConstruct || is_padding(reader))
+    if (is_static_rounding(model_, reader) || !reader->blocks().empty() || is_taken_quantized(use))
+      return true;
+    if (is_channel_observer(model_, reader) || reader->kind() == c10::prim::ListConstruct ||
+        is_padding(reader))
       return is_read_quantized(reader->output());
     if (!is_observed(reader))
       return reader->kind() == c10::prim::Return && reader->owningBlock()->owningNode() != nullptr;
     if (!moves(reader)) return true;
-    const Node* quantize = only_quantize(reader->output());
-    return quantize == nullptr ? is_read_quantized(reader->output()) : is_needed(quantize);
+    const Node* rounding = only_rounding(reader->output());
+    return rounding == nullptr ? is_read_quantized(reader->output()) : is_needed(rounding);
   }
 
-  /// What fold_padding may put into the layer after it.
+  /// What place_padding may put into the layer after it.
   bool is_padding(const Node* reader) const {
     constexpr std::array<std::size_t, 3> kDimensions{1, 2, 3};
     return reader->outputs().size() == 1 && std::ranges::any_of(kDimensions, [&](std::size_t dims) {
-             return operators::zero_padding(gm_, reader, dims).has_value();
+             return operators::zero_padding(model_, reader, dims).has_value();
            });
   }
 
   bool is_read_quantized(const Value* value) const {
-    return std::ranges::any_of(value->uses(),
-                               [&](const torch::jit::Use& use) { return reads_quantized(use.user); });
+    return std::ranges::any_of(value->uses(), [&](const Use& use) { return reads_quantized(use); });
   }
 
-  void drop(Node* quantize) {
+  void drop(Node* rounding) {
+    read_without_channels(rounding->output());
     std::vector<Node*> after;
-    for (const torch::jit::Use& use : quantize->output()->uses()) {
-      for (const Node* mover : movers(use.user->output())) after.push_back(only_quantize(mover->output()));
-      use.user->output()->replaceAllUsesWith(quantize->input(0));
-    }
+    for (const Node* mover : movers(rounding->output())) after.push_back(only_rounding(mover->output()));
+    rounding->output()->replaceAllUsesWith(rounding->input(0));
+    has_changed_ = true;
     for (Node* next : after) {
       if (next != nullptr) drop(next);  // null: another input of the same operator came first
+    }
+  }
+
+  /// Small layers that stay float are not equalized: nothing is rounded for them.
+  void read_without_channels(Value* value) const {
+    const std::vector<Use> uses = value->uses();
+    for (const Use& use : uses) {
+      if (is_channel_observer(model_, use.user)) use.user->output()->replaceAllUsesWith(value);
     }
   }
 
   /// The observed operators that read a value, or a list with it.
   std::vector<const Node*> movers(const Value* value) const {
     std::vector<const Node*> found;
-    for (const torch::jit::Use& use : value->uses()) {
+    for (const Use& use : value->uses()) {
       if (use.user->kind() == c10::prim::ListConstruct) {
-        for (const torch::jit::Use& of_list : use.user->output()->uses()) found.push_back(of_list.user);
+        for (const Use& of_list : use.user->output()->uses()) found.push_back(of_list.user);
       } else {
         found.push_back(use.user);
       }
@@ -162,12 +205,17 @@ class FloatOutputs {
     return found;
   }
 
-  Model& gm_;
+  Model& model_;
+  const PassContext& context_;
   std::unordered_set<const Node*> small_;
+  std::unordered_set<const Value*> quantized_outputs_;
+  bool has_changed_{false};
 };
 
 }  // namespace
 
-void leave_float_outputs(Model& gm) { FloatOutputs(gm).run(); }
+bool leave_float_outputs(Model& model, const PassContext& context) {
+  return FloatOutputs(model, context).run();
+}
 
 }  // namespace tsq::passes

@@ -1,34 +1,36 @@
 // A small linear layer that returns float values stays float.
-//   linear(dequantize(quantize(x)))   →   linear(x), or linear(dequantize(x)) of bytes that a kernel returns
+//   linear(observer(x))   →   linear(x), or linear(observer(x)) of bytes that a kernel returns
 
 #include <algorithm>
 
 #include "ir/analysis.h"
-#include "ir/quantize_operators.h"
-#include "passes/decision_index.h"
-#include "passes/placement/layer_in_float.h"
-#include "passes/placement/passes.h"
-#include "passes/placement/small_layers.h"
+#include "passes/place/layer_in_float.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
+#include "passes/place/small_layers.h"
 
 namespace tsq::passes {
 namespace {
 
-bool gives_float(const ir::Node* layer) {
-  return std::ranges::none_of(layer->output()->uses(),
-                              [](const torch::jit::Use& use) { return use.user->kind() == ir::kQuantize; });
+bool returns_float(const ir::Model& model, const ir::Node* layer) {
+  return std::ranges::none_of(layer->output()->uses(), [&](const torch::jit::Use& use) {
+    return is_static_rounding(model, use.user);
+  });
 }
 
 }  // namespace
 
-void leave_small_layers(ir::Model& gm, Report& report) {
-  const DecisionIndex decisions(report);
-  const auto small = small_layers(gm);
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!small.contains(node) || !gives_float(node)) continue;
-    compute_in_float(gm, node, decisions.of(node),
+bool leave_small_layers(ir::Model& model, const PassContext& context) {
+  const auto small = small_layers(model, context);
+  bool has_changed = false;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!small.contains(node) || !returns_float(model, node)) continue;
+    compute_in_float(model, node, ir::Reason::SmallLayer,
                      "it is faster in float, and has a small part of the network's work");
+    has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -1,24 +1,23 @@
 // The product of maps with a gate stays in float: quantized::mul goes through what it broadcasts value by
 // value, and the maps are dequantized for their averages anyway.
-//   quantize(mul(dequantize(gate), dequantize(x)))   does not become   quantized::mul(gate, x)
+//   observer(mul(observer(gate), observer(x)))   does not become   quantized::mul(gate, x)
 
 #include "ir/analysis.h"
-#include "passes/decision_index.h"
-#include "passes/placement/gates.h"
-#include "passes/placement/layer_in_float.h"
-#include "passes/placement/passes.h"
+#include "passes/place/gates.h"
+#include "passes/place/passes.h"
 
 namespace tsq::passes {
 
-void multiply_in_float(ir::Model& gm, Report& report) {
-  const DecisionIndex decisions(report);
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!gate_of(gm, node)) continue;
-    ir::set_stays_float(node);
-    report_left_float(
-        decisions.of(node),
+bool multiply_in_float(ir::Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!gate_of(model, node)) continue;
+    ir::leave_float(
+        model, node, ir::Placement::Reference, ir::Reason::Broadcasts,
         "computed in float between dequantize and quantize: int8 kernels are slow where they broadcast");
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

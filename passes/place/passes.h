@@ -14,9 +14,8 @@ bool apply_convert_mapping(ir::Model& model, const PassContext& context);
 /// operators return without rounding.
 bool keep_float(ir::Model& model, const PassContext& context);
 
-/// Says in the report which operators compute with integers, and which no data reached.
-/// Model::unobserved_layers: the layers whose observers are in use and have seen nothing. Nothing where the
-/// model was not calibrated at all.
+/// Model::unobserved_layers: the layers whose observers are in use and have seen nothing. Where the model was
+/// calibrated at all, says in the report which operators compute with integers, and which no data reached.
 bool explain_calibrated(ir::Model& model, const PassContext& context);
 
 /// Observers that convert would not make a quantize node of are removed: those between operators that are all

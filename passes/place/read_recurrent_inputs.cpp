@@ -1,27 +1,42 @@
 // The range that a recurrent kernel finds of its input, step by step, is that of the largest value. What is
 // much smaller is lost, and the states of the layer go on without it.
 
-#include "passes/lower/read_recurrent_inputs.h"
-
 #include "ir/analysis.h"
-#include "passes/decision_index.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
 #include "torchscript/recurrent.h"
 
 namespace tsq::passes {
+namespace {
 
-void read_recurrent_inputs(ir::Model& gm, Report& report) {
-  const DecisionIndex decisions(report);
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node)) continue;
-    ir::ModuleCall& call = ir::call_of(gm, node);
-    if (call.recurrent_qparams.empty() || call.recurrent_qparams.front().dtype != c10::ScalarType::QInt8)
-      continue;
+using ir::Model;
+using ir::Node;
+
+/// Whether a node calls a recurrent module whose weights become bytes.
+bool has_byte_weights(const Model& model, const PassContext& context, const Node* node) {
+  if (!ir::is_module_call(node) || ir::placement_of(model, node) != ir::Placement::Int8) return false;
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  const QConfig* qconfig = ir::observed_qconfig(model, node);
+  return call.module && torchscript::is_recurrent(call.type) && qconfig != nullptr &&
+         resolve(qconfig->weight).dtype == c10::ScalarType::QInt8 &&
+         !has_registered_reference(model, context, node);
+}
+
+}  // namespace
+
+bool read_recurrent_inputs(Model& model, const PassContext& context) {
+  bool has_changed = false;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!has_byte_weights(model, context, node)) continue;
+    ir::ModuleCall& call = ir::call_of(model, node);
     const std::size_t first = torchscript::weights_of_first_layer(call);
-    if (first == 0 || first >= call.recurrent_qparams.size()) continue;
-    for (std::size_t i = 0; i < first; ++i) call.recurrent_qparams[i] = {.dtype = c10::ScalarType::Float};
-    if (Decision* decision = decisions.of(node))
+    if (first == 0 || first >= torchscript::recurrent_weights(call).weights.size()) continue;
+    call.float_recurrent_weights = first;
+    if (Decision* decision = ir::decision_of(model, node))
       decision->notes.emplace_back("its first layer stays float, because it reads values of any size");
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -1,21 +1,17 @@
-#include "passes/placement/small_layers.h"
+#include "passes/place/small_layers.h"
 
 #include <algorithm>
 
-#include "backends/kernels/fault_conditions.h"
-#include "backends/kernels/kernel_limits.h"
+#include "backends/kernels/costs.h"
 #include "ir/analysis.h"
 #include "ir/methods.h"
-#include "operators/weighted.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::Model;
 using ir::Node;
-
-/// Up to this many multiply-accumulates of one call the float kernel is faster, at 64 rows and more as well.
-constexpr int64_t kFewProducts = 1 << 18;
 
 bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }
 
@@ -32,34 +28,39 @@ int64_t products_of(const ir::Weighted& weighted) {
 }
 
 /// Of one run of forward: other methods have runs of their own.
-int64_t products_of_network(const Model& gm) {
+int64_t products_of_network(const Model& model) {
   int64_t sum = 0;
-  for (const ir::ModuleCall& call : gm.calls) {
+  for (const ir::ModuleCall& call : model.calls) {
     if (const ir::Weighted* weighted = ir::weighted_of(call)) sum += products_of(*weighted);
   }
-  const Node* methods = ir::methods_node(gm);
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+  const Node* methods = ir::methods_node(model);
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
     if (methods == nullptr || !ir::is_module_call(node) || ir::method_of(node).empty()) continue;
-    if (const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node))) sum -= products_of(*weighted);
+    if (const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node)))
+      sum -= products_of(*weighted);
   }
   return sum;
 }
 
-const ir::Weighted* quantized_linear(const Model& gm, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(gm, node) || node->inputs().size() != 1) return nullptr;
-  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, node));
-  return weighted != nullptr && weighted->weight_qparams && is_linear(*weighted) ? weighted : nullptr;
+/// Null for other nodes.
+const ir::Weighted* int8_linear(const Model& model, const PassContext& context, const Node* node) {
+  if (!ir::is_module_call(node) || ir::is_standalone(model, node) || node->inputs().size() != 1)
+    return nullptr;
+  const ir::Weighted* weighted = int8_layer(model, context, node);
+  return weighted != nullptr && is_linear(*weighted) ? weighted : nullptr;
 }
 
 }  // namespace
 
-std::unordered_set<const Node*> small_layers(const Model& gm) {
-  const int64_t most = products_of_network(gm) / kernels::share_of_small_layers(kernels::current_engine());
+std::unordered_set<const Node*> small_layers(const Model& model, const PassContext& context) {
+  const kernels::EngineCosts& costs = kernels::costs_of(context.target.engine);
+  const int64_t share = products_of_network(model) / costs.share_of_small_layers;
+  const int64_t most = std::min(costs.products_of_small_layer, share);
   std::unordered_set<const Node*> found;
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    const ir::Weighted* weighted = quantized_linear(gm, node);
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    const ir::Weighted* weighted = int8_linear(model, context, node);
     const int64_t products = weighted == nullptr ? 0 : products_of(*weighted);
-    if (products > 0 && products <= std::min(kFewProducts, most)) found.insert(node);
+    if (products > 0 && products <= most) found.insert(node);
   }
   return found;
 }

@@ -2,13 +2,13 @@
 
 #include <unordered_set>
 
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 
 namespace tsq::passes {
 
-/// The quantized linear layers of a reference graph with a small part of its multiply-accumulates,
-/// and so few that the float kernel is as fast: LibTorch's kernels that quantize their input take 13
-/// microseconds to begin with, the float one 3.
-[[nodiscard]] std::unordered_set<const ir::Node*> small_layers(const ir::Model& gm);
+/// The linear layers placed in int8 that have a small part of the network's multiply-accumulates, and so few
+/// that the float kernel is as fast (EngineCosts::products_of_small_layer, share_of_small_layers).
+[[nodiscard]] std::unordered_set<const ir::Node*> small_layers(const ir::Model& model,
+                                                               const PassContext& context);
 
 }  // namespace tsq::passes

@@ -3,19 +3,21 @@
 //   conv(x, v * (g / norm(v)))     →   conv(x, w)
 //   linear(x, split(w, [n, 2 n]))  →   linear(x, w'), n a size of x that w tells as well
 
-#include "passes/rewrite/fold_constants.h"
-
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "operators/constant_expressions.h"
-#include "passes/rewrite/folded_constants.h"
+#include "operators/folded_constants.h"
+#include "passes/plain/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -88,22 +90,28 @@ bool is_same_view(const Value* a, const Value* b) {
 
 class ConstantFolding {
  public:
-  explicit ConstantFolding(Model& gm) : gm_(gm), folded_(gm) {}
+  explicit ConstantFolding(Model& model) : model_(model), folded_(model) {}
 
-  void run() {
-    while (know_split_sizes() || know_same_values() || choose_branches() || fold_values()) {
-    }
-    ir::eliminate_dead_code(*gm_.graph);
-    // Branches, too, of which nobody reads any more what they return.
-    torch::jit::EliminateDeadCode(gm_.graph->block());
+  bool run() {
+    bool changed = false;
+    while (know_split_sizes() || know_same_values() || choose_branches() || fold_values()) changed = true;
+    return eliminate_dead_code() || changed;
   }
 
  private:
+  /// Branches, too, of which nobody reads any more what they return.
+  bool eliminate_dead_code() {
+    const bool changed = ir::eliminate_dead_code(*model_.graph);
+    const std::size_t nodes = ir::nodes_in_order(*model_.graph).size();
+    torch::jit::EliminateDeadCode(model_.graph->block());
+    return changed || ir::nodes_in_order(*model_.graph).size() != nodes;
+  }
+
   /// A tensor is split into all of itself.
   bool know_split_sizes() {
-    const operators::ConstantExpressions constants(gm_);
+    const operators::ConstantExpressions constants(model_);
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (!is_split(node) || torch::jit::toIValue(node->input(1))) continue;
       const auto tensor = constants.value_of(node->input(0));
       const auto dim = ir::whole_number_constant(node->input(2));
@@ -111,7 +119,7 @@ class ConstantFolding {
       const auto sizes = split_sizes(node->input(1), tensor->toTensor().size(*dim));
       if (!sizes) continue;
       const torch::jit::WithInsertPoint guard(node);
-      node->replaceInput(1, gm_.graph->insertConstant(*sizes));
+      node->replaceInput(1, model_.graph->insertConstant(*sizes));
       changed = true;
     }
     return changed;
@@ -120,11 +128,11 @@ class ConstantFolding {
   /// `x is x`, also where x is what several branches return twice.
   bool know_same_values() {
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (node->kind() == c10::prim::If) changed |= give_once(node);
       if (node->kind() != c10::aten::__is__ || node->input(0) != node->input(1) || !node->hasUses()) continue;
       const torch::jit::WithInsertPoint guard(node);
-      node->output()->replaceAllUsesWith(gm_.graph->insertConstant(true));
+      node->output()->replaceAllUsesWith(model_.graph->insertConstant(true));
       changed = true;
     }
     return changed;
@@ -149,8 +157,8 @@ class ConstantFolding {
   }
 
   bool choose_branches() {
-    const operators::ConstantExpressions constants(gm_);
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    const operators::ConstantExpressions constants(model_);
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (node->kind() != c10::prim::If) continue;
       const auto condition = constants.value_of(node->input(0));
       if (!condition || !condition->isBool()) continue;
@@ -161,14 +169,14 @@ class ConstantFolding {
   }
 
   bool fold_values() {
-    const operators::ConstantExpressions constants(gm_);
+    const operators::ConstantExpressions constants(model_);
     bool changed = false;
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (node->kind() == c10::prim::Constant || node->kind() == c10::prim::GetAttr) continue;
       for (Value* value : node->outputs())
         changed |= is_read_by_others(constants, value) && fold(constants, value);
     }
-    if (changed) ir::eliminate_dead_code(*gm_.graph);
+    if (changed) ir::eliminate_dead_code(*model_.graph);
     return changed;
   }
 
@@ -192,7 +200,7 @@ class ConstantFolding {
     }
     if (!found->isInt() && !found->isDouble() && !found->isBool() && !found->isIntList()) return false;
     const torch::jit::WithInsertPoint guard(value->node());
-    value->replaceAllUsesWith(gm_.graph->insertConstant(*found));
+    value->replaceAllUsesWith(model_.graph->insertConstant(*found));
     return true;
   }
 
@@ -201,21 +209,21 @@ class ConstantFolding {
     constexpr std::size_t kLittle = 4096;
     std::size_t bytes = kLittle;
     for (const std::string& name : sources) {
-      const c10::IValue held = gm_.attributes.attr(name);
+      const c10::IValue held = model_.attributes.attr(name);
       if (held.isTensor()) bytes += held.toTensor().nbytes();
     }
     return tensor.defined() && !tensor.is_sparse() && tensor.nbytes() <= bytes;
   }
 
-  Model& gm_;
-  FoldedConstants folded_;
+  Model& model_;
+  operators::FoldedConstants folded_;
 };
 
 }  // namespace
 
-void fold_constants(Model& gm) {
+bool fold_constants(Model& model, const PassContext& /*context*/) {
   const c10::NoGradGuard no_grad;
-  ConstantFolding(gm).run();
+  return ConstantFolding(model).run();
 }
 
 }  // namespace tsq::passes

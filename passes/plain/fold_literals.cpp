@@ -1,14 +1,17 @@
-#include "passes/capture/fold_literals.h"
+// Tensors that a model makes of constants become attributes.
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/literal.h"
+#include "passes/plain/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -35,25 +38,25 @@ bool is_one_of(const Node* node, const std::array<std::string_view, Size>& names
 }
 
 /// Traces hold their literals as attributes that are neither parameters nor state.
-std::optional<c10::IValue> constant_of_trace(const Model& gm, const Node* get) {
+std::optional<c10::IValue> constant_of_trace(const Model& model, const Node* get) {
   const std::string& name = get->s(c10::attr::name);
-  if (get->input(0) != gm.graph->inputs().at(0) || gm.state.contains(name)) return std::nullopt;
-  c10::IValue held = gm.attributes.attr(name);
+  if (get->input(0) != model.graph->inputs().at(0) || model.state.contains(name)) return std::nullopt;
+  c10::IValue held = model.attributes.attr(name);
   return held.isTensor() && !held.toTensor().requires_grad() ? std::optional(held) : std::nullopt;
 }
 
 /// What a value always is; empty where it is not made of constants alone.
-std::optional<c10::IValue> constant(const Model& gm, const Value* value) {
+std::optional<c10::IValue> constant(const Model& model, const Value* value) {
   if (auto known = torch::jit::toIValue(value)) return known;
   const Node* node = value->node();
-  if (node->kind() == c10::prim::GetAttr) return constant_of_trace(gm, node);
+  if (node->kind() == c10::prim::GetAttr) return constant_of_trace(model, node);
   const bool is_list = node->kind() == c10::prim::ListConstruct;
   // Lists that a multiplication repeats, as [1., 2.] * 8.
   const bool repeats = node->kind() == c10::aten::mul && value->type()->kind() == c10::TypeKind::ListType;
   if (!is_list && !repeats && !is_one_of(node, kFactories) && !is_one_of(node, kPure)) return std::nullopt;
   torch::jit::Stack stack;
   for (const Value* input : node->inputs()) {
-    auto known = constant(gm, input);
+    auto known = constant(model, input);
     if (!known) return std::nullopt;
     stack.push_back(std::move(*known));
   }
@@ -78,28 +81,30 @@ bool makes_literal(const Node* node) {
 }
 
 /// Reads no other tensor that is not a constant: the last of its kind.
-bool reads_computation(const Model& gm, const Node* node) {
+bool reads_computation(const Model& model, const Node* node) {
   return std::ranges::any_of(node->output()->uses(), [&](const torch::jit::Use& use) {
     return std::ranges::any_of(use.user->inputs(), [&](const Value* input) {
-      return ir::holds_tensor(input) && !constant(gm, input);
+      return ir::holds_tensor(input) && !constant(model, input);
     });
   });
 }
 
 }  // namespace
 
-void fold_literals(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!makes_literal(node) || !reads_computation(gm, node)) continue;
-    const auto literal = constant(gm, node->output());
+bool fold_literals(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!makes_literal(node) || !reads_computation(model, node)) continue;
+    const auto literal = constant(model, node->output());
     if (!literal || !literal->isTensor()) continue;
     const torch::jit::WithInsertPoint guard(node);
-    Value* held = ir::insert_attribute(gm, "literal", literal->toTensor().clone(), c10::TensorType::get());
+    Value* held = ir::insert_attribute(model, "literal", literal->toTensor().clone(), c10::TensorType::get());
     held->node()->i_(ir::kLiteral, 1);
     ir::take_scope(held->node(), node);
     node->output()->replaceAllUsesWith(held);
+    changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  return ir::eliminate_dead_code(*model.graph) || changed;
 }
 
 }  // namespace tsq::passes

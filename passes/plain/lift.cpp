@@ -14,12 +14,11 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
-#include "ir/methods.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
-#include "passes/capture/passes.h"
+#include "passes/plain/passes.h"
 #include "torchscript/synthesized.h"
 
 namespace tsq::passes {
@@ -31,21 +30,21 @@ using ir::Node;
 using ir::Value;
 
 /// A constant, a list of constants, or a constant tensor that has become an attribute.
-std::optional<c10::IValue> constant_of(const Model& gm, const Value* value) {
+std::optional<c10::IValue> constant_of(const Model& model, const Value* value) {
   const Node* node = value->node();
-  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0))
-    return gm.attributes.attr(node->s(c10::attr::name));
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == model.graph->inputs().at(0))
+    return model.attributes.attr(node->s(c10::attr::name));
   return operators::constant_value(value);
 }
 
 /// The constant arguments of an operator by name.
 class Arguments {
  public:
-  Arguments(const Model& gm, const Node* node) : gm_(gm), node_(node) {}
+  Arguments(const Model& model, const Node* node) : model_(model), node_(node) {}
 
   [[nodiscard]] std::optional<c10::IValue> at(const char* name) const {
     const Value* value = operators::argument_named(node_, name);
-    return value == nullptr ? std::nullopt : constant_of(gm_, value);
+    return value == nullptr ? std::nullopt : constant_of(model_, value);
   }
   [[nodiscard]] std::optional<at::Tensor> tensor(const char* name) const {
     const auto value = at(name);
@@ -65,14 +64,14 @@ class Arguments {
   }
 
  private:
-  const Model& gm_;
+  const Model& model_;
   const Node* node_;
 };
 
 std::string dims_of(const std::vector<int64_t>& stride) { return fmt::format("{}d", stride.size()); }
 
-std::optional<ModuleCall> lifted_linear(const Model& gm, const Node* node) {
-  const Arguments arguments(gm, node);
+std::optional<ModuleCall> lifted_linear(const Model& model, const Node* node) {
+  const Arguments arguments(model, node);
   const auto weight = arguments.tensor("weight");
   const auto bias = arguments.optional_tensor("bias");
   if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
@@ -83,8 +82,8 @@ std::optional<ModuleCall> lifted_linear(const Model& gm, const Node* node) {
   return call;
 }
 
-std::optional<ModuleCall> lifted_convolution(const Model& gm, const Node* node, bool transposed) {
-  const Arguments arguments(gm, node);
+std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* node, bool transposed) {
+  const Arguments arguments(model, node);
   const auto weight = arguments.tensor("weight");
   const auto bias = arguments.optional_tensor("bias");
   const auto stride = arguments.list("stride");
@@ -124,8 +123,8 @@ std::optional<Symbol> asserted_class(const Value* input) {
 }
 
 /// Whether a result has as many dimensions as the first operand.
-bool keeps_dimensions(const Model& gm, const Node* node) {
-  return operators::has(operators::traits_of(gm, node), operators::KeepsRank);
+bool keeps_dimensions(const Model& model, const Node* node) {
+  return operators::has(operators::traits_of(model, node), operators::KeepsRank);
 }
 
 /// flatten(x, 1) has two dimensions.
@@ -138,8 +137,8 @@ bool flattens_to_rows(const Node* node) {
 }
 
 /// The class of a batch norm beside an operator, which tells the number of dimensions.
-std::optional<Symbol> class_beside(const Model& gm, const Node* node) {
-  const std::string name = ir::display_name(gm, node);
+std::optional<Symbol> class_beside(const Model& model, const Node* node) {
+  const std::string name = ir::display_name(model, node);
   for (const char* dims : {"1d", "2d", "3d"}) {
     if (name.ends_with(dims)) return symbol(fmt::format("torch.nn.BatchNorm{}", dims));
   }
@@ -147,45 +146,45 @@ std::optional<Symbol> class_beside(const Model& gm, const Node* node) {
   return is_linear ? std::optional(symbol("torch.nn.BatchNorm1d")) : std::nullopt;
 }
 
-std::optional<Symbol> class_before(const Model& gm, const Value* value) {
+std::optional<Symbol> class_before(const Model& model, const Value* value) {
   while (value->node()->kind() != c10::prim::Param) {
     const Node* node = value->node();
-    if (const auto found = class_beside(gm, node)) return found;
+    if (const auto found = class_beside(model, node)) return found;
     if (flattens_to_rows(node)) return symbol("torch.nn.BatchNorm1d");
     const auto operands = ir::operands(node);
-    if (!keeps_dimensions(gm, node) || operands.empty() || !ir::holds_tensor(operands.front()))
+    if (!keeps_dimensions(model, node) || operands.empty() || !ir::holds_tensor(operands.front()))
       return std::nullopt;
     value = operands.front();
   }
   return std::nullopt;
 }
 
-std::optional<Symbol> class_after(const Model& gm, const Value* value) {
+std::optional<Symbol> class_after(const Model& model, const Value* value) {
   for (const Node* user : ir::users(value)) {
-    if (const auto found = class_beside(gm, user)) return found;
-    if (!keeps_dimensions(gm, user) || user->outputs().size() != 1) continue;
-    if (const auto found = class_after(gm, user->output())) return found;
+    if (const auto found = class_beside(model, user)) return found;
+    if (!keeps_dimensions(model, user) || user->outputs().size() != 1) continue;
+    if (const auto found = class_after(model, user->output())) return found;
   }
   return std::nullopt;
 }
 
 /// A batch norm does not say how many dimensions its input has: its assertion does, or an operator before or
 /// after it.
-std::optional<Symbol> batch_norm_class(const Model& gm, const Node* node) {
+std::optional<Symbol> batch_norm_class(const Model& model, const Node* node) {
   if (const auto asserted = asserted_class(node->input(0))) return asserted;
-  const auto before = class_before(gm, node->input(0));
-  return before ? before : class_after(gm, node->output());
+  const auto before = class_before(model, node->input(0));
+  return before ? before : class_after(model, node->output());
 }
 
-std::optional<ModuleCall> lifted_batch_norm(const Model& gm, const Node* node) {
-  const Arguments arguments(gm, node);
+std::optional<ModuleCall> lifted_batch_norm(const Model& model, const Node* node) {
+  const Arguments arguments(model, node);
   const auto mean = arguments.tensor("running_mean");
   const auto variance = arguments.tensor("running_var");
   const auto weight = arguments.optional_tensor("weight");
   const auto bias = arguments.optional_tensor("bias");
   const auto eps = arguments.at("eps");
   const auto training = arguments.at("training");
-  const auto type = batch_norm_class(gm, node);
+  const auto type = batch_norm_class(model, node);
   if (!mean || !variance || !weight || !bias || !eps || !training || training->toBool()) return std::nullopt;
   ModuleCall call{.type = type.value_or(symbol("torch.nn.BatchNorm2d")), .has_unknown_rank = !type};
   call.module = torchscript::make_batch_norm(call.type, {.weight = *weight,
@@ -196,16 +195,16 @@ std::optional<ModuleCall> lifted_batch_norm(const Model& gm, const Node* node) {
   return call;
 }
 
-std::optional<ModuleCall> lifted_prelu(const Model& gm, const Node* node) {
-  const auto weight = Arguments(gm, node).tensor("weight");
+std::optional<ModuleCall> lifted_prelu(const Model& model, const Node* node) {
+  const auto weight = Arguments(model, node).tensor("weight");
   if (!weight) return std::nullopt;
   ModuleCall call{.type = symbol("torch.nn.PReLU")};
   call.module = torchscript::make_prelu(*weight);
   return call;
 }
 
-std::optional<ModuleCall> lifted_softmax(const Model& gm, const Node* node) {
-  const Arguments arguments(gm, node);
+std::optional<ModuleCall> lifted_softmax(const Model& model, const Node* node) {
+  const Arguments arguments(model, node);
   const auto dim = arguments.at("dim");
   const auto dtype = arguments.at("dtype");
   if (!dim || !dtype || !dtype->isNone()) return std::nullopt;
@@ -228,24 +227,24 @@ bool is_of_a_module(const Node* node) {
   }
 }
 
-std::optional<ModuleCall> lifted(const Model& gm, const Node* node) {
+std::optional<ModuleCall> lifted(const Model& model, const Node* node) {
   switch (node->kind()) {
     case c10::aten::linear:
-      return lifted_linear(gm, node);
+      return lifted_linear(model, node);
     case c10::aten::conv1d:
     case c10::aten::conv2d:
     case c10::aten::conv3d:
-      return lifted_convolution(gm, node, /*transposed=*/false);
+      return lifted_convolution(model, node, /*transposed=*/false);
     case c10::aten::conv_transpose1d:
     case c10::aten::conv_transpose2d:
     case c10::aten::conv_transpose3d:
-      return lifted_convolution(gm, node, /*transposed=*/true);
+      return lifted_convolution(model, node, /*transposed=*/true);
     case c10::aten::batch_norm:
-      return lifted_batch_norm(gm, node);
+      return lifted_batch_norm(model, node);
     case c10::aten::prelu:
-      return lifted_prelu(gm, node);
+      return lifted_prelu(model, node);
     case c10::aten::softmax:
-      return lifted_softmax(gm, node);
+      return lifted_softmax(model, node);
     default:
       return std::nullopt;
   }
@@ -260,8 +259,8 @@ bool reads_state(const Node* node, const std::unordered_set<std::string>& writte
 
 /// A layer with a computed weight has the path of its module. Others have lost theirs: "conv2d_0", "conv2d_1"
 /// … keep the layers of a report apart, after the path of what they are part of, where that is known.
-std::string path_of(const Model& gm, const Node* node, std::map<std::string, int>& counts) {
-  const ir::Scope& scope = ir::scope_of(gm, node);
+std::string path_of(const Model& model, const Node* node, std::map<std::string, int>& counts) {
+  const ir::Scope& scope = ir::scope_of(model, node);
   const bool is_layer = scope.type.name.starts_with("torch.nn.utils.parametrize.Parametrized") ||
                         operators::is_weighted(scope.type);
   if (is_layer && !scope.path.empty()) return scope.path;
@@ -272,24 +271,22 @@ std::string path_of(const Model& gm, const Node* node, std::map<std::string, int
 
 }  // namespace
 
-void lift(Model& gm) {
+bool lift(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
   std::map<std::string, int> counts;
-  const auto written = ir::written_attributes(gm);
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+  const auto written = ir::written_attributes(model);
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!node->kind().is_aten() || !is_of_a_module(node) || reads_state(node, written)) continue;
-    auto call = lifted(gm, node);
+    auto call = lifted(model, node);
     if (!call) continue;
-    call->path = path_of(gm, node, counts);
-    Node* made =
-        ir::create_module_call(gm, std::move(*call), {node->input(0)}, ir::scope_index(node).value_or(0));
-    made->insertBefore(node);
-    made->output()->setType(node->output()->type());
-    made->setSourceRange(node->sourceRange());
-    ir::take_place(made, node);
-    node->output()->replaceAllUsesWith(made->output());
+    call->path = path_of(model, node, counts);
+    Value* made = ir::Rewriter(model, node).call(std::move(*call), {node->input(0)});
+    made->setType(node->output()->type());
+    node->output()->replaceAllUsesWith(made);
     node->destroy();
+    changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  return ir::eliminate_dead_code(*model.graph) || changed;
 }
 
 }  // namespace tsq::passes

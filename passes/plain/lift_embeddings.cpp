@@ -5,15 +5,18 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/methods.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
-#include "passes/capture/passes.h"
+#include "passes/plain/passes.h"
 #include "torchscript/embedding.h"
 
 namespace tsq::passes {
@@ -54,13 +57,13 @@ std::optional<c10::IValue> constant(const Node* node, const char* name) {
 bool is_absent(const Value* value) { return value == nullptr || value->mustBeNone(); }
 
 /// The table, when it is a parameter or constant that the model does not write.
-std::optional<at::Tensor> known_table(const Model& gm, const Value* value,
+std::optional<at::Tensor> known_table(const Model& model, const Value* value,
                                       const std::unordered_set<std::string>& written) {
   std::optional<c10::IValue> held = operators::constant_value(value);
   const Node* node = value->node();
-  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0) &&
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == model.graph->inputs().at(0) &&
       !written.contains(node->s(c10::attr::name)))
-    held = gm.attributes.attr(node->s(c10::attr::name));
+    held = model.attributes.attr(node->s(c10::attr::name));
   if (!held || !held->isTensor() || held->toTensor().dim() != 2) return std::nullopt;
   return held->toTensor();
 }
@@ -88,11 +91,11 @@ bool take_bag_arguments(const Node* node, EmbeddingTable& table) {
 }
 
 /// The torch.nn.functional function that a node calls or is the operator of; empty for others.
-std::string_view function_of(const Model& gm, const Node* node) {
+std::string_view function_of(const Model& model, const Node* node) {
   if (node->kind() == c10::aten::embedding) return "embedding";
   if (node->kind() == kEmbeddingBag) return "embedding_bag";
   if (node->kind() != c10::prim::CallFunction) return {};
-  for (const Symbol& target : ir::targets(gm, node)) {
+  for (const Symbol& target : ir::targets(model, node)) {
     if (target.name == "torch.nn.functional.embedding") return "embedding";
     if (target.name == "torch.nn.functional.embedding_bag") return "embedding_bag";
   }
@@ -121,85 +124,87 @@ bool gives_more_than_a_tensor(const Node* node) {
 }
 
 /// The call's inputs: indices, and for bags offsets and weights of samples.
-std::vector<Value*> inputs_of(Model& gm, Node* node, bool is_bag) {
+std::vector<Value*> inputs_of(Model& model, Node* node, bool is_bag) {
   Value* indices = argument(node, "indices");
   if (indices == nullptr) indices = argument(node, "input");
   if (!is_bag) return {indices};
-  const torch::jit::WithInsertPoint guard(node);
   const auto given = [&](const char* name) {
     Value* value = argument(node, name);
-    return value != nullptr ? value : gm.graph->insertConstant(c10::IValue());
+    return value != nullptr ? value : ir::constant_before(model, node, c10::IValue());
   };
   return {indices, given("offsets"), given("per_sample_weights")};
 }
 
-void find_table(Model& gm, const Node* node) {
-  ir::ModuleCall& call = ir::call_of(gm, node);
+/// Whether the call is one of an embedding whose table can be told.
+bool find_table(Model& model, const Node* node) {
+  ir::ModuleCall& call = ir::call_of(model, node);
   const bool gives_a_tensor =
       node->outputs().size() == 1 && node->output()->type()->kind() == c10::TypeKind::TensorType;
-  if (torchscript::is_embedding(call.type) && !call.standalone && gives_a_tensor)
-    call.embedding = torchscript::embedding_table(call);
+  if (!torchscript::is_embedding(call.type) || call.standalone || !gives_a_tensor) return false;
+  call.embedding = torchscript::embedding_table(call);
+  return call.embedding.has_value();
 }
 
-class Lifting {
+class EmbeddingLifting {
  public:
-  explicit Lifting(Model& gm) : gm_(gm), written_(ir::written_attributes(gm)) {}
+  explicit EmbeddingLifting(Model& model) : model_(model), written_(ir::written_attributes(model)) {}
 
-  void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+  bool run() {
+    bool changed = false;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (ir::is_module_call(node)) {
-        find_table(gm_, node);
-      } else if (const std::string_view function = function_of(gm_, node); !function.empty()) {
-        lift(node, std::string(function));
+        changed |= find_table(model_, node);
+      } else if (const std::string_view function = function_of(model_, node); !function.empty()) {
+        changed |= lift(node, std::string(function));
       }
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    return ir::eliminate_dead_code(*model_.graph) || changed;
   }
 
  private:
-  void lift(Node* node, const std::string& function) {
+  bool lift(Node* node, const std::string& function) {
     const bool is_bag = function == "embedding_bag";
     const Value* weight = argument(node, "weight");
-    if (weight == nullptr || !is_absent(argument(node, "max_norm")) || gives_more_than_a_tensor(node)) return;
-    const auto tensor = known_table(gm_, weight, written_);
+    if (weight == nullptr || !is_absent(argument(node, "max_norm")) || gives_more_than_a_tensor(node))
+      return false;
+    const auto tensor = known_table(model_, weight, written_);
     EmbeddingTable table{.is_bag = is_bag};
-    if (!tensor || (is_bag && !take_bag_arguments(node, table))) return;
+    if (!tensor || (is_bag && !take_bag_arguments(node, table))) return false;
     table.weight = *tensor;
     if (table.padding_idx && *table.padding_idx < 0) *table.padding_idx += tensor->size(0);
     ir::ModuleCall call{.type = type_of(node, is_bag), .path = path_of(node, function)};
     call.module = torchscript::float_embedding(table);
     call.embedding = std::move(table);
-    Node* made = ir::create_module_call(gm_, std::move(call), inputs_of(gm_, node, is_bag),
-                                        ir::scope_index(node).value_or(0));
-    made->insertBefore(node);
-    made->output()->setType(node->output(0)->type());
-    made->setSourceRange(node->sourceRange());
-    ir::take_place(made, node);
-    node->output(0)->replaceAllUsesWith(made->output());
+    Value* made = ir::Rewriter(model_, node).call(std::move(call), inputs_of(model_, node, is_bag));
+    made->setType(node->output(0)->type());
+    node->output(0)->replaceAllUsesWith(made);
     node->destroy();
+    return true;
   }
 
   /// A function is configured by the module that calls it. Where a module's path is lost, "embedding_0",
   /// "embedding_1" … keep the layers of a report apart.
   std::string path_of(const Node* node, const std::string& function) {
-    const std::string& caller = ir::scope_of(gm_, node).path;
+    const std::string& caller = ir::scope_of(model_, node).path;
     if (!is_embedding_of_a_module(node) && !caller.empty()) return caller;
     return fmt::format("{}_{}", function, counts_[function]++);
   }
 
-  Model& gm_;
+  Model& model_;
   std::unordered_set<std::string> written_;
   std::map<std::string, int> counts_;
 };
 
 }  // namespace
 
-void lift_embeddings(Model& gm) { Lifting(gm).run(); }
+bool lift_embeddings(Model& model, const PassContext& /*context*/) { return EmbeddingLifting(model).run(); }
 
-void find_embedding_tables(Model& gm) {
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (ir::is_module_call(node)) find_table(gm, node);
+bool find_embedding_tables(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_module_call(node)) changed |= find_table(model, node);
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

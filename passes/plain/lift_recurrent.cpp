@@ -9,16 +9,20 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/methods.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "operators/cell_patterns.h"
-#include "passes/capture/passes.h"
+#include "passes/plain/passes.h"
 #include "torchscript/operator_module.h"
 #include "torchscript/recurrent.h"
 
@@ -34,7 +38,7 @@ struct RecurrentOperator {
   std::string_view op;
   std::string_view type;
 };
-constexpr std::array kOperators{
+constexpr std::array kRecurrentOperators{
     RecurrentOperator{"aten::lstm", "torch.nn.LSTM"},
     RecurrentOperator{"aten::gru", "torch.nn.GRU"},
     RecurrentOperator{"aten::lstm_cell", "torch.nn.LSTMCell"},
@@ -44,10 +48,10 @@ constexpr std::array kOperators{
 };
 
 const RecurrentOperator* row_of(const Node* node) {
-  const auto row = std::find_if(kOperators.begin(), kOperators.end(), [&](const RecurrentOperator& each) {
-    return each.op == node->kind().toQualString();
-  });
-  return row == kOperators.end() ? nullptr : &*row;
+  const auto row =
+      std::find_if(kRecurrentOperators.begin(), kRecurrentOperators.end(),
+                   [&](const RecurrentOperator& each) { return each.op == node->kind().toQualString(); });
+  return row == kRecurrentOperators.end() ? nullptr : &*row;
 }
 
 /// Equal for constants that are one in memory.
@@ -70,25 +74,28 @@ std::string identity_of(const c10::IValue& value) {
 
 class RecurrentLifting {
  public:
-  explicit RecurrentLifting(Model& gm) : gm_(gm), written_(ir::written_attributes(gm)) {}
+  explicit RecurrentLifting(Model& model) : model_(model), written_(ir::written_attributes(model)) {}
 
-  void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (ir::is_module_call(node) && torchscript::is_recurrent(ir::call_of(gm_, node).type)) open(node);
+  bool run() {
+    bool changed = false;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (ir::is_module_call(node) && torchscript::is_recurrent(ir::call_of(model_, node).type))
+        changed |= open(node);
     }
-    operators::restore_cells(*gm_.graph, [](const Node* node) { return ir::origin_of(node).in_module; });
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (row_of(node) != nullptr) lift(node, symbol(row_of(node)->type));
+    changed |= operators::restore_cells(*model_.graph,
+                                        [](const Node* node) { return ir::origin_of(node).in_module; });
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (const RecurrentOperator* row = row_of(node)) changed |= lift(node, symbol(row->type));
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    return ir::eliminate_dead_code(*model_.graph) || changed;
   }
 
  private:
   /// A traced module takes its arguments in any order, and a cell there is open: its graph takes the call's
   /// place, to be lifted as a module in plain form. Scripted ones, which have branches, stay.
-  void open(Node* node) {
-    const ir::ModuleCall call = ir::call_of(gm_, node);
-    if (!call.module) return;
+  bool open(Node* node) {
+    const ir::ModuleCall call = ir::call_of(model_, node);
+    if (!call.module) return false;
     const auto body =
         torch::jit::toGraphFunction(call.module->get_method(call.method).function()).graph()->copy();
     operators::restore_cells(*body, [](const Node*) { return true; });
@@ -98,16 +105,17 @@ class RecurrentLifting {
     });
     const auto operators =
         std::count_if(nodes.begin(), nodes.end(), [](const Node* each) { return row_of(each) != nullptr; });
-    if (!is_plain || operators != 1 || body->outputs().size() != node->outputs().size()) return;
-    gm_.scopes.push_back({.path = call.path, .type = call.type});
-    for (Node* each : nodes) ir::set_scope(each, gm_.scopes.size() - 1);
+    if (!is_plain || operators != 1 || body->outputs().size() != node->outputs().size()) return false;
+    model_.scopes.push_back({.path = call.path, .type = call.type});
+    for (Node* each : nodes) ir::set_scope(each, model_.scopes.size() - 1);
     std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
     const torch::jit::WithInsertPoint guard(node);
     for (Value* attribute : attributes_as_inputs(*body, call)) inputs.push_back(attribute);
     body->eraseInput(0);
-    const auto outputs = torch::jit::insertGraph(*gm_.graph, *body, inputs);
+    const auto outputs = torch::jit::insertGraph(*model_.graph, *body, inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) node->output(i)->replaceAllUsesWith(outputs[i]);
     node->destroy();
+    return true;
   }
 
   /// What a module's graph reads of its module becomes further inputs; their values in the flat graph.
@@ -116,7 +124,7 @@ class RecurrentLifting {
     for (Node* node : ir::nodes_in_order(body)) {
       if (node->kind() != c10::prim::GetAttr || node->input(0) != body.inputs().at(0)) continue;
       const std::string& name = node->s(c10::attr::name);
-      values.push_back(ir::insert_attribute(gm_, fmt::format("{}_{}", call.path, name),
+      values.push_back(ir::insert_attribute(model_, fmt::format("{}_{}", call.path, name),
                                             call.module->attr(name), node->output()->type()));
       Value* input = body.addInput();
       input->setType(node->output()->type());
@@ -129,9 +137,9 @@ class RecurrentLifting {
   /// A constant or an attribute that nobody writes; lists of such.
   std::optional<c10::IValue> constant_of(const Value* value) const {
     const Node* node = value->node();
-    if (node->kind() == c10::prim::GetAttr && node->input(0) == gm_.graph->inputs().at(0)) {
+    if (node->kind() == c10::prim::GetAttr && node->input(0) == model_.graph->inputs().at(0)) {
       const std::string& name = node->s(c10::attr::name);
-      return written_.contains(name) ? std::nullopt : std::optional(gm_.attributes.attr(name));
+      return written_.contains(name) ? std::nullopt : std::optional(model_.attributes.attr(name));
     }
     if (node->kind() == c10::prim::ListConstruct && value->type()->isSubtypeOf(*c10::ListType::ofTensors())) {
       c10::List<at::Tensor> list;
@@ -145,31 +153,29 @@ class RecurrentLifting {
     return operators::constant_value(value);
   }
 
-  void lift(Node* node, Symbol type) {
+  bool lift(Node* node, Symbol type) {
     const Value* layer_weights = operators::argument_named(node, "params");
     const Value* weights = layer_weights == nullptr ? operators::argument_named(node, "w_ih") : layer_weights;
-    if (weights == nullptr || !constant_of(weights)) return;
+    if (weights == nullptr || !constant_of(weights)) return false;
     std::vector<std::optional<c10::IValue>> constants;
     std::vector<Value*> inputs;
     for (Value* value : node->inputs()) {
       constants.push_back(constant_of(value));
       if (!constants.back()) inputs.push_back(value);
     }
-    if (inputs.empty() || inputs.front() != node->input(0)) return;
+    if (inputs.empty() || inputs.front() != node->input(0)) return false;
     const Module module = module_for(type, node, constants);
     ir::ModuleCall call{.type = type, .path = path_of(node, type), .module = module};
-    Node* lifted = ir::create_module_call(gm_, std::move(call), inputs, ir::scope_index(node).value_or(0));
-    lifted->insertBefore(node);
-    lifted->setSourceRange(node->sourceRange());
-    ir::take_place(lifted, node);
-    lifted->output()->setType(module.get_method("forward").function().getSchema().returns().front().type());
+    Value* lifted = ir::Rewriter(model_, node).call(std::move(call), inputs);
+    lifted->setType(module.get_method("forward").function().getSchema().returns().front().type());
     replace_outputs(node, lifted);
     node->destroy();
+    return true;
   }
 
   /// Of the module that was opened; a frozen file has lost it.
   std::string path_of(const Node* node, Symbol type) {
-    const ir::Scope& scope = ir::scope_of(gm_, node);
+    const ir::Scope& scope = ir::scope_of(model_, node);
     if (scope.type == type) return scope.path;
     const std::string name = node->kind().toUnqualString();
     return fmt::format("{}_{}", name, count_[name]++);
@@ -185,15 +191,15 @@ class RecurrentLifting {
     return modules_.emplace(key, torchscript::module_of_operator(type, node, constants)).first->second;
   }
 
-  void replace_outputs(Node* node, Node* lifted) {
-    if (node->outputs().size() == 1) return node->output()->replaceAllUsesWith(lifted->output());
-    Node* unpack = gm_.graph->createTupleUnpack(lifted->output());
+  void replace_outputs(Node* node, Value* lifted) {
+    if (node->outputs().size() == 1) return node->output()->replaceAllUsesWith(lifted);
+    Node* unpack = model_.graph->createTupleUnpack(lifted);
     unpack->insertBefore(node);
     for (std::size_t i = 0; i < node->outputs().size(); ++i)
       node->output(i)->replaceAllUsesWith(unpack->output(i));
   }
 
-  Model& gm_;
+  Model& model_;
   std::unordered_set<std::string> written_;
   std::map<std::string, int> count_;
   std::map<std::string, Module> modules_;
@@ -201,6 +207,6 @@ class RecurrentLifting {
 
 }  // namespace
 
-void lift_recurrent(Model& gm) { RecurrentLifting(gm).run(); }
+bool lift_recurrent(Model& model, const PassContext& /*context*/) { return RecurrentLifting(model).run(); }
 
 }  // namespace tsq::passes

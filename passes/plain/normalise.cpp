@@ -2,12 +2,15 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
-#include "passes/capture/passes.h"
+#include "passes/plain/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -25,8 +28,8 @@ bool computes_in_place(const Node* node) {
 }
 
 /// Whether the output of `node` may be the same memory as its first input.
-bool may_alias_input(const Model& gm, const Node* node) {
-  if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(gm, node)) == nullptr;
+bool may_alias_input(const Model& model, const Node* node) {
+  if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(model, node)) == nullptr;
   if (node->kind() == c10::prim::CallFunction || node->kind() == c10::prim::CallMethod) return true;
   const c10::FunctionSchema* schema = node->maybeSchema();
   if (schema == nullptr || schema->returns().empty()) return true;
@@ -34,11 +37,11 @@ bool may_alias_input(const Model& gm, const Node* node) {
 }
 
 /// The value whose memory `value` may share, followed back as far as it goes.
-Value* memory_root(const Model& gm, Value* value) {
+Value* memory_root(const Model& model, Value* value) {
   const auto is_origin = [](const Node* node) {
     return node->kind() == c10::prim::Param || node->kind() == c10::prim::GetAttr || node->inputs().empty();
   };
-  while (!is_origin(value->node()) && may_alias_input(gm, value->node())) {
+  while (!is_origin(value->node()) && may_alias_input(model, value->node())) {
     const auto operands = ir::operands(value->node());
     if (operands.empty() || !ir::holds_tensor(operands.front())) break;
     value = operands.front();
@@ -49,87 +52,97 @@ Value* memory_root(const Model& gm, Value* value) {
 bool comes_after(const Node* user, const Node* node) { return !user->isBefore(node); }
 
 /// Whether anything after `node` reads memory that `value` may share under another name than `mutated`.
-bool is_read_later(const Model& gm, const Value* value, const Value* mutated, const Node* node) {
+bool is_read_later(const Model& model, const Value* value, const Value* mutated, const Node* node) {
   for (const auto& use : value->uses()) {
     if (use.user == node) continue;
     const bool later = comes_after(use.user, node);
     if (later && value != mutated) return true;
-    if (later || !(may_alias_input(gm, use.user) || !use.user->blocks().empty())) continue;
+    if (later || !(may_alias_input(model, use.user) || !use.user->blocks().empty())) continue;
     for (const Value* output : use.user->outputs()) {
-      if (output != mutated && is_read_later(gm, output, mutated, node)) return true;
+      if (output != mutated && is_read_later(model, output, mutated, node)) return true;
     }
   }
   return false;
 }
 
-void make_operators_out_of_place(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+bool make_operators_out_of_place(Model& model) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     const std::string_view kind = node->kind().toQualString();
     if (!computes_in_place(node)) continue;
     Value* mutated = node->input(0);
-    const Value* root = memory_root(gm, mutated);
+    const Value* root = memory_root(model, mutated);
     const bool is_state = root->node()->kind() == c10::prim::GetAttr;
     const bool in_one_block = root->node()->owningBlock() == node->owningBlock() &&
                               mutated->node()->owningBlock() == node->owningBlock();
-    if (is_state || !in_one_block || is_read_later(gm, root, mutated, node)) continue;
+    if (is_state || !in_one_block || is_read_later(model, root, mutated, node)) continue;
     const std::string out_of_place(kind.substr(0, kind.size() - 1));
-    Node* made = gm.graph->create(c10::Symbol::fromQualString(out_of_place), node->inputs(), 1);
-    made->insertBefore(node);
-    made->output()->setType(node->output()->type());
-    made->setSourceRange(node->sourceRange());
-    ir::take_scope(made, node);
-    mutated->replaceAllUsesAfterNodeWith(node, made->output());
-    node->output()->replaceAllUsesWith(made->output());
+    Value* made = ir::Rewriter(model, node).op(out_of_place.c_str(), node->inputs().vec());
+    made->setType(node->output()->type());
+    mutated->replaceAllUsesAfterNodeWith(node, made);
+    node->output()->replaceAllUsesWith(made);
     node->destroy();
+    changed = true;
   }
+  return changed;
 }
 
 /// TorchScript computes `a - x` for a number a as `-x + a`; to FX it is one subtraction.
-void restore_subtractions(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+bool restore_subtractions(Model& model) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->kind() != c10::aten::add || node->input(0)->node()->kind() != c10::aten::neg) continue;
-    const std::vector<Symbol> spellings = ir::targets(gm, node);
+    const std::vector<Symbol> spellings = ir::targets(model, node);
     if (spellings.size() != 1 || spellings.front().name != "operator.sub") continue;
-    Node* made = gm.graph->create(c10::Symbol::fromQualString("aten::rsub"), node->inputs(), 1);
-    made->insertBefore(node);
-    made->replaceInput(0, node->input(0)->node()->input(0));
-    made->output()->setType(node->output()->type());
-    ir::take_scope(made, node);
-    node->output()->replaceAllUsesWith(made->output());
+    std::vector<Value*> inputs = node->inputs().vec();
+    inputs.front() = node->input(0)->node()->input(0);
+    // The source range tells of TorchScript's two operators: it stays with them.
+    Value* made = ir::insert_before(model, node, "aten::rsub", inputs);
+    made->setType(node->output()->type());
+    ir::take_scope(made->node(), node);
+    node->output()->replaceAllUsesWith(made);
     node->destroy();
+    changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  return ir::eliminate_dead_code(*model.graph) || changed;
 }
 
 /// `output_size`, which nothing passes, is not part of the operator. A transposed convolution that gets one
 /// stays as it is.
-void drop_absent_output_size(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::is_module_call(node) || !operators::is_transposed(ir::call_of(gm, node).type) ||
+bool drop_absent_output_size(Model& model) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_module_call(node) || !operators::is_transposed(ir::call_of(model, node).type) ||
         node->inputs().size() != 2)
       continue;
     if (node->input(1)->mustBeNone()) {
       node->removeInput(1);
     } else {
-      ir::call_of(gm, node).weighted.reset();
+      ir::call_of(model, node).weighted.reset();
     }
+    changed = true;
   }
+  return changed;
 }
 
-void take_parameters_out_of_modules(Model& gm) {
-  for (ir::ModuleCall& call : gm.calls) {
-    if (call.module && !call.standalone && operators::is_weighted(call.type))
-      call.weighted = operators::weighted_parameters(call.type, *call.module);
+bool take_parameters_out_of_modules(Model& model) {
+  bool changed = false;
+  for (ir::ModuleCall& call : model.calls) {
+    if (!call.module || call.standalone || !operators::is_weighted(call.type)) continue;
+    call.weighted = operators::weighted_parameters(call.type, *call.module);
+    changed = true;
   }
+  return changed;
 }
 
 }  // namespace
 
-void normalise(Model& gm) {
-  take_parameters_out_of_modules(gm);
-  drop_absent_output_size(gm);
-  make_operators_out_of_place(gm);
-  restore_subtractions(gm);
+bool normalise(Model& model, const PassContext& /*context*/) {
+  bool changed = take_parameters_out_of_modules(model);
+  changed |= drop_absent_output_size(model);
+  changed |= make_operators_out_of_place(model);
+  changed |= restore_subtractions(model);
+  return changed;
 }
 
 }  // namespace tsq::passes

@@ -1,9 +1,10 @@
-#include "passes/capture/read_written_inputs.h"
+// Who reads what a module has written into its input reads the result.
 
 #include <algorithm>
 
 #include "ir/analysis.h"
 #include "operators/arguments.h"
+#include "passes/plain/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -23,32 +24,36 @@ bool writes_argument(const torch::jit::Module& module) {
   });
 }
 
-bool is_in_place(const Model& gm, const Node* node) {
-  if (const auto in_place = operators::argument_constant(gm, node, "inplace"))
+bool is_in_place(const Model& model, const Node* node) {
+  if (const auto in_place = operators::argument_constant(model, node, "inplace"))
     return in_place->isBool() && in_place->toBool();
   if (!ir::is_module_call(node)) return false;
-  const auto& module = ir::call_of(gm, node).module;
+  const auto& module = ir::call_of(model, node).module;
   return module && writes_argument(*module);
 }
 
 /// What a node writes its result into; null where there is no such value.
-Value* written_input(const Model& gm, const Node* node) {
+Value* written_input(const Model& model, const Node* node) {
   const bool is_call = ir::is_module_call(node) || node->kind() == c10::prim::CallFunction;
   if (!is_call || node->outputs().size() != 1 || !ir::holds_tensor(node->output())) return nullptr;
   const auto operands = ir::operands(node);
   if (operands.empty() || !ir::holds_tensor(operands.front())) return nullptr;
-  return is_in_place(gm, node) ? const_cast<Value*>(operands.front()) : nullptr;
+  return is_in_place(model, node) ? const_cast<Value*>(operands.front()) : nullptr;
 }
 
 }  // namespace
 
-void read_written_inputs(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    Value* input = written_input(gm, node);
+bool read_written_inputs(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    Value* input = written_input(model, node);
     // In a branch or loop, what is read after it depends on the way there.
     if (input == nullptr || input->node()->owningBlock() != node->owningBlock()) continue;
+    const std::size_t readers = input->uses().size();
     input->replaceAllUsesAfterNodeWith(node, node->output());
+    changed |= input->uses().size() != readers;
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

@@ -1,21 +1,21 @@
-// Samples without the dimension of a batch: int8 kernels take batches only.
+// Samples without the dimension of a batch: float operators take them, int8 kernels take batches only.
+// Layers and pools that saw such samples read and return a batch of one; operators on values one by one
+// between them do too. Where calibration saw both, what is in front of a sample's own dimensions becomes the
+// batch. Norms of samples stay float.
 //   obs1(conv(obs0(x)))   →   obs1(squeeze(obs1(conv(obs0(unsqueeze(obs0(x), 0)))), 0))
 
-#include "passes/convert/batch_inputs.h"
-
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <map>
+#include <optional>
 #include <set>
-#include <string>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "observers/observed_ranks.h"
-#include "operators/traits.h"
-#include "passes/decision_index.h"
-#include "passes/placement/layer_in_float.h"
+#include "passes/observe/layer_observers.h"
+#include "passes/ranges/passes.h"
+#include "passes/ranges/sample_ranks.h"
 
 namespace tsq::passes {
 namespace {
@@ -23,75 +23,6 @@ namespace {
 using ir::Model;
 using ir::Node;
 using ir::Value;
-
-struct SampleRank {
-  std::string_view name;  ///< of a function or module, in small letters and without underscores
-  int64_t rank;           ///< of one sample
-};
-constexpr std::array kPools{
-    SampleRank{"maxpool1d", 2},         SampleRank{"maxpool2d", 3},
-    SampleRank{"maxpool3d", 4},         SampleRank{"avgpool1d", 2},
-    SampleRank{"avgpool2d", 3},         SampleRank{"avgpool3d", 4},
-    SampleRank{"adaptiveavgpool1d", 2}, SampleRank{"adaptiveavgpool2d", 3},
-    SampleRank{"adaptiveavgpool3d", 4},
-};
-constexpr std::array kFunctionalLayers{
-    SampleRank{"linear", 1},          SampleRank{"conv1d", 2},          SampleRank{"conv2d", 3},
-    SampleRank{"conv3d", 4},          SampleRank{"convtranspose1d", 2}, SampleRank{"convtranspose2d", 3},
-    SampleRank{"convtranspose3d", 4},
-};
-/// As functions these take batches only.
-constexpr std::array kNormModules{SampleRank{"instancenorm1d", 2}, SampleRank{"instancenorm2d", 3},
-                                  SampleRank{"instancenorm3d", 4}};
-/// Sums and products with what QFunctional fuses into them.
-constexpr std::array<std::string_view, 2> kFusedSums{"addrelu", "mulrelu"};
-
-/// The last part of an operator's name as the tables above spell it.
-std::string plain_name(std::string_view name) {
-  std::string plain;
-  for (const char c : name.substr(name.find_last_of('.') + 1)) {
-    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return plain;
-}
-
-std::vector<std::string> plain_names(const Model& gm, const Node* node) {
-  std::vector<std::string> names;
-  for (const Symbol& target : ir::targets(gm, node)) names.push_back(plain_name(target.name));
-  return names;
-}
-
-template <typename Table>
-std::optional<int64_t> rank_in(const Table& table, const std::vector<std::string>& names) {
-  for (const SampleRank& row : table) {
-    if (std::ranges::find(names, row.name) != names.end()) return row.rank;
-  }
-  return std::nullopt;
-}
-
-/// The rank of one sample of what the operator reads, where its kernel takes batches only.
-std::optional<int64_t> sample_rank(const Model& gm, const Node* node) {
-  if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
-    if (const ir::Weighted* weighted = ir::weighted_of(call))
-      return static_cast<int64_t>(weighted->stride.size()) + 1;
-  }
-  const std::vector<std::string> names = plain_names(gm, node);
-  if (const auto pool = rank_in(kPools, names)) return pool;
-  return ir::is_module_call(node) ? std::nullopt : rank_in(kFunctionalLayers, names);
-}
-
-/// Operators on values one by one, which take any rank.
-bool is_elementwise(const Model& gm, const Node* node) {
-  return operators::is_elementwise(operators::traits_of(gm, node));
-}
-
-bool is_sum(const Model& gm, const Node* node) {
-  return operators::has(operators::traits_of(gm, node), operators::ElementwiseOfTwo) ||
-         std::ranges::any_of(plain_names(gm, node), [](const std::string& name) {
-           return std::ranges::find(kFusedSums, name) != kFusedSums.end();
-         });
-}
 
 bool is_tensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }
 
@@ -104,30 +35,31 @@ struct Batch {
 
 class BatchInputs {
  public:
-  BatchInputs(Model& gm, std::span<const torch::jit::Module> observers, Report& report)
-      : gm_(gm), observers_(observers), decisions_(report) {}
+  explicit BatchInputs(Model& model) : model_(model) {}
 
-  void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+  /// Whether the model was changed.
+  bool run() {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (!ir::is_observer(node) && !done_.contains(node) && node->outputs().size() == 1) visit(node);
     }
     for (auto it = replaced_.rbegin(); it != replaced_.rend(); ++it) {
       if (!(*it)->hasUses()) (*it)->destroy();
     }
+    return has_changed_;
   }
 
  private:
   void visit(Node* node) {
     if (is_norm_of_sample(node)) {
-      ir::set_stays_float(node);
-      report_left_float(decisions_.of(node),
-                        "computed in float between dequantize and quantize: its kernel takes batches only");
+      ir::leave_float(model_, node, ir::Placement::Reference, ir::Reason::NoKernel,
+                      "computed in float between dequantize and quantize: its kernel takes batches only");
+      has_changed_ = true;
       return;
     }
-    const auto rank = sample_rank(gm_, node);
-    if (!rank && !is_elementwise(gm_, node) && !is_sum(gm_, node)) return;
+    const auto rank = sample_rank(model_, node);
+    if (!rank && !is_elementwise(model_, node) && !is_sum(model_, node)) return;
     const auto inputs = tensors_of(node, rank.has_value());
-    if (inputs.empty() || ir::stays_float(node)) return;
+    if (inputs.empty() || ir::stays_float(model_, node)) return;
     const bool is_batched = std::ranges::any_of(inputs, [&](Value* input) {
       const bool lacks_batch = known_batch(input, rank) || (rank && may_lack_batch(input, *rank));
       return has_batch_.contains(unobserved(input)) || (rank && !lacks_batch);
@@ -162,7 +94,7 @@ class BatchInputs {
 
   /// What a norm of torch.nn makes of a sample depends on how the file was made.
   bool is_norm_of_sample(Node* node) const {
-    const auto rank = ir::is_module_call(node) ? rank_in(kNormModules, plain_names(gm_, node)) : std::nullopt;
+    const auto rank = rank_of_normed_sample(model_, node);
     return rank && ir::is_observer(node->input(0)->node()) && may_lack_batch(node->input(0), *rank);
   }
 
@@ -192,7 +124,7 @@ class BatchInputs {
   }
 
   bool is_dynamic(const Node* observer) const {
-    return resolve(gm_.observers[ir::observer_index(observer)].spec).is_dynamic;
+    return resolve(ir::observer_of(model_, observer).spec).is_dynamic;
   }
 
   /// What is made a batch of: the observed value, or the value itself where it is quantized when the model
@@ -221,7 +153,11 @@ class BatchInputs {
   bool has_rank(Value* input, int64_t rank) const {
     const std::vector<Node*> chain = chain_of(input);
     const auto bit = static_cast<std::size_t>(rank);
-    return !chain.empty() && observed_ranks(observers_[ir::observer_index(chain.front())]).test(bit);
+    return !chain.empty() && ranks_seen_by(chain.front()).test(bit);
+  }
+
+  ObservedRanks ranks_seen_by(const Node* observer) const {
+    return observed_ranks(ir::observer_of(model_, observer).module.value());
   }
 
   static const Value* unobserved(const Value* value) {
@@ -229,50 +165,38 @@ class BatchInputs {
     return value;
   }
 
-  Value* constant(const c10::IValue& value, Node* before) { return ir::constant_before(gm_, before, value); }
-  Value* insert(Node* before, const char* kind, const std::vector<Value*>& inputs) {
-    Value* made = ir::insert_before(gm_, before, kind, inputs);
-    ir::take_scope(made->node(), before);
-    return made;
-  }
-  Value* sizes(Node* before, const char* kind, const std::vector<Value*>& inputs) {
-    Value* made = insert(before, kind, inputs);
+  static Value* sizes(const ir::Rewriter& rewriter, const char* kind, const std::vector<Value*>& inputs) {
+    Value* made = rewriter.op(kind, inputs);
     made->setType(c10::ListType::ofInts());
     return made;
   }
-  Value* part(Node* before, Value* list, const c10::IValue& from, const c10::IValue& to) {
-    return sizes(before, "aten::slice",
-                 {list, constant(from, before), constant(to, before), constant(int64_t{1}, before)});
+  static Value* part(const ir::Rewriter& rewriter, Value* list, const c10::IValue& from,
+                     const c10::IValue& to) {
+    return sizes(rewriter, "aten::slice",
+                 {list, rewriter.constant(from), rewriter.constant(to), rewriter.constant(int64_t{1})});
   }
 
   Batch new_batch(Value* input, int64_t rank, Node* before) {
     Value* base = base_of(input);
-    const ObservedRanks seen = observed_ranks(observers_[ir::observer_index(chain_of(input).front())]);
+    const ir::Rewriter rewriter(model_, before);
+    const ObservedRanks seen = ranks_seen_by(chain_of(input).front());
     const bool lost_batch = unobserved(input)->node()->kind() == c10::aten::squeeze;
     if (lost_batch || (seen >> (static_cast<std::size_t>(rank) + 1)).none())
-      return {.value = insert(before, "aten::unsqueeze", {base, constant(int64_t{0}, before)}), .rank = rank};
-    Value* batch = constant(std::vector<int64_t>{-1}, before);
-    Value* own = part(before, sizes(before, "aten::size", {base}), -rank, c10::IValue());
-    Value* shape = sizes(before, "aten::add", {batch, own});
-    return {.value = insert(before, "aten::reshape", {base, shape}), .rank = rank, .leading = base};
+      return {.value = rewriter.op("aten::unsqueeze", {base, rewriter.constant(int64_t{0})}), .rank = rank};
+    Value* batch = rewriter.constant(std::vector<int64_t>{-1});
+    Value* own = part(rewriter, sizes(rewriter, "aten::size", {base}), -rank, c10::IValue());
+    Value* shape = sizes(rewriter, "aten::add", {batch, own});
+    return {.value = rewriter.op("aten::reshape", {base, shape}), .rank = rank, .leading = base};
   }
 
   /// The samples of `value`, a batch that an operator made of `batch`.
   Value* samples(Value* value, const Batch& batch, Node* before) {
-    if (batch.leading == nullptr)
-      return insert(before, "aten::squeeze", {value, constant(int64_t{0}, before)});
-    Value* leading = part(before, sizes(before, "aten::size", {batch.leading}), c10::IValue(), -batch.rank);
-    Value* own = part(before, sizes(before, "aten::size", {value}), int64_t{1}, c10::IValue());
-    return insert(before, "aten::reshape", {value, sizes(before, "aten::add", {leading, own})});
-  }
-
-  Node* observe(Value* value, std::size_t observer, Node* before) {
-    Node* made = gm_.graph->create(ir::kObserverKind, {value}, 1);
-    ir::set_observer_index(made, observer);
-    ir::take_scope(made, value->node());
-    made->output()->setType(value->type());
-    made->insertBefore(before);
-    return made;
+    const ir::Rewriter rewriter(model_, before);
+    if (batch.leading == nullptr) return rewriter.op("aten::squeeze", {value, rewriter.constant(int64_t{0})});
+    Value* leading =
+        part(rewriter, sizes(rewriter, "aten::size", {batch.leading}), c10::IValue(), -batch.rank);
+    Value* own = part(rewriter, sizes(rewriter, "aten::size", {value}), int64_t{1}, c10::IValue());
+    return rewriter.op("aten::reshape", {value, sizes(rewriter, "aten::add", {leading, own})});
   }
 
   /// The batch after the same observers as `input`, but for one that it stands after already.
@@ -281,16 +205,19 @@ class BatchInputs {
     const bool is_observed = ir::is_observer(batch.value->node());
     if (is_observed && !chain.empty()) chain.erase(chain.begin());
     Value* value = batch.value;
-    for (const Node* each : chain) value = observe(value, ir::observer_index(each), before)->output();
+    for (const Node* each : chain)
+      value = insert_observer_before(model_, value, ir::observer_index(each), before)->output();
     return value;
   }
 
   /// What reads the operator's result reads samples, after activations that belong to it.
   void give_samples(Node* node, const Batch& batch) {
+    has_changed_ = true;
     done_.insert(node);
     const auto is_activation = [&](Node* reader) {
       return reader->owningBlock() == node->owningBlock() && !ir::is_observer(reader) &&
-             !ir::stays_float(reader) && reader->outputs().size() == 1 && is_elementwise(gm_, reader);
+             !ir::stays_float(model_, reader) && reader->outputs().size() == 1 &&
+             is_elementwise(model_, reader);
     };
     Node* end = node;
     while (end->output()->uses().size() == 1 && is_activation(end->output()->uses().front().user)) {
@@ -305,7 +232,7 @@ class BatchInputs {
         std::ranges::find_if(uses, [](const torch::jit::Use& use) { return ir::is_observer(use.user); });
     Value* read = result;
     if (observed != uses.end()) {
-      Node* observer = observe(result, ir::observer_index(observed->user), next);
+      Node* observer = insert_observer_before(model_, result, ir::observer_index(observed->user), next);
       read = given.value = observer->output();
       batches_[observed->user->output()] = given;
     }
@@ -319,19 +246,16 @@ class BatchInputs {
     if (std::ranges::find(replaced_, node) == replaced_.end()) replaced_.push_back(node);
   }
 
-  Model& gm_;
-  std::span<const torch::jit::Module> observers_;
-  DecisionIndex decisions_;
+  Model& model_;
   std::map<const Value*, Batch> batches_;  ///< by the samples that they are made of
   std::set<const Node*> done_;
   std::set<const Value*> has_batch_;  ///< values of which that is known
   std::vector<Node*> replaced_;       ///< what may be read by nobody any more
+  bool has_changed_{false};
 };
 
 }  // namespace
 
-void batch_inputs(Model& gm, std::span<const torch::jit::Module> observers, Report& report) {
-  BatchInputs(gm, observers, report).run();
-}
+bool batch_inputs(Model& model, const PassContext& /*context*/) { return BatchInputs(model).run(); }
 
 }  // namespace tsq::passes

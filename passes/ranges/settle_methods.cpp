@@ -1,12 +1,17 @@
-#include "passes/observe/settle_methods.h"
+// What forward has calibrated holds for the same code in other methods.
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/methods.h"
 #include "observers/observer_module.h"
-#include "passes/observe/settle_unreached.h"
+#include "passes/ranges/passes.h"
+#include "passes/ranges/settle_unreached.h"
 
 namespace tsq::passes {
 namespace {
@@ -53,10 +58,10 @@ std::vector<Key> keys_of(const Node* observer) {
 /// The observers that saw data, of each value that has a key.
 class Ranges {
  public:
-  Ranges(Model& gm, std::span<const torch::jit::Module> observers) : gm_(gm), observers_(observers) {
-    for (Node* node : ir::nodes_in_order(*gm.graph)) {
+  explicit Ranges(Model& model) : model_(model) {
+    for (Node* node : ir::nodes_in_order(*model.graph)) {
       if (!ir::is_observer(node)) continue;
-      if (saw_data(observers_[ir::observer_index(node)])) {
+      if (saw_data(ir::observer_of(model, node).module.value())) {
         for (const Key& key : keys_of(node)) seen_[key].push_back(ir::observer_index(node));
       } else if (const std::string method = ir::method_of(node); !method.empty()) {
         unseen_.emplace_back(method, node);
@@ -64,12 +69,17 @@ class Ranges {
     }
   }
 
-  void give() {
+  /// Whether some method was given a range.
+  bool give() {
+    bool changed = false;
     for (const auto& [method, node] : unseen_) {
       for (const Key& key : keys_of(node)) {
-        if (give(node, key, turns_[{method, key}]++)) break;
+        if (!give(node, key, turns_[{method, key}]++)) continue;
+        changed = true;
+        break;
       }
     }
+    return changed;
   }
 
  private:
@@ -87,13 +97,12 @@ class Ranges {
   }
 
   [[nodiscard]] bool are_alike(std::size_t a, std::size_t b) const {
-    const ObserverSpec& first = gm_.observers[a].spec;
-    const ObserverSpec& second = gm_.observers[b].spec;
+    const ObserverSpec& first = model_.observers[a].spec;
+    const ObserverSpec& second = model_.observers[b].spec;
     return first.observer == second.observer && resolve(first).dtype == resolve(second).dtype;
   }
 
-  Model& gm_;
-  std::span<const torch::jit::Module> observers_;
+  Model& model_;
   std::map<Key, std::vector<std::size_t>> seen_;
   std::vector<std::pair<std::string, Node*>> unseen_;
   std::map<std::pair<std::string, Key>, std::size_t> turns_;
@@ -101,10 +110,11 @@ class Ranges {
 
 }  // namespace
 
-void settle_methods(Model& gm, std::span<const torch::jit::Module> observers, Report& report) {
-  if (ir::methods_node(gm) == nullptr) return;
-  Ranges(gm, observers).give();
-  settle_unreached_methods(gm, observers, report);
+bool settle_methods(Model& model, const PassContext& context) {
+  if (ir::methods_node(model) == nullptr) return false;
+  const bool takes_ranges = Ranges(model).give();
+  const bool leaves_operators = settle_unreached_methods(model, context);
+  return takes_ranges || leaves_operators;
 }
 
 }  // namespace tsq::passes

@@ -1,21 +1,24 @@
 // What becomes of branches that no calibration sample entered.
 
-#include "passes/observe/settle_unreached.h"
+#include "passes/ranges/settle_unreached.h"
 
-#include <ATen/Context.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "backends/kernels/dynamic_kernels.h"
+#include "backends/kernels/target.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/methods.h"
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
-#include "passes/decision_index.h"
-#include "passes/observe/layer_observers.h"
+#include "passes/ranges/calls_of_layer.h"
+#include "passes/ranges/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -45,19 +48,16 @@ bool is_within(const Node* node, const Block* block) {
 
 class Unreached {
  public:
-  Unreached(Model& gm, std::span<const torch::jit::Module> observers, Report& report, bool in_methods)
-      : gm_(gm),
-        observers_(observers),
-        decisions_(report),
-        in_methods_(in_methods),
-        nodes_(ir::nodes_in_order(*gm.graph)) {
+  Unreached(Model& model, const kernels::Target& target, bool in_methods)
+      : model_(model), target_(target), in_methods_(in_methods), nodes_(ir::nodes_in_order(*model.graph)) {
     for (Node* node : nodes_) {
       if (ir::is_observer(node) && needs_data(node)) places_[ir::observer_index(node)].push_back(node);
     }
   }
 
-  void run() {
-    if (std::ranges::none_of(places_, [&](const auto& place) { return saw(place.first); })) return;
+  /// Whether the model was changed.
+  bool run() {
+    if (std::ranges::none_of(places_, [&](const auto& place) { return saw(place.first); })) return false;
     for (Node* node : nodes_) {
       if (in_methods_ || node->kind() == ir::kMethodsKind) continue;
       for (const Block* block : node->blocks()) {
@@ -69,15 +69,18 @@ class Unreached {
     std::ranges::copy_if(nodes_, std::back_inserter(calibrated_),
                          [&](const Node* node) { return layer(node) != nullptr && !is_unreached(node); });
     for (Node* node : found) settle(node);
-    drop_observers();
+    const bool dropped = drop_observers();
+    return !found.empty() || dropped;
   }
 
  private:
   [[nodiscard]] bool needs_data(const Node* observer) const {
-    const ObserverSpec& spec = gm_.observers[ir::observer_index(observer)].spec;
+    const ObserverSpec& spec = ir::observer_of(model_, observer).spec;
     return !resolve(spec).is_dynamic && !saw_data(make_observer(spec));
   }
-  [[nodiscard]] bool saw(std::size_t observer) const { return saw_data(observers_[observer]); }
+  [[nodiscard]] bool saw(std::size_t observer) const {
+    return saw_data(model_.observers[observer].module.value());
+  }
 
   /// Whether the observers that stand nowhere else saw nothing. Ranges that meet after a branch are those of
   /// the other branch as well.
@@ -92,9 +95,8 @@ class Unreached {
   }
 
   [[nodiscard]] bool is_observed(const Node* node) const {
-    const ir::NodeState* state = ir::state_of(gm_, node);
-    return state != nullptr && state->observed && state->qconfig &&
-           !resolve(state->qconfig->activation).is_dynamic && !ir::is_standalone(gm_, node);
+    const QConfig* qconfig = ir::observed_qconfig(model_, node);
+    return qconfig != nullptr && !resolve(qconfig->activation).is_dynamic && !ir::is_standalone(model_, node);
   }
 
   [[nodiscard]] bool is_unreached(const Node* node) const {
@@ -132,48 +134,57 @@ class Unreached {
   }
 
   [[nodiscard]] const ir::Weighted* layer(const Node* node) const {
-    return ir::is_module_call(node) && is_observed(node) ? ir::weighted_of(ir::call_of(gm_, node)) : nullptr;
+    return ir::is_module_call(node) && is_observed(node) ? ir::weighted_of(ir::call_of(model_, node))
+                                                         : nullptr;
   }
 
-  /// Those that have seen nothing.
-  void drop_observers() {
+  /// Those that have seen nothing. Whether there were any.
+  bool drop_observers() {
+    bool dropped = false;
     for (Node* node : nodes_) {
       if (!ir::is_observer(node) || !needs_data(node) || saw(ir::observer_index(node))) continue;
       if (in_methods_ && ir::method_of(node).empty()) continue;
       node->output()->replaceAllUsesWith(node->input(0));
       node->destroy();
+      dropped = true;
     }
+    return dropped;
   }
 
   void settle(Node* node) {
-    Decision* decision = decisions_.of(node);
     if (const Node* twin = calibrated_call(node)) {
       if (finds_range_when_run(node)) {
         read_exact_values(node);
         quantize_when_run(node);
-        return note(decision, kFindsRange);
+        return note(node, kFindsRange);
       }
-      if (take_ranges(node, twin)) return note(decision, kTakesRange);
+      if (take_ranges(node, twin)) return note(node, kTakesRange);
     }
     read_exact_values(node);
-    ir::set_state(gm_, node, {});
-    if (decision == nullptr || !decision->quantized) return;
-    decision->quantized = false;
-    const std::string method = ir::method_of(node);
-    decision->reason = method.empty() ? kReason : fmt::format(kMethodReason, method);
-    decision->remedy = method.empty() ? kRemedy : kMethodRemedy;
-    decision->equalization.clear();
+    compute_in_float(node);
   }
 
-  static void note(Decision* decision, const char* text) {
-    if (decision != nullptr) decision->notes.emplace_back(text);
+  void compute_in_float(Node* node) {
+    ir::NodeRecord& record = ir::record_for(model_, node);
+    record.lookup.qconfig.reset();
+    record.observed = false;
+    if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
+    const std::string method = ir::method_of(node);
+    ir::leave_float(model_, node, ir::Placement::Float, ir::Reason::NotReached,
+                    method.empty() ? kReason : fmt::format(kMethodReason, method),
+                    method.empty() ? kRemedy : kMethodRemedy);
+  }
+
+  void note(const Node* node, const char* text) {
+    if (Decision* decision = ir::decision_of(model_, node)) decision->notes.emplace_back(text);
   }
 
   /// Another call of the same layer, which data reached; null where there is none.
   [[nodiscard]] const Node* calibrated_call(const Node* node) const {
     if (layer(node) == nullptr || node->inputs().size() != 1) return nullptr;
     const auto found = std::ranges::find_if(calibrated_, [&](const Node* other) {
-      return other->inputs().size() == 1 && are_of_one_layer(ir::call_of(gm_, other), ir::call_of(gm_, node));
+      return other->inputs().size() == 1 &&
+             are_of_one_layer(ir::call_of(model_, other), ir::call_of(model_, node));
     });
     return found == calibrated_.end() ? nullptr : *found;
   }
@@ -196,9 +207,7 @@ class Unreached {
   }
 
   [[nodiscard]] bool finds_a_range(const Node* node) const {
-    return ir::is_observer(node) &&
-           observer_result(gm_.observers[ir::observer_index(node)].spec, observers_[ir::observer_index(node)])
-               .qparams;
+    return ir::is_observer(node) && finds_qparams(ir::observer_of(model_, node).spec);
   }
 
   [[nodiscard]] Node* range_before(const Node* node) const {
@@ -220,7 +229,7 @@ class Unreached {
     for (Value* operand : ir::operands(node)) {
       Value* exact = operand;
       while (ir::is_observer(exact->node())) exact = exact->node()->input(0);
-      const bool is_rounded = ir::observed_qconfig(gm_, exact->node()) != nullptr;
+      const bool is_rounded = ir::observed_qconfig(model_, exact->node()) != nullptr;
       if (exact != operand && !is_rounded) ir::replace_operand(node, operand, exact);
     }
   }
@@ -228,29 +237,27 @@ class Unreached {
   /// Kernels of convolutions that find the range of their input round their output to it as well.
   [[nodiscard]] bool finds_range_when_run(const Node* node) const {
     if (!layer(node)->stride.empty()) return false;
-    const ir::ModuleCall& call = ir::call_of(gm_, node);
+    const ir::ModuleCall& call = ir::call_of(model_, node);
     const bool is_fused = !call.members.empty();
     const auto post_op = is_fused ? kernels::post_op_of(call.type.name) : kernels::PostOp::None;
     if (is_fused && post_op == kernels::PostOp::None) return false;
     const Symbol& root = is_fused ? call.members.front().type : call.type;
-    const auto dtype = resolve(ir::observed_qconfig(gm_, node)->weight).dtype;
+    const auto dtype = resolve(ir::observed_qconfig(model_, node)->weight).dtype;
     return kernels::dynamic_kernel(root.name, post_op, dtype) != nullptr;
   }
 
   void quantize_when_run(Node* node) {
-    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm_, node, value); };
-    const auto dtype = resolve(ir::observed_qconfig(gm_, node)->activation).dtype;
-    const auto engine = at::globalContext().qEngine();
-    const bool reduces_range = engine == at::QEngine::FBGEMM || engine == at::QEngine::X86;
+    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(model_, node, value); };
+    const auto dtype = resolve(ir::observed_qconfig(model_, node)->activation).dtype;
+    const bool reduces_range = kernels::reduces_dynamic_range(target_);
     Value* quantized =
-        ir::insert_before(gm_, node, "aten::quantize_per_tensor_dynamic",
+        ir::insert_before(model_, node, "aten::quantize_per_tensor_dynamic",
                           {node->input(0), constant(static_cast<int64_t>(dtype)), constant(reduces_range)});
-    node->replaceInput(0, ir::insert_before(gm_, node, "aten::dequantize", {quantized}));
+    node->replaceInput(0, ir::insert_before(model_, node, "aten::dequantize", {quantized}));
   }
 
-  Model& gm_;
-  std::span<const torch::jit::Module> observers_;
-  DecisionIndex decisions_;
+  Model& model_;
+  const kernels::Target& target_;
   bool in_methods_;  ///< beside forward, and nowhere else
   std::vector<Node*> nodes_;
   std::map<std::size_t, std::vector<Node*>> places_;  ///< the nodes of each observer that needs data
@@ -260,18 +267,12 @@ class Unreached {
 
 }  // namespace
 
-void settle_unreached(Model& gm, std::span<const torch::jit::Module> observers, Report& report) {
-  Unreached(gm, observers, report, /*in_methods=*/false).run();
+bool settle_unreached(Model& model, const PassContext& context) {
+  return Unreached(model, context.target, /*in_methods=*/false).run();
 }
 
-void settle_unreached_methods(Model& gm, std::span<const torch::jit::Module> observers, Report& report) {
-  Unreached(gm, observers, report, /*in_methods=*/true).run();
-}
-
-void excuse_unused(const Model& gm, std::span<ObserverResult> results) {
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    if (!results[i].saw_data && !uses_observer(gm, i)) results[i].saw_data = true;
-  }
+bool settle_unreached_methods(Model& model, const PassContext& context) {
+  return Unreached(model, context.target, /*in_methods=*/true).run();
 }
 
 }  // namespace tsq::passes

@@ -3,10 +3,12 @@
 //   obs3(maximum(obs1(a), obs2(b)))   becomes   obs3(maximum(obs3(a), obs3(b)))
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "operators/traits.h"
-#include "passes/numerics/passes.h"
+#include "passes/ranges/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -75,9 +77,10 @@ bool round_alike(const ObserverSpec& one, const ObserverSpec& other) {
 
 }  // namespace
 
-void share_ranges_of_extremes(Model& gm) {
+bool share_ranges_of_extremes(Model& model, const PassContext& /*context*/) {
+  bool changed = false;
   ObserverNodes nodes_of;
-  const auto nodes = ir::nodes_in_order(*gm.graph);
+  const auto nodes = ir::nodes_in_order(*model.graph);
   for (Node* node : nodes) {
     if (ir::is_observer(node)) nodes_of[ir::observer_index(node)].push_back(node);
   }
@@ -89,12 +92,14 @@ void share_ranges_of_extremes(Model& gm) {
     for (const Value* value : tree.compared) {
       if (!ir::is_observer(value->node())) continue;
       const std::size_t own = ir::observer_index(value->node());
-      if (own == shared || !round_alike(gm.observers[own].spec, gm.observers[shared].spec) ||
+      if (own == shared || !round_alike(model.observers[own].spec, model.observers[shared].spec) ||
           !are_only_compared(nodes_of[own], tree))
         continue;
       for (Node* node : nodes_of[own]) ir::set_observer_index(node, shared);
+      changed = true;
     }
   }
+  return changed;
 }
 
 }  // namespace tsq::passes

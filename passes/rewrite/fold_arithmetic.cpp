@@ -8,6 +8,10 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "operators/arguments.h"
@@ -199,7 +203,7 @@ class ArithmeticFolding {
     std::vector<Value*> sizes{
         model_.graph->insertConstant(int64_t{-1}),
         model_.graph->insertConstant(channels *
-                                  (operators::is_transposed(call.type) ? 1 : call.weighted->groups))};
+                                     (operators::is_transposed(call.type) ? 1 : call.weighted->groups))};
     for (int64_t i = -spatial; i < 0; ++i)
       sizes.push_back(model_.graph->insert(c10::aten::size, {layer->input(0), i}));
     Value* list = model_.graph->insertNode(model_.graph->createList(c10::IntType::get(), sizes))->output();

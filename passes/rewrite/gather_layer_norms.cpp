@@ -4,125 +4,59 @@
 //   eps)
 // Exporters to ONNX before version 17 write it so.
 
-#include "ir/analysis.h"
-#include "ir/edit.h"
-#include "operators/whole_average.h"
+#include "passes/rewrite/held_constants.h"
 #include "passes/rewrite/passes.h"
-#include "passes/rewrite/written_out.h"
+#include "passes/rewrite/rewrite_rules.h"
 
 namespace tsq::passes {
 namespace {
 
 using ir::Model;
-using ir::Node;
 using ir::Value;
 
-/// A LayerNorm over the last dimension.
-struct Written {
-  Node* last{};
-  Value* x{};
-  Value* weight{};
-  Value* bias{};  ///< null: none
-  double eps{};
-  int64_t size{};
-};
+bool have_one_size(const Model& model, const Leaves& leaves) {
+  return vector_size(model, leaves.at("weight")) == vector_size(model, leaves.at("bias"));
+}
 
-class LayerNormGathering {
- public:
-  explicit LayerNormGathering(Model& gm) : gm_(gm) {}
+std::vector<Value*> of_last_dimension(const Model& model, const ir::Rewriter& in_front,
+                                      const Leaves& leaves) {
+  Value* weight = leaves.at("weight");
+  const auto bias = leaves.find("bias");
+  return {leaves.at("x"),
+          in_front.constant(std::vector<int64_t>{vector_size(model, weight)}),
+          weight,
+          bias == leaves.end() ? in_front.constant(c10::IValue()) : bias->second,
+          in_front.constant(*constant_number(model, leaves.at("eps"))),
+          in_front.constant(false)};
+}
 
-  void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (const auto written = written_at(node)) gather(*written);
-    }
-    ir::eliminate_dead_code(*gm_.graph);
-  }
-
- private:
-  /// The LayerNorm whose division `node` is.
-  std::optional<Written> written_at(Node* node) const {
-    if (node->kind() != c10::aten::div || node->inputs().size() != 2) return std::nullopt;
-    Value* centered = node->input(0);
-    Value* x = centered_of(centered);
-    const auto eps = x == nullptr ? std::nullopt : eps_of_deviation(node->input(1), x);
-    if (!eps) return std::nullopt;
-    Written written{.last = node, .x = x, .eps = *eps};
-    written.weight = take(written, c10::aten::mul);
-    if (written.weight == nullptr) return std::nullopt;
-    written.bias = take(written, c10::aten::add);
-    return written;
-  }
-
-  /// x, where a value is x - mean(x); null for others.
-  Value* centered_of(const Value* value) const {
-    const Node* node = value->node();
-    const bool is_difference = node->kind() == c10::aten::sub && node->inputs().size() == 3 &&
-                               constant_number(gm_, node->input(2)) == 1;
-    if (!is_difference || mean_of(node->input(1)) != node->input(0)) return nullptr;
-    return const_cast<Value*>(node->input(0));
-  }
-
-  /// What a value is the mean of, over the last dimension; null for others.
-  const Value* mean_of(const Value* value) const {
-    const auto dims = operators::averaged_and_kept(gm_, value->node());
-    return dims == std::vector<int64_t>{-1} ? value->node()->input(0) : nullptr;
-  }
-
-  /// eps, where a value is sqrt(mean((x - mean(x)) ** 2) + eps).
-  std::optional<double> eps_of_deviation(const Value* value, const Value* x) const {
-    const Node* root = value->node();
-    if (root->kind() != c10::aten::sqrt) return std::nullopt;
-    const Node* sum = root->input(0)->node();
-    const Value* variance = plus_number(gm_, sum);
-    const Value* square = variance == nullptr ? nullptr : mean_of(variance);
-    if (square == nullptr || !is_square_of_centered(square->node(), x)) return std::nullopt;
-    return constant_number(gm_, sum->input(sum->input(0) == variance ? 1 : 0));
-  }
-
-  bool is_square_of_centered(const Node* node, const Value* x) const {
-    const bool is_power = node->kind() == c10::aten::pow && constant_number(gm_, node->input(1)) == 2;
-    const bool is_product = node->kind() == c10::aten::mul && node->input(0) == node->input(1);
-    return (is_power || is_product) && centered_of(node->input(0)) == x;
-  }
-
-  /// The vector by which the only reader of what was found so far multiplies it, or which it adds: the reader
-  /// becomes the last. Null for other readers.
-  Value* take(Written& written, c10::Symbol kind) const {
-    Node* reader = ir::only_reader(written.last);
-    if (reader == nullptr || reader->kind() != kind) return nullptr;
-    if (kind == c10::aten::add && !is_plain_sum(gm_, reader)) return nullptr;
-    Value* other = reader->input(reader->input(0) == written.last->output() ? 1 : 0);
-    const int64_t size = vector_size(other);
-    if (size == 0 || (written.size != 0 && size != written.size)) return nullptr;
-    written.size = size;
-    written.last = reader;
-    return other;
-  }
-
-  /// Of a constant vector; 0 for other values.
-  int64_t vector_size(const Value* value) const {
-    const auto constant = held_constant(gm_, value);
-    if (!constant || !constant->isTensor()) return 0;
-    const at::Tensor& tensor = constant->toTensor();
-    const bool is_vector = tensor.defined() && tensor.dim() == 1 && tensor.is_floating_point();
-    return is_vector ? tensor.size(0) : 0;
-  }
-
-  void gather(const Written& written) {
-    const auto constant = [&](const c10::IValue& value) {
-      return ir::constant_before(gm_, written.last, value);
-    };
-    Value* bias = written.bias == nullptr ? constant(c10::IValue()) : written.bias;
-    become(gm_, written.last, c10::aten::layer_norm,
-           {written.x, constant(std::vector<int64_t>{written.size}), written.weight, bias,
-            constant(written.eps), constant(false)});
-  }
-
-  Model& gm_;
-};
+std::vector<RewriteRule> make_layer_norm_rules() {
+  using namespace expressions;
+  const Expression centered = x() - row_mean(x());
+  const Expression normalized = centered / sqrt(row_mean(square(centered)) + number("eps"));
+  const Expression scaled = read_once(normalized) * vector("weight");
+  return {
+      {.name = "layer_norm",
+       .pattern = read_once(scaled) + vector("bias"),
+       .replacement = "aten::layer_norm",
+       .arguments = of_last_dimension,
+       .guard = have_one_size},
+      {.name = "layer_norm_without_bias",
+       .pattern = scaled,
+       .replacement = "aten::layer_norm",
+       .arguments = of_last_dimension},
+  };
+}
 
 }  // namespace
 
-void gather_layer_norms(Model& gm) { LayerNormGathering(gm).run(); }
+std::span<const RewriteRule> layer_norm_rules() {
+  static const std::vector<RewriteRule> kRules = make_layer_norm_rules();
+  return kRules;
+}
+
+bool gather_layer_norms(Model& model, const PassContext& /*context*/) {
+  return apply_rules(model, layer_norm_rules());
+}
 
 }  // namespace tsq::passes

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "operators/traits.h"
@@ -20,8 +22,8 @@ using ir::Value;
 using torch::jit::Block;
 
 /// Whether an output may be memory of an input. Schemas do not say it of dropout.
-bool shares_memory(const Model& gm, const Node* node) {
-  const auto* const row = operators::traits_of(gm, node);
+bool shares_memory(const Model& model, const Node* node) {
+  const auto* const row = operators::traits_of(model, node);
   if (operators::has(row, operators::IsIdentity) || operators::has(row, operators::IsView)) return true;
   if (ir::is_module_call(node) || node->kind() == c10::prim::CallFunction) return false;
   if (!node->kind().is_aten()) return true;
@@ -55,18 +57,23 @@ std::vector<Value*> written(Node* node) {
 /// Which values may be one memory.
 class MemoryClasses {
  public:
-  explicit MemoryClasses(const Model& gm) {
+  explicit MemoryClasses(const Model& model) {
     std::map<std::string, const Value*> attributes;
-    for (Node* node : ir::nodes_in_order(*gm.graph)) visit(gm, node, attributes);
+    for (Node* node : ir::nodes_in_order(*model.graph)) visit(model, node, attributes);
   }
 
   void unite(const Value* a, const Value* b) {
     if (ir::holds_tensor(a) && ir::holds_tensor(b)) parents_[root_of(a)] = root_of(b);
   }
-  bool are_one(const Value* a, const Value* b) { return root_of(a) == root_of(b); }
+  /// One value for all that are one memory.
+  const Value* root_of(const Value* value) {
+    auto found = parents_.find(value);
+    if (found == parents_.end() || found->second == value) return value;
+    return found->second = root_of(found->second);
+  }
 
  private:
-  void visit(const Model& gm, Node* node, std::map<std::string, const Value*>& attributes) {
+  void visit(const Model& model, Node* node, std::map<std::string, const Value*>& attributes) {
     if (node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr) {
       const Value* value = node->kind() == c10::prim::GetAttr ? node->output() : node->input(1);
       const auto found = attributes.emplace(node->s(c10::attr::name), value).first;
@@ -74,7 +81,7 @@ class MemoryClasses {
     }
     if (node->kind() == c10::prim::If) return unite_branches(node);
     if (node->kind() == c10::prim::Loop) return unite_turns(node);
-    if (!shares_memory(gm, node)) return;
+    if (!shares_memory(model, node)) return;
     const Value* first = nullptr;
     const auto add = [&](const Value* value) {
       if (!ir::holds_tensor(value)) return;
@@ -102,12 +109,6 @@ class MemoryClasses {
     }
   }
 
-  const Value* root_of(const Value* value) {
-    auto found = parents_.find(value);
-    if (found == parents_.end() || found->second == value) return value;
-    return found->second = root_of(found->second);
-  }
-
   std::unordered_map<const Value*, const Value*> parents_;
 };
 
@@ -117,37 +118,95 @@ Node* ancestor_in(Node* node, const Block* block) {
   return node;
 }
 
+/// What is known of the values that may be one memory, in the order of the graph.
+struct Memory {
+  std::vector<Node*> views{};    ///< the nodes that return them without computing them
+  std::vector<Value*> values{};  ///< those that somebody may still read
+  bool has_containers{false};
+  bool is_kept{false};  ///< the views stay as they are
+};
+
 class KeepWrites {
  public:
-  explicit KeepWrites(Model& gm) : gm_(gm), classes_(gm), nodes_(ir::nodes_in_order(*gm.graph)) {}
+  explicit KeepWrites(Model& model)
+      : model_(model), classes_(model), nodes_(ir::nodes_in_order(*model.graph)) {
+    for (Value* input : model.graph->inputs()) add_value(input);
+    for (Node* node : nodes_) add_node(node);
+  }
 
-  void run() {
+  bool run() {
+    bool changed = false;
     for (Node* node : nodes_) {
-      for (Value* value : written(node)) keep(node, value);
+      for (Value* value : written(node)) {
+        keep(node, value);
+        changed = true;
+      }
     }
+    return changed;
   }
 
  private:
-  void keep(Node* writer, const Value* memory) {
-    ir::set_stays_float(writer);
-    for (Node* node : nodes_) {
-      const bool is_view =
-          shares_memory(gm_, node) && std::any_of(node->outputs().begin(), node->outputs().end(),
-                                                  [&](const Value* output) { return is_of(memory, output); });
-      if (is_view) ir::set_stays_float(node);
+  Memory& memory_of(const Value* value) { return memories_[classes_.root_of(value)]; }
+
+  void add_value(Value* value) {
+    if (!ir::holds_tensor(value)) return;
+    Memory& memory = memory_of(value);
+    memory.values.push_back(value);
+    memory.has_containers |= value->type()->kind() != c10::TypeKind::TensorType;
+  }
+
+  void add_node(Node* node) {
+    for (Value* output : node->outputs()) add_value(output);
+    for (Block* block : node->blocks()) {
+      for (Value* input : block->inputs()) add_value(input);
     }
-    for (Node* level = writer; level != nullptr; level = level->owningBlock()->owningNode()) {
-      if (level->kind() == c10::prim::Loop) read_again_in_each_turn(level, memory);
-      read_again_after(level, memory);
+    if (!shares_memory(model_, node)) return;
+    for (const Value* output : node->outputs()) {
+      if (ir::holds_tensor(output)) memory_of(output).views.push_back(node);
     }
   }
 
-  bool is_of(const Value* memory, const Value* value) {
-    return ir::holds_tensor(value) && classes_.are_one(memory, value);
+  void keep(Node* writer, const Value* value) {
+    place_as_written(writer);
+    Memory& memory = memory_of(value);
+    if (!memory.is_kept) {
+      for (Node* view : memory.views) place_as_written(view);
+      memory.is_kept = true;
+    }
+    bool is_in_loop = false;
+    for (Node* level = writer; level != nullptr; level = level->owningBlock()->owningNode()) {
+      if (level->kind() == c10::prim::Loop) {
+        read_again_in_each_turn(level, memory);
+        is_in_loop = true;
+      }
+      read_again_after(level, memory);
+    }
+    // The next turn reads again what this one has read, and a list that is made again reads its elements.
+    if (!is_in_loop && !memory.has_containers) forget_what_is_read(writer, memory);
+  }
+
+  void place_as_written(Node* node) {
+    ir::NodeRecord& record = ir::record_for(model_, node);
+    record.placement = ir::Placement::Written;
+    record.reason = ir::Reason::Memory;
+  }
+
+  /// What was read before a writer alone is of no interest to those after it.
+  static void forget_what_is_read(const Node* writer, Memory& memory) {
+    std::erase_if(memory.values, [&](const Value* value) {
+      return std::ranges::all_of(value->uses(), [&](const torch::jit::Use& use) {
+        return use.user == writer || use.user->isBefore(writer);
+      });
+    });
+  }
+
+  /// Whether a value may be of the memory, which is that of `memory`.
+  bool is_of(const Memory& memory, const Value* value) {
+    return ir::holds_tensor(value) && &memory_of(value) == &memory;
   }
 
   /// What was there before `level`, and is read after it in its block.
-  void read_again_after(Node* level, const Value* memory) {
+  void read_again_after(Node* level, Memory& memory) {
     const Block* block = level->owningBlock();
     Node* place = level;
     const auto insert = [&](Node* made) {
@@ -165,7 +224,7 @@ class KeepWrites {
     replace_reads(memory, is_after, is_older, insert);
   }
 
-  void read_again_in_each_turn(Node* loop, const Value* memory) {
+  void read_again_in_each_turn(Node* loop, Memory& memory) {
     Block* body = loop->blocks()[0];
     Node* place = nullptr;
     const auto insert = [&](Node* made) {
@@ -182,11 +241,12 @@ class KeepWrites {
   }
 
   template <typename IsReader, typename IsOlder, typename Insert>
-  void replace_reads(const Value* memory, const IsReader& is_reader, const IsOlder& is_older,
+  void replace_reads(Memory& memory, const IsReader& is_reader, const IsOlder& is_older,
                      const Insert& insert) {
     std::unordered_map<Value*, Value*> again;
     std::vector<Value*> containers;
-    for (Value* value : values_of(memory)) {
+    const std::vector<Value*> values = memory.values;  // it grows
+    for (Value* value : values) {
       if (!is_older(value) || !is_read(value, is_reader)) continue;
       if (value->type()->kind() == c10::TypeKind::TensorType) {
         replace_uses(value, read_again(value, memory, insert, again), is_reader);
@@ -198,32 +258,30 @@ class KeepWrites {
   }
 
   template <typename Insert>
-  Value* read_again(Value* value, const Value* memory, const Insert& insert,
+  Value* read_again(Value* value, Memory& memory, const Insert& insert,
                     std::unordered_map<Value*, Value*>& again) {
     if (const auto found = again.find(value); found != again.end()) return found->second;
     static const c10::Symbol kAlias = c10::Symbol::fromQualString("aten::alias");
-    Node* made = gm_.graph->create(kAlias, {value}, 1);
+    Node* made = model_.graph->create(kAlias, {value}, 1);
     made->output()->setType(value->type());
     ir::take_scope(made, value->node());
     insert(made);
-    classes_.unite(made->output(), memory);
-    made_.push_back(made->output());
+    add_made(made->output(), value, memory);
     return again[value] = made->output();
   }
 
   /// A list that is made before the write and read after it, its elements one by one.
   template <typename IsReader, typename Insert>
-  void construct_again(Value* container, const Value* memory, const IsReader& is_reader, const Insert& insert,
+  void construct_again(Value* container, Memory& memory, const IsReader& is_reader, const Insert& insert,
                        std::unordered_map<Value*, Value*>& again) {
-    Node* made = gm_.graph->createClone(container->node(), [](Value* value) { return value; });
+    Node* made = model_.graph->createClone(container->node(), [](Value* value) { return value; });
     for (std::size_t i = 0; i < made->inputs().size(); ++i) {
       Value* element = made->input(i);
       if (element->type()->kind() == c10::TypeKind::TensorType && is_of(memory, element))
         made->replaceInput(i, read_again(element, memory, insert, again));
     }
     insert(made);
-    classes_.unite(made->output(), memory);
-    made_.push_back(made->output());
+    add_made(made->output(), container, memory);
     replace_uses(container, made->output(), is_reader);
   }
 
@@ -241,30 +299,20 @@ class KeepWrites {
     }
   }
 
-  std::vector<Value*> values_of(const Value* memory) {
-    std::vector<Value*> values;
-    const auto add = [&](Value* value) {
-      if (is_of(memory, value)) values.push_back(value);
-    };
-    for (Value* input : gm_.graph->inputs()) add(input);
-    for (Node* node : nodes_) {
-      for (Value* output : node->outputs()) add(output);
-      for (Block* block : node->blocks()) {
-        for (Value* input : block->inputs()) add(input);
-      }
-    }
-    for (Value* value : std::vector<Value*>(made_)) add(value);
-    return values;
+  /// A value that is what `original` was is of the same memory.
+  void add_made(Value* made, const Value* original, Memory& memory) {
+    classes_.unite(made, original);
+    memory.values.push_back(made);
   }
 
-  Model& gm_;
+  Model& model_;
   MemoryClasses classes_;
   std::vector<Node*> nodes_;
-  std::vector<Value*> made_;
+  std::unordered_map<const Value*, Memory> memories_;  ///< by the root of their class
 };
 
 }  // namespace
 
-void keep_writes(Model& gm) { KeepWrites(gm).run(); }
+bool keep_writes(Model& model, const PassContext& /*context*/) { return KeepWrites(model).run(); }
 
 }  // namespace tsq::passes

@@ -1,21 +1,22 @@
 // Layers that fake-quantize → layers with weight qparams (torch/ao/quantization/fx/convert.py,
 // convert_weighted_module).
 
-#include "passes/train/finish_training.h"
-
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "observers/observer_module.h"
 #include "operators/functional_weighted.h"
 #include "operators/weighted.h"
+#include "passes/train/passes.h"
 #include "torchscript/training_layers.h"
 
 namespace tsq::passes {
@@ -94,12 +95,11 @@ at::Tensor detached_copy(const at::Tensor& tensor) {
 
 class FinishTraining {
  public:
-  FinishTraining(Model& gm, const std::map<std::string, Module>& weight_fake_quants)
-      : gm_(gm), weight_fake_quants_(weight_fake_quants) {}
+  explicit FinishTraining(Model& model) : model_(model) {}
 
   void run() {
-    for (const Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (ir::is_module_call(node)) finish(ir::call_of(gm_, node));
+    for (const Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (ir::is_module_call(node)) finish(ir::call_of(model_, node));
     }
   }
 
@@ -155,54 +155,56 @@ class FinishTraining {
   QParams qparams_of(const std::string& path, const at::Tensor& weight) {
     const auto known = qparams_.find(path);
     if (known != qparams_.end()) return known->second;
-    Module fake_quantize = weight_fake_quants_.at(path).deepcopy();
+    Module fake_quantize = model_.weight_fake_quants.at(path).deepcopy();
     fake_quantize.forward({weight.detach()});
     return qparams_.emplace(path, calculate_qparams(fake_quantize)).first->second;
   }
 
-  Model& gm_;
-  const std::map<std::string, Module>& weight_fake_quants_;
+  Model& model_;
   std::map<const void*, Module> copies_{};
   std::map<std::string, QParams> qparams_{};  ///< by path
 };
 
-bool is_functional_layer(const Model& gm, const Node* node) {
-  return std::ranges::any_of(ir::targets(gm, node), [](const Symbol& target) {
+bool is_functional_layer(const Model& model, const Node* node) {
+  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
     return !operators::module_of_functional(target.name).empty();
   });
 }
 
 /// _run_weight_observers: each call of a function shows its weight to the weight's observer once more.
-void observe_functional_weights(const Model& gm, std::vector<Module>& observers) {
+/// What it was before stays as it is: another copy of the model may go on training with it.
+void observe_functional_weights(Model& model) {
   std::set<std::size_t> copied;
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->inputs().size() < 2 || !ir::is_observer(node->input(1)->node())) continue;
     const Node* observer = node->input(1)->node();
     const Node* weight = observer->input(0)->node();
-    if (weight->kind() != c10::prim::GetAttr || !is_functional_layer(gm, node)) continue;
+    if (weight->kind() != c10::prim::GetAttr || !is_functional_layer(model, node)) continue;
     const std::size_t index = ir::observer_index(observer);
-    if (copied.insert(index).second) observers[index] = observers[index].deepcopy();
-    observers[index].forward({gm.attributes.attr(weight->s(c10::attr::name)).toTensor().detach()});
+    ir::ObserverEntry& entry = model.observers.at(index);
+    if (copied.insert(index).second) entry.module = entry.module.value().deepcopy();
+    entry.result.reset();
+    entry.module->forward({model.attributes.attr(weight->s(c10::attr::name)).toTensor().detach()});
   }
 }
 
 }  // namespace
 
-void finish_training(Model& gm, const std::map<std::string, Module>& weight_fake_quants,
-                     std::vector<Module>& observers) {
+bool finish_training(Model& model, const PassContext& /*context*/) {
   const c10::NoGradGuard no_grad;
-  set_eval_mode(gm.graph, gm.slots);
-  for (ir::Method& method : gm.methods) {
-    if (method.graph) set_eval_mode(method.graph, gm.slots);
+  set_eval_mode(model.graph, model.slots);
+  for (ir::Method& method : model.methods) {
+    if (method.graph) set_eval_mode(method.graph, model.slots);
   }
-  const auto type = gm.attributes.type();
+  const auto type = model.attributes.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-    const c10::IValue value = gm.attributes.attr(type->getAttributeName(i));
+    const c10::IValue value = model.attributes.attr(type->getAttributeName(i));
     if (type->is_parameter(i) && value.isTensor())
-      gm.attributes.setattr(type->getAttributeName(i), detached_copy(value.toTensor()));
+      model.attributes.setattr(type->getAttributeName(i), detached_copy(value.toTensor()));
   }
-  FinishTraining(gm, weight_fake_quants).run();
-  observe_functional_weights(gm, observers);
+  FinishTraining(model).run();
+  observe_functional_weights(model);
+  return true;
 }
 
 }  // namespace tsq::passes

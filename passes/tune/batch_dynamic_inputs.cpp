@@ -1,10 +1,13 @@
-#include "passes/lower/batch_dynamic_inputs.h"
+// Kernels that quantize their input when they run take batches only, where the float operator takes one
+// sample without the dimension of a batch as well.
+//   linear_dynamic(x)   →   squeeze(linear_dynamic(unsqueeze(x, 0)), 0), where x lacks a batch
 
 #include <algorithm>
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/tune/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -27,12 +30,12 @@ class Batching {
 
   void run(int64_t dims) {
     Value* x = kernel_->input(0);
-    Value* rank = ir::insert_before(gm_, kernel_, "aten::dim", {x});
+    const ir::Rewriter in_front(gm_, kernel_);
+    Value* rank = in_front.op("aten::dim", {x});
     rank->setType(c10::IntType::get());
-    Value* least = ir::constant_before(gm_, kernel_, dims);
-    Value* lacks_batch = ir::insert_before(gm_, kernel_, "aten::lt", {rank, least});
+    Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)});
     lacks_batch->setType(c10::BoolType::get());
-    Value* zero = ir::constant_before(gm_, kernel_, int64_t{0});
+    Value* zero = in_front.constant(int64_t{0});
     Node* batch = branch(lacks_batch, "aten::unsqueeze", x, zero);
     batch->insertBefore(kernel_);
     kernel_->replaceInput(0, batch->output());
@@ -63,10 +66,15 @@ class Batching {
 
 }  // namespace
 
-void batch_dynamic_inputs(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (const auto dims = batch_dims(node)) Batching(gm, node).run(*dims);
+bool batch_dynamic_inputs(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    const auto dims = batch_dims(node);
+    if (!dims) continue;
+    Batching(model, node).run(*dims);
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

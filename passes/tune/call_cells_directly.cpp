@@ -81,9 +81,10 @@ Value* result_of(Model& gm, torch::jit::Block* block, const Cell& cell, const st
   return gives_tuple ? graph.insertNode(graph.createTuple(op->outputs()))->output() : op->output();
 }
 
-void call_directly(Model& gm, Node* node, const Cell& cell, const std::vector<Value*>& values) {
+/// False where the cell's weights are not known.
+bool call_directly(Model& gm, Node* node, const Cell& cell, const std::vector<Value*>& values) {
   const torchscript::RecurrentWeights parameters = torchscript::recurrent_weights(ir::call_of(gm, node));
-  if (parameters.weights.size() != 2) return;
+  if (parameters.weights.size() != 2) return false;
   const torch::jit::WithInsertPoint guard(node);
   Node* branch = gm.graph->insertNode(gm.graph->create(c10::prim::If, {are_matrices(*gm.graph, values)}, 1));
   branch->output()->setType(node->output()->type());
@@ -93,20 +94,23 @@ void call_directly(Model& gm, Node* node, const Cell& cell, const std::vector<Va
   torch::jit::Block* otherwise = branch->addBlock();
   node->moveBefore(otherwise->return_node());
   otherwise->registerOutput(node->output());
+  return true;
 }
 
 }  // namespace
 
-void call_cells_directly(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+bool call_cells_directly(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_module_call(node)) continue;
-    const Cell* cell = cell_of(ir::call_of(gm, node));
-    if (cell == nullptr || !asks_for_shapes(ir::call_of(gm, node))) continue;
+    const Cell* cell = cell_of(ir::call_of(model, node));
+    if (cell == nullptr || !asks_for_shapes(ir::call_of(model, node))) continue;
     std::vector<Value*> values = states_of(node);
     if (values.size() != cell->states) continue;
     values.insert(values.begin(), node->input(0));
-    call_directly(gm, node, *cell, values);
+    if (call_directly(model, node, *cell, values)) has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

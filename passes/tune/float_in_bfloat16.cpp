@@ -15,7 +15,8 @@
 #include "ir/edit.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
-#include "passes/lower/passes.h"
+#include "passes/lower/weight_packing.h"
+#include "passes/tune/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -86,13 +87,39 @@ bool has_in_place_operator(torch::jit::Graph& graph) {
   });
 }
 
+void add_makers(const Node* node, std::unordered_set<const Node*>& makers) {
+  if (node->kind() == c10::prim::GetAttr) return;
+  for (const Value* input : node->inputs()) {
+    if (makers.insert(input->node()).second) add_makers(input->node(), makers);
+  }
+}
+
+/// What packed weights are computed from that depend on parameters alone. fold_packed_weights computes them
+/// once, in float.
+std::unordered_set<const Node*> makers_of_packed(torch::jit::Graph& graph) {
+  std::unordered_set<const Node*> all;
+  for (const Node* node : ir::nodes_in_order(graph)) {
+    if (!is_packing(node)) continue;
+    std::unordered_set<const Node*> makers;
+    add_makers(node, makers);
+    const bool reads_input =
+        std::ranges::any_of(makers, [](const Node* maker) { return maker->kind() == c10::prim::Param; });
+    if (!reads_input) all.merge(makers);
+  }
+  return all;
+}
+
 class Casting {
  public:
   explicit Casting(Model& gm)
-      : gm_(gm), written_(ir::written_attributes(gm)), sinks_(!has_in_place_operator(*gm.graph)) {}
+      : gm_(gm),
+        written_(ir::written_attributes(gm)),
+        packed_(makers_of_packed(*gm.graph)),
+        sinks_(!has_in_place_operator(*gm.graph)) {}
 
-  void run() {
+  bool run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+      if (packed_.contains(node)) continue;
       if (ir::is_module_call(node)) {
         visit_call(node);
       } else if (is_one_of(kHeavy, kind_of(node))) {
@@ -106,6 +133,7 @@ class Casting {
       }
     }
     ir::eliminate_dead_code(*gm_.graph);
+    return !casts_.empty();
   }
 
  private:
@@ -244,19 +272,18 @@ class Casting {
   }
 
   Value* cast(Value* value, ScalarType dtype, Node* before, const Node* scope) {
-    const torch::jit::WithInsertPoint guard(before);
-    torch::jit::Graph& graph = *gm_.graph;
-    Value* no = graph.insertConstant(false);
-    Value* none = graph.insertConstant(c10::IValue());
-    Node* node = graph.create(c10::Symbol::fromQualString("aten::to"),
-                              {value, graph.insertConstant(static_cast<int64_t>(dtype)), no, no, none}, 1);
-    ir::take_scope(node, scope);
-    graph.insertNode(node);
-    return node->output();
+    const auto constant = [&](const c10::IValue& number) { return ir::constant_before(gm_, before, number); };
+    Value* no = constant(false);
+    Value* made = ir::insert_before(
+        gm_, before, "aten::to",
+        {value, constant(static_cast<int64_t>(dtype)), no, no, /*memory_format*/ constant(c10::IValue())});
+    ir::take_scope(made->node(), scope);
+    return made;
   }
 
   Model& gm_;
   std::unordered_set<std::string> written_;
+  std::unordered_set<const Node*> packed_;
   bool sinks_;  ///< what is written in place must stay the memory that views of it see
   std::unordered_set<const Value*> casts_;  ///< float values of what is there in bfloat16
   std::map<std::pair<const Value*, const torch::jit::Block*>, Value*> lowered_;
@@ -265,6 +292,6 @@ class Casting {
 
 }  // namespace
 
-void float_in_bfloat16(Model& gm) { Casting(gm).run(); }
+bool float_in_bfloat16(Model& model, const PassContext& /*context*/) { return Casting(model).run(); }
 
 }  // namespace tsq::passes

@@ -8,12 +8,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backends/kernels/engine_packing.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
-#include "passes/decision_index.h"
 #include "passes/tune/passes.h"
 
 namespace tsq::passes {
@@ -46,9 +46,9 @@ bool shares_memory(const Node* node) {
 
 /// Whether nobody can tell that a value, or a view of it, is not contiguous. Views that would refuse it go to
 /// `views`.
-bool may_be_strided(const Value* value, std::vector<Node*>& views) {
+bool may_be_strided(const Model& gm, const Value* value, std::vector<Node*>& views) {
   return std::ranges::all_of(ir::users(value), [&](Node* reader) {
-    if (!reader->kind().is_aten() || reader->maybeSchema() == nullptr || ir::stays_float(reader))
+    if (!reader->kind().is_aten() || reader->maybeSchema() == nullptr || ir::stays_float(gm, reader))
       return false;
     if (!operators::has(operators::traits_of(reader), operators::IsView))
       return !shares_memory(reader) || reader->kind() == c10::aten::contiguous;
@@ -57,31 +57,34 @@ bool may_be_strided(const Value* value, std::vector<Node*>& views) {
       if (reader->input(1)->type()->kind() != c10::TypeKind::ListType) return false;
       views.push_back(reader);
     }
-    return may_be_strided(reader->output(), views);
+    return may_be_strided(gm, reader->output(), views);
   });
 }
 
 class Joining {
  public:
-  Joining(Model& gm, Report& report) : gm_(gm), decisions_(report) {
+  explicit Joining(Model& gm) : gm_(gm) {
     for (Node* node : ir::nodes_in_order(*gm.graph)) {
       if (node->kind() == c10::prim::GetAttr) ++readers_[node->s(c10::attr::name)];
       if (is_linear(node)) linear_.push_back(node);
     }
   }
 
-  void run() {
+  bool run() {
+    bool has_changed = false;
     for (Node* node : linear_) {
       if (done_.contains(node)) continue;
       const std::vector<Layer> layers = layers_like(node);
       if (layers.size() < 2) continue;
       for (const Layer& layer : layers) {
-        if (Decision* decision = decisions_.of(layer.node)) decision->notes.emplace_back(kNote);
+        if (Decision* decision = ir::decision_of(gm_, layer.node)) decision->notes.emplace_back(kNote);
         for (Node* view : layer.views) ir::reshape_for_view(gm_, view);
       }
       join(layers);
+      has_changed = true;
     }
     ir::eliminate_dead_code(*gm_.graph);
+    return has_changed;
   }
 
  private:
@@ -95,7 +98,7 @@ class Joining {
           operators::constant_value(reader->input(2)) == operators::constant_value(node->input(2));
       if (!reads_alike || !done_.insert(reader).second) continue;
       auto layer = layer_of(reader);
-      if (layer && may_be_strided(reader->output(), layer->views)) layers.push_back(std::move(*layer));
+      if (layer && may_be_strided(gm_, reader->output(), layer->views)) layers.push_back(std::move(*layer));
     }
     return layers;
   }
@@ -137,14 +140,12 @@ class Joining {
     std::vector<Value*> inputs = first->inputs().vec();
     const std::string& name = inputs[1]->node()->s(c10::attr::name);
     inputs[1] = ir::insert_attribute(gm_, name + "_joined", params, params.type());
-    Value* all = ir::insert_before(gm_, first, first->kind().toQualString(), inputs);
-    all->node()->setSourceRange(first->sourceRange());
-    ir::take_scope(all->node(), first);
+    const ir::Rewriter in_front(gm_, first);
+    Value* all = in_front.op(first->kind().toQualString(), inputs);
     std::vector<int64_t> rows;
     for (const Layer& layer : layers) rows.push_back(layer.params.weight.size(0));
-    Value* parts = ir::insert_before(
-        gm_, first, "aten::split_with_sizes",
-        {all, ir::constant_before(gm_, first, rows), ir::constant_before(gm_, first, int64_t{-1})});
+    Value* parts =
+        in_front.op("aten::split_with_sizes", {all, in_front.constant(rows), in_front.constant(int64_t{-1})});
     parts->setType(c10::ListType::ofTensors());
     Node* part = gm_.graph->insertNode(gm_.graph->createListUnpack(parts, layers.size()));
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -154,7 +155,6 @@ class Joining {
   }
 
   Model& gm_;
-  DecisionIndex decisions_;
   std::vector<Node*> linear_;
   std::unordered_map<std::string, int> readers_;  ///< of an attribute
   std::unordered_set<const Node*> done_;
@@ -162,6 +162,9 @@ class Joining {
 
 }  // namespace
 
-void join_linear_layers(Model& gm, Report& report) { Joining(gm, report).run(); }
+bool join_linear_layers(Model& model, const PassContext& context) {
+  const kernels::EnginePacking engine(context.target);  // what was packed apart is packed together
+  return Joining(model).run();
+}
 
 }  // namespace tsq::passes

@@ -27,15 +27,14 @@ using ir::Node;
 using ir::Value;
 
 /// x.size()[2:]
-Value* image_size(Model& gm, Value* x, Node* before) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, before, value); };
+Value* image_size(const ir::Rewriter& in_front, Value* x) {
   const auto sizes = [&](const char* kind, const std::vector<Value*>& inputs) {
-    Value* list = ir::insert_before(gm, before, kind, inputs);
+    Value* list = in_front.op(kind, inputs);
     list->setType(c10::ListType::ofInts());
     return list;
   };
-  return sizes("aten::slice", {sizes("aten::size", {x}), constant(int64_t{2}), constant(c10::IValue()),
-                               constant(int64_t{1})});
+  return sizes("aten::slice", {sizes("aten::size", {x}), in_front.constant(int64_t{2}),
+                               in_front.constant(c10::IValue()), in_front.constant(int64_t{1})});
 }
 
 /// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
@@ -69,23 +68,21 @@ Value* factors_of_channels(const Model& gm, Value* value) {
 }
 
 void replace(Node* average, Value* pooled) {
-  pooled->node()->setSourceRange(average->sourceRange());
-  ir::take_scope(pooled->node(), average);
   average->output()->replaceAllUsesWith(pooled);
   average->destroy();
 }
 
 void use_average_pool(Model& gm, Node* average) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, average, value); };
+  const ir::Rewriter in_front(gm, average);
+  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* x = ir::operands(average).front();
   Value* factors = factors_of_channels(gm, x);
   if (factors != nullptr) x = x->node()->input(0);
   Value* no_strides = constant(c10::List<int64_t>());
   Value* no_padding = constant(std::vector<int64_t>{0, 0});
-  Value* pooled = ir::insert_before(gm, average, "aten::avg_pool2d",
-                                    {x, image_size(gm, x, average), no_strides, no_padding, constant(false),
-                                     constant(true), constant(c10::IValue())});
-  if (factors != nullptr) pooled = ir::insert_before(gm, average, "aten::mul", {pooled, factors});
+  Value* pooled = in_front.op("aten::avg_pool2d", {x, image_size(in_front, x), no_strides, no_padding,
+                                                   constant(false), constant(true), constant(c10::IValue())});
+  if (factors != nullptr) pooled = in_front.op("aten::mul", {pooled, factors});
   replace(average, pooled);
 }
 
@@ -129,29 +126,35 @@ bool is_mean_of_signals(const Model& gm, const Node* node) {
 }
 
 void use_average_pool_of_signals(Model& gm, Node* mean) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm, mean, value); };
-  Value* length = ir::insert_before(gm, mean, "aten::size", {mean->input(0), constant(int64_t{-1})});
+  const ir::Rewriter in_front(gm, mean);
+  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
+  Value* length = in_front.op("aten::size", {mean->input(0), constant(int64_t{-1})});
   length->setType(c10::IntType::get());
-  Node* kernel = gm.graph->createList(c10::IntType::get(), {length});
-  kernel->insertBefore(mean);
-  Value* pooled = ir::insert_before(gm, mean, "aten::avg_pool1d",
-                                    {mean->input(0), kernel->output(), constant(c10::List<int64_t>()),
-                                     constant(std::vector<int64_t>{0}), constant(false), constant(true)});
+  Value* kernel = in_front.op("prim::ListConstruct", {length});
+  kernel->setType(c10::ListType::ofInts());
+  Value* pooled =
+      in_front.op("aten::avg_pool1d", {mean->input(0), kernel, constant(c10::List<int64_t>()),
+                                       constant(std::vector<int64_t>{0}), constant(false), constant(true)});
   replace(mean, pooled);
 }
 
 }  // namespace
 
-void pool_averages(Model& gm) {
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (is_mean_of_signals(gm, node)) {
-      use_average_pool_of_signals(gm, node);
-    } else if (operators::is_whole_image_average(gm, node) &&
-               is_image_of_kernel(gm, ir::operands(node).front())) {
-      use_average_pool(gm, node);
+bool pool_averages(Model& model, const PassContext& /*context*/) {
+  bool has_changed = false;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (is_mean_of_signals(model, node)) {
+      use_average_pool_of_signals(model, node);
+    } else if (operators::is_whole_image_average(model, node) &&
+               is_image_of_kernel(model, ir::operands(node).front())) {
+      use_average_pool(model, node);
+    } else {
+      continue;
     }
+    has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

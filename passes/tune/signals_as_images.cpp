@@ -57,7 +57,7 @@ class SignalsAsImages {
  public:
   explicit SignalsAsImages(Model& gm) : gm_(gm) {}
 
-  void run() {
+  bool run() {
     for (Node* node : ir::nodes_in_order(*gm_.graph)) {
       if (const Kernel* kernel = kernel_of(node)) {
         convolve(node, *kernel);
@@ -68,6 +68,7 @@ class SignalsAsImages {
       }
     }
     ir::eliminate_dead_code(*gm_.graph);
+    return !images_.empty();
   }
 
  private:
@@ -102,9 +103,10 @@ class SignalsAsImages {
     const bool may_be_made =
         node->owningBlock() == reader->owningBlock() &&
         std::ranges::find(kInFront, std::string_view(node->kind().toQualString())) != kInFront.end();
-    if (!may_be_made)
-      return ir::insert_before(gm_, reader, "aten::unsqueeze",
-                               {signal, ir::constant_before(gm_, reader, kHeight)});
+    if (!may_be_made) {
+      const ir::Rewriter in_front(gm_, reader);
+      return in_front.op("aten::unsqueeze", {signal, in_front.constant(kHeight)});
+    }
     std::vector<Value*> inputs = node->inputs().vec();
     inputs[0] = image_of(inputs[0], node);
     return replace(node, node->kind().toQualString(), inputs);
@@ -112,11 +114,9 @@ class SignalsAsImages {
 
   /// A node that returns an image, and the signal in it for readers that take no other.
   Value* replace(Node* node, std::string_view kind, const std::vector<Value*>& inputs) {
-    Value* image = ir::insert_before(gm_, node, std::string(kind).c_str(), inputs);
-    image->node()->setSourceRange(node->sourceRange());
-    ir::take_scope(image->node(), node);
-    Value* signal =
-        ir::insert_before(gm_, node, "aten::squeeze", {image, ir::constant_before(gm_, node, kHeight)});
+    const ir::Rewriter in_front(gm_, node);
+    Value* image = in_front.op(std::string(kind).c_str(), inputs);
+    Value* signal = in_front.op("aten::squeeze", {image, in_front.constant(kHeight)});
     node->output()->replaceAllUsesWith(signal);
     node->destroy();
     images_.emplace(signal, image);
@@ -146,9 +146,10 @@ void rename(Decision& decision) {
 
 }  // namespace
 
-void signals_as_images(Model& gm, Report& report) {
-  SignalsAsImages(gm).run();
-  std::ranges::for_each(report.decisions, rename);
+bool signals_as_images(Model& model, const PassContext& /*context*/) {
+  const bool has_changed = SignalsAsImages(model).run();
+  for (ir::NodeRecord& record : model.records) rename(record.decision);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

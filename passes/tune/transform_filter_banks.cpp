@@ -14,21 +14,20 @@
 #include "ir/edit.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
-#include "passes/decision_index.h"
 #include "passes/tune/fourier_basis.h"
 #include "passes/tune/passes.h"
+#include "passes/tune/quantized_operators.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::constant_before;
-using ir::insert_before;
 using ir::Model;
 using ir::Node;
+using ir::Rewriter;
 using ir::Value;
 using kernels::squared_value;
 
-bool is_number(const Value* value, int64_t number) {
+bool is_constant_of(const Value* value, int64_t number) {
   const auto constant = torch::jit::toIValue(value);
   return constant && constant->isScalar() && constant->toScalar().equal(number);
 }
@@ -78,34 +77,37 @@ struct Parts {
 
 /// The part that a slice of [batch, 2·frequencies, windows] takes; null where it takes something else.
 Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
-  const bool takes_filters = is_number(slice->input(1), -2) || (has_batch && is_number(slice->input(1), 1));
-  if (!takes_filters || !is_number(slice->input(4), 1)) return nullptr;
+  const bool takes_filters =
+      is_constant_of(slice->input(1), -2) || (has_batch && is_constant_of(slice->input(1), 1));
+  if (!takes_filters || !is_constant_of(slice->input(4), 1)) return nullptr;
   const Value* start = slice->input(2);
   const Value* end = slice->input(3);
-  if ((is_none(start) || is_number(start, 0)) && is_number(end, parts.frequencies)) return parts.real;
+  if ((is_none(start) || is_constant_of(start, 0)) && is_constant_of(end, parts.frequencies))
+    return parts.real;
   const auto last = ir::whole_number_constant(end);
   const bool takes_rest = is_none(end) || (last && *last >= 2 * parts.frequencies);
-  return is_number(start, parts.frequencies) && takes_rest ? parts.imaginary : nullptr;
+  return is_constant_of(start, parts.frequencies) && takes_rest ? parts.imaginary : nullptr;
 }
 
 /// Slices read the parts, all others both of them.
 void replace_by_parts(Model& gm, Node* op, const Parts& parts) {
   const bool batched = has_batch(gm, op->output());
   const std::vector<Node*> readers = ir::users(op->output());
-  const bool is_written = std::ranges::any_of(readers, ir::stays_float);
+  const bool is_written = std::ranges::any_of(
+      readers, [&](const Node* reader) { return ir::placement_of(gm, reader) == ir::Placement::Written; });
   for (Node* reader : readers) {
     if (reader->kind() != c10::aten::slice || is_written) continue;
     if (Value* part = sliced_part(reader, parts, batched)) reader->output()->replaceAllUsesWith(part);
   }
-  Node* both = gm.graph->createList(c10::TensorType::get(), {parts.real, parts.imaginary});
-  both->insertBefore(op);
-  op->output()->replaceAllUsesWith(
-      insert_before(gm, op, "aten::cat", {both->output(), constant_before(gm, op, int64_t{-2})}));
+  const Rewriter in_front(gm, op);
+  Value* both = in_front.op("prim::ListConstruct", {parts.real, parts.imaginary});
+  both->setType(c10::ListType::ofTensors());
+  op->output()->replaceAllUsesWith(in_front.op("aten::cat", {both, in_front.constant(int64_t{-2})}));
 }
 
 /// Whether a node puts the dimension of channels into a batch of signals.
 bool puts_channels_in(const Node* node) {
-  return node->kind() == c10::aten::unsqueeze && is_number(node->input(1), 1);
+  return node->kind() == c10::aten::unsqueeze && is_constant_of(node->input(1), 1);
 }
 
 /// Whether a node pads signals alike with and without a dimension of channels.
@@ -125,25 +127,28 @@ Value* signal_of(Model& gm, Node* op) {
   Node* pad = op->input(0)->node();
   Value* padded = pads_signals(gm, pad) ? ir::operands(pad).front() : op->input(0);
   const Node* unsqueeze = padded->node();
-  if (!puts_channels_in(unsqueeze))
-    return insert_before(gm, op, "aten::squeeze", {op->input(0), constant_before(gm, op, int64_t{-2})});
+  if (!puts_channels_in(unsqueeze)) {
+    const Rewriter in_front(gm, op);
+    return in_front.op("aten::squeeze", {op->input(0), in_front.constant(int64_t{-2})});
+  }
   Value* signal = const_cast<Value*>(unsqueeze->input(0));
   if (padded == op->input(0)) return signal;
   ir::replace_operand(pad, padded, signal);
   return pad->output();
 }
 
-void transform(Model& gm, const kernels::FilterBank& bank, const passes::FourierBasis& basis) {
+void transform(Model& gm, const kernels::FilterBank& bank, const FourierBasis& basis) {
   Node* op = bank.node;
-  const auto constant = [&](const c10::IValue& value) { return constant_before(gm, op, value); };
   Value* signal = signal_of(gm, op);
+  const Rewriter in_front(gm, op);
+  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* length = constant(basis.window.size(0));
-  Value* window = ir::attribute_before(gm, op, bank.path + "_window", basis.window);
-  Value* spectrum = insert_before(gm, op, "aten::stft",
-                                  {signal, length, constant(bank.filters.stride.front()), length, window,
-                                   /*normalized*/ constant(false), /*onesided*/ constant(true),
-                                   /*return_complex*/ constant(true), /*align_to_window*/ constant({})});
-  const auto part = [&](const char* name) { return insert_before(gm, op, name, {spectrum}); };
+  Value* window = in_front.attribute(bank.path + "_window", basis.window);
+  Value* spectrum =
+      in_front.op("aten::stft", {signal, length, constant(bank.filters.stride.front()), length, window,
+                                 /*normalized*/ constant(false), /*onesided*/ constant(true),
+                                 /*return_complex*/ constant(true), /*align_to_window*/ constant({})});
+  const auto part = [&](const char* name) { return in_front.op(name, {spectrum}); };
   if (!basis.has_sines) {
     op->output()->replaceAllUsesWith(part("aten::real"));
   } else if (!basis.has_cosines) {
@@ -158,7 +163,7 @@ void transform(Model& gm, const kernels::FilterBank& bank, const passes::Fourier
 Value* spectrum_of_magnitude(const Node* sqrt) {
   if (sqrt->kind() != c10::aten::sqrt) return nullptr;
   const Node* sum = sqrt->input(0)->node();
-  if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_number(sum->input(2), 1))
+  if (sum->kind() != c10::aten::add || !ir::holds_tensor(sum->input(1)) || !is_constant_of(sum->input(2), 1))
     return nullptr;
   Value* left = squared_value(sum->input(0)->node());
   Value* right = squared_value(sum->input(1)->node());
@@ -172,22 +177,25 @@ Value* spectrum_of_magnitude(const Node* sqrt) {
 
 }  // namespace
 
-void transform_filter_banks(Model& gm, Report& report) {
-  if (std::ranges::none_of(report.decisions, &Decision::quantized)) return;
-  const DecisionIndex decisions(report);
-  for (const kernels::FilterBank& bank : kernels::filter_banks(gm)) {
-    const auto basis =
-        bank.filters.bias.defined() ? std::nullopt : passes::fourier_basis(bank.filters.weight);
+bool transform_filter_banks(Model& model, const PassContext& /*context*/) {
+  if (!has_quantized_operator(model)) return false;
+  bool has_changed = false;
+  for (const kernels::FilterBank& bank : kernels::filter_banks(model)) {
+    const auto basis = bank.filters.bias.defined() ? std::nullopt : fourier_basis(bank.filters.weight);
     if (!basis) continue;
-    if (Decision* decision = decisions.of(bank.node))
-      decision->notes.push_back("computed by torch.stft: its filters are windowed cosines and sines");
-    transform(gm, bank, *basis);
+    if (Decision* decision = ir::decision_of(model, bank.node))
+      decision->notes.emplace_back("computed by torch.stft: its filters are windowed cosines and sines");
+    transform(model, bank, *basis);
+    has_changed = true;
   }
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (Value* spectrum = spectrum_of_magnitude(node))
-      node->output()->replaceAllUsesWith(insert_before(gm, node, "aten::abs", {spectrum}));
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    Value* spectrum = spectrum_of_magnitude(node);
+    if (spectrum == nullptr) continue;
+    node->output()->replaceAllUsesWith(Rewriter(model, node).op("aten::abs", {spectrum}));
+    has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -8,7 +8,6 @@
 #include <array>
 #include <limits>
 
-#include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/target.h"
 #include "ir/analysis.h"
@@ -28,21 +27,28 @@ constexpr std::array kDynamicKernels{
     RangeKernel{"quantized::conv3d_dynamic", 3},
 };
 
+bool is_false(const ir::Value* value) {
+  const auto constant = torch::jit::toIValue(value);
+  return constant && constant->isBool() && !constant->toBool();
+}
+
 }  // namespace
 
-void widen_dynamic_ranges(ir::Model& gm, TargetCpu cpu) {
-  const std::string engine = kernels::current_engine();
-  const bool vnni = kernels::has_vnni(cpu);
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
+  const bool has_vnni = kernels::has_vnni(context.target);
+  bool has_changed = false;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     const auto kernel =
         std::ranges::find(kDynamicKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
-    if (kernel == kDynamicKernels.end()) continue;
+    if (kernel == kDynamicKernels.end() || is_false(node->inputs().back())) continue;
     // A convolution's groups and channels are in its packed params: the worst case decides.
     const kernels::WeightedShape shape{
         .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
-    if (kernels::sums_pairs_in_16_bits(engine, shape, vnni)) continue;
-    node->replaceInput(node->inputs().size() - 1, ir::constant_before(gm, node, false));
+    if (kernels::sums_pairs_in_16_bits(context.target.engine, shape, has_vnni)) continue;
+    node->replaceInput(node->inputs().size() - 1, ir::constant_before(model, node, false));
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

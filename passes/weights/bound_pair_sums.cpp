@@ -10,13 +10,11 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
-#include "backends/kernels/target.h"
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "operators/functional_weighted.h"
-#include "operators/weighted.h"
-#include "passes/decision_index.h"
-#include "passes/numerics/passes.h"
+#include "passes/weights/passes.h"
+#include "torchscript/tied_table.h"
 
 namespace tsq::passes {
 namespace {
@@ -42,11 +40,6 @@ at::Tensor largest_pair_sums(const at::Tensor& codes, bool depthwise) {
   return at::maximum(sums(rows.clamp_min(0)), sums((-rows).clamp_min(0)));
 }
 
-bool is_symmetric_per_channel(const QParams& qparams) {
-  return qparams.dtype == c10::ScalarType::QInt8 && qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE &&
-         qparams.axis == 0 && !qparams.zero_point.any().item<bool>();
-}
-
 double largest_pair_sum(const ir::Weighted& weighted, bool neighbours) {
   return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), neighbours).max().item<double>();
 }
@@ -64,10 +57,11 @@ int64_t widen_scales(ir::Weighted& weighted, bool depthwise) {
   return weighted.weight_qparams->scale.ne(before).sum().item<int64_t>();
 }
 
-/// What the kernels of this process do with sums.
+/// What the target's kernels do with sums.
 class PairSums {
  public:
-  explicit PairSums(TargetCpu cpu) : engine_(kernels::current_engine()), vnni_(kernels::has_vnni(cpu)) {}
+  explicit PairSums(const kernels::Target& target)
+      : engine_(target.engine), vnni_(kernels::has_vnni(target)) {}
 
   /// Whether the kernel of a layer with these weights adds pairs in 16 bits.
   [[nodiscard]] bool concern(const ir::Weighted& weighted) const {
@@ -86,12 +80,12 @@ class PairSums {
 };
 
 /// Where the range of what an operator reads was found: at the operator that made it, or at its own.
-double largest_code_in_range(const ir::Model& gm, const ir::Node* node) {
+double largest_code_in_range(const ir::Model& model, const ir::Node* node) {
   const ir::Node* maker = node->input(0)->node();
   while (!maker->inputs().empty() && (maker->kind() == ir::kDequantize || maker->kind() == ir::kQuantize))
     maker = maker->input(0)->node();
-  const QConfig* qconfig = ir::observed_qconfig(gm, maker);
-  if (qconfig == nullptr) qconfig = ir::observed_qconfig(gm, node);
+  const QConfig* qconfig = ir::observed_qconfig(model, maker);
+  if (qconfig == nullptr) qconfig = ir::observed_qconfig(model, node);
   if (qconfig == nullptr) return kLargestCode;
   return static_cast<double>(
       resolve(qconfig->activation).quant_max.value_or(static_cast<int64_t>(kLargestCode)));
@@ -110,43 +104,48 @@ std::string overflow_text(double pair, double in_range) {
 
 }  // namespace
 
-void bound_pair_sums(ir::Model& gm, TargetCpu cpu, Report& report) {
-  const PairSums sums(cpu);
+bool bound_pair_sums(ir::Model& model, const PassContext& context) {
+  const PairSums sums(context.target);
   std::unordered_map<const ir::ModuleCall*, int64_t> widened;
-  for (ir::ModuleCall& call : gm.calls) {
+  for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted != nullptr && sums.concern(*weighted) && is_symmetric_per_channel(*weighted->weight_qparams))
-      widened.emplace(&call, widen_scales(*weighted, sums.of_neighbours(*weighted)));
+    if (weighted == nullptr || !sums.concern(*weighted) ||
+        !torchscript::are_symmetric_rows(*weighted->weight_qparams))
+      continue;
+    if (const int64_t channels = widen_scales(*weighted, sums.of_neighbours(*weighted)); channels > 0)
+      widened.emplace(&call, channels);
   }
-  const DecisionIndex decisions(report);
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    const auto channels = ir::is_module_call(node) ? widened.find(&ir::call_of(gm, node)) : widened.end();
-    Decision* decision = channels == widened.end() || channels->second == 0 ? nullptr : decisions.of(node);
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    const auto channels = ir::is_module_call(node) ? widened.find(&ir::call_of(model, node)) : widened.end();
+    Decision* decision = channels == widened.end() ? nullptr : ir::decision_of(model, node);
     if (decision == nullptr) continue;
     decision->notes.push_back(fmt::format(
         "the weights of {} of {} channels have larger scales, so that no 16-bit sum of its kernel overflows",
-        channels->second, ir::weighted_of(ir::call_of(gm, node))->weight_qparams->scale.numel()));
+        channels->second, ir::weighted_of(*channels->first)->weight_qparams->scale.numel()));
   }
+  return !widened.empty();
 }
 
-void report_pair_sums(const ir::Model& gm, TargetCpu cpu, Report& report) {
-  const PairSums sums(cpu);
-  const DecisionIndex decisions(report);
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    Decision* decision = decisions.of(node);
+bool report_pair_sums(ir::Model& model, const PassContext& context) {
+  const PairSums sums(context.target);
+  bool has_reported = false;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    Decision* decision = ir::decision_of(model, node);
     if (decision == nullptr || !decision->quantized ||
         node->inputs().size() < (ir::is_module_call(node) ? 1 : 2))
       continue;
     std::optional<ir::Weighted> weighted;
     if (ir::is_module_call(node)) {
-      if (const ir::Weighted* held = ir::weighted_of(ir::call_of(gm, node))) weighted = *held;
+      if (const ir::Weighted* held = ir::weighted_of(ir::call_of(model, node))) weighted = *held;
     } else {
-      weighted = operators::functional_parameters(gm, node);
+      weighted = operators::functional_parameters(model, node);
     }
     if (!weighted || !sums.concern(*weighted)) continue;
     decision->notes.push_back(overflow_text(largest_pair_sum(*weighted, sums.of_neighbours(*weighted)),
-                                            largest_code_in_range(gm, node)));
+                                            largest_code_in_range(model, node)));
+    has_reported = true;
   }
+  return has_reported;
 }
 
 }  // namespace tsq::passes

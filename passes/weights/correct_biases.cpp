@@ -5,8 +5,8 @@
 #include <ATen/ATen.h>
 
 #include "backends/kernels/packed.h"
-#include "passes/numerics/layer_bias.h"
-#include "passes/numerics/passes.h"
+#include "passes/weights/layer_bias.h"
+#include "passes/weights/passes.h"
 
 namespace tsq::passes {
 namespace {
@@ -29,8 +29,9 @@ std::optional<at::Tensor> mean_shift(const ir::Weighted& weighted) {
 
 }  // namespace
 
-void correct_biases(ir::Model& gm) {
-  for (ir::ModuleCall& call : gm.calls) {
+bool correct_biases(ir::Model& model, const PassContext&) {
+  bool has_changed = false;
+  for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !weighted->weight_qparams || !weighted->input.mean.defined() ||
         weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
@@ -39,7 +40,9 @@ void correct_biases(ir::Model& gm) {
     if (!shift || !at::isfinite(*shift).all().item<bool>()) continue;
     take_off_bias(*weighted, *shift);
     weighted->input = {.sizes = weighted->input.sizes};  // the means are of the bias as it was
+    has_changed = true;
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

@@ -1,7 +1,7 @@
 // An operator after the sums of every quantized layer compares them with those of the float graph on the
 // same sample, and passes them on without the error, so that the next layer's error is its own.
 
-#include "pipeline/mean_errors.h"
+#include "passes/weights/mean_errors.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
@@ -16,14 +16,15 @@
 
 #include "backends/kernels/packed.h"
 #include "base/libtorch_error.h"
+#include "io/samples.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/error_passage.h"
-#include "pipeline/samples.h"
+#include "passes/weights/passes.h"
 #include "torchscript/emit.h"
 
-namespace tsq::detail {
+namespace tsq::passes {
 namespace {
 
 using ir::Model;
@@ -145,33 +146,26 @@ const c10::Symbol& compare_kind() {
   return kKind;
 }
 
-Value* insert(Model& gm, c10::Symbol kind, const std::vector<Value*>& inputs) {
-  return gm.graph->insertNode(gm.graph->create(kind, inputs, 1))->output();
-}
-
-Value* insert_comparison(Model& gm, Value* sums, std::size_t layer) {
-  return insert(gm, compare_kind(), {sums, gm.graph->insertConstant(static_cast<int64_t>(layer))});
+Value* insert_comparison(Model& model, Node* before, Value* sums, std::size_t layer) {
+  return ir::insert_before(model, before, compare_kind().toQualString(),
+                           {sums, ir::constant_before(model, before, static_cast<int64_t>(layer))});
 }
 
 /// The members of a fused call one by one, with a comparison of the root's sums, the other addend among them.
-void compare_fused(Model& gm, Node* node, std::size_t layer) {
-  const torch::jit::WithInsertPoint guard(node);
-  const ir::ModuleCall call = ir::call_of(gm, node);
-  const auto insert_member = [&](const ir::ModuleCall& member, Value* input) {
-    return gm.graph->insertNode(ir::create_module_call(gm, member, {input}, /*scope=*/0))->output();
-  };
-  Value* value = insert_member(call.members.front(), node->input(0));
+void compare_fused(Model& model, Node* node, std::size_t layer) {
+  const ir::Rewriter rewriter(model, node);
+  const ir::ModuleCall call = ir::call_of(model, node);
+  Value* value = rewriter.call(call.members.front(), {node->input(0)});
   if (node->inputs().size() == 2)
-    value = insert(gm, c10::aten::add, {value, node->input(1), gm.graph->insertConstant(int64_t{1})});
-  value = insert_comparison(gm, value, layer);
-  for (std::size_t i = 1; i < call.members.size(); ++i) value = insert_member(call.members[i], value);
+    value = rewriter.op("aten::add", {value, node->input(1), rewriter.constant(int64_t{1})});
+  value = insert_comparison(model, node, value, layer);
+  for (std::size_t i = 1; i < call.members.size(); ++i) value = rewriter.call(call.members[i], {value});
   node->output()->replaceAllUsesWith(value);
   node->destroy();
 }
 
-void compare_plain(Model& gm, Node* node, std::size_t layer) {
-  const torch::jit::WithInsertPoint guard(node->next());
-  Value* compared = insert_comparison(gm, node->output(), layer);
+void compare_plain(Model& model, Node* node, std::size_t layer) {
+  Value* compared = insert_comparison(model, node->next(), node->output(), layer);
   node->output()->replaceAllUsesAfterNodeWith(compared->node(), compared);
 }
 
@@ -188,30 +182,43 @@ void round_now(ir::ModuleCall& call) {
   weighted->weight_qparams.reset();
 }
 
+/// What the samples run through leaves no trace in observers.
+void drop_observers(Model& model) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_observer(node)) continue;
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+}
+
 torch::jit::Module compared_module(const Model& source, const std::vector<Layer>& layers) {
   std::unordered_map<std::string, std::size_t> index_of;
   for (std::size_t i = 0; i < layers.size(); ++i) index_of.emplace(layers[i].node, i);
-  Model gm = source.copy();
-  for (ir::ModuleCall& call : gm.calls) round_now(call);
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+  Model model = source.copy();
+  drop_observers(model);
+  for (ir::ModuleCall& call : model.calls) round_now(call);
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     const auto found = ir::is_module_call(node) ? index_of.find(node->output()->debugName()) : index_of.end();
     if (found == index_of.end()) continue;
-    if (ir::call_of(gm, node).members.empty()) {
-      compare_plain(gm, node, found->second);
+    if (ir::call_of(model, node).members.empty()) {
+      compare_plain(model, node, found->second);
     } else {
-      compare_fused(gm, node, found->second);
+      compare_fused(model, node, found->second);
     }
   }
-  return torchscript::emit(gm);
+  return torchscript::emit(model);
 }
 
-/// The shifts of each weight, by node.
-std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Model& prepared) {
+/// The shifts of each layer, by the nodes that call it.
+std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Model& exact,
+                                                                        const PassContext& context) {
+  Model model = exact.copy();
+  share_parameters(model, context);  // passes that scale channels have made a weight for each call
   std::unordered_map<const void*, std::shared_ptr<Shifts>> by_weight;
   std::unordered_map<std::string, std::shared_ptr<Shifts>> by_node;
-  for (const Node* node : ir::nodes_in_order(*prepared.graph)) {
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
     const ir::Weighted* weighted =
-        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(prepared, node)) : nullptr;
+        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
     if (weighted == nullptr) continue;
     std::shared_ptr<Shifts>& shifts = by_weight[weighted->weight.const_data_ptr()];
     if (shifts == nullptr) shifts = std::make_shared<Shifts>();
@@ -220,22 +227,22 @@ std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Mo
   return by_node;
 }
 
-std::vector<Layer> layers_of(const Model& prepared, const Model& reference) {
-  const auto nodes = ir::nodes_in_order(*reference.graph);
+std::vector<Layer> layers_of(const Model& exact, const Model& rounded, const PassContext& context) {
+  const auto nodes = ir::nodes_in_order(*rounded.graph);
   std::vector<Layer> layers;
   if (std::ranges::none_of(nodes, [](const Node* node) { return node->kind() == ir::kQuantize; }))
     return layers;
-  const auto shifts = shifts_by_node(prepared);
+  const auto shifts = shifts_by_node(exact, context);
   for (const Node* node : nodes) {
     if (!ir::is_module_call(node)) continue;
     const auto found = shifts.find(node->output()->debugName());
     if (found == shifts.end()) continue;
-    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(reference, node));
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(rounded, node));
     if (!has_int8_weight(weighted)) continue;
     const auto dims = static_cast<int64_t>(weighted->stride.size());
     layers.push_back({.node = node->output()->debugName(),
                       .dims = dims,
-                      .passage = operators::error_passage_after(reference, node, dims),
+                      .passage = operators::error_passage_after(rounded, node, dims),
                       .shifts = found->second});
   }
   return layers;
@@ -249,19 +256,19 @@ void run(torch::jit::Module& module, const Sample& sample, const Run& run) {
     ~Guard() { running = nullptr; }
   };
   const Guard guard(run);
-  module.get_method("forward")(copy_of(sample));
+  module.get_method("forward")(detail::copy_of(sample));
 }
 
 }  // namespace
 
-passes::MeanErrors mean_errors(const Model& prepared, const Model& exact, const Model& reference,
-                               std::span<const Sample> samples, const std::function<void()>& on_sample) {
-  std::vector<Layer> layers = layers_of(prepared, reference);
-  if (layers.empty() || samples.empty()) return {};
+std::map<std::string, at::Tensor> mean_errors(const Model& exact, const Model& rounded,
+                                              const PassContext& context) {
+  std::vector<Layer> layers = layers_of(exact, rounded, context);
+  if (layers.empty() || context.samples.empty()) return {};
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module exact_module = compared_module(exact, layers);
-  torch::jit::Module rounded_module = compared_module(reference, layers);
-  for (const Sample& sample : samples) {
+  torch::jit::Module rounded_module = compared_module(rounded, layers);
+  for (const Sample& sample : context.samples) {
     for (Layer& layer : layers) layer.wanted.clear();
     try {
       run(exact_module, sample, {.layers = layers, .is_exact = true});
@@ -270,9 +277,9 @@ passes::MeanErrors mean_errors(const Model& prepared, const Model& exact, const 
       // What cannot be run cannot be compared: a model whose input is to be quantized takes no float sample.
       rethrow_out_of_memory(error);
     }
-    if (on_sample) on_sample();
+    context.advance();
   }
-  passes::MeanErrors errors;
+  std::map<std::string, at::Tensor> errors;
   for (const Layer& layer : layers) {
     if (const at::Tensor mean = layer.shifts->certain_mean(); mean.any().item<bool>())
       errors.emplace(layer.node, mean);
@@ -280,4 +287,4 @@ passes::MeanErrors mean_errors(const Model& prepared, const Model& exact, const 
   return errors;
 }
 
-}  // namespace tsq::detail
+}  // namespace tsq::passes

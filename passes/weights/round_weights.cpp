@@ -15,9 +15,8 @@
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/packed.h"
-#include "backends/kernels/target.h"
-#include "passes/numerics/layer_bias.h"
-#include "passes/numerics/passes.h"
+#include "passes/weights/layer_bias.h"
+#include "passes/weights/passes.h"
 #include "torchscript/tied_table.h"
 
 namespace tsq::passes {
@@ -129,19 +128,17 @@ at::Tensor damped_covariance(const at::Tensor& products, const at::Tensor& mean)
 
 bool can_be_rounded(const ir::Weighted& weighted) {
   if (!weighted.weight_qparams || !weighted.input_products.defined()) return false;
-  const QParams& qparams = *weighted.weight_qparams;
   const int64_t columns = weighted.weight.numel() / weighted.weight.size(0);
-  return qparams.dtype == c10::ScalarType::QInt8 && qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE &&
-         qparams.axis == 0 && weighted.group_size == 0 && !qparams.zero_point.any().item<bool>() &&
+  return torchscript::are_symmetric_rows(*weighted.weight_qparams) && weighted.group_size == 0 &&
          weighted.input_products.size(0) == weighted.groups &&
          weighted.input_products.size(1) == columns + 1 &&
          at::isfinite(weighted.input_products).all().item<bool>();
 }
 
 /// Kernels that add products in 16 bits bound the codes: their scales are widened for the nearest ones.
-bool codes_are_bound(const ir::Weighted& weighted, TargetCpu cpu) {
-  return kernels::sums_pairs_in_16_bits(kernels::current_engine(), kernels::weighted_shape(weighted),
-                                        kernels::has_vnni(cpu));
+bool codes_are_bound(const ir::Weighted& weighted, const kernels::Target& target) {
+  return kernels::sums_pairs_in_16_bits(target.engine, kernels::weighted_shape(weighted),
+                                        kernels::has_vnni(target));
 }
 
 void round(ir::Weighted& weighted) {
@@ -168,17 +165,22 @@ void round(ir::Weighted& weighted) {
 
 }  // namespace
 
-void round_weights(ir::Model& gm, TargetCpu cpu, const std::function<void()>& on_layer) {
+bool round_weights(ir::Model& model, const PassContext& context) {
   const c10::NoGradGuard no_grad;
-  for (ir::ModuleCall& call : gm.calls) {
+  bool has_changed = false;
+  for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !can_be_rounded(*weighted)) continue;
     // What is looked up besides is best with the nearest codes.
-    if (!codes_are_bound(*weighted, cpu) && !torchscript::is_quantized_table(gm, weighted->weight))
+    if (!codes_are_bound(*weighted, context.target) &&
+        !torchscript::is_quantized_table(model, weighted->weight)) {
       round(*weighted);
+      has_changed = true;
+    }
     weighted->input_products.reset();
-    if (on_layer) on_layer();
+    context.advance();
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

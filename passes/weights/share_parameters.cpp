@@ -5,35 +5,40 @@
 #include <algorithm>
 #include <map>
 
-#include "passes/numerics/passes.h"
+#include "passes/weights/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-/// Gives `parameter` the memory of an equal tensor among `known`, or joins them.
-void share(at::Tensor& parameter, std::vector<at::Tensor>& known) {
-  if (!parameter.defined()) return;
+/// Gives `parameter` the memory of an equal tensor among `known`, or joins them; whether its memory is
+/// another then.
+bool share(at::Tensor& parameter, std::vector<at::Tensor>& known) {
+  if (!parameter.defined()) return false;
   const auto equal = std::ranges::find_if(known, [&](const at::Tensor& other) {
     return other.scalar_type() == parameter.scalar_type() && at::equal(other, parameter);
   });
   if (equal == known.end()) {
     known.push_back(parameter);
-  } else {
-    parameter = *equal;
+    return false;
   }
+  const bool has_changed = !parameter.is_same(*equal);
+  parameter = *equal;
+  return has_changed;
 }
 
 }  // namespace
 
-void share_parameters(ir::Model& gm) {
+bool share_parameters(ir::Model& model, const PassContext&) {
+  bool has_changed = false;
   std::map<std::string, std::vector<at::Tensor>> weights;  // by the path of the layer
   std::map<std::string, std::vector<at::Tensor>> biases;
-  for (ir::ModuleCall& call : gm.calls) {
+  for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr) continue;
-    share(weighted->weight, weights[call.path]);
-    share(weighted->bias, biases[call.path]);
+    has_changed |= share(weighted->weight, weights[call.path]);
+    has_changed |= share(weighted->bias, biases[call.path]);
   }
+  return has_changed;
 }
 
 }  // namespace tsq::passes

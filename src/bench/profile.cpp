@@ -12,8 +12,8 @@
 
 #include "backends/kernels/engine_packing.h"
 #include "bench/statistics.h"
+#include "io/samples.h"
 #include "pipeline/operator_watch.h"
-#include "pipeline/samples.h"
 
 namespace tsq::bench {
 namespace {

@@ -24,7 +24,7 @@
 #include "bench/profile.h"
 #include "bench/resident.h"
 #include "io/devices.h"
-#include "pipeline/samples.h"
+#include "io/samples.h"
 
 namespace tsq::bench {
 namespace {

@@ -10,7 +10,6 @@
 #include "cli/output_files.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
-#include "pipeline/calibration.h"
 #include "torchscript/renamed_methods.h"
 
 namespace tsq::cli {
@@ -40,8 +39,7 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
     return load_samples(options.calib, torchscript::MethodAsForward(module, options.method).put(module));
   });
   steps.run("calibrate", [&](const Progress& progress) {
-    if (options.method == "forward") return calibrate(prepared, samples, progress);
-    detail::observe_samples(prepared, samples, progress, options.method);
+    calibrate(prepared, samples, {.method = options.method, .progress = progress});
   });
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });

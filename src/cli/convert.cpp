@@ -38,7 +38,7 @@ struct ConvertOptions {
 BackendConfig backend_of(const ConfigurationOptions& options, const std::string& path,
                          const detail::Stage& stage) {
   const bool is_given = !options.backend.empty() || !options.backend_config.empty();
-  return stage.training && !is_given ? stage.backend : backend_for(options, path);
+  return stage.trains && !is_given ? stage.backend : backend_for(options, path);
 }
 
 void run_convert(const ConvertOptions& options, const Session& session) {
@@ -53,8 +53,8 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
-  const BackendConfig backend = backend_of(options.configuration, options.model, *prepared.stage());
-  const std::vector<Sample> samples = trial_samples(options.trial, prepared.stage()->float_model);
+  const BackendConfig backend = backend_of(options.configuration, options.model, detail::stage_of(prepared));
+  const std::vector<Sample> samples = trial_samples(options.trial, detail::stage_of(prepared).float_model);
   const detail::TriedStep converted = steps.run("convert", [&](const Progress& progress) {
     return detail::convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
                                    {.samples = samples, .force = options.trial.force}, progress);

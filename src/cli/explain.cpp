@@ -33,13 +33,12 @@ struct ExplainOptions {
 
 /// A backend without kernels in LibTorch ends at the reference model: its report has no kernels.
 Report report_of_lowered(const Reference& reference, const BackendConfig& backend) {
-  Report report = reference.report();
   try {
-    lower(reference, backend, &report);
+    return lower(reference, backend).report();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::Unsupported) throw;
   }
-  return report;
+  return reference.report();
 }
 
 /// Goes all the way to the engine's kernels and writes nothing. Without data, observers have seen none: that
@@ -57,16 +56,18 @@ Report report_of(const ExplainOptions& options, const Session& session) {
         steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
   }
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
-                   chosen.recipe);
+    return prepare(model.module, chosen.mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
   });
   if (!samples.empty()) {
-    steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, samples, progress); });
+    steps.run("calibrate",
+              [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
   Report report = steps.run("convert", [&](const Progress& progress) {
     return report_of_lowered(
-        convert_to_reference(prepared, chosen.backend, ConvertCustomConfig().set_allow_uncalibrated(true), {},
-                             progress),
+        convert_to_reference(
+            prepared, chosen.backend,
+            {.custom = ConvertCustomConfig().set_allow_uncalibrated(true), .progress = progress}),
         chosen.backend);
   });
   if (samples.empty()) {

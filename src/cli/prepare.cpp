@@ -51,9 +51,10 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
   tell_devices(model, session);
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
     if (options.configuration.qat)
-      return prepare_qat(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.recipe);
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
-                   chosen.recipe);
+      return prepare_qat(model.module, chosen.mapping, chosen.backend,
+                         {.custom = chosen.custom, .recipe = chosen.recipe});
+    return prepare(model.module, chosen.mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
   });
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });

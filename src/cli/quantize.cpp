@@ -23,7 +23,6 @@
 #include "cli/summary.h"
 #include "cli/text_table.h"
 #include "cli/verdict.h"
-#include "pipeline/calibration.h"
 #include "torchscript/renamed_methods.h"
 #include "trial/finish.h"
 
@@ -165,11 +164,12 @@ SampleSets sample_sets(const QuantizeOptions& options, const Configuration& chos
 Prepared calibrated(const Configuration& chosen, const QConfigMapping& mapping,
                     const torch::jit::Module& model, const std::vector<Sample>& samples, Steps& steps) {
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model, mapping, chosen.backend, chosen.custom, chosen.equalization, chosen.recipe);
+    return prepare(model, mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
   });
   if (!samples.empty()) {
     steps.run("calibrate",
-              [&](const Progress& progress) { detail::observe_samples(prepared, samples, progress); });
+              [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
   return prepared;
 }
@@ -233,10 +233,10 @@ Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<co
   for (const Fold& fold : folds) {
     const Prepared prepared =
         calibrated(work.chosen, mapping, work.model.module, fold.calibration, work.steps);
-    const Reference reference =
-        convert_to_reference(prepared, work.chosen.backend, at_convert.custom, at_convert.mapping);
+    const Reference reference = convert_to_reference(
+        prepared, work.chosen.backend, {.custom = at_convert.custom, .mapping = at_convert.mapping});
     const torch::jit::Module module =
-        lower(reference, work.chosen.backend, nullptr, lowering_options(work.options.configuration));
+        lower(reference, work.chosen.backend, lowering_options(work.options.configuration));
     const Trial trial = try_model(work.model.module, module, work.chosen.backend, fold.trial);
     if (trial.fault) return trial;
     seen.samples += trial.samples;

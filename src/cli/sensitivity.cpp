@@ -108,11 +108,12 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
   const std::vector<Sample> judged =
       options.data.empty() ? calibration : load_samples(options.data, model.module);
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend, chosen.custom, chosen.equalization,
-                   chosen.recipe);
+    return prepare(model.module, chosen.mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
   });
   if (!calibration.empty()) {
-    steps.run("calibrate", [&](const Progress& progress) { calibrate(prepared, calibration, progress); });
+    steps.run("calibrate",
+              [&](const Progress& progress) { calibrate(prepared, calibration, {.progress = progress}); });
   }
   Ranked ranked;
   ranked.sensitivity = steps.run("rank", [&](const Progress& progress) {

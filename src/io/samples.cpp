@@ -1,6 +1,10 @@
-#include "pipeline/samples.h"
+#include "io/samples.h"
 
 #include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
 
 namespace tsq::detail {
 namespace {
@@ -24,6 +28,78 @@ std::size_t bytes_of(const std::vector<Sample>& samples) {
   return bytes;
 }
 
+/// Mixes words of eight bytes (the finalizer of splitmix64).
+class Hash {
+ public:
+  void add(std::uint64_t word) {
+    state_ += kStep;
+    state_ ^= word;
+    state_ = (state_ ^ (state_ >> 30U)) * 0xbf58476d1ce4e5b9U;
+    state_ = (state_ ^ (state_ >> 27U)) * 0x94d049bb133111ebU;
+    state_ ^= state_ >> 31U;
+  }
+
+  void add_bytes(const void* data, std::size_t count) {
+    const auto* bytes = static_cast<const char*>(data);
+    add(count);
+    for (std::size_t i = 0; i < count; i += sizeof(std::uint64_t)) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes + i, std::min(sizeof(word), count - i));
+      add(word);
+    }
+  }
+
+  void add_text(std::string_view text) { add_bytes(text.data(), text.size()); }
+
+  void add_number(double number) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &number, sizeof(word));
+    add(word);
+  }
+
+  [[nodiscard]] std::uint64_t value() const { return state_; }
+
+ private:
+  static constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15U;
+  std::uint64_t state_{0};
+};
+
+/// Tensors without strides (sparse ones) are told apart by their sizes alone.
+void add_tensor(const at::Tensor& tensor, Hash& hash) {
+  if (!tensor.defined()) return;
+  hash.add(static_cast<std::uint64_t>(tensor.scalar_type()));
+  for (const int64_t size : tensor.sizes()) hash.add(static_cast<std::uint64_t>(size));
+  if (tensor.layout() != at::kStrided) return;
+  const at::Tensor values = tensor.detach().cpu().contiguous();
+  hash.add_bytes(values.const_data_ptr(), values.nbytes());
+}
+
+void add_value(const at::IValue& value, Hash& hash) {
+  hash.add_text(value.tagKind());
+  if (value.isTensor()) {
+    add_tensor(value.toTensor(), hash);
+  } else if (value.isInt()) {
+    hash.add(static_cast<std::uint64_t>(value.toInt()));
+  } else if (value.isBool()) {
+    hash.add(value.toBool() ? 1 : 0);
+  } else if (value.isDouble()) {
+    hash.add_number(value.toDouble());
+  } else if (value.isString()) {
+    hash.add_text(value.toStringRef());
+  } else if (value.isTuple()) {
+    for (const at::IValue& element : value.toTupleRef().elements()) add_value(element, hash);
+  } else if (value.isList()) {
+    for (const at::IValue& element : value.toListRef()) add_value(element, hash);
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) {
+      add_value(entry.key(), hash);
+      add_value(entry.value(), hash);
+    }
+  } else if (value.isObject()) {
+    for (const at::IValue& slot : value.toObjectRef().slots()) add_value(slot, hash);
+  }
+}
+
 }  // namespace
 
 Sample copy_of(const Sample& sample) {
@@ -39,17 +115,28 @@ std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most) {
   return some;
 }
 
-void KeptSamples::add(const Sample& sample) {
-  if (seen_++ % step_ != 0) return;
-  samples_.push_back(copy_of(sample));
-  while (samples_.size() > kMostSamples || (samples_.size() > 2 && bytes_of(samples_) > kMostBytes))
-    keep_every_other();
+std::uint64_t hash_of(const Sample& sample) {
+  Hash hash;
+  for (const at::IValue& value : sample) add_value(value, hash);
+  return hash.value();
 }
 
-void KeptSamples::keep_every_other() {
-  step_ *= 2;
-  for (std::size_t i = 0; 2 * i < samples_.size(); ++i) samples_[i] = samples_[2 * i];
-  samples_.resize((samples_.size() + 1) / 2);
+/// What is dropped once would be dropped again: more samples only push it further back.
+void KeptSamples::add(const Sample& sample) {
+  const std::uint64_t hash = hash_of(sample);
+  const auto place = std::ranges::lower_bound(hashes_, hash);
+  const bool is_last = place == hashes_.end();
+  if ((!is_last && *place == hash) || (is_last && samples_.size() == kMostSamples)) return;
+  samples_.insert(samples_.begin() + (place - hashes_.begin()), copy_of(sample));
+  hashes_.insert(place, hash);
+  while (are_too_many()) {
+    samples_.pop_back();
+    hashes_.pop_back();
+  }
+}
+
+bool KeptSamples::are_too_many() const {
+  return samples_.size() > kMostSamples || (samples_.size() > 2 && bytes_of(samples_) > kMostBytes);
 }
 
 }  // namespace tsq::detail

@@ -3,6 +3,7 @@
 #include <tsq/quantize.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,19 +15,22 @@ Sample copy_of(const Sample& sample);
 /// A share of the samples, evenly spread: all when there are not more than `most`.
 std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most);
 
-/// Copies of some of the samples that a model has seen, evenly spread over all of them: 16 to 32 once there
-/// are so many, and not more than 128 MB of them while there are two.
+/// A number of what a sample holds: its tensors' dtypes, sizes and values, its numbers and strings.
+std::uint64_t hash_of(const Sample& sample);
+
+/// Copies of some of the samples that a model has seen: up to 32, and not more than 128 MB of them while
+/// there are two. Those with the smallest hashes are kept, in the order of these: a choice as good as any,
+/// and the same in whatever order the samples come, and in however many parts. Of equal samples one is kept.
 class KeptSamples {
  public:
   void add(const Sample& sample);
   [[nodiscard]] std::span<const Sample> samples() const noexcept { return samples_; }
 
  private:
-  void keep_every_other();
+  [[nodiscard]] bool are_too_many() const;
 
   std::vector<Sample> samples_{};
-  std::size_t seen_{0};
-  std::size_t step_{1};  ///< one in this many is kept
+  std::vector<std::uint64_t> hashes_{};  ///< of each, in ascending order
 };
 
 }  // namespace tsq::detail

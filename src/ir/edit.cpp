@@ -159,6 +159,7 @@ Node* reshape_for_view(Model& gm, Node* view) {
   made->insertBefore(view);
   made->output()->copyMetadata(view->output());
   take_scope(made, view);
+  take_record(made, view);
   view->output()->replaceAllUsesWith(made->output());
   view->destroy();
   return made;

@@ -12,6 +12,7 @@
 #include "base/known_engines.h"
 #include "base/text.h"
 #include "config/python_regex.h"
+#include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 
 namespace tsq::match {

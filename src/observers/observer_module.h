@@ -23,6 +23,9 @@ torch::jit::Module make_observer(const ObserverSpec& spec, int64_t channels = 1)
 /// no observer or its state is damaged (M-06).
 QParams calculate_qparams(const torch::jit::Module& observer);
 
+/// Whether observers of the spec's class find a scale and a zero point (M-19).
+bool finds_qparams(const ObserverSpec& spec);
+
 /// Whether the observer was shown a value. True for kinds whose qparams need no data (FixedQParams) and for
 /// those without qparams.
 bool saw_data(const torch::jit::Module& observer);

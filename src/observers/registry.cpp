@@ -80,6 +80,8 @@ QParams calculate_qparams(const torch::jit::Module& observer) {
   return kind.calculate_qparams(observer);
 }
 
+bool finds_qparams(const ObserverSpec& spec) { return kind_of(resolve(spec)).calculate_qparams != nullptr; }
+
 bool saw_data(const torch::jit::Module& observer) {
   if (is_fake_quantize(observer)) return saw_data(observer_of_fake_quantize(observer));
   return kind_of(observer).saw_data(observer);

@@ -1,5 +1,6 @@
 #include "operators/arguments.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -58,6 +59,18 @@ double negative_slope(const ModuleCall& leaky_relu) {
                                                          c10::aten::leaky_relu, "negative_slope")
                                        : std::nullopt;
   return slope ? slope->toDouble() : 0.01;
+}
+
+at::Tensor slopes_of(const ir::Model& gm, const Node* activation) {
+  if (ir::is_module_call(activation)) {
+    const ModuleCall& call = ir::call_of(gm, activation);
+    if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
+    const bool has_weight =
+        call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
+    return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
+  }
+  const auto slope = argument_constant(gm, activation, "negative_slope");
+  return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
 }
 
 }  // namespace tsq::operators

@@ -185,7 +185,7 @@ bool ends_a_cell(const Node* node) {
 
 }  // namespace
 
-void restore_cells(Graph& graph, const std::function<bool(const Node*)>& is_of_cell) {
+bool restore_cells(Graph& graph, const std::function<bool(const Node*)>& is_of_cell) {
   const auto restore_one = [&] {
     for (Node* node : ir::nodes_in_order(graph)) {
       if (!ends_a_cell(node)) continue;
@@ -196,8 +196,9 @@ void restore_cells(Graph& graph, const std::function<bool(const Node*)>& is_of_c
     }
     return false;
   };
-  while (restore_one()) {
-  }
+  bool changed = false;
+  while (restore_one()) changed = true;
+  return changed;
 }
 
 }  // namespace tsq::operators

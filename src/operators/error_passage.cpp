@@ -18,22 +18,8 @@ namespace {
 using ir::Model;
 using ir::Node;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Where hardswish and hardsigmoid bend.
 constexpr double kBend = 3;
-
-/// Undefined where it is not known before the model runs.
-at::Tensor slopes_of(const Model& gm, const Node* node) {
-  if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
-    if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
-    const bool has_weight =
-        call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
-    return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
-  }
-  const auto slope = argument_constant(gm, node, "negative_slope");
-  return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
-}
 
 ErrorPassage leaky(const at::Tensor& slopes, int64_t dims) {
   if (!slopes.defined()) return PassesAll{};
@@ -44,7 +30,8 @@ ErrorPassage leaky(const at::Tensor& slopes, int64_t dims) {
 
 /// The activation inside of a fused module.
 ErrorPassage fused_passage(const ir::ModuleCall& activation, int64_t dims) {
-  if (activation.type.name == "torch.nn.ReLU") return PassesBetween{0, kInfinity};
+  if (activation.type.name == "torch.nn.ReLU")
+    return PassesBetween{0, std::numeric_limits<double>::infinity()};
   if (activation.type.name == "torch.nn.LeakyReLU")
     return leaky(at::scalar_tensor(negative_slope(activation)), dims);
   return PassesAll{};

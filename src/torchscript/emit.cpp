@@ -15,6 +15,7 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/define_method.h"
+#include "ir/edit.h"
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"

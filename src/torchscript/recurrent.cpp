@@ -191,7 +191,8 @@ class Rewriting {
 
 /// The weight as the engine's kernels compute with it.
 at::Tensor rounded(const ir::Weighted& weighted) {
-  if (weighted.weight_qparams->dtype == c10::ScalarType::Half) return weighted.weight;
+  const c10::ScalarType dtype = weighted.weight_qparams->dtype;
+  if (dtype == c10::ScalarType::Half || dtype == c10::ScalarType::Float) return weighted.weight;
   return kernels::quantized_weight(weighted).dequantize();
 }
 

@@ -54,6 +54,11 @@ bool is_quantized_table(const ir::Model& gm, const at::Tensor& weight) {
   });
 }
 
+bool are_symmetric_rows(const QParams& qparams) {
+  return qparams.dtype == c10::ScalarType::QInt8 && qparams.qscheme == c10::QScheme::PER_CHANNEL_AFFINE &&
+         qparams.axis == 0 && !qparams.zero_point.any().item<bool>();
+}
+
 Module tied_linear(const TiedLinear& linear) {
   Module module("__torch__.tsq.TiedLinear", std::make_shared<torch::jit::CompilationUnit>());
   module.register_attribute("rows", c10::TensorType::get(), linear.rows);

@@ -10,6 +10,9 @@ namespace tsq::torchscript {
 /// language model, tied to its words.
 [[nodiscard]] bool is_quantized_table(const ir::Model& gm, const at::Tensor& weight);
 
+/// Whether a weight is rounded to int8 with a scale for each row, and zero to zero.
+[[nodiscard]] bool are_symmetric_rows(const QParams& qparams);
+
 /// What a linear layer multiplies with, out of the rows that an embedding looks up.
 struct TiedLinear {
   at::Tensor rows{};   ///< as packed_rows returns them, of symmetric codes

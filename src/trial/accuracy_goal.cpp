@@ -54,7 +54,7 @@ class Search {
     bool is_reached = attempt("all int8", {}) || reach();
     // A model that is made anew may do worse than the one that the search saw.
     while (is_reached && options_.confirm && !confirmed()) is_reached = step_down();
-    GoalSearch result{.reached = is_reached, .mapping = prepared_.stage()->mapping};
+    GoalSearch result{.reached = is_reached, .mapping = detail::stage_of(prepared_).mapping};
     result.runs = groups_ ? groups_->runs() : 0;
     result.trials = trials_;
     if (!is_reached) {
@@ -69,7 +69,9 @@ class Search {
   }
 
  private:
-  QConfigMapping mapping() const { return keep_float(prepared_.stage()->mapping, candidates_.layers(kept_)); }
+  QConfigMapping mapping() const {
+    return keep_float(detail::stage_of(prepared_).mapping, candidates_.layers(kept_));
+  }
 
   void tell(GoalTrial trial) {
     trial.reached = trial.score >= goal_.at_least;
@@ -122,7 +124,7 @@ class Search {
 
   void rank() {
     candidates_.count_work(samples_.front());
-    referee_.emplace(prepared_.stage()->float_model, engine_,
+    referee_.emplace(detail::stage_of(prepared_).float_model, engine_,
                      detail::spread(samples_, options_.ranking_samples));
     groups_.emplace(candidates_, [&](std::size_t first, std::size_t last) {
       if (options_.on_ranking) options_.on_ranking(++ranked_, most_runs());
@@ -239,8 +241,8 @@ class Search {
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
                        std::span<const Sample> calibrated) {
   constexpr std::size_t kForTheSpread = 16;
-  const torch::jit::Module& model = prepared.stage()->float_model;
-  const at::QEngine engine = engine_of(prepared.stage()->backend);
+  const torch::jit::Module& model = detail::stage_of(prepared).float_model;
+  const at::QEngine engine = engine_of(detail::stage_of(prepared).backend);
   const auto unseen =
       std::make_shared<const Referee>(model, engine, std::vector<Sample>(samples.begin(), samples.end()));
   const auto seen = std::make_shared<const Referee>(model, engine, detail::spread(calibrated, kForTheSpread));
@@ -255,18 +257,18 @@ AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples
 
 AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction) {
   const auto wanted = std::make_shared<const detail::FloatOutputs>(
-      prepared.stage()->float_model, std::vector<Sample>(samples.begin(), samples.end()));
-  const auto score = [wanted,
-                      engine = engine_of(prepared.stage()->backend)](const torch::jit::Module& module) {
-    std::optional<double> least;
-    for (const detail::Agreement& output : wanted->compare(module, engine).outputs) {
-      if (const auto top1 = output.top1()) least = std::min(least.value_or(1), *top1);
-    }
-    if (least) return *least;
-    throw Error(ErrorCode::BadModel,
-                "no output of the model is a float matrix of rows to choose the largest number from",
-                "give the goal as an SQNR or by a program");
-  };
+      detail::stage_of(prepared).float_model, std::vector<Sample>(samples.begin(), samples.end()));
+  const auto score =
+      [wanted, engine = engine_of(detail::stage_of(prepared).backend)](const torch::jit::Module& module) {
+        std::optional<double> least;
+        for (const detail::Agreement& output : wanted->compare(module, engine).outputs) {
+          if (const auto top1 = output.top1()) least = std::min(least.value_or(1), *top1);
+        }
+        if (least) return *least;
+        throw Error(ErrorCode::BadModel,
+                    "no output of the model is a float matrix of rows to choose the largest number from",
+                    "give the goal as an SQNR or by a program");
+      };
   return {.measure = "top-1 agreement", .at_least = fraction, .score = score};
 }
 

@@ -39,7 +39,9 @@ Reference Candidates::reference(const Indices& kept_float) const {
 
 Made Candidates::make(const Indices& kept_float) const {
   Made made{.reference = reference(kept_float), .module = {}};
-  made.module = lower(made.reference, backend_, &made.report, lowering_);
+  const Lowered lowered = lower(made.reference, backend_, lowering_);
+  made.module = lowered.module();
+  made.report = lowered.report();
   return made;
 }
 

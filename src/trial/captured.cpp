@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "io/samples.h"
 #include "pipeline/operator_watch.h"
-#include "pipeline/samples.h"
 
 namespace tsq::detail {
 namespace {

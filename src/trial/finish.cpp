@@ -62,11 +62,14 @@ class Finish {
   /// Convert and lower with everything in int8 that the mapping quantizes.
   Attempt whole() const {
     return attempt(referee_, [&] {
-      Made made{.reference = convert_to_reference(*prepared_, task_.backend, task_.custom,
-                                                  task_.convert_mapping, task_.progress),
+      Made made{.reference = convert_to_reference(
+                    *prepared_, task_.backend,
+                    {.custom = task_.custom, .mapping = task_.convert_mapping, .progress = task_.progress}),
                 .module = {}};
       if (task_.lowers) {
-        made.module = lower(made.reference, task_.backend, &made.report, task_.lowering);
+        const Lowered lowered = lower(made.reference, task_.backend, task_.lowering);
+        made.module = lowered.module();
+        made.report = lowered.report();
       } else {
         made.module = made.reference.module();
         made.report = made.reference.report();
@@ -136,7 +139,7 @@ class Finish {
   }
 
   [[nodiscard]] bool can_choose_layers() const {
-    return task_.lowers && prepared_->stage()->standalone.empty() && !task_.convert_mapping;
+    return task_.lowers && stage_of(*prepared_).standalone.empty() && !task_.convert_mapping;
   }
 
   Attempt change(const Attempt& now, Change what, const Indices& kept) {

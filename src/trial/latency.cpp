@@ -11,7 +11,7 @@
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
 #include "bench/statistics.h"
-#include "pipeline/samples.h"
+#include "io/samples.h"
 #include "trial/reloaded.h"
 
 namespace tsq {

@@ -18,7 +18,7 @@
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "base/student.h"
-#include "pipeline/samples.h"
+#include "io/samples.h"
 #include "trial/referee.h"
 #include "trial/reloaded.h"
 #include "trial/value_shapes.h"

@@ -43,13 +43,18 @@ QuantizedLayer layer_of(const Decision& decision) {
 TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
                           const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
                           const StepTrial& trial, const Progress& progress) {
-  const Stage& stage = *prepared.stage();
+  const Stage& stage = detail::stage_of(prepared);
   const Referee referee(stage.float_model, engine_of(backend), spread(trial.samples, kMostTried));
-  const auto made_of = [](const Reference& reference) {
-    return Made{.reference = reference, .module = reference.module(), .report = reference.report()};
+  const auto made_of = [](Reference reference) {
+    Made made{.reference = std::move(reference), .module = {}};
+    made.module = made.reference.module();
+    made.report = made.reference.report();
+    return made;
   };
-  Attempt now = attempt(
-      referee, [&] { return made_of(convert_to_reference(prepared, backend, custom, mapping, progress)); });
+  Attempt now = attempt(referee, [&] {
+    return made_of(convert_to_reference(prepared, backend,
+                                        {.custom = custom, .mapping = mapping, .progress = progress}));
+  });
   const bool can_choose = stage.standalone.empty() && !mapping;
   if (!now.trial.fault || trial.force || !can_choose) return tried(std::move(now), {}, trial.force);
   const Candidates candidates(prepared, backend, custom, {});
@@ -69,7 +74,9 @@ TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend
                         spread(trial.samples, kMostTried));
   const auto lowered = [&] {
     Made made{.reference = reference, .module = {}};
-    made.module = lower(reference, backend, &made.report, options);
+    const Lowered result = lower(reference, backend, options);
+    made.module = result.module();
+    made.report = result.report();
     return made;
   };
   Attempt now = attempt(referee, lowered);

@@ -47,8 +47,9 @@ tsq::BackendConfig table_of(const json& job) {
 
 void write_converted(const tsq::Prepared& prepared, const tsq::BackendConfig& backend, const json& job) {
   const tsq::Reference reference =
-      tsq::convert_to_reference(prepared, backend, tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
-                                read_config<tsq::QConfigMapping>(job, "convert_qconfig"));
+      tsq::convert_to_reference(prepared, backend,
+                                {.custom = tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
+                                 .mapping = read_config<tsq::QConfigMapping>(job, "convert_qconfig")});
   if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
   tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
 }
@@ -59,9 +60,9 @@ void prepare_to_train(const json& job) {
                    read_config<tsq::QConfigMapping>(job, "qconfig")
                        .value_or(tsq::default_qat_qconfig_mapping(backend.name())),
                    backend,
-                   read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config")
-                       .value_or(tsq::PrepareCustomConfig{}),
-                   {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))})
+                   {.custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config")
+                                  .value_or(tsq::PrepareCustomConfig{}),
+                    .recipe = {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))}})
       .save(job.at("prepared").get<std::string>());
 }
 
@@ -75,10 +76,11 @@ void quantize(const json& job) {
   const auto custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config");
   torch::jit::Module model = tsq::load(job.at("model").get<std::string>());
   model.eval();
-  tsq::Prepared prepared = tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())),
-                                        backend, custom.value_or(tsq::PrepareCustomConfig{}),
-                                        equalization.value_or(tsq::EqualizationMapping{}),
-                                        {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))});
+  tsq::Prepared prepared =
+      tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())), backend,
+                   {.custom = custom.value_or(tsq::PrepareCustomConfig{}),
+                    .equalization = equalization.value_or(tsq::EqualizationMapping{}),
+                    .recipe = {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))}});
   if (job.contains("calibration"))
     tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
   write_converted(prepared, backend, job);

@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -278,6 +279,31 @@ TEST(Merge, OfMinMaxShardsIsOneRunOverAll) {
           << name;
     }
   }
+}
+
+/// What a channel observer keeps of the sizes of tensors that it sees in this order.
+std::vector<int64_t> sizes_after(const std::vector<std::vector<int64_t>>& shapes, bool in_parts) {
+  const auto fresh_one = [] {
+    return tsq::make_observer({.observer = "ChannelStatisticsObserver", .ch_axis = -1});
+  };
+  torch::jit::Module all = fresh_one();
+  for (const std::vector<int64_t>& shape : shapes) {
+    torch::jit::Module part = fresh_one();
+    show(in_parts ? part : all, at::ones(shape));
+    if (in_parts) tsq::merge_observer(all, part);
+  }
+  const at::Tensor sizes = all.attr("sizes").toTensor();
+  const auto* first = sizes.const_data_ptr<int64_t>();
+  return {first, first + sizes.numel()};
+}
+
+TEST(ChannelStatistics, KeepTheLargestSizesInWhateverOrderTheyCome) {
+  std::vector<std::vector<int64_t>> shapes{{7, 4}, {2, 9, 4}, {5, 3, 4}, {30, 4}};
+  std::ranges::sort(shapes);
+  do {
+    EXPECT_EQ(sizes_after(shapes, /*in_parts=*/false), (std::vector<int64_t>{5, 9, 4}));
+    EXPECT_EQ(sizes_after(shapes, /*in_parts=*/true), (std::vector<int64_t>{5, 9, 4}));
+  } while (std::ranges::next_permutation(shapes).found);
 }
 
 TEST(Merge, OfMovingAveragesWeighsByBatches) {

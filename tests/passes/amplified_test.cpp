@@ -50,7 +50,7 @@ TEST_P(Amplified, ValuesOfManySizesKeepTheSmallOnes) {
   const at::NoGradGuard no_grad;
   const Module model = after_a_layer(GetParam());
   for (const char* engine : {"x86", "onednn"}) {
-    const EngineGuard guard(backend_config(engine));
+    const EngineHold hold(engine_of(backend_config(engine)));
     const Module quantized = testing::best_model(model, power(), engine);
     EXPECT_EQ(testing::count(quantized, "aten::linear"), 1) << engine;
     EXPECT_GT(testing::sqnr(testing::run(model, power()), testing::run(quantized, power())), 25) << engine;

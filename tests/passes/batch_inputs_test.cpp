@@ -40,7 +40,7 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, const 
   const BackendConfig backend = backend_config(engine);
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
-  Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -125,7 +125,7 @@ TEST(BatchInputs, KernelsThatQuantizeTheirInputTakeSamplesToo) {
     for (const QConfigMapping& mapping :
          {best_dynamic_qconfig_mapping(), QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"))}) {
       const BackendConfig backend = backend_config(engine);
-      const Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = Recipe::Best});
+      const Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Best}});
       const Module lowered = convert(prepared, backend);
       const bool has_float16 = std::string_view(engine) == "x86" || std::string_view(engine) == "fbgemm";
       EXPECT_EQ(count(lowered, "aten::linear"),

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "observers/observer_module.h"
-#include "passes/passes.h"
 #include "pipeline/stage.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
@@ -37,7 +36,7 @@ Prepared calibrated(const Module& model, const std::vector<Sample>& samples, std
                     const RecipeOptions& options = kBest) {
   const QConfigMapping mapping =
       options.recipe == Recipe::Best ? best_qconfig_mapping(backend) : default_qconfig_mapping(backend);
-  Prepared prepared = prepare(model, mapping, backend_config(backend), {}, {}, options);
+  Prepared prepared = prepare(model, mapping, backend_config(backend), {.recipe = options});
   calibrate(prepared, samples);
   return prepared;
 }
@@ -255,7 +254,7 @@ TEST(BoundPairSums, WithoutVnniNoTwoWeightsOfAChannelOverflow) {
     const Prepared prepared = calibrated(model, images(), "x86", {.recipe = Recipe::Best, .target_cpu = cpu});
     const Reference reference = convert_to_reference(prepared, backend_config("x86"));
     double largest = 0;
-    for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+    for (const ir::ModuleCall& call : detail::stage_of(reference).model.calls) {
       const ir::Weighted* weighted = ir::weighted_of(call);
       if (weighted == nullptr || !weighted->weight_qparams) continue;
       const at::Tensor codes =
@@ -296,7 +295,7 @@ TEST(CorrectBiases, TheMeanOfEachChannelIsThatOfTheFloatModel) {
   Reference reference = convert_to_reference(prepared, backend_config("x86"));
   // The layer alone, without the rounding of activations.
   ir::ModuleCall* call = nullptr;
-  for (ir::ModuleCall& each : reference.stage()->gm.calls) {
+  for (ir::ModuleCall& each : detail::stage_of(reference).model.calls) {
     if (ir::weighted_of(each) != nullptr) call = &each;
   }
   ASSERT_NE(call, nullptr);
@@ -454,7 +453,7 @@ TEST(ShareParameters, ALayerThatIsCalledSeveralTimesIsPackedOnce) {
       "  return x * 5 + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n");
   const std::vector<Sample> samples{{torch::randn({8, 16})}};
   EXPECT_EQ(packed_params(quantized(model, samples)).size(), 1);
-  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), {}, {}, kBest);
+  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = kBest});
   calibrate(dynamic, samples);
   EXPECT_EQ(packed_params(convert(dynamic, backend_config("x86"))).size(), 1);
 }

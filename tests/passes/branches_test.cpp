@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include <algorithm>
@@ -42,8 +43,8 @@ std::vector<Sample> maps(bool are_rows) {
 }
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, const char* engine) {
-  Prepared prepared =
-      prepare(model, best_qconfig_mapping(engine), backend_config(engine), {}, {}, {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine),
+                              {.recipe = {.recipe = Recipe::Best}});
   calibrate(prepared, samples);
   return prepared;
 }
@@ -64,12 +65,12 @@ class Branches : public ::testing::TestWithParam<const char*> {
   /// The file of recipe best, loaded by LibTorch alone.
   static Module best(const Module& model, const std::vector<Sample>& samples) {
     std::stringstream file;
-    convert(calibrated(model, samples, GetParam()), backend_config(GetParam())).save(file);
+    convert(calibrated(model, samples, GetParam()), backend_config(GetParam())).module().save(file);
     return torch::jit::load(file);
   }
 
  private:
-  EngineGuard engine_{backend_config(GetParam())};
+  EngineHold engine_{engine_of(backend_config(GetParam()))};
 };
 
 INSTANTIATE_TEST_SUITE_P(Engines, Branches, ::testing::ValuesIn(kEngines),
@@ -168,8 +169,9 @@ TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt)
   const Module model = layers_of_two_widths(
       "  y = x\n  if x.size(1) == 8:\n    y = self.narrow_rows.forward(x)\n  return y\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {},
-                              EqualizationMapping().set_global(default_equalization_qconfig()));
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend,
+              {.equalization = EqualizationMapping().set_global(default_equalization_qconfig())});
   calibrate(prepared, maps(true));
   EXPECT_GT(sqnr_of(model, convert(prepared, backend), maps(true)), 25);
 }

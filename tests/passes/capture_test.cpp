@@ -3,7 +3,8 @@
 #include <tsq/error.h>
 
 #include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/plain/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -23,7 +24,7 @@ TEST(Capture, KeepsLeafModulesAsCallsAndInlinesTheRest) {
   Module outer = testing::user_module("Outer");
   outer.register_module("block", testing::conv_bn_relu());
   outer.define("def forward(self, x):\n  return self.block.forward(x) + 1\n");
-  const ir::Model gm = passes::capture(outer, {});
+  const ir::Model gm = testing::captured(outer);
   EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"torch.nn.Conv2d", "torch.nn.BatchNorm2d",
                                                         "torch.nn.ReLU", "aten::add"}));
   EXPECT_EQ(gm.calls.front().path, "block.conv");
@@ -32,7 +33,7 @@ TEST(Capture, KeepsLeafModulesAsCallsAndInlinesTheRest) {
 TEST(Capture, DoesNotChangeTheUsersModule) {
   Module model = testing::conv_bn_relu();
   const std::string before = model.get_method("forward").graph()->toString();
-  passes::capture(model, {});
+  testing::captured(model);
   EXPECT_EQ(model.get_method("forward").graph()->toString(), before);
   EXPECT_TRUE(model.attr("training").toBool());
   EXPECT_TRUE(model.attr("bn").toModule().attr("training").toBool());
@@ -43,7 +44,7 @@ TEST(Capture, FoldsWhatDependsOnTrainingOnly) {
   model.define(
       "def forward(self, x):\n  if self.training:\n    x = torch.sin(x)\n  else:\n    x = torch.cos(x)\n  "
       "return x\n");
-  EXPECT_EQ(operators_of(passes::capture(model, {})), std::vector<std::string>{"aten::cos"});
+  EXPECT_EQ(operators_of(testing::captured(model)), std::vector<std::string>{"aten::cos"});
 }
 
 TEST(Capture, SeesTheElementsOfAListThatGrows) {
@@ -51,7 +52,7 @@ TEST(Capture, SeesTheElementsOfAListThatGrows) {
   model.define(
       "def forward(self, x):\n  l = [x]\n  l.append(torch.sin(x))\n  y = torch.cat(l, 1)\n  "
       "l.append(torch.cos(y))\n  return torch.cat(l, 1)\n");
-  const ir::Model gm = passes::capture(model, {});
+  const ir::Model gm = testing::captured(model);
   std::vector<std::size_t> elements;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::cat) elements.push_back(ir::arguments(node).front().elements.size());
@@ -65,7 +66,7 @@ TEST(Capture, SeesTheValuesOfADictThatIsFilledKeyByKey) {
       "def forward(self, x):\n  d = {'a': torch.sin(x)}\n  d['b'] = torch.cos(d['a'])\n  d['a'] = d['b'] + "
       "x\n"
       "  return d['a'] * d['b']\n");
-  const ir::Model gm = passes::capture(model, {});
+  const ir::Model gm = testing::captured(model);
   EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"aten::sin", "aten::cos", "aten::add", "aten::mul"}));
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph))
     EXPECT_NE(node->kind(), c10::prim::DictConstruct);
@@ -74,35 +75,35 @@ TEST(Capture, SeesTheValuesOfADictThatIsFilledKeyByKey) {
 TEST(Capture, KeepsADictWhoseKeysAreComputed) {
   Module model = testing::user_module("Computes");
   model.define("def forward(self, x, key: str):\n  d = {'a': x}\n  d[key] = torch.cos(x)\n  return d['a']\n");
-  const ir::Model gm = passes::capture(model, {});
+  const ir::Model gm = testing::captured(model);
   EXPECT_NE(gm.graph->toString().find("aten::_set_item"), std::string::npos);
 }
 
 TEST(Capture, KeepsACatOfACat) {
   Module model = testing::user_module("NestedCat");
   model.define("def forward(self, x):\n  return torch.cat([x, torch.cat([x, x], 1)], 1)\n");
-  EXPECT_EQ(operators_of(passes::capture(model, {})), (std::vector<std::string>{"aten::cat", "aten::cat"}));
+  EXPECT_EQ(operators_of(testing::captured(model)), (std::vector<std::string>{"aten::cat", "aten::cat"}));
 }
 
 TEST(Capture, UnrollsALoopOfKnownLength) {
   Module model = testing::user_module("Loop");
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  for i in range(3):\n    x = self.conv.forward(x)\n  return x\n");
-  EXPECT_EQ(operators_of(passes::capture(model, {})), (std::vector<std::string>(3, "torch.nn.Conv2d")));
+  EXPECT_EQ(operators_of(testing::captured(model)), (std::vector<std::string>(3, "torch.nn.Conv2d")));
 }
 
 TEST(Capture, KeepsStateThatTheModelWrites) {
   Module model = testing::user_module("Counter");
   model.register_attribute("count", c10::IntType::get(), int64_t{0});
   model.define("def forward(self, x):\n  self.count = self.count + 1\n  return x * self.count\n");
-  const ir::Model gm = passes::capture(model, {});
+  const ir::Model gm = testing::captured(model);
   EXPECT_NE(gm.graph->toString().find("prim::SetAttr"), std::string::npos);
 }
 
 TEST(Capture, NamesAModelWithoutForward) {
   const Module model = testing::user_module("Empty");
   try {
-    passes::capture(model, {});
+    testing::captured(model);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::BadModel);
@@ -114,8 +115,7 @@ TEST(Normalise, MakesAnInPlaceAdditionOutOfPlaceWhereNobodySeesIt) {
   Module model = testing::user_module("InPlace");
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  y = self.conv.forward(x)\n  y += x\n  return y\n");
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
+  const ir::Model gm = testing::normalised(model);
   EXPECT_EQ(operators_of(gm).back(), "aten::add");
 }
 
@@ -124,21 +124,14 @@ TEST(Normalise, KeepsAnInPlaceAdditionThatIsReadThroughAnotherName) {
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define(
       "def forward(self, x):\n  y = self.conv.forward(x)\n  z = y.view([-1])\n  y += x\n  return z\n");
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
+  const ir::Model gm = testing::normalised(model);
   EXPECT_EQ(operators_of(gm).back(), "aten::add_");
-}
-
-ir::Model normalised(Module& model) {
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  return gm;
 }
 
 TEST(Normalise, ReadsANumberMinusATensorAsOneSubtraction) {
   Module model = testing::user_module("Minus");
   model.define("def forward(self, x):\n  return 1.0 - x\n");
-  const ir::Model gm = normalised(model);
+  const ir::Model gm = testing::normalised(model);
   EXPECT_EQ(operators_of(gm), std::vector<std::string>{"aten::rsub"});
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() != c10::aten::rsub) continue;
@@ -149,21 +142,21 @@ TEST(Normalise, ReadsANumberMinusATensorAsOneSubtraction) {
 TEST(Normalise, KeepsTheNegativeThatSomebodyWrote) {
   Module model = testing::user_module("Negative");
   model.define("def forward(self, x):\n  return torch.neg(x) + 1.0\n");
-  EXPECT_EQ(operators_of(normalised(model)), (std::vector<std::string>{"aten::neg", "aten::add"}));
+  EXPECT_EQ(operators_of(testing::normalised(model)), (std::vector<std::string>{"aten::neg", "aten::add"}));
 }
 
 /// `x + constant` as tracing writes it.
 std::string second_type_of_sum(const at::Tensor& constant) {
   Module model = testing::user_module("Sum");
   model.define("def forward(self, x, y):\n  return x + y\n");
-  ir::Model gm = passes::capture(model, {});
+  ir::Model gm = testing::captured(model);
   ir::Node* sum = nullptr;
   for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::add) sum = node;
   }
   const torch::jit::WithInsertPoint guard(sum);
   sum->replaceInput(1, gm.graph->insertConstant(constant));
-  passes::untrace(gm);
+  passes::untrace(gm, {});
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (node->kind() == c10::aten::add) return node->input(1)->type()->str();
   }

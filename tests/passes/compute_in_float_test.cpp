@@ -1,7 +1,5 @@
 // Models in half, bfloat16 and double precision.
 
-#include "passes/capture/compute_in_float.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
@@ -10,8 +8,10 @@
 #include <algorithm>
 #include <array>
 
-#include "passes/passes.h"
+#include "ir/cast.h"
+#include "passes/capture/passes.h"
 #include "support/best_model.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -48,17 +48,17 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, Recipe
   const BackendConfig backend = backend_config("x86");
   const QConfigMapping mapping =
       recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-  Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
 
 std::size_t casts(const Module& model) {
-  ir::Model gm = passes::capture(model, {});
-  passes::compute_in_float(gm);
+  ir::Model gm = testing::captured(model);
+  passes::compute_in_float(gm, {});
   return static_cast<std::size_t>(
       std::count_if(gm.calls.begin(), gm.calls.end(),
-                    [](const ir::ModuleCall& call) { return call.type.name == passes::kCastType; }));
+                    [](const ir::ModuleCall& call) { return call.type.name == ir::kCastType; }));
 }
 
 TEST(ComputeInFloat, LayersAreQuantizedAndTheResultKeepsItsDtype) {

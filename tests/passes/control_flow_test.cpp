@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "ir/analysis.h"
-#include "passes/passes.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -105,7 +104,7 @@ TEST(ControlFlow, AValueOfTheWayNotTakenIsNotTouched) {
                                        : recipe == Recipe::Best ? best_qconfig_mapping("x86")
                                                                 : default_qconfig_mapping("x86");
         const BackendConfig backend = backend_config("x86");
-        Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+        Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
         calibrate(prepared, samples);
         Module lowered = reloaded(convert(prepared, backend));
         EXPECT_EQ(count(lowered, "aten::linear"), 0U) << body;
@@ -272,7 +271,7 @@ TEST(ControlFlow, MethodsRunInInt8WhatForwardRunsByItsRanges) {
   model.eval();
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, rows({4, 4, 4}));
     Module result = reloaded(convert(prepared, backend));
     EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
@@ -320,7 +319,7 @@ TEST(ControlFlow, MethodsThatCallForwardCallTheQuantizedOneAndNeedNoFloatWeights
   model.eval();
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
     EXPECT_TRUE(reloaded(prepared.module()).run_method("generate", torch::randn({2, 8}), 2).isTensor());
     calibrate(prepared, rows({4, 4}));
     Module result = reloaded(convert(prepared, backend));
@@ -362,7 +361,7 @@ TEST(ControlFlow, ACallOfForwardForItsEffectAloneStays) {
       "def warm(self, x):\n  y = self.forward(x)\n  return self.count\n");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, rows({4}));
     Module result = reloaded(convert(prepared, backend));
     EXPECT_EQ(result.run_method("warm", torch::randn({1, 8})).toInt(), 2);
@@ -384,7 +383,7 @@ TEST(ControlFlow, WhatOtherMethodsRunMakesNoLayerSmall) {
     model.eval();
     const BackendConfig backend = backend_config("x86");
     Prepared prepared =
-        prepare(model, best_qconfig_mapping("x86"), backend, {}, {}, {.recipe = Recipe::Best});
+        prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Best}});
     calibrate(prepared, std::vector<Sample>{{torch::randn({4, 64})}, {torch::randn({4, 64})}});
     const Module result = convert(prepared, backend);
     EXPECT_EQ(count(result, "aten::linear"), 0U);

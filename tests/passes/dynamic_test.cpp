@@ -121,7 +121,7 @@ TEST(Dynamic, RecipeBestReadsTheInputOfStackedLayersWithoutRounding) {
   const auto quantized = [](const Module& model, Recipe recipe) {
     const QConfigMapping mapping =
         recipe == Recipe::Best ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
-    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = recipe});
+    const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
     return convert(prepared, backend_config("x86"));
   };
   const at::Tensor states = torch::zeros({2, 2, 5});
@@ -151,7 +151,7 @@ TEST(Dynamic, RecipeBestQuantizesRecurrentLayersInStaticModeToo) {
     for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
       const BackendConfig backend = backend_config(engine);
       Prepared prepared =
-          prepare(model, best_qconfig_mapping(engine), backend, {}, {}, {.recipe = Recipe::Best});
+          prepare(model, best_qconfig_mapping(engine), backend, {.recipe = {.recipe = Recipe::Best}});
       calibrate(prepared, std::vector<Sample>{{x, h}});
       EXPECT_EQ(quantized_layers(prepared).size(), 1) << "can be left float again";
       const Module result = convert(prepared, backend);
@@ -418,7 +418,7 @@ TEST(Products, InRecipeBestAMappingKeepsThemFloat) {
   const Module model = product("torch.matmul(x, self.weight) + self.bias");
   QConfigMapping mapping = best_qconfig_mapping("x86");
   mapping.set_object_type("torch.matmul", std::nullopt);
-  const Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = Recipe::Best});
+  const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Best}});
   EXPECT_FALSE(decision_of(prepared.report(), "aten::matmul").quantized);
 }
 

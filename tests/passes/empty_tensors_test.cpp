@@ -21,7 +21,7 @@ class EmptyTensors : public ::testing::TestWithParam<const char*> {
     const BackendConfig backend = backend_config(GetParam());
     const QConfigMapping mapping =
         recipe == Recipe::Best ? best_qconfig_mapping(GetParam()) : default_qconfig_mapping(GetParam());
-    Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = recipe});
+    Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, samples);
     std::stringstream file;
     convert(prepared, backend).save(file);
@@ -29,7 +29,7 @@ class EmptyTensors : public ::testing::TestWithParam<const char*> {
   }
 
  private:
-  EngineGuard engine_{backend_config(GetParam())};
+  EngineHold engine_{engine_of(backend_config(GetParam()))};
 };
 
 INSTANTIATE_TEST_SUITE_P(Engines, EmptyTensors, ::testing::Values("x86", "fbgemm", "onednn", "qnnpack"),

@@ -5,9 +5,10 @@
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
-#include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/numerics/passes.h"
+#include "passes/ranges/passes.h"
 #include "pipeline/stage.h"
+#include "support/calibrated_model.h"
 #include "support/small_models.h"
 #include "torchscript/emit.h"
 
@@ -52,53 +53,50 @@ const std::string kNothingBetween =
     "  return self.last.forward(self.depthwise.forward(self.first.forward(x)))\n";
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping = best_qconfig_mapping("qnnpack")) {
-  Prepared prepared = prepare(model, mapping, backend_config("qnnpack"), {}, {},
-                              {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest});
+  Prepared prepared =
+      prepare(model, mapping, backend_config("qnnpack"),
+              {.recipe = {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Nearest}});
   calibrate(prepared, images());
   return prepared;
 }
 
 struct Equalized {
-  ir::Model gm{};
-  Report report{};
+  testing::CalibratedModel of{};
+  bool has_changed{false};
 };
 
-/// The graph with its observers, after this pass alone.
-Equalized equalized(const Prepared& prepared) {
-  Equalized result{.gm = prepared.stage()->gm.copy(), .report = prepared.stage()->report};
-  passes::take_channel_statistics(result.gm, prepared.stage()->observers);
-  passes::equalize_across_layers(result.gm, prepared.stage()->observers, kMargin, result.report);
+testing::CalibratedModel with_channel_statistics(const Prepared& prepared) {
+  testing::CalibratedModel result = testing::calibrated_model(prepared);
+  result.context.options.cross_layer_margin = kMargin;
+  passes::take_channel_statistics(result.model, result.context);
   return result;
 }
 
-at::Tensor weight(const ir::Model& gm, const std::string& path) {
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (ir::is_module_call(node) && ir::call_of(gm, node).path == path)
-      return ir::weighted_of(ir::call_of(gm, node))->weight.detach();
-  }
-  throw std::runtime_error("no layer " + path);
+/// The graph with its observers, after this pass alone.
+Equalized equalized(const Prepared& prepared) {
+  Equalized result{.of = with_channel_statistics(prepared)};
+  result.has_changed = passes::equalize_across_layers(result.of.model, result.of.context);
+  return result;
 }
 
 /// What the rows of a layer's weight were multiplied by.
-at::Tensor factors(const Module& model, const Equalized& result, const std::string& path) {
+at::Tensor factors(const Module& model, Equalized& result, const std::string& path) {
   const at::Tensor before = model.attr(path).toModule().attr("weight").toTensor().detach().flatten(1);
-  return (weight(result.gm, path).flatten(1) / before).mean(1);
+  return (testing::layer(result.of.model, path).weight.detach().flatten(1) / before).mean(1);
 }
 
 std::string reported(const Equalized& result, const std::string& path) {
-  for (const Decision& decision : result.report.decisions) {
-    if (decision.layer == path) return decision.equalization;
-  }
-  return "no entry";
+  return testing::reported_equalization(result.of.model, path);
 }
 
 TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
   for (const std::string& forward : {kReLU, kNothingBetween}) {
     Module model = separable(forward);
     const Prepared prepared = calibrated(model);
-    const Equalized result = equalized(prepared);
+    Equalized result = equalized(prepared);
+    EXPECT_TRUE(result.has_changed);
     EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
-    Module module = torchscript::emit(result.gm, prepared.stage()->observers);
+    Module module = torchscript::emit(result.of.model);
     for (const Sample& sample : images()) {
       EXPECT_TRUE(
           at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
@@ -109,15 +107,10 @@ TEST(EqualizeAcrossLayers, ChangesNothingInFloat) {
 
 TEST(EqualizeAcrossLayers, TheSizesOfInputsStayKnown) {
   Module model = separable(kReLU);
-  const Equalized result = equalized(calibrated(model));
+  Equalized result = equalized(calibrated(model));
   ASSERT_GT(factors(model, result, "first").max().item<double>(), 2);
-  for (const ir::Node* node : ir::nodes_in_order(*result.gm.graph)) {
-    const bool is_layer =
-        ir::is_module_call(node) && ir::weighted_of(ir::call_of(result.gm, node)) != nullptr;
-    if (!is_layer) continue;
-    const ir::ModuleCall& layer = ir::call_of(result.gm, node);
-    EXPECT_TRUE(ir::weighted_of(layer)->input.sizes.defined()) << layer.path;
-  }
+  for (const char* path : {"first", "depthwise", "last"})
+    EXPECT_TRUE(testing::layer(result.of.model, path).input.sizes.defined()) << path;
 }
 
 /// conv → `between` → conv; `between` may use the batch norm `bn`. The channels of the first reach from 0.05
@@ -141,10 +134,10 @@ TEST(EqualizeAcrossLayers, ReachesAcrossLeakyReLUsPoolsAndPadding) {
         "  y = torch.constant_pad_nd(torch.relu(y), [1, 2, 1, 2], 0)\n"}) {
     Module model = with_between(between);
     const Prepared prepared = calibrated(model);
-    const Equalized result = equalized(prepared);
+    Equalized result = equalized(prepared);
     EXPECT_EQ(reported(result, "last"), "equalized with 'first'") << between;
     EXPECT_GT(factors(model, result, "first").max().item<double>(), 2) << between;
-    Module module = torchscript::emit(result.gm, prepared.stage()->observers);
+    Module module = torchscript::emit(result.of.model);
     const Sample sample = images().front();
     EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-5))
         << between;
@@ -155,17 +148,17 @@ TEST(EqualizeAcrossLayers, ABatchNormAfterAReLUTakesBackWhatItReads) {
   Module model =
       with_between("  y = torch.constant_pad_nd(self.bn.forward(torch.relu(y)), [1, 1, 1, 1], 0)\n");
   const Prepared prepared = calibrated(model);
-  const Equalized result = equalized(prepared);
+  Equalized result = equalized(prepared);
   EXPECT_EQ(reported(result, "bn"), "equalized with 'first'");
   EXPECT_GT(factors(model, result, "first").max().item<double>(), 2);
-  Module module = torchscript::emit(result.gm, prepared.stage()->observers);
+  Module module = torchscript::emit(result.of.model);
   const Sample sample = images().front();
   EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
 }
 
 TEST(EqualizeAcrossLayers, ADepthwiseLayerTakesBackWhatItsProducerIsMultipliedBy) {
   const Module model = separable(kReLU);
-  const Equalized result = equalized(calibrated(model));
+  Equalized result = equalized(calibrated(model));
   const at::Tensor first = factors(model, result, "first");
   // Each channel is read by one output of the depthwise layer, whose own output is multiplied in turn.
   const at::Tensor product = first * factors(model, result, "depthwise");
@@ -182,15 +175,9 @@ TEST(EqualizeAcrossLayers, ADepthwiseLayerTakesBackWhatItsProducerIsMultipliedBy
 TEST(EqualizeAcrossLayers, RoundingTheActivationsCostsLess) {
   Module model = separable(kReLU);
   const Prepared prepared = calibrated(model);
-  Equalized result = equalized(prepared);
-  ir::Model plain = prepared.stage()->gm.copy();
-  passes::take_channel_statistics(plain, prepared.stage()->observers);
-  const auto error = [&](ir::Model& gm) {
-    std::vector<passes::ObserverResult> found;
-    for (std::size_t i = 0; i < gm.observers.size(); ++i)
-      found.push_back(passes::observer_result(gm.observers[i].spec, prepared.stage()->observers[i]));
-    passes::convert(gm, found, backend_config("qnnpack"), {});
-    Module module = torchscript::emit(gm, {});
+  const auto error = [&](testing::CalibratedModel calibrated) {
+    testing::make_reference(calibrated);
+    Module module = torchscript::emit(calibrated.model);
     double sum = 0;
     for (const Sample& sample : images())
       sum += (module.forward(sample).toTensor() - model.forward(sample).toTensor())
@@ -199,7 +186,7 @@ TEST(EqualizeAcrossLayers, RoundingTheActivationsCostsLess) {
                  .item<double>();
     return sum;
   };
-  EXPECT_LT(error(result.gm), 0.9 * error(plain));
+  EXPECT_LT(error(equalized(prepared).of), 0.9 * error(with_channel_statistics(prepared)));
 }
 
 TEST(EqualizeAcrossLayers, WhatOthersReadOrAnotherOperatorChangesIsLeftAlone) {
@@ -215,18 +202,20 @@ TEST(EqualizeAcrossLayers, WhatOthersReadOrAnotherOperatorChangesIsLeftAlone) {
       "self.last.forward(torch.relu(self.depthwise.forward(y)))\n";
   for (const std::string& forward : {reads_twice, sigmoid, upper_end}) {
     const Module model = separable(forward);
-    EXPECT_TRUE((factors(model, equalized(calibrated(model)), "first") == 1).all().item<bool>()) << forward;
+    Equalized result = equalized(calibrated(model));
+    EXPECT_FALSE(reported(result, "depthwise").starts_with("equalized with")) << forward;
+    EXPECT_TRUE((factors(model, result, "first") == 1).all().item<bool>()) << forward;
   }
 }
 
 TEST(EqualizeAcrossLayers, IsAPassOfRecipeBestWithAMargin) {
   const Module model = separable(kReLU);
   const auto total = [&](std::optional<double> margin) {
-    Prepared prepared = prepare(model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {}, {},
-                                {.recipe = Recipe::Best, .cross_layer_margin = margin});
+    Prepared prepared = prepare(model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"),
+                                {.recipe = {.recipe = Recipe::Best, .cross_layer_margin = margin}});
     calibrate(prepared, images());
     const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
-    return weight(reference.stage()->gm, "first").abs().sum().item<double>();
+    return testing::layer(detail::stage_of(reference).model, "first").weight.abs().sum().item<double>();
   };
   const double usual = total(std::nullopt);
   EXPECT_GT(usual, total(12.0)) << "less room";
@@ -240,7 +229,8 @@ TEST(EqualizeAcrossLayers, AChannelThatWasAlwaysZeroIsLeftAlone) {
     const c10::NoGradGuard no_grad;
     model.attr("first").toModule().attr("bias").toTensor()[2] = -100;
   }
-  const at::Tensor first = factors(model, equalized(calibrated(model)), "first");
+  Equalized result = equalized(calibrated(model));
+  const at::Tensor first = factors(model, result, "first");
   EXPECT_EQ(first[2].item<double>(), 1);
   EXPECT_GT(first.max().item<double>(), 2);
 }
@@ -254,7 +244,7 @@ TEST(EqualizeAcrossLayers, ALayerNormThatIsSmoothedIsNoChain) {
   model.define(
       "def forward(self, x):\n  return "
       "self.second.forward(torch.relu(self.first.forward(self.ln.forward(x))))\n");
-  const Equalized result = equalized(calibrated(model));
+  Equalized result = equalized(calibrated(model));
   EXPECT_EQ(reported(result, "first"), "smoothed");
   EXPECT_NE(reported(result, "second").find("'first'"), std::string::npos);
 }
@@ -266,7 +256,15 @@ TEST(EqualizeAcrossLayers, RowsThatShareAScaleAreLeftAlone) {
                              {.observer = "MinMaxObserver",
                               .dtype = c10::ScalarType::QInt8,
                               .qscheme = c10::QScheme::PER_TENSOR_SYMMETRIC}});
-  EXPECT_TRUE((factors(model, equalized(calibrated(model, mapping)), "first") == 1).all().item<bool>());
+  Equalized result = equalized(calibrated(model, mapping));
+  EXPECT_FALSE(result.has_changed);
+  EXPECT_TRUE((factors(model, result, "first") == 1).all().item<bool>());
+}
+
+TEST(EqualizeAcrossLayers, RecipeFxMultipliesNothing) {
+  testing::CalibratedModel calibrated_model = with_channel_statistics(calibrated(separable(kReLU)));
+  calibrated_model.context.options.recipe = Recipe::Fx;
+  EXPECT_FALSE(passes::equalize_across_layers(calibrated_model.model, calibrated_model.context));
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "passes/passes.h"
-#include "pipeline/stage.h"
+#include "passes/numerics/passes.h"
+#include "passes/ranges/passes.h"
+#include "support/calibrated_model.h"
 #include "support/small_models.h"
 #include "torchscript/emit.h"
 
@@ -24,34 +24,34 @@ const std::string kInFront = "equalized by a multiplication before it";
 const std::string kAfter = "equalized by a multiplication after it";
 
 Prepared calibrated(const Module& model, const std::vector<Sample>& samples, double margin = kMargin) {
-  Prepared prepared = prepare(
-      model, best_qconfig_mapping("x86"), backend_config("x86"), {}, {},
-      {.recipe = Recipe::Best, .cross_layer_margin = margin, .weight_rounding = WeightRounding::Nearest});
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
+                              {.recipe = {.recipe = Recipe::Best,
+                                          .cross_layer_margin = margin,
+                                          .weight_rounding = WeightRounding::Nearest}});
   calibrate(prepared, samples);
   return prepared;
 }
 
 struct Equalized {
-  ir::Model gm{};
-  Report report{};
+  ir::Model model{};
+  bool has_changed{false};
 };
 
 /// The graph with its observers, after this pass alone.
 Equalized equalized(const Prepared& prepared) {
-  Equalized result{.gm = prepared.stage()->gm.copy(), .report = prepared.stage()->report};
-  passes::take_channel_statistics(result.gm, prepared.stage()->observers);
-  passes::equalize_float_values(result.gm, prepared.stage()->observers, kMargin, result.report);
-  return result;
+  auto [model, context] = testing::calibrated_model(prepared);
+  context.options.cross_layer_margin = kMargin;
+  passes::take_channel_statistics(model, context);
+  const bool has_changed = passes::equalize_float_values(model, context);
+  return {.model = std::move(model), .has_changed = has_changed};
 }
 
 std::string reported(const Equalized& result, const std::string& path) {
-  const auto found = std::ranges::find(result.report.decisions, path, &Decision::layer);
-  return found == result.report.decisions.end() ? "no entry" : found->equalization;
+  return testing::reported_equalization(result.model, path);
 }
 
-void expect_same_in_float(Module model, const Prepared& prepared, const Equalized& result,
-                          const Sample& sample) {
-  Module module = torchscript::emit(result.gm, prepared.stage()->observers);
+void expect_same_in_float(Module model, const Equalized& result, const Sample& sample) {
+  Module module = torchscript::emit(result.model);
   EXPECT_TRUE(at::allclose(model.forward(sample).toTensor(), module.forward(sample).toTensor(), 1e-4, 1e-4));
 }
 
@@ -83,25 +83,26 @@ std::vector<Sample> positive_rows(double power = 2) {
 
 TEST(EqualizeFloatValues, WhatAFloatOperatorGivesIsMultipliedWhereThatSavesMuch) {
   const Module model = after_float(widths_from(1e-6), 64);
-  const Prepared prepared = calibrated(model, positive_rows());
-  const Equalized result = equalized(prepared);
+  const Equalized result = equalized(calibrated(model, positive_rows()));
+  EXPECT_TRUE(result.has_changed);
   EXPECT_EQ(reported(result, "layer"), kInFront);
   FileCheck()
       .check("aten::sqrt")
       ->check("aten::mul")
       ->check("prim::tsq_observer")
-      ->run(result.gm.graph->toString());
-  expect_same_in_float(model, prepared, result, positive_rows().front());
+      ->run(result.model.graph->toString());
+  expect_same_in_float(model, result, positive_rows().front());
 }
 
 TEST(EqualizeFloatValues, AMultiplicationThatSavesLittleIsLeftOut) {
   const Equalized result = equalized(calibrated(after_float(widths_from(0.5), 64), positive_rows()));
+  EXPECT_FALSE(result.has_changed);
   EXPECT_NE(reported(result, "layer"), kInFront);
   FileCheck()
       .check("aten::sqrt")
       ->check_not("aten::mul")
       ->check("prim::tsq_observer")
-      ->run(result.gm.graph->toString());
+      ->run(result.model.graph->toString());
 }
 
 TEST(EqualizeFloatValues, BesideALayerThatTakesNoLongerTheMultiplicationHasToSaveMore) {
@@ -144,8 +145,8 @@ TEST(EqualizeFloatValues, WhatFloatOperatorsReadIsDividedAgainAfterTheRounding) 
       .check("prim::tsq_observer")
       ->check("aten::mul")
       ->check("aten::group_norm")
-      ->run(result.gm.graph->toString());
-  expect_same_in_float(model, prepared, result, images().front());
+      ->run(result.model.graph->toString());
+  expect_same_in_float(model, result, images().front());
   const BackendConfig backend = backend_config("x86");
   const double without = error(model, convert(calibrated(model, images(), 1e9), backend), images());
   EXPECT_LT(error(model, convert(prepared, backend), images()), 0.5 * without);

@@ -34,7 +34,7 @@ Module two_linears() {
 /// The classes of the observers in graph order.
 std::vector<std::string> observers_of(const Prepared& prepared) {
   std::vector<std::string> result;
-  const ir::Model& gm = prepared.stage()->gm;
+  const ir::Model& gm = detail::stage_of(prepared).model;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_observer(node)) result.push_back(gm.observers[ir::observer_index(node)].spec.observer);
   }
@@ -43,12 +43,13 @@ std::vector<std::string> observers_of(const Prepared& prepared) {
 
 std::size_t count_of(const Reference& reference, c10::Symbol kind) {
   std::size_t count = 0;
-  for (const ir::Node* node : ir::nodes_in_order(*reference.stage()->gm.graph)) count += node->kind() == kind;
+  for (const ir::Node* node : ir::nodes_in_order(*detail::stage_of(reference).model.graph))
+    count += node->kind() == kind;
   return count;
 }
 
 const ir::Weighted& weighted(const Reference& reference, const std::string& path) {
-  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+  for (const ir::ModuleCall& call : detail::stage_of(reference).model.calls) {
     if (call.path == path && ir::weighted_of(call) != nullptr) return *ir::weighted_of(call);
   }
   throw std::runtime_error("no layer " + path);
@@ -63,7 +64,7 @@ const Decision& decision(const Report& report, const std::string& layer) {
 
 Prepared calibrated(const Module& model, const at::Tensor& x, const EqualizationMapping& equalization,
                     const QConfigMapping& mapping = min_max()) {
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, equalization);
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.equalization = equalization});
   calibrate(prepared, std::vector<Sample>{{x}});
   return prepared;
 }
@@ -83,7 +84,8 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
 }
 
 TEST(Equalize, TheEqualizationObserverStandsAfterTheQuantizationObserver) {
-  const Prepared prepared = prepare(two_linears(), min_max(), backend_config("x86"), {}, everything());
+  const Prepared prepared =
+      prepare(two_linears(), min_max(), backend_config("x86"), {.equalization = everything()});
   EXPECT_EQ(observers_of(prepared),
             (std::vector<std::string>{"MinMaxObserver", "_InputEqualizationObserver", "MinMaxObserver",
                                       "_InputEqualizationObserver", "MinMaxObserver"}));
@@ -101,7 +103,7 @@ TEST(Equalize, LayersOfABranchAreSkippedAndSaySo) {  // Q-03
   model.register_module("a", testing::conv2d(3, 3, 3));
   model.register_module("b", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  return self.a.forward(x), self.b.forward(x)\n");
-  const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {}, everything());
+  const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {.equalization = everything()});
   EXPECT_EQ(observers_of(prepared), std::vector<std::string>(3, "MinMaxObserver"));
   EXPECT_EQ(decision(prepared.report(), "a").equalization,
             "not equalized: it is part of a branch, and 'b' reads the same tensor");
@@ -112,8 +114,8 @@ TEST(Equalize, AReaderThatStaysFloatIsNoBranch) {  // Q-03
   model.register_module("a", testing::conv2d(3, 3, 3));
   model.register_module("b", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  return self.a.forward(x), self.b.forward(x)\n");
-  const Prepared prepared =
-      prepare(model, min_max().set_module_name("b", std::nullopt), backend_config("x86"), {}, everything());
+  const Prepared prepared = prepare(model, min_max().set_module_name("b", std::nullopt),
+                                    backend_config("x86"), {.equalization = everything()});
   EXPECT_EQ(decision(prepared.report(), "a").equalization, "equalized");
   EXPECT_EQ(decision(prepared.report(), "b").equalization, "not equalized: it is not quantized");
 }
@@ -168,7 +170,7 @@ TEST(Equalize, AGroupedConvolutionIsSkippedAndSaysWhy) {  // Q-08
   conv.setattr("groups", int64_t{2});
   conv.setattr("weight", torch::randn({4, 2, 3, 3}));
   const Module model = chain("Grouped", {{"conv", conv}});
-  const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {}, everything());
+  const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {.equalization = everything()});
   EXPECT_EQ(decision(prepared.report(), "conv").equalization,
             "not equalized: the channels of a grouped convolution's input and weight do not correspond");
 }
@@ -180,7 +182,7 @@ TEST(Equalize, TheMultiplicationIsInFrontOfTheObserverWhichTakesTheScaledRange) 
   const at::Tensor weight = model.attr("fc").toModule().attr("weight").toTensor().detach();
   const Reference reference = reference_of(model, x, everything());
   const at::Tensor scaled = x * scale_of(x, weight);
-  for (const ir::Node* node : ir::nodes_in_order(*reference.stage()->gm.graph)) {
+  for (const ir::Node* node : ir::nodes_in_order(*detail::stage_of(reference).model.graph)) {
     if (node->kind() != c10::Symbol::fromQualString("aten::quantize_per_tensor")) continue;
     EXPECT_EQ(node->input(0)->node()->kind(), c10::aten::mul);
     // default_qconfig has codes from 0 to 127.
@@ -227,7 +229,7 @@ TEST(Equalize, ASavedStageCanBeCalibrated) {
   const Module model = two_linears();
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("prepared.pt");
-  prepare(model, min_max(), backend_config("x86"), {}, everything()).save(path);
+  prepare(model, min_max(), backend_config("x86"), {.equalization = everything()}).save(path);
   Prepared loaded = Prepared::load(path);
   calibrate(loaded, std::vector<Sample>{{x}});
   Module from_file = convert_to_reference(loaded, backend_config("x86")).module();
@@ -237,9 +239,9 @@ TEST(Equalize, ASavedStageCanBeCalibrated) {
 
 TEST(Equalize, WithoutDataThereIsNoScale) {
   const Module model = two_linears();
-  const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {}, everything());
-  const Reference reference = convert_to_reference(prepared, backend_config("x86"),
-                                                   ConvertCustomConfig().set_allow_uncalibrated(true));
+  const Prepared prepared = prepare(model, min_max(), backend_config("x86"), {.equalization = everything()});
+  const Reference reference = convert_to_reference(
+      prepared, backend_config("x86"), {.custom = ConvertCustomConfig().set_allow_uncalibrated(true)});
   EXPECT_EQ(count_of(reference, c10::aten::mul), 0u);
   EXPECT_EQ(reference.report().unobserved_layers, (std::vector<std::string>{"", "fc1", "fc2"}));
 }

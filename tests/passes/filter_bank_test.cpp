@@ -7,7 +7,8 @@
 
 #include <algorithm>
 
-#include "pipeline/stage.h"
+#include "passes/tune/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -32,6 +33,10 @@ const std::string kMagnitude =
     "  y = torch.conv1d(x, self.basis, None, [8])\n"
     "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n";
 
+const std::string kOverlapping =
+    "  y = torch.conv1d(x, self.basis, None, [1])\n"
+    "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n";
+
 std::vector<Sample> signals(const std::vector<int64_t>& shape) {
   torch::manual_seed(4);
   return {{torch::randn(shape)}, {torch::randn(shape)}};
@@ -39,7 +44,7 @@ std::vector<Sample> signals(const std::vector<int64_t>& shape) {
 
 Module quantized(const Module& model, const std::vector<Sample>& samples, const QConfigMapping& mapping,
                  Report* report = nullptr) {
-  Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Best}});
   calibrate(prepared, samples);
   if (report != nullptr) *report = prepared.report();
   return convert(prepared, backend_config("x86"));
@@ -96,9 +101,7 @@ TEST(FilterBank, WhoseOutputIsSquaredStaysFloatWhateverItReads) {
 }
 
 TEST(FilterBank, WhoseWindowsWouldTakeMuchMemoryStaysAConvolution) {
-  const Module model = spectrum(
-      "  y = torch.conv1d(x, self.basis, None, [1])\n"
-      "  return self.head.forward(torch.sqrt(y * y).transpose(-1, -2))\n");
+  const Module model = spectrum(kOverlapping);
   FileCheck()
       .check("aten::conv1d")
       ->check_not("aten::unfold")
@@ -115,8 +118,7 @@ TEST(FilterBank, OfManyCopiesIsReadByAnInt8KernelThatGivesFloatOrStaysFloat) {
       "  return torch.softmax(torch.conv1d(self.head.forward(x), self.filter, None, [1], [32]), -1)\n");
   const std::vector<Sample> samples = signals({6, 1, 64});
   const auto lowered = [&](const char* engine) {
-    Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine), {}, {},
-                                {.recipe = Recipe::Best});
+    Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = {.recipe = Recipe::Best}});
     calibrate(prepared, samples);
     return graph_of(convert(prepared, backend_config(engine)));
   };
@@ -142,6 +144,22 @@ TEST(FilterBank, OfAModelInWhichNothingIsQuantizedIsLeftAlone) {
       .check("aten::conv1d")
       ->check_not("aten::unfold")
       ->run(graph_of(quantized(spectrum(kMagnitude), signals({2, 1, 64}), nothing)));
+}
+
+TEST(WindowFilterBanks, ThePassPutsALinearLayerOverWindowsInTheirPlace) {
+  ir::Model model = testing::normalised(spectrum(kMagnitude));
+  model.records.push_back({.is_reported = true, .decision = {.quantized = true}});
+  EXPECT_TRUE(passes::window_filter_banks(model, {}));
+  FileCheck().check_not("conv1d")->check("aten::unfold")->check("aten::linear")->run(*model.graph);
+}
+
+TEST(WindowFilterBanks, ThePassLeavesThoseOfManyCopiesAndModelsWithoutQuantizedOperators) {
+  ir::Model overlapping = testing::normalised(spectrum(kOverlapping));
+  overlapping.records.push_back({.is_reported = true, .decision = {.quantized = true}});
+  EXPECT_FALSE(passes::window_filter_banks(overlapping, {}));
+  ir::Model in_float = testing::normalised(spectrum(kMagnitude));
+  EXPECT_FALSE(passes::window_filter_banks(in_float, {}));
+  FileCheck().check("aten::conv1d")->check_not("aten::unfold")->run(*in_float.graph);
 }
 
 }  // namespace

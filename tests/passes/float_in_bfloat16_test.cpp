@@ -8,7 +8,10 @@
 
 #include <sstream>
 
-#include "passes/passes.h"
+#include "ir/quantize_operators.h"
+#include "passes/tune/passes.h"
+#include "support/graph_model.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -36,12 +39,6 @@ Module two_layers() {
   return model;
 }
 
-ir::Model plain(const Module& model) {
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  return gm;
-}
-
 std::size_t casts_in(const ir::Model& gm) {
   std::size_t count = 0;
   for (const torch::jit::Node* node : gm.graph->nodes()) count += node->kind() == c10::aten::to ? 1 : 0;
@@ -49,8 +46,8 @@ std::size_t casts_in(const ir::Model& gm) {
 }
 
 TEST(FloatInBFloat16, CastsSinkThroughWhatKeepsTheDtype) {
-  ir::Model gm = plain(two_layers());
-  passes::float_in_bfloat16(gm);
+  ir::Model gm = testing::normalised(two_layers());
+  EXPECT_TRUE(passes::float_in_bfloat16(gm, {}));
   EXPECT_EQ(casts_in(gm), 2U) << "the input's and the result's";
   torch::jit::testing::FileCheck()
       .check("aten::to")
@@ -63,9 +60,24 @@ TEST(FloatInBFloat16, CastsSinkThroughWhatKeepsTheDtype) {
 TEST(FloatInBFloat16, NumbersThatAreNoFloatTensorsStay) {
   Module model = testing::user_module("Products");
   model.define("def forward(self, x, y):\n  return torch.matmul(x, y)\n");
-  ir::Model gm = plain(model);
-  passes::float_in_bfloat16(gm);
+  ir::Model gm = testing::normalised(model);
+  EXPECT_FALSE(passes::float_in_bfloat16(gm, {}));
   EXPECT_EQ(casts_in(gm), 0U) << "the inputs may be integers";
+}
+
+TEST(FloatInBFloat16, WeightsThatArePackedOfParametersAreComputedInFloat) {
+  ir::Model model = testing::model_of_graph("%x : Tensor, %w : Tensor", R"(
+  %p : Tensor = aten::matmul(%w, %w)
+  %q : Tensor = aten::quantize_per_tensor(%p, %scale, %zero, %quint8)
+  %packed = quantized::linear_prepack(%q, %none)
+  %y : Tensor = quantized::linear_dynamic(%x, %packed, %no)
+  %z : Tensor = aten::matmul(%y, %w)
+  return (%z)
+)");
+  testing::put_attribute(model, "w", torch::ones({4, 4}));
+  EXPECT_TRUE(passes::float_in_bfloat16(model, {}));
+  EXPECT_EQ(casts_in(model), 2U) << "around the second product";
+  EXPECT_EQ(testing::node_named(model, "p")->output()->uses().front().user->kind(), ir::kQuantize);
 }
 
 TEST(FloatInBFloat16, WhatIsWrittenInPlaceKeepsItsViews) {
@@ -78,8 +90,8 @@ TEST(FloatInBFloat16, WhatIsWrittenInPlaceKeepsItsViews) {
       "  y.add_(1.0)\n"
       "  y.fill_(2.0)\n"
       "  return z\n");
-  ir::Model gm = plain(model);
-  passes::float_in_bfloat16(gm);
+  ir::Model gm = testing::normalised(model);
+  passes::float_in_bfloat16(gm, {});
   const torch::jit::Node* transpose = nullptr;
   for (const torch::jit::Node* node : gm.graph->nodes()) {
     if (node->kind() == c10::aten::transpose) transpose = node;
@@ -95,12 +107,12 @@ TEST(FloatInBFloat16, AModelStaysNearItselfAndGivesFloat) {
   const Reference reference = convert_to_reference(prepared, backend);
   const LoweringOptions options{.float_dtype = c10::ScalarType::BFloat16};
   if (!machine_has_bfloat16()) {
-    EXPECT_THROW(static_cast<void>(lower(reference, backend, nullptr, options)), Error);
+    EXPECT_THROW(static_cast<void>(lower(reference, backend, options)), Error);
     return;
   }
   const at::NoGradGuard no_grad;
   std::stringstream stream;
-  lower(reference, backend, nullptr, options).save(stream);
+  lower(reference, backend, options).module().save(stream);
   Module loaded = torch::jit::load(stream);
   torch::manual_seed(0);
   const at::Tensor x = torch::randn({6, 32});
@@ -111,8 +123,7 @@ TEST(FloatInBFloat16, AModelStaysNearItselfAndGivesFloat) {
   const double error = (got - expected).norm().item<double>() / expected.norm().item<double>();
   EXPECT_LT(error, 0.02);
   EXPECT_GT(error, 1e-5) << "it computes in float";
-  EXPECT_THROW(
-      static_cast<void>(lower(reference, backend, nullptr, {.float_dtype = c10::ScalarType::Double})), Error);
+  EXPECT_THROW(static_cast<void>(lower(reference, backend, {.float_dtype = c10::ScalarType::Double})), Error);
 }
 
 }  // namespace

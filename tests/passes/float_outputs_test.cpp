@@ -27,7 +27,7 @@ Module two_linears(const std::string& body) {
 Reference reference_of(const Module& model, const at::Tensor& x, const std::string& engine,
                        const RecipeOptions& options = {.recipe = Recipe::Best}) {
   const BackendConfig backend = backend_config(engine);
-  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {}, {}, options);
+  Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend, {.recipe = options});
   calibrate(prepared, std::vector<Sample>{{x}});
   return convert_to_reference(prepared, backend);
 }
@@ -51,7 +51,7 @@ TEST(FloatOutputs, WhatOnlyFloatOperatorsReadIsNotRounded) {
   Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
   const at::Tensor x = torch::randn({4, 3, 8});
   const Reference reference = reference_of(model, x, "x86");
-  EXPECT_EQ(count(*reference.stage()->gm.graph, "aten::quantize_per_tensor"), 1u);
+  EXPECT_EQ(count(*detail::stage_of(reference).model.graph, "aten::quantize_per_tensor"), 1u);
   Module lowered = lower(reference, backend_config("x86"));
   EXPECT_EQ(kernels(lowered, kFloatOutput), 1u);
   Module meaning = reference.module();
@@ -67,7 +67,7 @@ TEST(FloatOutputs, OperatorsThatMoveValuesAreLookedThrough) {
       "  y = torch.matmul(q, k.transpose(2, 3))\n");
   const at::Tensor x = torch::randn({4, 3, 8});
   const Reference reference = reference_of(model, x, "x86");
-  EXPECT_EQ(count(*reference.stage()->gm.graph, "aten::quantize_per_tensor"), 1u);
+  EXPECT_EQ(count(*detail::stage_of(reference).model.graph, "aten::quantize_per_tensor"), 1u);
   Module lowered = lower(reference, backend_config("x86"));
   EXPECT_EQ(kernels(lowered, kFloatOutput), 2u);
   EXPECT_GT(sqnr(model.forward({x}).toTensor(), lowered.forward({x}).toTensor()), 30);
@@ -137,7 +137,7 @@ TEST(FloatOutputs, ScaledDotProductAttentionStaysFloatBetweenLayersInInt8) {
 TEST(FloatOutputs, RecipeFxRoundsAsPyTorchDoes) {
   Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
   const Reference reference = reference_of(model, torch::randn({4, 3, 8}), "x86", {});
-  EXPECT_GT(count(*reference.stage()->gm.graph, "aten::quantize_per_tensor"), 1u);
+  EXPECT_GT(count(*detail::stage_of(reference).model.graph, "aten::quantize_per_tensor"), 1u);
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 
 #include "ir/analysis.h"
 #include "ir/model.h"
-#include "passes/passes.h"
 #include "support/small_models.h"
 
 namespace tsq {

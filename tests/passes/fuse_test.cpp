@@ -2,7 +2,8 @@
 #include <torch/script.h>
 
 #include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/match/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 #include "torchscript/emit.h"
 
@@ -20,9 +21,8 @@ std::vector<std::string_view> calls_in_graph(const ir::Model& gm) {
 }
 
 ir::Model fused(const Module& model) {
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::fuse(gm, backend_config("x86"));
+  ir::Model gm = testing::normalised(model);
+  passes::fuse(gm, {.table = backend_config("x86")});
   return gm;
 }
 
@@ -75,9 +75,8 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
   model.define(
       "def forward(self, x):\n  x = self.a.forward(x)\n  x = self.b.forward(x) + x\n  return "
       "self.c.forward(x) + x\n");
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::fuse(gm, backend_config("onednn"));
+  ir::Model gm = testing::normalised(model);
+  passes::fuse(gm, {.table = backend_config("onednn")});
   EXPECT_EQ(calls_in_graph(gm),
             (std::vector<std::string_view>{"torch.nn.Conv2d", "torch.ao.nn.intrinsic.ConvAdd2d",
                                            "torch.ao.nn.intrinsic.ConvAdd2d"}));
@@ -90,9 +89,8 @@ ir::Model fused_for_onednn(const std::string& forward) {
   Module model = testing::user_module("Addition");
   for (const char* name : {"a", "b"}) model.register_module(name, testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n" + forward);
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::fuse(gm, backend_config("onednn"));
+  ir::Model gm = testing::normalised(model);
+  passes::fuse(gm, {.table = backend_config("onednn")});
   return gm;
 }
 

@@ -4,71 +4,72 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
-#include "ir/analysis.h"
-#include "passes/passes.h"
-#include "pipeline/stage.h"
+#include "passes/place/passes.h"
+#include "support/before_pass.h"
 #include "support/small_models.h"
 
 namespace tsq {
 namespace {
 
+using testing::CalibratedModel;
+using testing::call_node;
+using testing::input_observer;
+
 /// x → one → two, prepared.
-Prepared two_layers() {
+CalibratedModel two_layers() {
   torch::jit::Module model = testing::user_module("Two");
   model.register_module("one", testing::conv2d(3, 3, 1));
   model.register_module("two", testing::conv2d(3, 3, 1));
   model.define("def forward(self, x):\n  return self.two.forward(self.one.forward(x))\n");
-  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  return testing::calibrated_model(prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                                           {.recipe = {.recipe = Recipe::Fx}}));
 }
 
-ir::Node* call_at(ir::Model& gm, const std::string& path) {
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (ir::is_module_call(node) && ir::call_of(gm, node).path == path) return node;
-  }
-  return nullptr;
+const ir::NodeRecord& record(const ir::Model& model, const std::string& path) {
+  return *ir::record_of(model, call_node(model, path));
 }
 
-struct Kept {
-  ir::Model gm;
-  Report report;
-};
-
-Kept kept(const std::string& path) {
-  const Prepared prepared = two_layers();
-  Kept result{.gm = prepared.stage()->gm.copy(), .report = prepared.report()};
-  const std::string name = call_at(result.gm, path)->output()->debugName();
-  passes::keep_float(result.gm, {{name, "because"}}, result.report);
+CalibratedModel kept(const std::string& path) {
+  CalibratedModel result = two_layers();
+  const std::string name = call_node(result.model, path)->output()->debugName();
+  result.context.kept_float = {{name, "because"}};
+  EXPECT_TRUE(passes::keep_float(result.model, result.context));
   return result;
 }
 
 TEST(KeepFloat, AFloatOperatorReadsFloatValuesWithoutAnObserver) {
-  Kept result = kept("one");
-  const ir::Node* one = call_at(result.gm, "one");
-  EXPECT_EQ(one->input(0)->node()->kind(), c10::prim::Param);
-  EXPECT_FALSE(ir::state_of(result.gm, one)->qconfig);
-  EXPECT_FALSE(result.report.decisions[0].quantized);
-  EXPECT_EQ(result.report.decisions[0].reason, "because");
-  EXPECT_TRUE(result.report.decisions[1].quantized);
-  EXPECT_TRUE(ir::is_observer(call_at(result.gm, "two")->input(0)->node()));
+  const CalibratedModel result = kept("one");
+  EXPECT_EQ(call_node(result.model, "one")->input(0)->node()->kind(), c10::prim::Param);
+  const ir::NodeRecord& one = record(result.model, "one");
+  EXPECT_FALSE(one.lookup.qconfig);
+  EXPECT_EQ(one.placement, ir::Placement::Float);
+  EXPECT_EQ(one.reason, ir::Reason::LeftOut);
+  EXPECT_FALSE(one.decision.quantized);
+  EXPECT_EQ(one.decision.reason, "because");
+  EXPECT_TRUE(record(result.model, "two").decision.quantized);
+  EXPECT_NE(input_observer(call_node(result.model, "two")), nullptr);
 }
 
 TEST(KeepFloat, WhatComesOutOfAKernelStaysRounded) {
-  Kept result = kept("two");
-  const ir::Node* two = call_at(result.gm, "two");
-  EXPECT_TRUE(ir::is_observer(two->input(0)->node()));
-  EXPECT_TRUE(ir::state_of(result.gm, call_at(result.gm, "one"))->qconfig);
+  const CalibratedModel result = kept("two");
+  EXPECT_NE(input_observer(call_node(result.model, "two")), nullptr);
+  EXPECT_TRUE(record(result.model, "one").lookup.qconfig);
 }
 
 TEST(KeepFloat, NamesOfNoOperatorChangeNoOperator) {
-  const Prepared prepared = two_layers();
-  ir::Model gm = prepared.stage()->gm.copy();
-  Report report = prepared.report();
-  passes::keep_float(gm, {{"elsewhere", "because"}}, report);
+  CalibratedModel result = two_layers();
+  result.context.kept_float = {{"elsewhere", "because"}};
+  passes::keep_float(result.model, result.context);
   for (const char* path : {"one", "two"}) {
-    EXPECT_TRUE(ir::state_of(gm, call_at(gm, path))->qconfig);
-    EXPECT_TRUE(ir::is_observer(call_at(gm, path)->input(0)->node()));
+    EXPECT_TRUE(record(result.model, path).lookup.qconfig);
+    EXPECT_NE(input_observer(call_node(result.model, path)), nullptr);
+    EXPECT_TRUE(record(result.model, path).decision.quantized);
   }
-  EXPECT_TRUE(report.decisions[0].quantized);
+}
+
+TEST(KeepFloat, WithoutNamesNothingChanges) {
+  CalibratedModel result = two_layers();
+  EXPECT_FALSE(passes::keep_float(result.model, result.context));
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/rewrite/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -45,9 +46,8 @@ float distance(const Module& model) {
 }
 
 ir::Model captured(const Module& model) {
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::keep_writes(gm);
+  ir::Model gm = testing::normalised(model);
+  passes::keep_writes(gm, {});
   return gm;
 }
 
@@ -63,7 +63,7 @@ TEST(KeepWrites, AModelThatWritesNothingStaysAsItIs) {
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  z = y[:, 1:]\n  return "
                           "self.second.forward(y), z\n"));
   FileCheck().check_not("aten::alias")->run(*gm.graph);
-  for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::stays_float(node)) << *node;
+  for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::stays_float(gm, node)) << *node;
 }
 
 TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
@@ -122,7 +122,7 @@ TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
     for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
       const QConfigMapping mapping =
           recipe == Recipe::Best ? best_qconfig_mapping("x86") : default_qconfig_mapping("x86");
-      Prepared prepared = prepare(model, mapping, backend_config("x86"), {}, {}, {.recipe = recipe});
+      Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = recipe}});
       calibrate(prepared, std::vector<Sample>{{x}});
       Module lowered = convert(prepared, backend_config("x86"));
       const auto wanted = model.forward({x}).toTuple();
@@ -146,6 +146,45 @@ TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
       ->check("prim::ListConstruct")
       ->check("aten::cat")
       ->run(*gm.graph);
+}
+
+TEST(KeepWrites, EachWriteIsReadByWhatComesAfterIt) {
+  const ir::Model gm =
+      captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 1.0\n  z = "
+                          "self.second.forward(y)\n  y[:, 1] = 2.0\n  return self.second.forward(y) + z\n"));
+  FileCheck()
+      .check("aten::copy_")
+      ->check_next("aten::alias")
+      ->check("prim::tsq_module")
+      ->check("aten::copy_")
+      ->check_next("aten::alias")
+      ->check("prim::tsq_module")
+      ->run(*gm.graph);
+}
+
+TEST(KeepWrites, EachBranchReadsWhatItHasWritten) {
+  const ir::Model gm = captured(
+      two_layers("def forward(self, x, c: bool):\n  y = self.first.forward(x)\n  if c:\n    y[:, 0] = "
+                 "1.0\n    z = self.second.forward(x)\n  else:\n    y[:, 1] = 2.0\n    z = "
+                 "self.second.forward(y)\n  return z\n"));
+  FileCheck()
+      .check("aten::copy_")
+      ->check("aten::copy_")
+      ->check("aten::alias")
+      ->check("prim::tsq_module")
+      ->run(*gm.graph);
+}
+
+TEST(KeepWrites, TheRecordsOfWhatIsWrittenSaySo) {
+  const ir::Model gm =
+      captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
+                          "self.second.forward(y)\n"));
+  for (const ir::Node* node : gm.graph->nodes()) {
+    const bool writes = node->kind() == c10::aten::copy_ || node->kind() == c10::aten::select;
+    EXPECT_EQ(ir::placement_of(gm, node) == ir::Placement::Written,
+              writes || node->kind() == c10::aten::slice)
+        << *node;
+  }
 }
 
 TEST(KeepWrites, LayersBesideTheWriteAreQuantized) {

@@ -7,7 +7,10 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
-#include "passes/passes.h"
+#include "ir/analysis.h"
+#include "passes/match/passes.h"
+#include "passes/plain/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -51,7 +54,8 @@ at::Tensor quantized_output(const Module& model) {
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   const at::NoGradGuard no_grad;
-  return convert(prepared, backend).forward(samples.front()).toTensor();
+  Module lowered = convert(prepared, backend);
+  return lowered.forward(samples.front()).toTensor();
 }
 
 TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
@@ -64,7 +68,7 @@ TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
   %groups : int = prim::Constant[value=4]()
   %y : Tensor = aten::_convolution(%x, %w, %b, %stride, %padding, %dilation, %no, %output, %groups, %no, %no, %no, %no)
   return (%y))");
-  passes::untrace(gm);
+  passes::untrace(gm, {});
   const torch::jit::Node* conv = node_of_kind(gm, "aten::conv2d");
   ASSERT_NE(conv, nullptr);
   ASSERT_EQ(conv->inputs().size(), 7u);
@@ -86,7 +90,7 @@ TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
   %groups : int = prim::Constant[value=4]()
   %y : Tensor = aten::_convolution(%x, %w, %b, %stride, %padding, %dilation, %yes, %output, %groups, %no, %no, %no, %no)
   return (%y))");
-  passes::untrace(gm);
+  passes::untrace(gm, {});
   const torch::jit::Node* conv = node_of_kind(gm, "aten::conv_transpose1d");
   ASSERT_NE(conv, nullptr);
   EXPECT_EQ(ints(conv->input(3)), std::vector<int64_t>{2});
@@ -103,7 +107,7 @@ TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
   %sizes : int[] = prim::ListConstruct(%m)
   %y : Tensor = aten::reshape(%x, %sizes)
   return (%y))");
-  passes::untrace(gm);
+  passes::untrace(gm, {});
   FileCheck().check_not("aten::Int")->check("prim::ListConstruct(%n)")->run(*gm.graph);
 }
 
@@ -126,7 +130,7 @@ TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
   %y : Tensor = aten::reshape(%x, %sizes)
   return (%y))");
   make_last_input_constant(gm, at::scalar_tensor(2, at::kLong));
-  passes::untrace(gm);
+  passes::untrace(gm, {});
   FileCheck()
       .check_not("NumToTensor")
       ->check("aten::floordiv(%n")
@@ -145,7 +149,7 @@ TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
   %sizes : int[] = prim::ListConstruct(%m)
   %y : Tensor = aten::reshape(%x, %sizes)
   return (%y))");
-  passes::untrace(gm);
+  passes::untrace(gm, {});
   FileCheck().check("NumToTensor")->check("aten::Int")->check("aten::reshape")->run(*gm.graph);
 }
 
@@ -167,11 +171,11 @@ TEST(Untrace, AProductWithAConstantWithoutSourceIsALinearLayer) {
   model.define("def forward(self, x):\n  return self.linear.forward(x)\n");
   model.eval();
   Module optimized = torch::jit::optimize_for_inference(model);
-  ir::Model gm = passes::capture(optimized, {});
-  passes::untrace(gm);
+  ir::Model gm = testing::captured(optimized);
+  passes::untrace(gm, {});
   FileCheck().check_not("aten::matmul")->check("aten::linear")->run(*gm.graph);
-  passes::normalise(gm);
-  passes::lift(gm);
+  passes::normalise(gm, {});
+  passes::lift(gm, {});
   FileCheck().check("prim::tsq_module")->run(*gm.graph);
 }
 
@@ -180,7 +184,7 @@ TEST(Capture, AModelInTheLayoutOfOneDnnIsRefusedWithASentence) {
   model.eval();
   const Module optimized = torch::jit::optimize_for_inference(model);
   try {
-    passes::capture(optimized, {});
+    testing::captured(optimized);
     FAIL() << "it was taken";
   } catch (const Error& error) {
     EXPECT_NE(error.problem().find("optimized for inference"), std::string::npos) << error.what();
@@ -203,11 +207,8 @@ TEST(Lift, AFrozenModelGivesTheInt8ModelOfItsScriptedTwin) {
 }
 
 TEST(Lift, FrozenConvolutionAndBatchNormAreFusedAgain) {
-  ir::Model gm = passes::capture(frozen(testing::conv_bn_relu()), {});
-  passes::untrace(gm);
-  passes::normalise(gm);
-  passes::lift(gm);
-  passes::fuse(gm, backend_config("x86"));
+  ir::Model gm = testing::lifted(frozen(testing::conv_bn_relu()));
+  passes::fuse(gm, {.table = backend_config("x86")});
   ASSERT_EQ(std::count_if(gm.graph->nodes().begin(), gm.graph->nodes().end(), ir::is_module_call), 1);
   for (const ir::Node* node : gm.graph->nodes()) {
     if (!ir::is_module_call(node)) continue;
@@ -219,10 +220,7 @@ TEST(Lift, AConvolutionWhoseWeightIsComputedStaysAFunction) {
   Module model = testing::user_module("Computed");
   model.register_parameter("w", torch::randn({4, 3, 1, 1}), false);
   model.define("def forward(self, x):\n  return torch.conv2d(x, self.w * x.sum())\n");
-  ir::Model gm = passes::capture(model, {});
-  passes::untrace(gm);
-  passes::normalise(gm);
-  passes::lift(gm);
+  const ir::Model gm = testing::lifted(model);
   FileCheck().check("aten::conv2d")->run(*gm.graph);
 }
 
@@ -230,10 +228,7 @@ TEST(Lift, AWeightThatTheModelWritesIsNoParameter) {
   Module model = testing::user_module("Fast");
   model.register_buffer("w", torch::randn({4, 3, 1, 1}));
   model.define("def forward(self, x):\n  y = torch.conv2d(x, self.w)\n  self.w.mul_(2)\n  return y\n");
-  ir::Model gm = passes::capture(model, {});
-  passes::untrace(gm);
-  passes::normalise(gm);
-  passes::lift(gm);
+  const ir::Model gm = testing::lifted(model);
   FileCheck().check("aten::conv2d")->run(*gm.graph);
 }
 

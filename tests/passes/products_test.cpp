@@ -76,7 +76,7 @@ TEST_P(Spellings, BecomeLinearLayersOfRecipeBest) {
   const at::NoGradGuard no_grad;
   const Module model = with_product(GetParam());
   for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
-    const EngineGuard guard(backend_config(engine));
+    const EngineHold hold(engine_of(backend_config(engine)));
     const Module quantized = testing::best_model(model, rows(), engine);
     EXPECT_EQ(float_products(quantized), 0) << engine;
     const at::Tensor wanted = testing::run(model, rows());
@@ -110,7 +110,7 @@ TEST(Products, AMatrixTimesAVectorIsALinearLayerOfOneRow) {
   for (const char* product : {"torch.mv(self.v, x[0, 0])", "torch.addmv(self.b, self.w.t(), x[0, 0])"}) {
     const Module model = with_product(product);
     for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
-      const EngineGuard guard(backend_config(engine));
+      const EngineHold hold(engine_of(backend_config(engine)));
       const Module quantized = testing::best_model(model, rows(), engine);
       EXPECT_EQ(testing::count(quantized, "aten::mv") + testing::count(quantized, "aten::addmv"), 0)
           << engine;

@@ -1,7 +1,5 @@
 // Modules that write their result into their input.
 
-#include "passes/capture/read_written_inputs.h"
-
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
@@ -9,8 +7,9 @@
 #include <memory>
 
 #include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/plain/passes.h"
 #include "support/best_model.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -55,9 +54,8 @@ Module scripted_in_place() {
 }
 
 std::size_t uses_of_layer(const Module& model) {
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::read_written_inputs(gm);
+  ir::Model gm = testing::normalised(model);
+  passes::read_written_inputs(gm, {});
   const ir::Node* relu = nullptr;
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
     if (ir::is_module_call(node) && ir::call_of(gm, node).path == "relu") relu = node;

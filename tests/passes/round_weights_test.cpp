@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "passes/ranges/passes.h"
+#include "passes/weights/passes.h"
 #include "pipeline/stage.h"
+#include "support/calibrated_model.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -59,17 +62,14 @@ std::vector<Network> networks() {
 
 Prepared prepared(const Network& network, const RecipeOptions& options) {
   Prepared result =
-      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {}, {}, options);
+      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {.custom = {.recipe = options}});
   calibrate(result, network.samples);
   return result;
 }
 
 ir::Weighted layer(const Network& network, const RecipeOptions& options) {
   const Reference reference = convert_to_reference(prepared(network, options), backend_config("qnnpack"));
-  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
-    if (ir::weighted_of(call) != nullptr) return *ir::weighted_of(call);
-  }
-  throw std::runtime_error("no layer");
+  return testing::layer(detail::stage_of(reference).model, "a");
 }
 
 at::Tensor rounded(const ir::Weighted& weighted) {
@@ -111,6 +111,40 @@ TEST(RoundWeights, EveryWeightIsACodeOfItsRow) {
   }
 }
 
+/// A reference that knows the products of its inputs, but has the nearest codes.
+testing::CalibratedModel before_rounding(const Network& network, const RecipeOptions& options) {
+  testing::CalibratedModel result = testing::calibrated_model(prepared(network, options));
+  passes::take_channel_statistics(result.model, result.context);
+  passes::take_input_products(result.model, result.context);
+  testing::make_reference(result);
+  return result;
+}
+
+TEST(RoundWeights, ThePassAloneLowersTheErrorAndForgetsTheProducts) {
+  for (const Network& network : networks()) {
+    auto [model, context] = before_rounding(network, kLearned);
+    int layers = 0;
+    context.on_part = [&] { ++layers; };
+    const double nearest = output_error(network, testing::layer(model, "a"));
+    EXPECT_TRUE(passes::round_weights(model, context)) << network.name;
+    EXPECT_LT(output_error(network, testing::layer(model, "a")), 0.8 * nearest) << network.name;
+    EXPECT_FALSE(testing::layer(model, "a").input_products.defined()) << network.name;
+    EXPECT_EQ(layers, 1) << network.name;
+    EXPECT_FALSE(passes::round_weights(model, context)) << network.name;
+  }
+}
+
+TEST(RoundWeights, WithoutProductsOrWhereCodesAreBoundTheNearestStay) {
+  const Network network = networks().front();
+  auto [unobserved, unobserved_context] = before_rounding(network, kNearest);
+  EXPECT_FALSE(passes::round_weights(unobserved, unobserved_context));
+  auto [bound, bound_context] = before_rounding(network, kLearned);
+  bound_context.target = {.engine = "x86", .cpu = TargetCpu::WithoutVnni};
+  const at::Tensor before = testing::layer(bound, "a").weight;
+  EXPECT_FALSE(passes::round_weights(bound, bound_context));
+  EXPECT_TRUE(testing::layer(bound, "a").weight.is_same(before));
+}
+
 TEST(RoundWeights, OfIndependentInputsTheNearestCodesStay) {
   torch::manual_seed(32);
   Network network{"independent", of_one_layer(testing::linear(8, 4)), {}};
@@ -140,7 +174,7 @@ TEST(RoundWeights, ObserversOfProductsAreThereOnlyWhenAskedFor) {
   const Network network = networks().front();
   const auto count = [&](const RecipeOptions& options) {
     const Prepared model = prepared(network, options);
-    return std::ranges::count_if(model.stage()->gm.observers, [](const ir::ObserverEntry& entry) {
+    return std::ranges::count_if(detail::stage_of(model).model.observers, [](const ir::ObserverEntry& entry) {
       return entry.spec.observer == "InputProductsObserver";
     });
   };
@@ -164,7 +198,7 @@ TEST(RoundWeights, OfALargeImageSomeWindowsAreSeenWhichSayTheSame) {
   torch::manual_seed(34);
   Network network{"large", of_one_layer(testing::conv2d(3, 6, 3)), alike({2, 3, 80, 80})};
   const Prepared model = prepared(network, kLearned);
-  const Module& observer = model.stage()->observers.back();
+  const Module& observer = detail::stage_of(model).model.observers.back().module.value();
   ASSERT_TRUE(observer.hasattr("products"));
   const int64_t values = observer.attr("values").toInt();
   const auto samples = static_cast<int64_t>(network.samples.size());
@@ -182,7 +216,7 @@ TEST(RoundWeights, TheCallsOfOneLayerKeepOneWeight) {
   const Network network{"twice", model, alike({16, 16})};
   const Reference reference = convert_to_reference(prepared(network, kLearned), backend_config("qnnpack"));
   std::vector<at::Tensor> weights;
-  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
+  for (const ir::ModuleCall& call : detail::stage_of(reference).model.calls) {
     const ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted != nullptr && weighted->weight_qparams) weights.push_back(weighted->weight);
   }

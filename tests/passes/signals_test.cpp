@@ -7,7 +7,10 @@
 
 #include <numbers>
 
+#include "passes/tune/passes.h"
 #include "support/best_model.h"
+#include "support/calibrated_model.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -160,6 +163,30 @@ TEST(Spectrum, OfATrainedBasisIsNoFourierTransform) {
   trained[3][0][5] += 1e-4;
   const Module model = network(kMagnitude + kLayers, trained);
   EXPECT_EQ(count(best_model(model, signal({2, 1, 64}), "x86"), "aten::stft"), 0U);
+}
+
+/// A model with a quantized operator, as passes find it that were called to make it faster.
+ir::Model with_quantized_operator(const Module& module) {
+  ir::Model model = testing::normalised(module);
+  model.records.push_back({.is_reported = true, .decision = {.quantized = true}});
+  return model;
+}
+
+TEST(TransformFilterBanks, ThePassPutsATransformInThePlaceOfWindowedWaves) {
+  ir::Model model = with_quantized_operator(network(kMagnitude + kLayers));
+  EXPECT_TRUE(passes::transform_filter_banks(model, {}));
+  EXPECT_EQ(count(model, "aten::stft"), 1U);
+  EXPECT_EQ(count(model, "aten::conv1d"), 2U);
+}
+
+TEST(TransformFilterBanks, ThePassLeavesOtherFiltersAndModelsWithoutQuantizedOperators) {
+  at::Tensor trained = fourier_basis();
+  trained[3][0][5] += 1e-4;
+  ir::Model of_other_filters = with_quantized_operator(network(kMagnitude + kLayers, trained));
+  EXPECT_FALSE(passes::transform_filter_banks(of_other_filters, {}));
+  ir::Model in_float = testing::normalised(network(kMagnitude + kLayers));
+  EXPECT_FALSE(passes::transform_filter_banks(in_float, {}));
+  EXPECT_EQ(count(in_float, "aten::conv1d"), 3U);
 }
 
 class Signals : public ::testing::TestWithParam<const char*> {};

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/numerics/passes.h"
 #include "pipeline/stage.h"
+#include "support/calibrated_model.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 #include "torchscript/emit.h"
@@ -36,7 +36,7 @@ Module two_readers(bool returns_normalized) {
 }
 
 Prepared calibrated(const Module& model, const at::Tensor& x, const RecipeOptions& recipe) {
-  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), {}, {}, recipe);
+  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), {.custom = {.recipe = recipe}});
   calibrate(prepared, std::vector<Sample>{{x}});
   return prepared;
 }
@@ -44,17 +44,11 @@ Prepared calibrated(const Module& model, const at::Tensor& x, const RecipeOption
 RecipeOptions smoothing() { return {.smooth_quant = kAlpha}; }
 
 std::size_t multiplications(const Reference& reference) {
-  std::size_t count = 0;
-  for (const ir::Node* node : ir::nodes_in_order(*reference.stage()->gm.graph))
-    count += node->kind() == c10::aten::mul;
-  return count;
+  return testing::count(detail::stage_of(reference).model, "aten::mul");
 }
 
-const ir::ModuleCall& layer(const Reference& reference, const std::string& path) {
-  for (const ir::ModuleCall& call : reference.stage()->gm.calls) {
-    if (call.path == path) return call;
-  }
-  throw std::runtime_error("no layer " + path);
+ir::ModuleCall& layer(const Reference& reference, const std::string& path) {
+  return testing::call_of_layer(detail::stage_of(reference).model, path);
 }
 
 at::Tensor parameter(const Module& model, const std::string& path, const char* name) {
@@ -72,14 +66,25 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
   return 10 * std::log10((wanted.square().sum() / (wanted - got).square().sum()).item<double>());
 }
 
-TEST(Smooth, ModeDynamicNeedsNoDataForIt) {
+TEST(Smooth, ModeDynamicNeedsNoDataButSmoothsWithSome) {
+  torch::manual_seed(6);
   const BackendConfig backend = backend_config("x86");
-  const Prepared prepared =
-      prepare(two_readers(false), best_dynamic_qconfig_mapping(), backend, {}, {}, {.recipe = Recipe::Best});
-  EXPECT_NO_THROW(convert_to_reference(prepared, backend));
-  Prepared calibrated = prepared;
-  calibrate(calibrated, std::vector<Sample>{{torch::randn({3, 8})}});
-  EXPECT_NO_THROW(convert_to_reference(calibrated, backend));
+  const Module model = with_outliers(two_readers(false));
+  Prepared prepared =
+      prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Best}});
+  const at::Tensor weight = parameter(model, "fc1", "weight");
+  const auto weight_of = [](const Reference& reference) {
+    return ir::weighted_of(layer(reference, "fc1"))->weight;
+  };
+  EXPECT_TRUE(at::equal(weight_of(convert_to_reference(prepared, backend)), weight));
+  const at::Tensor x = torch::randn({32, 8});
+  calibrate(prepared, std::vector<Sample>{{x}});
+  const Reference smoothed = convert_to_reference(prepared, backend);
+  EXPECT_FALSE(at::allclose(weight_of(smoothed), weight));
+  const auto first_output = [&](Module module) {
+    return module.forward({x}).toTuple()->elements()[0].toTensor();
+  };
+  EXPECT_GT(sqnr(first_output(model), first_output(smoothed.module())), 30);
 }
 
 TEST(Smooth, ScalesAreThoseOfThePaperAndOneForAllReaders) {
@@ -116,16 +121,24 @@ TEST(Smooth, ChangesNothingInFloat) {
     torch::manual_seed(3);
     Module model = with_outliers(two_readers(returns_normalized));
     const at::Tensor x = torch::randn({32, 8});
-    const Prepared prepared = calibrated(model, x, smoothing());
-    ir::Model gm = prepared.stage()->gm.copy();
-    std::vector<Module> observers = prepared.stage()->observers;
-    passes::convert_smoothing(gm, observers, kAlpha);
-    Module smoothed = torchscript::emit(gm, observers);
+    auto [converted, context] = testing::calibrated_model(calibrated(model, x, smoothing()));
+    EXPECT_TRUE(passes::convert_smoothing(converted, context));
+    Module smoothed = torchscript::emit(converted);
     const auto wanted = model.forward({x}).toTuple()->elements().vec();
     const auto got = smoothed.forward({x}).toTuple()->elements().vec();
     for (std::size_t i = 0; i < wanted.size(); ++i)
       EXPECT_TRUE(at::allclose(wanted[i].toTensor(), got[i].toTensor(), 1e-4, 1e-4)) << i;
   }
+}
+
+TEST(Smooth, WithoutAStrengthWeightsStayAsTheyAre) {
+  torch::manual_seed(7);
+  auto [converted, context] = testing::calibrated_model(
+      calibrated(with_outliers(two_readers(false)), torch::randn({32, 8}), smoothing()));
+  const at::Tensor before = testing::layer(converted, "fc1").weight;
+  context.options.smooth_quant.reset();
+  EXPECT_FALSE(passes::convert_smoothing(converted, context));
+  EXPECT_TRUE(testing::layer(converted, "fc1").weight.is_same(before));
 }
 
 TEST(Smooth, OutliersOfActivationsCostLess) {
@@ -146,7 +159,8 @@ TEST(Smooth, TheReportSaysWhichLayersAreSmoothedAndWhyOthersAreNot) {
   model.register_module("ln", testing::layer_norm(8));
   model.register_module("fc1", testing::linear(8, 4));
   model.define("def forward(self, x):\n  return self.fc1.forward(self.ln.forward(self.fc0.forward(x)))\n");
-  const Prepared prepared = prepare(model, linear_layers_only(), backend_config("x86"), {}, {}, smoothing());
+  const Prepared prepared =
+      prepare(model, linear_layers_only(), backend_config("x86"), {.custom = {.recipe = smoothing()}});
   for (const Decision& decision : prepared.report().decisions) {
     if (decision.layer == "ln") continue;
     EXPECT_EQ(decision.equalization, decision.layer == "fc1"
@@ -160,7 +174,7 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
   const Module model = with_outliers(two_readers(false));
   const at::Tensor x = torch::randn({32, 8});
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, linear_layers_only(), backend, {}, {}, smoothing());
+  Prepared prepared = prepare(model, linear_layers_only(), backend, {.custom = {.recipe = smoothing()}});
   calibrate(prepared, std::vector<Sample>{{x}});
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("prepared.pt");
@@ -173,9 +187,9 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
 
 TEST(Smooth, SmoothingAndEqualizationTogetherAreRefused) {
   const EqualizationMapping everything = EqualizationMapping().set_global(default_equalization_qconfig());
-  EXPECT_THROW(
-      prepare(two_readers(false), linear_layers_only(), backend_config("x86"), {}, everything, smoothing()),
-      Error);
+  EXPECT_THROW(prepare(two_readers(false), linear_layers_only(), backend_config("x86"),
+                       {.equalization = everything, .recipe = smoothing()}),
+               Error);
 }
 
 }  // namespace

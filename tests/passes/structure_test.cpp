@@ -6,7 +6,8 @@
 #include <tsq/tsq.h>
 
 #include "ir/analysis.h"
-#include "passes/passes.h"
+#include "passes/rewrite/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -25,7 +26,7 @@ std::vector<Sample> samples(at::IntArrayRef shape) {
 }
 
 Module quantized(const Module& model, const std::vector<Sample>& data) {
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {}, {}, kBest);
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {.custom = {.recipe = kBest}});
   calibrate(prepared, data);
   return convert(prepared, backend_config("x86"));
 }
@@ -72,9 +73,8 @@ TEST(FoldBatchNorms, ABatchNormBeforeAConvolutionWithoutPaddingBecomesPartOfIt) 
 TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
   torch::manual_seed(4);
   Module model = batch_norm_before(unpadded_convolution());
-  ir::Model gm = passes::capture(model, {});
-  passes::normalise(gm);
-  passes::fold_batch_norms(gm);
+  ir::Model gm = testing::normalised(model);
+  passes::fold_batch_norms(gm, {});
   const Sample sample{torch::randn({2, 4, 6, 6})};
   ASSERT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 1);
   for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
@@ -88,9 +88,8 @@ TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
 
 TEST(FoldBatchNorms, PaddingComesAfterTheBatchNormWhichThenStays) {
   torch::manual_seed(3);
-  ir::Model gm = passes::capture(batch_norm_before(testing::conv2d(4, 8, 3)), {});
-  passes::normalise(gm);
-  passes::fold_batch_norms(gm);
+  ir::Model gm = testing::normalised(batch_norm_before(testing::conv2d(4, 8, 3)));
+  passes::fold_batch_norms(gm, {});
   EXPECT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 2);
 }
 
@@ -111,7 +110,7 @@ Module with_identities() {
 TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationAreNeitherCalledNorObserved) {
   const auto prepared_graph = [](const RecipeOptions& options) {
     return graph_of(
-        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {}, {}, options)
+        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {.custom = {.recipe = options}})
             .module());
   };
   for (const char* layer : {"\"same\"", "\"drop\""}) {

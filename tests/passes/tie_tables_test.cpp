@@ -4,12 +4,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
+#include <algorithm>
 #include <sstream>
+#include <stdexcept>
 
 #include "backends/kernels/engine.h"
+#include "passes/ranges/passes.h"
+#include "passes/weights/passes.h"
 #include "support/best_model.h"
+#include "support/calibrated_model.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -49,7 +55,7 @@ at::Tensor ids() {
 
 Module quantized(const Module& model, const QConfigMapping& mapping, const std::string& engine) {
   const BackendConfig backend = with_weight_only(backend_config(engine));
-  Prepared prepared = prepare(model, mapping, backend, {}, {}, {.recipe = Recipe::Best});
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Best}});
   calibrate(prepared, std::vector<Sample>{{ids()}});
   return convert(prepared, backend);
 }
@@ -70,12 +76,44 @@ int64_t tables_in(const Module& module) {
   return static_cast<int64_t>(saved(module).size()) / (kWords * kWidth);
 }
 
+testing::CalibratedModel reference_of(const Module& model) {
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), with_weight_only(backend_config("x86")),
+                              {.recipe = {.recipe = Recipe::Best}});
+  calibrate(prepared, std::vector<Sample>{{ids()}});
+  testing::CalibratedModel result = testing::calibrated_model(prepared);
+  passes::take_channel_statistics(result.model, result.context);
+  passes::take_input_products(result.model, result.context);
+  testing::make_reference(result);
+  return result;
+}
+
+const ir::EmbeddingTable& table_of(const ir::Model& model) {
+  const auto found = std::ranges::find_if(
+      model.calls, [](const ir::ModuleCall& call) { return call.embedding.has_value(); });
+  if (found == model.calls.end()) throw std::runtime_error("no table");
+  return *found->embedding;
+}
+
+TEST(TieTables, ATableTakesTheCodesOfItsHead) {
+  auto [model, context] = reference_of(language_model());
+  ASSERT_EQ(table_of(model).weight_qparams->dtype, c10::ScalarType::QUInt8);
+  EXPECT_TRUE(passes::tie_tables(model, context));
+  EXPECT_EQ(table_of(model).weight_qparams->dtype, c10::ScalarType::QInt8);
+  EXPECT_FALSE(passes::tie_tables(model, context)) << "it is tied already";
+}
+
+TEST(TieTables, ATableWithoutAHeadKeepsItsCodes) {
+  auto [model, context] = reference_of(language_model({.has_own_head = true}));
+  EXPECT_FALSE(passes::tie_tables(model, context));
+  EXPECT_EQ(table_of(model).weight_qparams->dtype, c10::ScalarType::QUInt8);
+}
+
 TEST(TieTables, AFileHoldsWordsAndHeadOnce) {
   for (const char* head : {"torch.linear(y, self.head)", "torch.matmul(y, self.head.t())"}) {
     const Module model = language_model({.head = head});
     const at::Tensor wanted = testing::run(model, ids());
     for (const std::string engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
-      const EngineGuard guard(backend_config(engine));
+      const EngineHold hold(engine_of(backend_config(engine)));
       for (const QConfigMapping& mapping : {best_qconfig_mapping(engine), best_dynamic_qconfig_mapping()}) {
         const Module result = quantized(model, mapping, engine);
         EXPECT_EQ(tables_in(result), 1) << engine << head;

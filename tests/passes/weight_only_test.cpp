@@ -10,7 +10,8 @@
 
 #include <sstream>
 
-#include "passes/passes.h"
+#include "passes/plain/passes.h"
+#include "support/pass_model.h"
 #include "support/small_models.h"
 #include "torchscript/embedding.h"
 
@@ -77,18 +78,10 @@ Module linear_model(int64_t in, int64_t out, bool has_relu) {
   return model;
 }
 
-struct Lowered {
-  Module module;
-  Report report;
-};
-
 /// Without calibration: weights are known.
 Lowered quantized(const Module& model, const QConfigMapping& mapping,
                   const BackendConfig& backend = with_weight_only(backend_config("x86"))) {
-  Prepared prepared = prepare(model, mapping, backend);
-  Lowered result;
-  result.module = lower(convert_to_reference(prepared, backend), backend, &result.report);
-  return result;
+  return lower(convert_to_reference(prepare(model, mapping, backend), backend), backend);
 }
 
 at::Tensor run(Module module, std::vector<c10::IValue> inputs) {
@@ -131,7 +124,7 @@ TEST(WeightOnly, AMeanOfABagStaysAMean) {
     const Module model = model_of(bag(16, {.mode = mode}), true);
     const std::vector<c10::IValue> inputs{ids({1, 2, 3, 4, 4, 9}), ids({0, 4, 4})};
     const at::Tensor expected = run(model, inputs);
-    const at::Tensor got = run(quantized(model, weight_only_qconfig_mapping(8)).module, inputs);
+    const at::Tensor got = run(quantized(model, weight_only_qconfig_mapping(8)).module(), inputs);
     EXPECT_GT(sqnr(expected, got), 35) << mode;
     EXPECT_TRUE(got.select(0, 1).eq(0).all().item<bool>()) << "the empty bag of a " << mode;
   }
@@ -142,7 +135,7 @@ TEST(WeightOnly, RowsOfPaddingDoNotCount) {
   for (const char* mode : {"sum", "mean", "max"}) {
     const Module model = model_of(bag(16, {.mode = mode, .padding_idx = int64_t{4}}), true);
     const std::vector<c10::IValue> inputs{ids({4, 2, 3, 4, 4, 4}), ids({0, 4})};
-    const at::Tensor got = run(quantized(model, weight_only_qconfig_mapping(8)).module, inputs);
+    const at::Tensor got = run(quantized(model, weight_only_qconfig_mapping(8)).module(), inputs);
     EXPECT_GT(sqnr(run(model, inputs), got), 35) << mode;
     EXPECT_TRUE(got.select(0, 1).eq(0).all().item<bool>()) << "nothing but padding, " << mode;
   }
@@ -161,14 +154,14 @@ TEST(WeightOnly, RowsAreAsSmallAsTheirBits) {
   // 13 codes, filled up to whole bytes, and two numbers of 4 or 2 bytes.
   for (const Size& size : {Size{8, 13 + 8, 40}, Size{4, 7 + 4, 15}, Size{2, 4 + 4, 3}}) {
     const Lowered result = quantized(model, weight_only_qconfig_mapping(size.bits));
-    const Module loaded = saved_and_loaded(result.module);
+    const Module loaded = saved_and_loaded(result.module());
     const at::Tensor rows = loaded.attr("words").toModule().attr("rows").toTensor();
     EXPECT_EQ(rows.sizes(), (std::vector<int64_t>{kRows, size.bytes}));
     const at::Tensor got = run(loaded, inputs);
     EXPECT_EQ(got.sizes(), expected.sizes());
     EXPECT_GT(sqnr(expected, got), size.decibels) << size.bits << " bits";
-    EXPECT_TRUE(result.report.decisions.front().quantized);
-    EXPECT_THAT(result.report.decisions.front().kernel, HasSubstr("rowwise_offsets"));
+    EXPECT_TRUE(result.report().decisions.front().quantized);
+    EXPECT_THAT(result.report().decisions.front().kernel, HasSubstr("rowwise_offsets"));
   }
 }
 
@@ -177,16 +170,16 @@ TEST(WeightOnly, AnEmbeddingWithAScaleForEachColumnStaysFloatAndSaysWhy) {
   columns.weight.ch_axis = 1;
   const Module model = model_of(embedding(16), false);
   const Lowered result = quantized(model, QConfigMapping().set_object_type("torch.nn.Embedding", columns));
-  EXPECT_FALSE(result.report.decisions.front().quantized);
-  EXPECT_THAT(result.report.decisions.front().reason, HasSubstr("column"));
-  EXPECT_TRUE(at::equal(run(model, {ids({1, 2})}), run(result.module, {ids({1, 2})})));
+  EXPECT_FALSE(result.report().decisions.front().quantized);
+  EXPECT_THAT(result.report().decisions.front().reason, HasSubstr("column"));
+  EXPECT_TRUE(at::equal(run(model, {ids({1, 2})}), run(result.module(), {ids({1, 2})})));
 }
 
 TEST(WeightOnly, TheTableOfOnednnTakesNoEmbeddingAndSaysWhy) {
   const Lowered result =
       quantized(model_of(embedding(16), false), weight_only_qconfig_mapping(8), backend_config("onednn"));
-  EXPECT_FALSE(result.report.decisions.front().quantized);
-  EXPECT_THAT(result.report.decisions.front().reason, HasSubstr("quint8"));
+  EXPECT_FALSE(result.report().decisions.front().quantized);
+  EXPECT_THAT(result.report().decisions.front().reason, HasSubstr("quint8"));
 }
 
 TEST(WeightOnly, AFunctionWithAParameterIsAnEmbeddingToo) {
@@ -195,15 +188,15 @@ TEST(WeightOnly, AFunctionWithAParameterIsAnEmbeddingToo) {
   model.register_parameter("table", torch::randn({kRows, 8}), false);
   model.define("def forward(self, x):\n  return torch.embedding(self.table, x)\n");
   const ir::Model gm = [&] {
-    ir::Model result = passes::capture(model, {});
-    passes::lift_embeddings(result);
+    ir::Model result = testing::captured(model);
+    passes::lift_embeddings(result, {});
     return result;
   }();
   ASSERT_EQ(gm.calls.size(), 1U);
   EXPECT_TRUE(gm.calls.front().embedding.has_value());
   const Lowered result = quantized(model, weight_only_qconfig_mapping(8));
-  EXPECT_GT(sqnr(run(model, {ids({1, 2})}), run(result.module, {ids({1, 2})})), 35);
-  EXPECT_LT(sqnr(run(model, {ids({1, 2})}), run(result.module, {ids({1, 2})})), 100) << "it is float";
+  EXPECT_GT(sqnr(run(model, {ids({1, 2})}), run(result.module(), {ids({1, 2})})), 35);
+  EXPECT_LT(sqnr(run(model, {ids({1, 2})}), run(result.module(), {ids({1, 2})})), 100) << "it is float";
 }
 
 TEST(WeightOnly, ATableThatTheModelWritesIsNoEmbedding) {
@@ -211,8 +204,8 @@ TEST(WeightOnly, ATableThatTheModelWritesIsNoEmbedding) {
   model.register_buffer("table", torch::randn({kRows, 8}));
   model.define(
       "def forward(self, x):\n  self.table = self.table * 0.5\n  return torch.embedding(self.table, x)\n");
-  ir::Model gm = passes::capture(model, {});
-  passes::lift_embeddings(gm);
+  ir::Model gm = testing::captured(model);
+  passes::lift_embeddings(gm, {});
   EXPECT_TRUE(gm.calls.empty());
 }
 
@@ -224,12 +217,12 @@ TEST(WeightOnly, LinearLayersReadSmallWeights) {
       const at::Tensor x = torch::randn({2, 3, in});
       const at::Tensor expected = run(model, {x});
       const Lowered bytes = quantized(model, weight_only_qconfig_mapping(8));
-      EXPECT_EQ(bytes.report.decisions.front().kernel, "aten::_weight_int8pack_mm");
-      EXPECT_GT(sqnr(expected, run(bytes.module, {x})), 35);
+      EXPECT_EQ(bytes.report().decisions.front().kernel, "aten::_weight_int8pack_mm");
+      EXPECT_GT(sqnr(expected, run(bytes.module(), {x})), 35);
       const Lowered halves = quantized(model, weight_only_qconfig_mapping(4, 32));
-      EXPECT_EQ(halves.report.decisions.front().kernel, "aten::_weight_int4pack_mm_for_cpu");
-      EXPECT_GT(sqnr(expected, run(halves.module, {x})), 16);
-      for (const Module& module : {bytes.module, halves.module})
+      EXPECT_EQ(halves.report().decisions.front().kernel, "aten::_weight_int4pack_mm_for_cpu");
+      EXPECT_GT(sqnr(expected, run(halves.module(), {x})), 16);
+      for (const Module& module : {bytes.module(), halves.module()})
         EXPECT_TRUE(at::equal(run(module, {x}), run(saved_and_loaded(module), {x})));
     }
   }
@@ -248,8 +241,8 @@ TEST(WeightOnly, ALinearFunctionWithAParameterReadsSmallWeightsToo) {
   const Module model = linear_function(64);
   const at::Tensor x = torch::randn({3, 64});
   const Lowered bytes = quantized(model, weight_only_qconfig_mapping(8));
-  EXPECT_EQ(bytes.report.decisions.front().kernel, "aten::_weight_int8pack_mm");
-  EXPECT_GT(sqnr(run(model, {x}), run(bytes.module, {x})), 35);
+  EXPECT_EQ(bytes.report().decisions.front().kernel, "aten::_weight_int8pack_mm");
+  EXPECT_GT(sqnr(run(model, {x}), run(bytes.module(), {x})), 35);
 }
 
 TEST(WeightOnly, ALinearFunctionWithAnotherQConfigKeepsIt) {
@@ -257,16 +250,16 @@ TEST(WeightOnly, ALinearFunctionWithAnotherQConfigKeepsIt) {
   const QConfigMapping mapping =
       weight_only_qconfig_mapping(8).set_global(tsq::qconfig("default_dynamic_qconfig"));
   const Lowered result = quantized(model, mapping);
-  EXPECT_THAT(result.report.decisions.front().kernel, HasSubstr("dynamic"));
+  EXPECT_THAT(result.report().decisions.front().kernel, HasSubstr("dynamic"));
 }
 
 TEST(WeightOnly, AFloat16QConfigLeavesAnEmbeddingInFloatAndSaysWhy) {
   const Module model = model_of(embedding(16), false);
   const Lowered result =
       quantized(model, QConfigMapping().set_global(tsq::qconfig("float16_dynamic_qconfig")));
-  EXPECT_FALSE(result.report.decisions.front().quantized);
-  EXPECT_THAT(result.report.decisions.front().reason, HasSubstr("float16"));
-  EXPECT_TRUE(at::equal(run(model, {ids({1, 2})}), run(result.module, {ids({1, 2})})));
+  EXPECT_FALSE(result.report().decisions.front().quantized);
+  EXPECT_THAT(result.report().decisions.front().reason, HasSubstr("float16"));
+  EXPECT_TRUE(at::equal(run(model, {ids({1, 2})}), run(result.module(), {ids({1, 2})})));
 }
 
 TEST(WeightOnly, TheReferenceOfALinearLayerInGroupsIsNearItsKernel) {
@@ -286,7 +279,7 @@ TEST(WeightOnly, SmallerGroupsAreNearer) {
   const Module model = linear_model(256, 32, false);
   const at::Tensor x = torch::randn({5, 256});
   const auto decibels = [&](int64_t group) {
-    return sqnr(run(model, {x}), run(quantized(model, weight_only_qconfig_mapping(4, group)).module, {x}));
+    return sqnr(run(model, {x}), run(quantized(model, weight_only_qconfig_mapping(4, group)).module(), {x}));
   };
   EXPECT_GT(decibels(32), decibels(256) + 1);
 }
@@ -296,15 +289,15 @@ TEST(WeightOnly, ALinearLayerWithoutAKernelIsRoundedAndSaysSo) {
   affine.weight.qscheme = c10::kPerChannelAffine;
   const Lowered result =
       quantized(linear_model(32, 8, false), QConfigMapping().set_object_type("torch.nn.Linear", affine));
-  EXPECT_FALSE(result.report.decisions.front().quantized);
-  EXPECT_THAT(result.report.decisions.front().reason, HasSubstr("no kernel"));
+  EXPECT_FALSE(result.report().decisions.front().quantized);
+  EXPECT_THAT(result.report().decisions.front().reason, HasSubstr("no kernel"));
 }
 
 TEST(WeightOnly, PyTorchsTableKeepsLinearLayersInFloat) {
   const Lowered result =
       quantized(linear_model(32, 8, false), weight_only_qconfig_mapping(8), backend_config("x86"));
-  EXPECT_FALSE(result.report.decisions.front().quantized);
-  EXPECT_FALSE(result.report.decisions.front().reason.empty());
+  EXPECT_FALSE(result.report().decisions.front().quantized);
+  EXPECT_FALSE(result.report().decisions.front().reason.empty());
 }
 
 TEST(WeightOnly, OtherBitsAndGroupSizesAreRefused) {

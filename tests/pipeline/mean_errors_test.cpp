@@ -5,10 +5,19 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 
+#include <algorithm>
+
+#include "io/samples.h"
+#include "ir/analysis.h"
+#include "passes/numerics/passes.h"
+#include "passes/ranges/passes.h"
+#include "passes/weights/passes.h"
 #include "pipeline/stage.h"
 #include "support/best_model.h"
+#include "support/calibrated_model.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
+#include "torchscript/emit.h"
 
 namespace tsq {
 namespace {
@@ -48,8 +57,8 @@ std::vector<Sample> samples_of(int count) {
 Prepared prepared_best(const Module& model) {
   QConfig qconfig = *best_qconfig_mapping("x86").global_qconfig();
   qconfig.activation = {.observer = "MinMaxObserver", .quant_min = 0, .quant_max = 15};
-  return prepare(model, QConfigMapping().set_global(qconfig), backend_config("x86"), {}, {},
-                 {.recipe = Recipe::Best});
+  return prepare(model, QConfigMapping().set_global(qconfig), backend_config("x86"),
+                 {.recipe = {.recipe = Recipe::Best}});
 }
 
 Prepared calibrated(const Module& model, std::span<const Sample> samples) {
@@ -69,15 +78,20 @@ double mean_error(const Module& model, const Module& quantized) {
 
 class MeanErrors : public ::testing::TestWithParam<const char*> {};
 
+/// Calibrated by running its module: nothing knows the samples.
+Prepared calibrated_without_keeping(const Module& model, std::span<const Sample> samples) {
+  Prepared prepared = prepared_best(model);
+  Module observed = prepared.module();
+  const at::NoGradGuard no_grad;
+  for (const Sample& sample : samples) observed.forward(sample);
+  return prepared;
+}
+
 TEST_P(MeanErrors, OfADeepNetworkMostlyGoAway) {
   const Module model = deep_network(GetParam());
   const auto samples = samples_of(16);
-  Prepared without_samples = prepared_best(model);
-  Module observed = without_samples.module();
-  const at::NoGradGuard no_grad;
-  for (const Sample& sample : samples) observed.forward(sample);
   EXPECT_LT(mean_error(model, converted(calibrated(model, samples))),
-            mean_error(model, converted(without_samples)) / 2);
+            mean_error(model, converted(calibrated_without_keeping(model, samples))) / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Activations, MeanErrors,
@@ -118,40 +132,135 @@ TEST(MeanErrors, AreThoseOfAllCallsOfCalibrate) {
   EXPECT_TRUE(at::equal(run(converted(in_parts), input), run(converted(calibrated(model, samples)), input)));
 }
 
+/// The biases of all calls of layers.
+std::vector<at::Tensor> biases(const ir::Model& model) {
+  std::vector<at::Tensor> result;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    const ir::Weighted* weighted =
+        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
+    if (weighted != nullptr) result.push_back(weighted->bias);
+  }
+  return result;
+}
+
 TEST(MeanErrors, CallsOfOneLayerKeepOneBias) {
   torch::manual_seed(5);
   Module model = testing::user_module("Twice");
   model.register_module("conv", testing::conv2d(kChannels, kChannels, 3));
   model.define("def forward(self, x):\n  return self.conv.forward(torch.relu(self.conv.forward(x)))\n");
-  const Reference reference = convert_to_reference(calibrated(model, samples_of(8)), backend_config("x86"));
-  int biases = 0;
-  for (const auto& attribute : reference.module().named_attributes())
-    biases += attribute.name.find("bias") == std::string::npos ? 0 : 1;
-  EXPECT_EQ(biases, 1);
+  const auto samples = samples_of(8);
+  const auto biases_of = [](const Prepared& prepared) {
+    const Reference reference = convert_to_reference(prepared, backend_config("x86"));
+    return biases(detail::stage_of(reference).model);
+  };
+  const auto corrected = biases_of(calibrated(model, samples));
+  ASSERT_EQ(corrected.size(), 2U);
+  EXPECT_TRUE(corrected[0].is_same(corrected[1]));
+  EXPECT_FALSE(
+      at::allclose(corrected[0], biases_of(calibrated_without_keeping(model, samples))[0], 1e-4, 1e-5))
+      << "nothing was corrected";
+}
+
+/// A reference of the deep network, which has been calibrated, with samples to measure by.
+testing::CalibratedModel before_correction(std::span<const Sample> samples) {
+  const Prepared prepared = calibrated(deep_network("torch.relu({})"), samples_of(16));
+  testing::CalibratedModel result = testing::calibrated_model(prepared);
+  passes::take_channel_statistics(result.model, result.context);
+  passes::take_input_products(result.model, result.context);
+  result.context.samples = samples;
+  passes::keep_before_rounding(result.model, result.context);
+  testing::make_reference(result);
+  return result;
+}
+
+TEST(CorrectMeanErrors, BiasesTakeBackWhatRoundingAddsOverTheSamples) {
+  const auto samples = samples_of(16);
+  auto [model, context] = before_correction(samples);
+  std::size_t parts = 0;
+  context.on_part = [&] { ++parts; };
+  const Module before = torchscript::emit(model);
+  EXPECT_TRUE(passes::correct_mean_errors(model, context));
+  EXPECT_EQ(parts, samples.size());
+  EXPECT_FALSE(model.mean_errors.empty());
+  EXPECT_EQ(model.before_rounding, nullptr);
+  const Module network = deep_network("torch.relu({})");
+  EXPECT_LT(mean_error(network, torchscript::emit(model)), mean_error(network, before) / 2);
+}
+
+TEST(CorrectMeanErrors, KnownErrorsAreTakenAsTheyAre) {
+  auto [model, context] = before_correction({});
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_module_call(node) && ir::call_of(model, node).path == "conv0")
+      model.mean_errors.emplace(node->output()->debugName(), torch::ones({kChannels}, at::kDouble));
+  }
+  ASSERT_EQ(model.mean_errors.size(), 1U);
+  const auto before = biases(model);
+  EXPECT_TRUE(passes::correct_mean_errors(model, context));
+  const auto after = biases(model);
+  EXPECT_TRUE(at::allclose(after[0], before[0] - 1));
+  EXPECT_TRUE(after[1].is_same(before[1]));
+}
+
+TEST(CorrectMeanErrors, WithoutSamplesAndKnownErrorsBiasesStay) {
+  auto [model, context] = before_correction({});
+  const auto before = biases(model);
+  EXPECT_FALSE(passes::correct_mean_errors(model, context));
+  EXPECT_TRUE(biases(model)[0].is_same(before[0]));
 }
 
 TEST(MeanErrors, RecipeFxKeepsNoSamples) {
   Prepared prepared =
       prepare(deep_network("torch.relu({})"), default_qconfig_mapping("x86"), backend_config("x86"));
   calibrate(prepared, samples_of(4));
-  EXPECT_TRUE(prepared.stage()->kept_samples.samples().empty());
+  EXPECT_TRUE(detail::stage_of(prepared).kept_samples.samples().empty());
 }
 
-TEST(KeptSamples, AreFewAndEvenlySpread) {
+/// The sum of each sample that is kept of these.
+std::vector<int64_t> sums_of_kept(const std::vector<Sample>& samples) {
   detail::KeptSamples kept;
-  for (int64_t i = 0; i < 1000; ++i) kept.add({i});
-  const auto samples = kept.samples();
-  ASSERT_GE(samples.size(), 16U);
-  ASSERT_LE(samples.size(), 32U);
-  const int64_t step = samples[1][0].toInt();
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    EXPECT_EQ(samples[i][0].toInt(), static_cast<int64_t>(i) * step);
+  for (const Sample& sample : samples) kept.add(sample);
+  std::vector<int64_t> sums;
+  for (const Sample& sample : kept.samples()) sums.push_back(sample[0].toTensor().sum().item<int64_t>());
+  return sums;
+}
+
+std::vector<Sample> counted(int64_t count, const std::vector<int64_t>& shape) {
+  std::vector<Sample> samples;
+  for (int64_t i = 0; i < count; ++i) samples.push_back({at::full(shape, i % 100, at::kByte)});
+  return samples;
+}
+
+TEST(KeptSamples, AreFewAndTheSameInWhateverOrderTheyCome) {
+  std::vector<Sample> samples = counted(100, {2});
+  const std::vector<int64_t> kept = sums_of_kept(samples);
+  EXPECT_EQ(kept.size(), 32U);
+  std::ranges::reverse(samples);
+  EXPECT_EQ(sums_of_kept(samples), kept);
+  std::ranges::rotate(samples, samples.begin() + 37);
+  EXPECT_EQ(sums_of_kept(samples), kept);
 }
 
 TEST(KeptSamples, AreFewerWhereTheyAreLarge) {
-  detail::KeptSamples kept;
-  for (int i = 0; i < 10; ++i) kept.add({at::empty({30 << 20}, at::kByte)});
-  EXPECT_LE(kept.samples().size(), 4U);
+  std::vector<Sample> samples = counted(6, {50 << 20});
+  const std::vector<int64_t> kept = sums_of_kept(samples);
+  EXPECT_EQ(kept.size(), 2U);
+  std::ranges::reverse(samples);
+  EXPECT_EQ(sums_of_kept(samples), kept);
+}
+
+TEST(KeptSamples, HoldEqualSamplesOnce) {
+  EXPECT_EQ(sums_of_kept(counted(200, {3})), sums_of_kept(counted(100, {3})));
+}
+
+TEST(KeptSamples, TellContentsApart) {
+  const auto hash = [](const c10::IValue& value) { return detail::hash_of({value}); };
+  const at::Tensor rows = torch::arange(6).reshape({2, 3});
+  EXPECT_EQ(hash(rows), hash(rows.t().contiguous().t()));
+  EXPECT_NE(hash(rows), hash(rows.reshape({3, 2})));
+  EXPECT_NE(hash(rows), hash(rows.to(at::kFloat)));
+  EXPECT_NE(hash(c10::ivalue::Tuple::create({rows, 1})), hash(c10::ivalue::Tuple::create({rows, 2})));
+  EXPECT_NE(hash("a"), hash("b"));
+  EXPECT_NE(hash(1), hash(true));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Module function_of(const std::string& body) {
 Report lowered_report(const Module& model, const QConfigMapping& mapping,
                       const PrepareCustomConfig& custom = {}) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, mapping, backend, custom);
+  Prepared prepared = prepare(model, mapping, backend, {.custom = custom});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Report report;
@@ -331,8 +331,8 @@ std::vector<std::string> notes_on_sums(const at::Tensor& weight, Recipe recipe, 
   model.register_module("fc", linear);
   model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe, .target_cpu = cpu});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.recipe = {.recipe = recipe, .target_cpu = cpu}});
   calibrate(prepared, std::vector<Sample>{{torch::randn({4, weight.size(1)})}});
   return decision_of(convert_to_reference(prepared, backend).report(), "fc").notes;
 }

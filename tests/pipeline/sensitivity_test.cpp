@@ -69,7 +69,7 @@ QConfigMapping mapping_for(const Setting& setting) {
 Prepared calibrated(const Module& model, const QConfigMapping& mapping,
                     const Setting& setting = {Recipe::Fx, "x86"}) {
   Prepared prepared =
-      prepare(model, mapping, backend_config(setting.backend), {}, {}, {.recipe = setting.recipe});
+      prepare(model, mapping, backend_config(setting.backend), {.recipe = {.recipe = setting.recipe}});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -251,8 +251,9 @@ TEST(Sensitivity, StandaloneModulesAreRefused) {
   Module model = testing::user_module("Outer");
   model.register_module("inner", testing::conv_bn_relu());
   model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
-  const Prepared prepared = prepare(model, default_qconfig_mapping(), backend_config("x86"),
-                                    PrepareCustomConfig().set_standalone_module_name("inner", {}));
+  const Prepared prepared =
+      prepare(model, default_qconfig_mapping(), backend_config("x86"),
+              {.custom = PrepareCustomConfig().set_standalone_module_name("inner", {})});
   EXPECT_EQ(
       sentence_of([&] { quantized_layers(prepared); }),
       "layers inside of standalone modules cannot be kept float one by one; remove the standalone modules "

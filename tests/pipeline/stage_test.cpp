@@ -37,7 +37,8 @@ PrepareCustomConfig standalone_inner() {
 }
 
 Prepared calibrated(const Module& model, const PrepareCustomConfig& custom) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), custom);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.custom = custom});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   return prepared;
@@ -92,9 +93,9 @@ TEST(Stage, PreservedAttributesAreOnEveryResult) {  // E-13
 TEST(Stage, ConvertAndFuseKeepAttributesOfTheirOwn) {  // E-13, E-16
   const Module model = model_with_inner();
   const Prepared prepared = calibrated(model, {});
-  EXPECT_TRUE(
-      convert(prepared, backend_config("x86"), ConvertCustomConfig().set_preserved_attributes({"labels"}))
-          .hasattr("labels"));
+  EXPECT_TRUE(convert(prepared, backend_config("x86"),
+                      {.custom = ConvertCustomConfig().set_preserved_attributes({"labels"})})
+                  .hasattr("labels"));
   EXPECT_TRUE(fuse(model, backend_config("x86"), FuseCustomConfig().set_preserved_attributes({"labels"}))
                   .hasattr("labels"));
 }
@@ -104,7 +105,8 @@ TEST(Stage, ConvertsMappingMakesOperatorsFloatAgain) {  // K-02
   const BackendConfig backend = backend_config("x86");
   QConfigMapping mapping = default_qconfig_mapping("x86");
   mapping.set_module_name("after", std::nullopt);
-  const std::string graph = convert(prepared, backend, {}, mapping).get_method("forward").graph()->toString();
+  const std::string graph =
+      convert(prepared, backend, {.mapping = mapping}).get_method("forward").graph()->toString();
   EXPECT_NE(graph.find("aten::conv2d"), std::string::npos) << graph;
   EXPECT_NE(graph.find("quantized::conv2d"), std::string::npos) << graph;
 }
@@ -113,7 +115,7 @@ TEST(Stage, ConvertsMappingMustNotChangeAQConfig) {  // K-02
   const Prepared prepared = calibrated(model_with_inner(), {});
   const std::string remedy = "at convert a QConfig may only stay as it was at prepare or become null";
   const auto convert_with = [&](const QConfigMapping& mapping) {
-    convert_to_reference(prepared, backend_config("x86"), {}, mapping);
+    convert_to_reference(prepared, backend_config("x86"), {.mapping = mapping});
   };
   expect_error("convert: the convert mapping has another global QConfig than the prepare mapping; " + remedy,
                [&] { convert_with(QConfigMapping()); });
@@ -179,8 +181,8 @@ TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
   const std::string file = folder.file("twice.pt");
   const BackendConfig backend = backend_config("x86");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
-    Prepared prepared =
-        prepare(testing::conv_bn_relu(), default_qconfig_mapping("x86"), backend, {}, {}, {.recipe = recipe});
+    Prepared prepared = prepare(testing::conv_bn_relu(), default_qconfig_mapping("x86"), backend,
+                                {.recipe = {.recipe = recipe}});
     calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
     const Reference reference = convert_to_reference(prepared, backend);
     for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend)}) {
@@ -215,7 +217,7 @@ TEST(Stage, ATableOfAnotherBackendThanPreparesIsRefused) {
     EXPECT_EQ(error_of([&] { convert(prepared, backend_config(other)); }).code(), ErrorCode::BadConfig);
   }
   EXPECT_NO_THROW(convert_to_reference(prepared, with_weight_only(backend_config("x86")),
-                                       ConvertCustomConfig().set_allow_uncalibrated(true)));
+                                       {.custom = ConvertCustomConfig().set_allow_uncalibrated(true)}));
 }
 
 TEST(Stage, ConvertTellsHowFarItIs) {
@@ -229,7 +231,8 @@ TEST(Stage, ConvertTellsHowFarItIs) {
   }
   model.define(body + "  return x\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend, {}, {}, {.recipe = Recipe::Best});
+  Prepared prepared =
+      prepare(model, best_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Best}});
   calibrate(prepared, std::vector<Sample>(5, {torch::randn({2, 3, 8, 8})}));
   std::vector<std::size_t> done;
   std::size_t total = 0;
@@ -237,7 +240,7 @@ TEST(Stage, ConvertTellsHowFarItIs) {
     done.push_back(so_far);
     total = of;
   };
-  convert_to_reference(prepared, backend, {}, {}, progress);
+  convert_to_reference(prepared, backend, {.progress = progress});
   EXPECT_GE(total, 2 * kLayers + 5) << "observers, layers, samples";
   EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
   EXPECT_GE(done.size(), 2 * kLayers) << "it comes in small steps";

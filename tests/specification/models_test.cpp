@@ -58,7 +58,7 @@ struct Result {
 };
 
 Result quantized(const Module& model, const BackendConfig& backend, const PrepareCustomConfig& custom = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, custom);
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.custom = custom});
   const std::vector<Sample> samples{{rows()}, {rows()}};
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);

@@ -42,7 +42,7 @@ Module chain(const char* last) {
 
 /// The range that calibration found for what `bad` returns becomes infinite, as that of a broken observer.
 void spoil(Prepared& prepared) {
-  detail::Stage& stage = *prepared.stage();
+  detail::Stage& stage = detail::stage_of(prepared);
   for (std::size_t i = 0; i < stage.observers.size(); ++i) {
     if (stage.gm.observers[i].layer != "bad") continue;
     stage.observers[i].attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());

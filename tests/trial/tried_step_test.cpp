@@ -133,7 +133,7 @@ TEST(LowerAndTry, AnOperatorOfEveryKindCanStayAsTheReferenceHasIt) {
   LoweringOptions options;
   for (const Decision& decision : reference.report().decisions)
     options.kept_reference.emplace(decision.node, "");
-  const std::string graph = code(lower(reference, backend, nullptr, options));
+  const std::string graph = code(lower(reference, backend, options));
   EXPECT_THAT(graph, Not(HasSubstr("quantized::")));
   EXPECT_THAT(graph, Not(HasSubstr("quantize_per_channel")));  // the weight is rounded once
 }
@@ -141,7 +141,7 @@ TEST(LowerAndTry, AnOperatorOfEveryKindCanStayAsTheReferenceHasIt) {
 TEST(ConvertAndTry, ALayerThatFailsStaysFloat) {
   const BackendConfig backend = backend_config("x86");
   const Prepared prepared = calibrated(backend, "bad");
-  detail::Stage& stage = *prepared.stage();
+  detail::Stage& stage = detail::stage_of(prepared);
   for (std::size_t i = 0; i < stage.observers.size(); ++i) {
     if (stage.gm.observers[i].layer == "bad")
       stage.observers[i].attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());

@@ -1,17 +1,15 @@
-#include "passes/observe/named_operators.h"
+#include "passes/observe/operator_names.h"
 
 #include <fmt/format.h>
 
-#include <string_view>
-
 #include "config/known_names.h"
 #include "ir/analysis.h"
+#include "operators/is_operator.h"
 #include "passes/observe/layer_observers.h"
 
 namespace tsq::passes {
 namespace {
 
-using c10::TypeKind;
 using ir::Model;
 using ir::Node;
 using ir::Value;
@@ -23,7 +21,7 @@ std::string describe_value(const Model& model, const Value* value) {
   if (is_carried) return "a value that goes around a loop";
   if (maker->kind() == c10::prim::Param) return "an input of the model";
   if (maker->kind() == c10::prim::If) return "the result of an 'if'";
-  if (maker->kind() == c10::aten::__getitem__ || !is_operator(model, maker))
+  if (maker->kind() == c10::aten::__getitem__ || !operators::is_operator(model, maker))
     return "a value from a list or a dict";
   const std::string& layer = layer_of(model, maker);
   return fmt::format("the float result of {}{}", readable_name(model, maker),
@@ -31,25 +29,6 @@ std::string describe_value(const Model& model, const Value* value) {
 }
 
 }  // namespace
-
-OpaqueCall opaque_call(const Node* node) {
-  if (node->kind() == c10::prim::CallMethod) {
-    const auto& type = node->input(0)->type();
-    const auto object = type->cast<c10::ClassType>();
-    const bool is_module = type->kind() == TypeKind::InterfaceType || (object && object->is_module());
-    return is_module ? OpaqueCall::ChosenModule : OpaqueCall::Method;
-  }
-  if (node->kind() == c10::prim::fork) return OpaqueCall::Fork;
-  const bool of_torch = node->kind().is_aten() || node->kind().is_prim() ||
-                        std::string_view(node->kind().ns().toUnqualString()) == "quantized";
-  return of_torch ? OpaqueCall::None : OpaqueCall::HostOperator;
-}
-
-bool is_operator(const Model& model, const Node* node) {
-  if (ir::is_observer(node)) return false;
-  if (node->kind() == c10::prim::CallMethod) return true;
-  return !ir::targets(model, node).empty() || opaque_call(node) != OpaqueCall::None;
-}
 
 std::string readable_name(const Model& model, const Node* node) {
   if (node->kind() == c10::prim::fork) return "torch.jit.fork";

@@ -1,0 +1,30 @@
+#include "passes/match/matches.h"
+
+#include <vector>
+
+namespace tsq::passes {
+
+void remove_empty_matches(ir::Model& model) {
+  std::erase_if(model.matches, [](const ir::Match& match) { return match.nodes.empty(); });
+  for (std::size_t i = 0; i < model.matches.size(); ++i) {
+    for (ir::Node* node : model.matches[i].nodes) ir::record_for(model, node).match = i;
+  }
+}
+
+void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, const std::string& sentence) {
+  // Calibration may show that it is too small for that (drop_output_observers).
+  const bool keeps_qconfig = reason == ir::Reason::FloatAfterLayer;
+  for (ir::Node* node : match.nodes) {
+    ir::NodeRecord& record = ir::record_for(model, node);
+    if (!keeps_qconfig) record.lookup.qconfig.reset();
+    record.match.reset();
+    record.decision.reason = sentence;
+    record.decision.remedy = "nothing, or use --recipe fx";
+    if (record.placement == ir::Placement::Written) continue;
+    record.placement = ir::Placement::Float;
+    record.reason = reason;
+  }
+  match.nodes.clear();
+}
+
+}  // namespace tsq::passes

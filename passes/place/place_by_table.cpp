@@ -1,0 +1,110 @@
+// The first answer to "float or int8": that of the table, which FX gives.
+
+#include <algorithm>
+
+#include "ir/analysis.h"
+#include "match/dtype_check.h"
+#include "match/root_modules.h"
+#include "operators/functional_weighted.h"
+#include "passes/place/passes.h"
+#include "passes/place/rounding.h"
+#include "torchscript/embedding.h"
+#include "torchscript/recurrent.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::ModuleCall;
+using ir::Node;
+using ir::NodeRecord;
+using ir::Placement;
+using ir::Reason;
+
+/// Whether a call's row takes the dtypes of its QConfig, the weight's among them, and the table has a
+/// reference module for its root, where that is a module.
+bool takes_quantized_weight(const BackendConfig& table, const ModuleCall& call, const QConfig& qconfig) {
+  if (call.type.kind == SymbolKind::Module && !match::reference_module_of(table, call)) return false;
+  const auto row = std::ranges::find_if(
+      table.configs(), [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
+  return row != table.configs().end() && match::dtypes_supported(qconfig, row->dtype_configs) &&
+         match::weight_is_quantized(qconfig);
+}
+
+/// Whether there are kernels for the rows of a table: nothing is rounded for others.
+bool has_quantizable_rows(const ir::EmbeddingTable& table, const ObserverSpec& spec) {
+  const ResolvedObserver weight = resolve(spec);
+  const bool is_per_tensor = weight.qscheme == c10::QScheme::PER_TENSOR_AFFINE ||
+                             weight.qscheme == c10::QScheme::PER_TENSOR_SYMMETRIC;
+  QParams qparams{.dtype = weight.dtype, .qscheme = weight.qscheme};
+  qparams.axis = is_per_tensor ? 0 : weight.ch_axis;
+  return torchscript::unquantizable(table, table.weight_qparams.value_or(qparams)).empty();
+}
+
+bool has_quantizable_shape(const ModuleCall& call, const ObserverSpec& spec) {
+  if (call.embedding) return has_quantizable_rows(*call.embedding, spec);
+  const ir::Weighted* weighted = ir::weighted_of(call);
+  const bool has_groups = weighted != nullptr && resolve(spec).group_size > 0;
+  return !has_groups || weighted->weight_qparams || weighted->weight.dim() == 2;
+}
+
+bool has_weight(const ModuleCall& call) {
+  return ir::weighted_of(call) != nullptr || call.embedding ||
+         (call.module && torchscript::is_recurrent(call.type));
+}
+
+class Table {
+ public:
+  Table(const Model& model, const PassContext& context) : model_(model), context_(context) {}
+
+  [[nodiscard]] bool takes(const Node* node, const NodeRecord& record) const {
+    if (!record.observed || !record.lookup.qconfig) return false;
+    const QConfig& qconfig = *record.lookup.qconfig;
+    if (ir::is_module_call(node) && !ir::is_standalone(model_, node)) {
+      const ModuleCall& call = ir::call_of(model_, node);
+      const bool is_registered = has_registered_reference(model_, context_, node);
+      if (is_registered || has_weight(call))
+        return takes_quantized_weight(context_.table, call, qconfig) &&
+               (is_registered || has_quantizable_shape(call, qconfig.weight));
+    } else if (is_functional_layer(node)) {
+      return node->inputs().size() > 1 && is_rounded(model_, context_, node->input(1));
+    }
+    return record.reason != Reason::OtherDtype;
+  }
+
+ private:
+  [[nodiscard]] bool is_functional_layer(const Node* node) const {
+    return std::ranges::any_of(ir::targets(model_, node), [](const Symbol& target) {
+      return !operators::module_of_functional(target.name).empty();
+    });
+  }
+
+  const Model& model_;
+  const PassContext& context_;
+};
+
+bool set_placement(NodeRecord& record, bool is_int8) {
+  const Placement before = record.placement;
+  record.placement = is_int8 ? Placement::Int8 : Placement::Float;
+  if (is_int8) {
+    record.reason = Reason::None;
+  } else if (record.reason == Reason::None) {
+    record.reason = record.lookup.qconfig ? Reason::Table : Reason::Mapping;
+  }
+  return record.placement != before;
+}
+
+}  // namespace
+
+bool place_by_table(Model& model, const PassContext& context) {
+  const Table table(model, context);
+  bool has_changed = false;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    NodeRecord* record = ir::record_of(model, node);
+    if (record == nullptr || ir::is_observer(node) || ir::stays_float(model, node)) continue;
+    has_changed = set_placement(*record, table.takes(node, *record)) || has_changed;
+  }
+  return has_changed;
+}
+
+}  // namespace tsq::passes

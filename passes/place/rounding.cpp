@@ -1,0 +1,92 @@
+#include "passes/place/rounding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/observer_classes.h"
+#include "ir/quantize_operators.h"
+#include "match/root_modules.h"
+#include "observers/observer_module.h"
+#include "torchscript/reference_module.h"
+
+namespace tsq::passes {
+namespace {
+
+using c10::ScalarType;
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+bool is_integer(ScalarType dtype) {
+  return dtype == ScalarType::QUInt8 || dtype == ScalarType::QInt8 || dtype == ScalarType::QInt32;
+}
+
+bool has_one_scale(c10::QScheme scheme) {
+  return scheme == c10::QScheme::PER_TENSOR_AFFINE || scheme == c10::QScheme::PER_TENSOR_SYMMETRIC;
+}
+
+/// Whether a value is an input of the model that arrives quantized (E-11).
+bool arrives_quantized(const Model& model, const PassContext& context, const Value* value) {
+  const auto& indexes = context.custom.input_quantized_indexes();
+  return std::ranges::any_of(indexes, [&](int index) {
+    const auto position = static_cast<std::size_t>(index) + 1;
+    return position < model.graph->inputs().size() && model.graph->inputs()[position] == value;
+  });
+}
+
+}  // namespace
+
+bool is_channel_observer(const Model& model, const Node* node) {
+  return ir::is_observer(node) &&
+         ir::observer_of(model, node).spec.observer == observer_classes::kInputEqualization;
+}
+
+Value* before_channel_observers(const Model& model, Value* value) {
+  while (is_channel_observer(model, value->node())) value = value->node()->input(0);
+  return value;
+}
+
+bool becomes_rounding(const ir::ObserverEntry& observer) {
+  const ResolvedObserver resolved = resolve(observer.spec);
+  if (saw_other_dtype(observer.module.value())) return false;
+  if (resolved.is_dynamic || resolved.dtype == ScalarType::Half) return true;
+  return is_integer(resolved.dtype) && finds_qparams(observer.spec);
+}
+
+bool is_static_rounding(const Model& model, const Node* node) {
+  if (!ir::is_observer(node) || is_channel_observer(model, node)) return false;
+  const ResolvedObserver resolved = resolve(ir::observer_of(model, node).spec);
+  return !resolved.is_dynamic && is_integer(resolved.dtype) && has_one_scale(resolved.qscheme);
+}
+
+bool is_rounded(const Model& model, const PassContext& context, const Value* value) {
+  const Value* observed = before_channel_observers(model, const_cast<Value*>(value));
+  const Node* node = observed->node();
+  if (ir::is_observer(node) || node->kind() == ir::kDequantize) return true;
+  if (ir::is_standalone(model, node)) return ir::call_of(model, node).standalone->output_is_quantized;
+  return arrives_quantized(model, context, observed);
+}
+
+Value* exact(const Model& model, Value* value) {
+  const Node* node = before_channel_observers(model, value)->node();
+  return is_static_rounding(model, node) ? const_cast<Node*>(node)->input(0) : value;
+}
+
+bool has_registered_reference(const Model& model, const PassContext& context, const Node* node) {
+  const auto reference = match::reference_module_of(context.table, ir::call_of(model, node));
+  return reference && torchscript::is_registered_reference(*reference);
+}
+
+ir::Weighted* int8_layer(Model& model, const PassContext& context, const Node* node) {
+  return const_cast<ir::Weighted*>(int8_layer(std::as_const(model), context, node));
+}
+
+const ir::Weighted* int8_layer(const Model& model, const PassContext& context, const Node* node) {
+  const ir::Placement placement = ir::placement_of(model, node);
+  const bool is_int8 = placement == ir::Placement::Int8 || placement == ir::Placement::Int8FloatOut;
+  if (!is_int8 || !ir::is_module_call(node)) return nullptr;
+  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node));
+  return weighted != nullptr && !has_registered_reference(model, context, node) ? weighted : nullptr;
+}
+
+}  // namespace tsq::passes

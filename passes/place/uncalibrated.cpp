@@ -1,0 +1,33 @@
+#include "passes/place/uncalibrated.h"
+
+#include "ir/analysis.h"
+#include "observers/observer_module.h"
+#include "passes/place/rounding.h"
+
+namespace tsq::passes {
+namespace {
+
+/// Whether an observer finds a range, and none without data.
+bool needs_data(const ir::Model& model, const ir::Node* observer) {
+  // What a constant weight is like, convert finds out by itself. Channels that were never seen are not
+  // scaled.
+  if (observer->input(0)->node()->kind() == c10::prim::GetAttr || is_channel_observer(model, observer))
+    return false;
+  const ObserverSpec& spec = ir::observer_of(model, observer).spec;
+  const ResolvedObserver resolved = resolve(spec);
+  return c10::isQIntType(resolved.dtype) && !resolved.is_dynamic && !saw_data(make_observer(spec));
+}
+
+}  // namespace
+
+bool is_uncalibrated(const ir::Model& model) {
+  bool some_need_data = false;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_observer(node) || !needs_data(model, node)) continue;
+    if (saw_data(ir::observer_of(model, node).module.value())) return false;
+    some_need_data = true;
+  }
+  return some_need_data;
+}
+
+}  // namespace tsq::passes

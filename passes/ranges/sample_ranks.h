@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ir/model.h"
+
+/// How many dimensions a sample has for an operator, without that of a batch.
+namespace tsq::passes {
+
+/// Of one sample of what the operator reads, where its kernel takes batches only.
+std::optional<int64_t> sample_rank(const ir::Model& model, const ir::Node* node);
+
+/// Of one sample of what a norm of torch.nn reads whose kernel takes batches only.
+std::optional<int64_t> rank_of_normed_sample(const ir::Model& model, const ir::Node* node);
+
+/// Operators on values one by one, which take any rank.
+[[nodiscard]] bool is_elementwise(const ir::Model& model, const ir::Node* node);
+/// Sums and products of two tensors, which take any rank.
+[[nodiscard]] bool is_sum(const ir::Model& model, const ir::Node* node);
+
+}  // namespace tsq::passes

@@ -1,0 +1,77 @@
+// What observers of channels have found goes to their layers.
+//   x → observer → channel observer → conv   becomes   x → observer → conv
+
+#include "config/observer_classes.h"
+#include "ir/analysis.h"
+#include "match/channel_scaling.h"
+#include "observers/observer_module.h"
+#include "passes/ranges/calls_of_layer.h"
+#include "passes/ranges/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Model;
+using ir::Node;
+using torch::jit::Module;
+
+ir::ChannelStatistics statistics_of(const Module& observer) {
+  return {.mean = observer.attr("mean").toTensor(),
+          .mean_square = observer.attr("mean_square").toTensor(),
+          .min = observer.attr("min_val").toTensor(),
+          .max = observer.attr("max_val").toTensor(),
+          .sizes = observer.attr("sizes").toTensor()};
+}
+
+bool is_channel_observer(const Model& model, const Node* node) {
+  return ir::is_observer(node) &&
+         ir::observer_of(model, node).spec.observer == observer_classes::kChannelStatistics;
+}
+
+/// To the layer whose output a channel observer stands after.
+void take_output(Model& model, const Node* channel_observer, const Module& found) {
+  const Node* node = channel_observer->input(0)->node();
+  while (ir::is_observer(node) || match::commutes_with_scaling(model, node))
+    node = ir::operands(node).front()->node();
+  if (!ir::is_module_call(node)) return;
+  if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node)))
+    weighted->output = statistics_of(found);
+}
+
+/// To the layers that read what a channel observer returns.
+void take_inputs(Model& model, const Node* channel_observer, const Module& found, PooledObservers& inputs) {
+  for (const torch::jit::Use& use : channel_observer->output()->uses()) {
+    if (!ir::is_module_call(use.user)) continue;
+    if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, use.user)))
+      inputs.add(*weighted, found, found.attr("mean").toTensor().numel());
+  }
+}
+
+}  // namespace
+
+bool take_channel_statistics(Model& model, const PassContext& /*context*/) {
+  std::vector<Node*> channel_observers;
+  PooledObservers inputs;
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!is_channel_observer(model, node)) continue;
+    channel_observers.push_back(node);
+    const Module& found = ir::observer_of(model, node).module.value();
+    if (!saw_data(found)) continue;
+    if (node->output()->uses().empty()) {
+      take_output(model, node, found);
+    } else {
+      take_inputs(model, node, found, inputs);
+    }
+  }
+  inputs.to_each_call(
+      [](ir::Weighted& call, const Module& observer) { call.input = statistics_of(observer); });
+  give_to_unseen_calls(model, &ir::Weighted::input,
+                       [](const ir::ChannelStatistics& input) { return input.mean.defined(); });
+  for (Node* node : channel_observers) {
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+  return !channel_observers.empty();
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,75 @@
+#include "passes/rewrite/constant_factors.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include "ir/analysis.h"
+#include "ir/constants.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+
+/// Whether a transposition of a matrix names its two dimensions.
+bool swaps_both(const Node* transpose) {
+  const auto first = ir::whole_number_constant(transpose->input(1));
+  const auto second = ir::whole_number_constant(transpose->input(2));
+  return first && second && (*first - *second) % 2 != 0;
+}
+
+}  // namespace
+
+ConstantFactors::ConstantFactors(const ir::Model& model)
+    : model_(model), written_(ir::written_attributes(model)), expressions_(model) {}
+
+std::optional<at::Tensor> ConstantFactors::tensor(const Value* value) const {
+  const Node* node = value->node();
+  std::optional<c10::IValue> found;
+  if (node->kind() == c10::prim::GetAttr && node->input(0) == model_.graph->inputs().at(0)) {
+    const std::string& name = node->s(c10::attr::name);
+    if (!written_.contains(name)) found = model_.attributes.attr(name);
+  } else {
+    found = torch::jit::toIValue(value);
+  }
+  return found && found->isTensor() ? std::optional(found->toTensor()) : std::nullopt;
+}
+
+std::optional<c10::IValue> ConstantFactors::computed(const Value* value) const {
+  return expressions_.value_of(value);
+}
+
+std::optional<at::Tensor> ConstantFactors::computed_tensor(const Value* value) const {
+  const auto found = computed(value);
+  return found && found->isTensor() ? std::optional(found->toTensor()) : std::nullopt;
+}
+
+std::optional<at::Tensor> ConstantFactors::weight_of(const Value* factor) const {
+  if (const auto matrix = tensor(factor); is_matrix(matrix)) return matrix->detach().t().contiguous();
+  const Node* node = factor->node();
+  const bool is_transpose =
+      node->kind() == c10::aten::t || (node->kind() == c10::aten::transpose && swaps_both(node));
+  if (is_transpose) {
+    const auto matrix = tensor(node->input(0));
+    return is_matrix(matrix) ? matrix : std::nullopt;
+  }
+  const auto matrix = any_spelling() ? computed_tensor(factor) : std::nullopt;
+  return is_matrix(matrix) ? std::optional(matrix->detach().t().contiguous()) : std::nullopt;
+}
+
+bool is_matrix(const std::optional<at::Tensor>& tensor) {
+  return tensor && tensor->dim() == 2 && tensor->scalar_type() == at::kFloat;
+}
+
+bool is_bias_of(const at::Tensor& bias, const at::Tensor& weight) {
+  return bias.dim() == 1 && bias.size(0) == weight.size(0) && bias.scalar_type() == at::kFloat;
+}
+
+bool is_one(const Value* value) {
+  const auto number = torch::jit::toIValue(value);
+  if (!number) return false;
+  return number->isInt() ? number->toInt() == 1 : number->isDouble() && number->toDouble() == 1.0;
+}
+
+}  // namespace tsq::passes

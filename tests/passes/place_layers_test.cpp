@@ -1,0 +1,258 @@
+// The passes of the room place that recipe best adds, on layers: which compute in float after all, and by
+// which kernel the others do.
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include "passes/place/passes.h"
+#include "support/before_pass.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ir::Placement;
+using ir::Reason;
+using testing::CalibratedModel;
+using testing::call_node;
+using testing::input_observer;
+using testing::output_observer;
+using torch::jit::Module;
+
+/// Layers by their names; `body` computes y from them and x.
+Module network(const std::vector<std::pair<std::string, Module>>& layers, const std::string& body) {
+  Module model = testing::user_module("Network");
+  for (const auto& [name, layer] : layers) model.register_module(name, layer);
+  model.define("def forward(self, x):\n" + body + "  return y\n");
+  return model;
+}
+
+Module depthwise(int64_t channels, int64_t kernel) {
+  Module result = testing::conv2d(1, channels, kernel);
+  result.setattr("groups", channels);
+  return result;
+}
+
+const ir::NodeRecord& record(const CalibratedModel& result, const std::string& path) {
+  return *ir::record_of(result.model, call_node(result.model, path));
+}
+
+/// x → first → prelu → second on maps of `size` × `size`.
+CalibratedModel with_prelu(int64_t size) {
+  torch::manual_seed(1);
+  const Module model = network({{"first", testing::conv2d(4, 16, 3)},
+                                {"prelu", testing::prelu(16)},
+                                {"second", testing::conv2d(16, 16, 1)}},
+                               "  y = self.second.forward(self.prelu.forward(self.first.forward(x)))\n");
+  return testing::before_pass(model, torch::randn({2, 4, size, size}), "x86", "drop_output_observers");
+}
+
+TEST(DropOutputObservers, NothingIsRoundedInFrontOfAnActivationThatIsAsFastInFloat) {
+  CalibratedModel result = with_prelu(32);
+  ASSERT_NE(output_observer(call_node(result.model, "first")), nullptr);
+  EXPECT_TRUE(passes::drop_output_observers(result.model, result.context));
+  EXPECT_EQ(output_observer(call_node(result.model, "first")), nullptr);
+  EXPECT_EQ(record(result, "prelu").placement, Placement::Float);
+  EXPECT_EQ(record(result, "prelu").reason, Reason::FloatAfterLayer);
+}
+
+TEST(DropOutputObservers, AfterASmallLayerTheActivationIsQuantizedAfterAll) {
+  CalibratedModel result = with_prelu(4);
+  EXPECT_TRUE(passes::drop_output_observers(result.model, result.context));
+  EXPECT_NE(output_observer(call_node(result.model, "first")), nullptr);
+  EXPECT_EQ(record(result, "prelu").placement, Placement::Int8);
+  EXPECT_TRUE(record(result, "prelu").decision.quantized);
+  EXPECT_TRUE(record(result, "prelu").decision.reason.empty());
+}
+
+/// x → one → two.
+CalibratedModel two_linears(const std::string& body, const char* pass) {
+  torch::manual_seed(2);
+  const Module model = network({{"one", testing::linear(8, 8)}, {"two", testing::linear(8, 8)}}, body);
+  return testing::before_pass(model, torch::randn({12, 8}), "x86", pass);
+}
+
+constexpr const char* kBoth = "  y = self.two.forward(self.one.forward(x))\n";
+
+TEST(KeepExactWeights, ALayerThatReadsFloatValuesIsFloat) {
+  CalibratedModel result = two_linears(kBoth, "keep_exact_weights");
+  ir::Node* one = call_node(result.model, "one");
+  one->replaceInput(0, input_observer(one)->input(0));
+  EXPECT_TRUE(passes::keep_exact_weights(result.model, result.context));
+  EXPECT_EQ(record(result, "one").placement, Placement::Float);
+  EXPECT_EQ(record(result, "one").reason, Reason::ReadsFloat);
+  EXPECT_FALSE(record(result, "one").decision.quantized);
+  EXPECT_EQ(record(result, "two").placement, Placement::Int8);
+}
+
+TEST(KeepExactWeights, ALayerThatReadsRoundedValuesIsNot) {
+  CalibratedModel result = two_linears(kBoth, "keep_exact_weights");
+  EXPECT_FALSE(passes::keep_exact_weights(result.model, result.context));
+  EXPECT_EQ(record(result, "one").placement, Placement::Int8);
+}
+
+TEST(LeaveFloatOutputs, WhatOnlyFloatOperatorsReadIsNotRounded) {
+  CalibratedModel result = two_linears("  y = torch.gelu(self.one.forward(x))\n", "leave_float_outputs");
+  ASSERT_NE(output_observer(call_node(result.model, "one")), nullptr);
+  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
+  EXPECT_EQ(output_observer(call_node(result.model, "one")), nullptr);
+  EXPECT_NE(input_observer(call_node(result.model, "one")), nullptr);
+}
+
+TEST(LeaveFloatOutputs, OperatorsThatMoveValuesAreLookedThrough) {
+  CalibratedModel result =
+      two_linears("  z = self.one.forward(x).view([3, 4, 8]).transpose(0, 1)\n  y = torch.gelu(z)\n",
+                  "leave_float_outputs");
+  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
+  EXPECT_EQ(testing::count(result.model, "prim::tsq_observer"), 1U) << "that of the input";
+}
+
+TEST(LeaveFloatOutputs, WhatAKernelReadsStaysRounded) {
+  CalibratedModel result = two_linears(kBoth, "leave_float_outputs");
+  passes::leave_float_outputs(result.model, result.context);
+  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
+  EXPECT_EQ(output_observer(call_node(result.model, "two")), nullptr);
+}
+
+/// A layer of 4,194,304 multiply-accumulates, and one of 131,072 that ends in GELU.
+CalibratedModel with_small_layer(int64_t large) {
+  torch::manual_seed(3);
+  const Module model = network({{"large", testing::linear(256, large)}, {"small", testing::linear(large, 8)}},
+                               "  y = torch.gelu(self.small.forward(torch.relu(self.large.forward(x))))\n");
+  return testing::before_pass(model, torch::randn({64, 256}), "x86", "leave_small_layers");
+}
+
+TEST(LeaveSmallLayers, ASmallPartOfTheNetworkIsFasterInFloat) {
+  CalibratedModel result = with_small_layer(256);
+  EXPECT_TRUE(passes::leave_small_layers(result.model, result.context));
+  EXPECT_EQ(record(result, "small").placement, Placement::Float);
+  EXPECT_EQ(record(result, "small").reason, Reason::SmallLayer);
+  EXPECT_NE(input_observer(call_node(result.model, "small")), nullptr) << "a kernel returns it";
+}
+
+TEST(LeaveSmallLayers, ALargePartIsNot) {
+  CalibratedModel result = two_linears(kBoth, "leave_small_layers");
+  EXPECT_FALSE(passes::leave_small_layers(result.model, result.context));
+  EXPECT_EQ(record(result, "two").placement, Placement::Int8);
+}
+
+/// A convolution of 4 channels, 3x3 with padding 1, after `padding`.
+CalibratedModel padded(const std::string& padding, const std::string& value = "0.0") {
+  torch::manual_seed(4);
+  const Module model =
+      network({{"conv", testing::conv2d(3, 4, 3)}},
+              "  y = self.conv.forward(torch.constant_pad_nd(x, " + padding + ", " + value + "))\n");
+  return testing::before_pass(model, torch::randn({1, 3, 8, 8}), "x86", "place_padding");
+}
+
+TEST(PlacePadding, PaddingThatIsTheSameOnBothSidesIsAdded) {
+  CalibratedModel result = padded("[1, 1, 1, 1]");
+  EXPECT_TRUE(passes::place_padding(result.model, result.context));
+  const auto& fold = testing::layer(result.model, "conv").fold;
+  ASSERT_TRUE(fold);
+  EXPECT_EQ(fold->padding, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(fold->kernel, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(fold->offset, (std::vector<int64_t>{0, 0}));
+  const ir::Node* pad = testing::node_of_kind(result.model, "aten::constant_pad_nd");
+  EXPECT_EQ(ir::decision_of(result.model, pad)->kernel, "padding of the convolution after it");
+}
+
+TEST(PlacePadding, OtherPaddingMakesTheKernelGrow) {
+  CalibratedModel result = padded("[0, 1, 0, 1]");
+  EXPECT_TRUE(passes::place_padding(result.model, result.context));
+  const auto& fold = testing::layer(result.model, "conv").fold;
+  ASSERT_TRUE(fold);
+  EXPECT_EQ(fold->before, (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(fold->after, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(fold->padding, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(fold->kernel, (std::vector<int64_t>{4, 4}));
+  EXPECT_EQ(fold->offset, (std::vector<int64_t>{1, 1}));
+  EXPECT_FALSE(fold->may_have_too_many_outputs);
+}
+
+TEST(PlacePadding, AnythingButZerosIsNotTheConvolutions) {
+  CalibratedModel result = padded("[1, 1, 1, 1]", "1.0");
+  EXPECT_FALSE(passes::place_padding(result.model, result.context));
+  EXPECT_FALSE(testing::layer(result.model, "conv").fold);
+}
+
+/// x → first → a depthwise convolution → last.
+CalibratedModel with_depthwise(int64_t channels, int64_t kernel, const char* engine, const char* pass) {
+  torch::manual_seed(5);
+  const Module model = network({{"first", testing::conv2d(3, channels, 1)},
+                                {"depthwise", depthwise(channels, kernel)},
+                                {"last", testing::conv2d(channels, 4, 1)}},
+                               "  y = self.last.forward(self.depthwise.forward(self.first.forward(x)))\n");
+  return testing::before_pass(model, torch::randn({1, 3, 9, 9}), engine, pass);
+}
+
+TEST(LeaveSlowLayers, ALayerWithoutAFastKernelIsFloat) {
+  CalibratedModel result = with_depthwise(8, 4, "fbgemm", "leave_slow_layers");
+  EXPECT_TRUE(passes::leave_slow_layers(result.model, result.context));
+  EXPECT_EQ(record(result, "depthwise").placement, Placement::Float);
+  EXPECT_EQ(record(result, "depthwise").reason, Reason::SlowKernel);
+  EXPECT_EQ(record(result, "first").placement, Placement::Int8);
+  EXPECT_EQ(record(result, "last").placement, Placement::Int8);
+}
+
+TEST(LeaveSlowLayers, ALayerWithAFastKernelIsNot) {
+  CalibratedModel result = with_depthwise(8, 3, "fbgemm", "leave_slow_layers");
+  EXPECT_FALSE(passes::leave_slow_layers(result.model, result.context));
+  EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8);
+}
+
+TEST(TakeOtherKernels, ASlowLayerHasTheKernelThatReturnsFloat) {
+  CalibratedModel result = with_depthwise(104, 4, "x86", "take_other_kernels");
+  EXPECT_TRUE(passes::take_other_kernels(result.model, result.context));
+  EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8FloatOut);
+  EXPECT_TRUE(record(result, "depthwise").decision.quantized);
+}
+
+TEST(TakeOtherKernels, AFastLayerKeepsItsOwn) {
+  CalibratedModel result = with_depthwise(104, 3, "x86", "take_other_kernels");
+  EXPECT_FALSE(passes::take_other_kernels(result.model, result.context));
+  EXPECT_EQ(record(result, "depthwise").placement, Placement::Int8);
+}
+
+/// An LSTM of so many layers, in an operator with weights of the model's own.
+CalibratedModel recurrent(int64_t layers) {
+  torch::manual_seed(6);
+  constexpr int64_t kHidden = 5;
+  Module model = testing::user_module("Recurrent");
+  std::string weights;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    const std::vector<std::vector<int64_t>> shapes{
+        {4 * kHidden, layer == 0 ? 6 : kHidden}, {4 * kHidden, kHidden}, {4 * kHidden}, {4 * kHidden}};
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const std::string name = "p" + std::to_string(layer) + "_" + std::to_string(i);
+      model.register_parameter(name, torch::randn(shapes[i]), false);
+      weights += (weights.empty() ? "self." : ", self.") + name;
+    }
+  }
+  model.define("def forward(self, x, h):\n  return torch.lstm(x, [h, h], [" + weights + "], True, " +
+               std::to_string(layers) + ", 0.0, False, False, False)[0]\n");
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
+                              {.recipe = {.recipe = Recipe::Best}});
+  calibrate(prepared, std::vector<Sample>{{torch::randn({7, 2, 6}), torch::zeros({layers, 2, kHidden})}});
+  return testing::before_pass(prepared, "read_recurrent_inputs");
+}
+
+const ir::ModuleCall& recurrent_call(const CalibratedModel& result) {
+  return ir::call_of(result.model, testing::node_of_kind(result.model, "prim::tsq_module"));
+}
+
+TEST(ReadRecurrentInputs, TheFirstOfSeveralLayersKeepsItsFloatWeights) {
+  CalibratedModel result = recurrent(2);
+  EXPECT_TRUE(passes::read_recurrent_inputs(result.model, result.context));
+  EXPECT_EQ(recurrent_call(result).float_recurrent_weights, 2U);
+}
+
+TEST(ReadRecurrentInputs, ASingleLayerIsRounded) {
+  CalibratedModel result = recurrent(1);
+  EXPECT_FALSE(passes::read_recurrent_inputs(result.model, result.context));
+  EXPECT_EQ(recurrent_call(result).float_recurrent_weights, 0U);
+}
+
+}  // namespace
+}  // namespace tsq

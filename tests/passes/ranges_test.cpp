@@ -1,0 +1,150 @@
+// Passes of the room ranges, one by one: what each changes, and what it says of it.
+
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include "ir/analysis.h"
+#include "observers/observer_module.h"
+#include "passes/ranges/passes.h"
+#include "support/before_pass.h"
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using testing::before_pass;
+using testing::CalibratedModel;
+using torch::jit::Module;
+
+Module with_layers(const std::string& forward) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Layers");
+  model.register_module("first", testing::conv2d(3, 4, 3));
+  model.register_module("second", testing::conv2d(4, 4, 3));
+  model.define("def forward(self, x, enters: bool = False):\n" + forward);
+  return model;
+}
+
+Module two_layers() { return with_layers("  return self.second.forward(self.first.forward(x))\n"); }
+
+Module instance_norm() {
+  Module norm("__torch__.torch.nn.modules.instancenorm.InstanceNorm2d",
+              std::make_shared<torch::jit::CompilationUnit>());
+  norm.register_attribute("training", c10::BoolType::get(), false);
+  norm.define(
+      "def forward(self, x):\n  return torch.instance_norm(x, None, None, None, None, True, 0.1, 1e-5, "
+      "True)\n");
+  return norm;
+}
+
+at::Tensor images() { return torch::randn({2, 3, 8, 8}); }
+
+std::size_t observers_of(const ir::Model& model, const std::string& observer) {
+  std::size_t found = 0;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph))
+    found += ir::is_observer(node) && ir::observer_of(model, node).spec.observer == observer;
+  return found;
+}
+
+const ir::NodeRecord& record_of_layer(const ir::Model& model, const std::string& path) {
+  return *ir::record_of(model, testing::call_node(model, path));
+}
+
+TEST(DropObservedClamps, TakesAwayWhatPrepareHasPutIn) {
+  const Module model = with_layers("  return torch.hardswish(self.first.forward(x)).clamp(-1.0, 2.0)\n");
+  auto [made, context] = before_pass(model, images(), "x86", "drop_observed_clamps");
+  EXPECT_GT(testing::count(made, "aten::clamp"), 1U);
+  EXPECT_TRUE(passes::drop_observed_clamps(made, context));
+  EXPECT_EQ(testing::count(made, "aten::clamp"), 1U);
+  EXPECT_FALSE(passes::drop_observed_clamps(made, context));
+}
+
+TEST(TakeChannelStatistics, LayersKnowTheirChannelsAndTheObserversAreGone) {
+  const at::Tensor x = images();
+  auto [made, context] = before_pass(two_layers(), x, "x86", "take_channel_statistics");
+  EXPECT_EQ(observers_of(made, "ChannelStatisticsObserver"), 2U);
+  EXPECT_TRUE(passes::take_channel_statistics(made, context));
+  EXPECT_EQ(observers_of(made, "ChannelStatisticsObserver"), 0U);
+  const ir::ChannelStatistics& input = testing::layer(made, "first").input;
+  EXPECT_TRUE(at::allclose(input.mean.to(at::kFloat), x.mean({0, 2, 3}), 1e-4, 1e-6));
+  EXPECT_TRUE(at::equal(input.sizes, torch::tensor({2, 3, 8, 8}, at::kLong)));
+  EXPECT_FALSE(passes::take_channel_statistics(made, context));
+}
+
+TEST(TakeInputProducts, LayersKnowThemAndTheObserversAreGone) {
+  const Module model = two_layers();
+  Prepared prepared =
+      prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
+              {.recipe = {.recipe = Recipe::Best, .weight_rounding = WeightRounding::Learned}});
+  calibrate(prepared, std::vector<Sample>{{images()}});
+  auto [made, context] = before_pass(prepared, "take_input_products");
+  EXPECT_TRUE(passes::take_input_products(made, context));
+  EXPECT_EQ(observers_of(made, "InputProductsObserver"), 0U);
+  EXPECT_EQ(testing::count(made, "aten::im2col"), 0U);
+  EXPECT_EQ(testing::layer(made, "first").input_products.size(-1), 3 * 3 * 3 + 1);
+  EXPECT_FALSE(passes::take_input_products(made, context));
+}
+
+TEST(ShareRangesOfExtremes, ChangesNothingWhereNothingIsCompared) {
+  auto [made, context] = before_pass(two_layers(), images(), "x86", "share_ranges_of_extremes");
+  EXPECT_FALSE(passes::share_ranges_of_extremes(made, context));
+}
+
+TEST(SettleUnreached, WhatNoSampleReachesStaysFloatAndSaysWhy) {
+  const Module model =
+      with_layers("  y = self.first.forward(x)\n  if enters:\n    y = self.second.forward(y)\n  return y\n");
+  auto [made, context] = before_pass(model, images(), "x86", "settle_unreached");
+  EXPECT_TRUE(record_of_layer(made, "second").observed);
+  EXPECT_TRUE(passes::settle_unreached(made, context));
+  const ir::NodeRecord& second = record_of_layer(made, "second");
+  EXPECT_FALSE(second.observed);
+  EXPECT_EQ(second.placement, ir::Placement::Float);
+  EXPECT_EQ(second.reason, ir::Reason::NotReached);
+  EXPECT_FALSE(second.decision.quantized);
+  EXPECT_EQ(record_of_layer(made, "first").placement, ir::Placement::Undecided);
+  EXPECT_FALSE(passes::settle_unreached(made, context));
+}
+
+TEST(SettleUnreached, TheEngineDecidesHowManyBitsAnInputHasWhoseRangeIsFoundLater) {
+  torch::manual_seed(2);
+  Module model = testing::user_module("Twice");
+  model.register_module("layer", testing::linear(8, 8));
+  model.define(
+      "def forward(self, x, enters: bool = False):\n  y = self.layer.forward(x)\n  if enters:\n"
+      "    y = self.layer.forward(x.flip([0]) * 2)\n  return y\n");
+  for (const std::string engine : {"x86", "qnnpack"}) {
+    auto [made, context] = before_pass(model, torch::randn({4, 8}), engine, "settle_unreached");
+    EXPECT_TRUE(passes::settle_unreached(made, context));
+    const ir::Node* quantize = testing::node_of_kind(made, "aten::quantize_per_tensor_dynamic");
+    EXPECT_EQ(torch::jit::toIValue(quantize->input(2))->toBool(), engine == "x86");
+  }
+}
+
+TEST(BatchInputs, ANormOfSamplesIsComputedBetweenDequantizeAndQuantize) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Normed");
+  model.register_module("first", testing::conv2d(3, 4, 3));
+  model.register_module("norm", instance_norm());
+  model.define("def forward(self, x):\n  return self.norm.forward(self.first.forward(x))\n");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  calibrate(prepared, std::vector<Sample>{{torch::randn({3, 8, 8})}});
+  auto [made, context] = before_pass(prepared, "batch_inputs");
+  EXPECT_TRUE(passes::batch_inputs(made, context));
+  EXPECT_EQ(record_of_layer(made, "norm").placement, ir::Placement::Reference);
+  EXPECT_EQ(record_of_layer(made, "norm").reason, ir::Reason::NoKernel);
+  EXPECT_EQ(testing::count(made, "aten::unsqueeze"), 1U);
+}
+
+TEST(BatchInputs, ChangesNothingForBatches) {
+  auto [made, context] = before_pass(two_layers(), images(), "x86", "batch_inputs");
+  EXPECT_FALSE(passes::batch_inputs(made, context));
+}
+
+TEST(SettleMethods, ChangesNothingWithoutOtherMethods) {
+  auto [made, context] = before_pass(two_layers(), images(), "x86", "settle_methods");
+  EXPECT_FALSE(passes::settle_methods(made, context));
+}
+
+}  // namespace
+}  // namespace tsq
