@@ -8,6 +8,7 @@
 
 #include "backends/kernels/engine.h"
 #include "support/best_model.h"
+#include "support/processor.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -20,7 +21,7 @@ class EmptyTensors : public ::testing::TestWithParam<const char*> {
   Module quantized(const Module& model, const std::vector<Sample>& samples, Recipe recipe) {
     const BackendConfig backend = backend_config(GetParam());
     const QConfigMapping mapping =
-        recipe == Recipe::Best ? best_qconfig_mapping(GetParam()) : default_qconfig_mapping(GetParam());
+        recipe == Recipe::Best ? best_qconfig_mapping(GetParam()) : testing::default_mapping_here(GetParam());
     Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, samples);
     std::stringstream file;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/processor.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -169,7 +170,7 @@ TEST(KernelFaults, APoolAfterAnAddedBatchIsRight) {
       "  return self.pool.forward(self.conv.forward(x).squeeze(0).unsqueeze(0)) + self.pool.forward(y)\n");
   model.eval();
   const at::Tensor x = at::randn({1, 3, 12, 12});
-  Prepared prepared = prepare(model, default_qconfig_mapping("onednn"), backend_config("onednn"));
+  Prepared prepared = prepare(model, testing::default_mapping_here("onednn"), backend_config("onednn"));
   calibrate(prepared, std::vector<Sample>{{x}});
   Module lowered = convert(prepared, backend_config("onednn"));
   const at::Tensor wanted = model.forward({x}).toTensor();
@@ -338,7 +339,7 @@ TEST(KernelFaults, AnAddendThatIsReadLaterIsCopied) {
   model.define(
       "def forward(self, x):\n  y = self.first.forward(x)\n  z = self.conv.forward(x) + y\n"
       "  return self.last.forward(y) * z\n");
-  Lowered models = lowered(model, "onednn");
+  Lowered models = lowered(model, "onednn", testing::default_mapping_here("onednn"));
   const Engine engine(at::QEngine::ONEDNN);  // this kernel asks for the engine when it runs
   EXPECT_LT(relative_difference(models), 0.03);
   EXPECT_NE(models.module.get_method("forward").graph()->toString().find("aten::clone"), std::string::npos);

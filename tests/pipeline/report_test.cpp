@@ -38,7 +38,9 @@ Module function_of(const std::string& body) {
 Report lowered_report(const Module& model, const QConfigMapping& mapping,
                       const PrepareCustomConfig& custom = {}) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, mapping, backend, {.custom = custom});
+  // Whether 16-bit sums overflow is no matter of these tests.
+  Prepared prepared =
+      prepare(model, mapping, backend, {.custom = custom, .recipe = {.target_cpu = TargetCpu::Vnni}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Report report;

@@ -1,5 +1,7 @@
 #include "support/rounded_constants.h"
 
+#include <torch/csrc/jit/passes/inliner.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -33,7 +35,9 @@ bool is_constant(const ir::Value* value) {
 }  // namespace
 
 std::size_t rounded_constants(const torch::jit::Module& model) {
-  const auto nodes = ir::nodes_in_order(*model.get_method("forward").graph());
+  const auto graph = model.get_method("forward").graph()->copy();
+  torch::jit::Inline(*graph);
+  const auto nodes = ir::nodes_in_order(*graph);
   return static_cast<std::size_t>(std::ranges::count_if(
       nodes, [](const ir::Node* node) { return is_rounding(node) && is_constant(node->input(0)); }));
 }

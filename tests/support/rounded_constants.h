@@ -6,7 +6,7 @@
 
 namespace tsq::testing {
 
-/// How many constants a model's forward quantizes or dequantizes in each run.
+/// How many constants a model's forward quantizes or dequantizes in each run, in its layers too.
 std::size_t rounded_constants(const torch::jit::Module& model);
 
 }  // namespace tsq::testing
