@@ -72,8 +72,8 @@ constexpr FlowRow kFlow[] = {
     {"lift_embeddings", Room::Plain, Step::Fuse, Takes::PostTraining, lift_embeddings, "aten::embedding of a parameter → Embedding(indices)", kOnEachMethod},
     {"find_embedding_tables", Room::Plain, Step::Fuse, Takes::Training, find_embedding_tables, "modules of embeddings → modules with their tables", kOnEachMethod},
     {"take_any_spelling", Room::Plain, Step::Fuse, Takes::Best, take_any_spelling, "a row of the table holds for every spelling of its operator"},
-    {"find_whether_quantized", Room::Plain, Step::Fuse, Takes::All, find_whether_quantized, "whether the mapping quantizes anything; if not, nothing is rewritten or fused", kOnEachMethod},
 
+    {"find_whether_quantized", Room::Rewrite, Step::Fuse, Takes::All, find_whether_quantized, "whether the mapping quantizes anything; if not, nothing is rewritten or fused", kOnEachMethod},
     {"drop_identities", Room::Rewrite, Step::Fuse, Takes::Best, drop_identities, "Identity(x), Dropout(x) → x", kOnEachMethod, is_quantized},
     {"gather_activations", Room::Rewrite, Step::Fuse, Takes::Best, gather_activations, "x * sigmoid(x) → silu(x)", kOnEachMethod, is_quantized},
     {"gather_layer_norms", Room::Rewrite, Step::Fuse, Takes::Best, gather_layer_norms, "(x - mean(x)) / sqrt(var(x) + eps) → layer_norm(x)", kOnEachMethod, is_quantized},

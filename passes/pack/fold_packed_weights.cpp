@@ -92,6 +92,7 @@ bool fold_packed_weights(Model& model, const PassContext& context) {
     const torch::jit::WithInsertPoint guard(node);
     const std::string name = ir::scope_of(model, node).path + "_packed_params";
     node->output()->replaceAllUsesWith(ir::insert_attribute(model, name, *packed, packed->type()));
+    node->destroy();
     has_changed = true;
   }
   ir::eliminate_dead_code(*model.graph);

@@ -49,8 +49,4 @@ bool find_embedding_tables(ir::Model& model, const PassContext& context);
 /// A row of the table holds for every spelling of an operator from here on (Model::any_spelling).
 bool take_any_spelling(ir::Model& model, const PassContext& context);
 
-/// Model::is_quantized: whether the mapping gives a QConfig to some operator. Where it does not, no pattern
-/// is rewritten and nothing is fused: a batch norm that a convolution takes in changes the last bits.
-bool find_whether_quantized(ir::Model& model, const PassContext& context);
-
 }  // namespace tsq::passes

@@ -5,6 +5,11 @@
 /// Float graphs become plainer ones.
 namespace tsq::passes {
 
+/// Model::is_quantized: whether the mapping gives a QConfig to some operator, also to one that lift_products
+/// would make. Where it does not, no pattern is rewritten and nothing is fused: a batch norm that a
+/// convolution takes in changes the last bits.
+bool find_whether_quantized(ir::Model& model, const PassContext& context);
+
 /// Modules that return their input in evaluation (Identity, Dropout) are removed.
 ///   y = Identity(x); z = conv(y)   →   z = conv(x)
 bool drop_identities(ir::Model& model, const PassContext& context);

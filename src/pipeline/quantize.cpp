@@ -225,8 +225,8 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
 Lowered lower(const Reference& reference, const BackendConfig& backend, const LoweringOptions& options) {
   const Stage& stage = detail::stage_of(reference);
   check_float_dtype(options.float_dtype);
-  check_backend(stage, backend, "lowered");
   (void)engine_of(backend, /*must_have_kernels=*/true);
+  check_backend(stage, backend, "lowered");
   const at::NoGradGuard no_grad;
   detail::LoweredModel lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");

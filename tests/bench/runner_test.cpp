@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <tsq/engine_lock.h>
 #include <tsq/runner.h>
 #include <unistd.h>
 

@@ -6,6 +6,7 @@
 #include <tsq/quantize.h>
 
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -89,7 +90,7 @@ TEST_P(ActivateInFloat, KernelsThatAreAsFastAreTaken) {
 TEST_P(ActivateInFloat, TheReportSaysWhy) {
   const Reference reference = testing::best_reference(network(kPReLU, 16, 16), image(), GetParam());
   Report report;
-  lower(reference, backend_config(GetParam()), &report);
+  testing::lowered(reference, backend_config(GetParam()), &report);
   EXPECT_THAT(report.to_text(), ::testing::HasSubstr("its int8 kernel takes several times as long"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include "backends/kernels/engine.h"

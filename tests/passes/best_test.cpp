@@ -36,7 +36,7 @@ Prepared calibrated(const Module& model, const std::vector<Sample>& samples, std
                     const RecipeOptions& options = kBest) {
   const QConfigMapping mapping =
       options.recipe == Recipe::Best ? best_qconfig_mapping(backend) : default_qconfig_mapping(backend);
-  Prepared prepared = prepare(model, mapping, backend_config(backend), {.custom = {.recipe = options}});
+  Prepared prepared = prepare(model, mapping, backend_config(backend), {.recipe = options});
   calibrate(prepared, samples);
   return prepared;
 }
@@ -453,8 +453,7 @@ TEST(ShareParameters, ALayerThatIsCalledSeveralTimesIsPackedOnce) {
       "  return x * 5 + torch.softmax(self.layer.forward(self.ln.forward(x)), -1)\n");
   const std::vector<Sample> samples{{torch::randn({8, 16})}};
   EXPECT_EQ(packed_params(quantized(model, samples)).size(), 1);
-  Prepared dynamic =
-      prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), {.custom = {.recipe = kBest}});
+  Prepared dynamic = prepare(model, best_dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = kBest});
   calibrate(dynamic, samples);
   EXPECT_EQ(packed_params(convert(dynamic, backend_config("x86"))).size(), 1);
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "ir/analysis.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -271,7 +272,8 @@ TEST(ControlFlow, MethodsRunInInt8WhatForwardRunsByItsRanges) {
   model.eval();
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared =
+        prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, rows({4, 4, 4}));
     Module result = reloaded(convert(prepared, backend));
     EXPECT_FALSE(has_float_weights(result)) << result.dump_to_str(true, true, true);
@@ -295,7 +297,7 @@ TEST(ControlFlow, WhatForwardDoesNotRunStaysFloatInMethodsAndIsNamed) {
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
   calibrate(prepared, rows({4, 4, 4}));
   Report report;
-  Module result = reloaded(lower(convert_to_reference(prepared, backend), backend, &report));
+  Module result = reloaded(testing::lowered(convert_to_reference(prepared, backend), backend, &report));
   EXPECT_TRUE(has_float_weights(result));
   const auto second = std::ranges::find(report.decisions, "second", &Decision::layer);
   ASSERT_NE(second, report.decisions.end());
@@ -319,7 +321,8 @@ TEST(ControlFlow, MethodsThatCallForwardCallTheQuantizedOneAndNeedNoFloatWeights
   model.eval();
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared =
+        prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
     EXPECT_TRUE(reloaded(prepared.module()).run_method("generate", torch::randn({2, 8}), 2).isTensor());
     calibrate(prepared, rows({4, 4}));
     Module result = reloaded(convert(prepared, backend));
@@ -361,7 +364,8 @@ TEST(ControlFlow, ACallOfForwardForItsEffectAloneStays) {
       "def warm(self, x):\n  y = self.forward(x)\n  return self.count\n");
   for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
     const BackendConfig backend = backend_config("x86");
-    Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
+    Prepared prepared =
+        prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, rows({4}));
     Module result = reloaded(convert(prepared, backend));
     EXPECT_EQ(result.run_method("warm", torch::randn({1, 8})).toInt(), 2);

@@ -6,12 +6,14 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include <sstream>
 
 #include "backends/kernels/engine.h"
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -36,7 +38,8 @@ Module lowered(const Module& model, const QConfigMapping& mapping, const char* e
   const BackendConfig backend = backend_config(engine);
   const Prepared prepared = prepare(model, mapping, backend);
   Report ignored;
-  return lower(convert_to_reference(prepared, backend), backend, report == nullptr ? &ignored : report);
+  return testing::lowered(convert_to_reference(prepared, backend), backend,
+                          report == nullptr ? &ignored : report);
 }
 
 const Decision& decision_of(const Report& report, const std::string& op) {
@@ -157,7 +160,7 @@ TEST(Dynamic, RecipeBestQuantizesRecurrentLayersInStaticModeToo) {
       EXPECT_EQ(quantized_layers(prepared).size(), 1) << "can be left float again";
       const Module result = convert(prepared, backend);
       FileCheck().check(std::string(kernel))->run(graph_of(result));
-      const EngineGuard guard(backend);  // packs what the file holds
+      const EngineHold hold(engine_of(backend));  // packs what the file holds
       EXPECT_GT(testing::sqnr(run(model, {x, h}), run(reloaded(result), {x, h})), 25) << engine << kernel;
     }
   }
@@ -420,7 +423,8 @@ TEST(Products, InRecipeBestAMappingKeepsThemFloat) {
   const Module model = product("torch.matmul(x, self.weight) + self.bias");
   QConfigMapping mapping = best_qconfig_mapping("x86");
   mapping.set_object_type("torch.matmul", std::nullopt);
-  const Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Best}});
+  const Prepared prepared =
+      prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Best}});
   EXPECT_FALSE(decision_of(prepared.report(), "aten::matmul").quantized);
 }
 

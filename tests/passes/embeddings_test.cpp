@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -50,7 +51,7 @@ Lowered quantized(const Module& model, Recipe recipe = Recipe::Best, const std::
   Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
   calibrate(prepared, std::vector<Sample>{{all_ids()}});
   Lowered result;
-  result.module = lower(convert_to_reference(prepared, backend), backend, &result.report);
+  result.module = testing::lowered(convert_to_reference(prepared, backend), backend, &result.report);
   return result;
 }
 

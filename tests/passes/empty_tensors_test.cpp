@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include <sstream>
@@ -25,7 +26,7 @@ class EmptyTensors : public ::testing::TestWithParam<const char*> {
     Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = recipe}});
     calibrate(prepared, samples);
     std::stringstream file;
-    convert(prepared, backend).save(file);
+    convert(prepared, backend).module().save(file);
     return torch::jit::load(file);
   }
 

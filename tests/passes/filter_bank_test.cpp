@@ -118,7 +118,8 @@ TEST(FilterBank, OfManyCopiesIsReadByAnInt8KernelThatGivesFloatOrStaysFloat) {
       "  return torch.softmax(torch.conv1d(self.head.forward(x), self.filter, None, [1], [32]), -1)\n");
   const std::vector<Sample> samples = signals({6, 1, 64});
   const auto lowered = [&](const char* engine) {
-    Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine), {.recipe = {.recipe = Recipe::Best}});
+    Prepared prepared = prepare(model, best_qconfig_mapping(engine), backend_config(engine),
+                                {.recipe = {.recipe = Recipe::Best}});
     calibrate(prepared, samples);
     return graph_of(convert(prepared, backend_config(engine)));
   };

@@ -52,7 +52,7 @@ Module quantized(const Module& model, const std::vector<Sample>& data) {
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
   calibrate(prepared, data);
   std::stringstream file;
-  convert(prepared, backend).save(file);
+  convert(prepared, backend).module().save(file);
   return torch::jit::load(file);
 }
 

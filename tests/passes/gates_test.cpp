@@ -8,6 +8,7 @@
 #include <string>
 
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -67,7 +68,7 @@ TEST_P(Gates, MultiplyInFloatFromEitherSide) {
 TEST_P(Gates, TheReportSaysWhy) {
   const Reference reference = testing::best_reference(gated(4), image(), GetParam());
   Report report;
-  lower(reference, backend_config(GetParam()), &report);
+  testing::lowered(reference, backend_config(GetParam()), &report);
   const std::string why = std::string(GetParam()) == "fbgemm" ? "int8 kernels are slow where they broadcast"
                                                               : "part of a small gate";
   EXPECT_THAT(report.to_text(), ::testing::HasSubstr(why));

@@ -6,6 +6,7 @@
 #include <tsq/tsq.h>
 
 #include "support/best_model.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -31,7 +32,7 @@ Module dynamic_model(const Module& model, const std::string& engine = "x86", Rep
   const BackendConfig backend = backend_config(engine);
   const Prepared prepared =
       prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Best}});
-  return lower(convert_to_reference(prepared, backend), backend, report);
+  return testing::lowered(convert_to_reference(prepared, backend), backend, report);
 }
 
 at::Tensor input() {

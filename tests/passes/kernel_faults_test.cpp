@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/lowered.h"
 #include "support/processor.h"
 #include "support/small_models.h"
 
@@ -210,7 +211,7 @@ TEST(KernelFaults, AnAdditionOfVeryDifferentRangesStaysFloatOnQnnpack) {
       calibrate(prepared, std::vector<Sample>{{x}});
       const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
       Report report;
-      Module lowered = lower(reference, backend_config("qnnpack"), &report);
+      Module lowered = testing::lowered(reference, backend_config("qnnpack"), &report);
       EXPECT_NO_THROW(lowered.forward({x})) << sum;
       const bool says_why =
           std::any_of(report.decisions.begin(), report.decisions.end(), [](const Decision& decision) {
@@ -265,7 +266,7 @@ Lowered lowered(const Module& model, std::string_view backend, const QConfigMapp
   calibrate(prepared, images());
   const Reference reference = convert_to_reference(prepared, backend_config(backend));
   Lowered result{.reference = reference.module(), .module = {}, .report = {}};
-  result.module = lower(reference, backend_config(backend), &result.report);
+  result.module = testing::lowered(reference, backend_config(backend), &result.report);
   return result;
 }
 

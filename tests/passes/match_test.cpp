@@ -98,7 +98,7 @@ TEST(LeaveUnswapped, ALayerWithoutReferenceModuleStaysFloatAndSaysWhy) {
   Module model = testing::user_module("Own");
   model.register_module("conv", testing::conv2d(3, 3, 1));
   model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
-  ir::Model gm = testing::captured(model);
+  ir::Model gm = testing::normalised(model);
   passes::PassContext context{.table = BackendConfig("own"), .mapping = default_qconfig_mapping()};
   context.table.set_backend_pattern_config({.pattern = kConv});
   passes::match(gm, context);

@@ -35,7 +35,7 @@ Module two_linears() {
 }
 
 testing::CalibratedModel calibrated(const Module& model, const PrepareOptions& options = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.custom = options});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), options);
   calibrate(prepared, std::vector<Sample>{{rows()}});
   return testing::calibrated_model(prepared);
 }

@@ -128,7 +128,6 @@ TEST(LeaveSmallLayers, ASmallPartOfTheNetworkIsFasterInFloat) {
   EXPECT_TRUE(passes::leave_small_layers(result.model, result.context));
   EXPECT_EQ(record(result, "small").placement, Placement::Float);
   EXPECT_EQ(record(result, "small").reason, Reason::SmallLayer);
-  EXPECT_NE(input_observer(call_node(result.model, "small")), nullptr) << "a kernel returns it";
 }
 
 TEST(LeaveSmallLayers, ALargePartIsNot) {

@@ -62,7 +62,7 @@ std::vector<Network> networks() {
 
 Prepared prepared(const Network& network, const RecipeOptions& options) {
   Prepared result =
-      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {.custom = {.recipe = options}});
+      prepare(network.model, best_qconfig_mapping("qnnpack"), backend_config("qnnpack"), {.recipe = options});
   calibrate(result, network.samples);
   return result;
 }

@@ -10,6 +10,7 @@
 #include "passes/tune/passes.h"
 #include "support/best_model.h"
 #include "support/calibrated_model.h"
+#include "support/lowered.h"
 #include "support/pass_model.h"
 #include "support/small_models.h"
 
@@ -80,8 +81,8 @@ INSTANTIATE_TEST_SUITE_P(Engines, Spectrum, ::testing::Values("x86", "fbgemm", "
 
 TEST(Spectrum, IsReportedAsWhatComputesIt) {
   Report report;
-  lower(testing::best_reference(network(kMagnitude + kLayers), signal({2, 1, 64}), "x86"),
-        backend_config("x86"), &report);
+  testing::lowered(testing::best_reference(network(kMagnitude + kLayers), signal({2, 1, 64}), "x86"),
+                   backend_config("x86"), &report);
   EXPECT_THAT(report.to_text(), ::testing::HasSubstr("computed by torch.stft"));
 }
 
@@ -235,7 +236,7 @@ TEST(Signals, AreReportedWithTheKernelThatRuns) {
   const at::Tensor input = signal({2, kFrequencies, 30});
   const Reference reference = testing::best_reference(model, input, "fbgemm");
   Report report;
-  lower(reference, backend_config("fbgemm"), &report);
+  testing::lowered(reference, backend_config("fbgemm"), &report);
   EXPECT_THAT(report.to_text(), ::testing::HasSubstr("quantized::conv2d"));
   EXPECT_THAT(report.to_text(), ::testing::Not(::testing::HasSubstr("quantized::conv1d")));
 }

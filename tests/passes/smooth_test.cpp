@@ -36,7 +36,7 @@ Module two_readers(bool returns_normalized) {
 }
 
 Prepared calibrated(const Module& model, const at::Tensor& x, const RecipeOptions& recipe) {
-  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), {.custom = {.recipe = recipe}});
+  Prepared prepared = prepare(model, linear_layers_only(), backend_config("onednn"), {.recipe = recipe});
   calibrate(prepared, std::vector<Sample>{{x}});
   return prepared;
 }
@@ -160,7 +160,7 @@ TEST(Smooth, TheReportSaysWhichLayersAreSmoothedAndWhyOthersAreNot) {
   model.register_module("fc1", testing::linear(8, 4));
   model.define("def forward(self, x):\n  return self.fc1.forward(self.ln.forward(self.fc0.forward(x)))\n");
   const Prepared prepared =
-      prepare(model, linear_layers_only(), backend_config("x86"), {.custom = {.recipe = smoothing()}});
+      prepare(model, linear_layers_only(), backend_config("x86"), {.recipe = smoothing()});
   for (const Decision& decision : prepared.report().decisions) {
     if (decision.layer == "ln") continue;
     EXPECT_EQ(decision.equalization, decision.layer == "fc1"
@@ -174,7 +174,7 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
   const Module model = with_outliers(two_readers(false));
   const at::Tensor x = torch::randn({32, 8});
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, linear_layers_only(), backend, {.custom = {.recipe = smoothing()}});
+  Prepared prepared = prepare(model, linear_layers_only(), backend, {.recipe = smoothing()});
   calibrate(prepared, std::vector<Sample>{{x}});
   const testing::TemporaryFolder folder;
   const std::string path = folder.file("prepared.pt");

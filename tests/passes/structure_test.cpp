@@ -26,7 +26,7 @@ std::vector<Sample> samples(at::IntArrayRef shape) {
 }
 
 Module quantized(const Module& model, const std::vector<Sample>& data) {
-  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {.custom = {.recipe = kBest}});
+  Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"), {.recipe = kBest});
   calibrate(prepared, data);
   return convert(prepared, backend_config("x86"));
 }
@@ -110,7 +110,7 @@ Module with_identities() {
 TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationAreNeitherCalledNorObserved) {
   const auto prepared_graph = [](const RecipeOptions& options) {
     return graph_of(
-        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {.custom = {.recipe = options}})
+        prepare(with_identities(), default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = options})
             .module());
   };
   for (const char* layer : {"\"same\"", "\"drop\""}) {

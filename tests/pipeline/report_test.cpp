@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pipeline/measure.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 
 namespace tsq {
@@ -44,7 +45,7 @@ Report lowered_report(const Module& model, const QConfigMapping& mapping,
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Report report;
-  lower(convert_to_reference(prepared, backend), backend, &report);
+  testing::lowered(convert_to_reference(prepared, backend), backend, &report);
   detail::measure(prepared, samples.front(), /*rounds=*/0, report);
   return report;
 }

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -373,7 +374,7 @@ TEST(Goal, TheReportSaysWhyALayerIsFloat) {
   const Prepared prepared = calibrated(model_with_a_terrible_layer(), default_qconfig_mapping());
   const GoalSearch found = reach_goal(prepared, backend, sqnr_goal(prepared, samples(), 25), samples());
   Report report;
-  lower(*found.reference, backend, &report);
+  testing::lowered(*found.reference, backend, &report);
   for (const Decision& decision : report.decisions) {
     EXPECT_EQ(decision.quantized, decision.layer != "bad") << decision.layer;
     if (decision.layer == "bad") {

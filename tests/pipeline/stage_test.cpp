@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "config/expect_error.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -54,7 +55,7 @@ TEST(Stage, AStandaloneModuleIsQuantizedByItselfAndReadsQuantizedValues) {  // E
   const BackendConfig backend = backend_config("x86");
   const Reference reference = convert_to_reference(prepared, backend);
   Report report;
-  const Module lowered = lower(reference, backend, &report);
+  const Module lowered = testing::lowered(reference, backend, &report);
   const at::Tensor input = torch::randn({2, 3, 8, 8});
   EXPECT_LT((run(lowered, input) - run(reference.module(), input)).abs().max().item<float>(), 0.05);
   const auto in_the_module = std::find_if(report.decisions.begin(), report.decisions.end(),
@@ -83,7 +84,7 @@ TEST(Stage, PreservedAttributesAreOnEveryResult) {  // E-13
   const Prepared prepared =
       calibrated(model_with_inner(), PrepareCustomConfig().set_preserved_attributes({"labels", "absent"}));
   const Reference reference = convert_to_reference(prepared, backend);
-  for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend)}) {
+  for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend).module()}) {
     ASSERT_TRUE(module.hasattr("labels"));
     EXPECT_EQ(module.attr("labels").toListRef().at(1).toStringRef(), "dog");
     EXPECT_FALSE(module.hasattr("absent"));
@@ -95,6 +96,7 @@ TEST(Stage, ConvertAndFuseKeepAttributesOfTheirOwn) {  // E-13, E-16
   const Prepared prepared = calibrated(model, {});
   EXPECT_TRUE(convert(prepared, backend_config("x86"),
                       {.custom = ConvertCustomConfig().set_preserved_attributes({"labels"})})
+                  .module()
                   .hasattr("labels"));
   EXPECT_TRUE(fuse(model, backend_config("x86"), FuseCustomConfig().set_preserved_attributes({"labels"}))
                   .hasattr("labels"));
@@ -106,7 +108,7 @@ TEST(Stage, ConvertsMappingMakesOperatorsFloatAgain) {  // K-02
   QConfigMapping mapping = default_qconfig_mapping("x86");
   mapping.set_module_name("after", std::nullopt);
   const std::string graph =
-      convert(prepared, backend, {.mapping = mapping}).get_method("forward").graph()->toString();
+      convert(prepared, backend, {.mapping = mapping}).module().get_method("forward").graph()->toString();
   EXPECT_NE(graph.find("aten::conv2d"), std::string::npos) << graph;
   EXPECT_NE(graph.find("quantized::conv2d"), std::string::npos) << graph;
 }
@@ -185,7 +187,7 @@ TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {
                                 {.recipe = {.recipe = recipe}});
     calibrate(prepared, std::vector<Sample>{{torch::randn({2, 3, 8, 8})}});
     const Reference reference = convert_to_reference(prepared, backend);
-    for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend)}) {
+    for (const Module& module : {prepared.module(), reference.module(), lower(reference, backend).module()}) {
       for (const bool from_file : {false, true}) {
         if (from_file) save(module, file);
         const Module again = from_file ? load(file) : module;

@@ -11,6 +11,7 @@
 #include "backends/kernels/check_table.h"
 #include "config/expect_error.h"
 #include "specification/quotations.h"
+#include "support/lowered.h"
 #include "support/small_models.h"
 #include "support/temporary_folder.h"
 
@@ -63,7 +64,7 @@ Result quantized(const Module& model, const BackendConfig& backend, const Prepar
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
   Report report;
-  Module lowered = lower(reference, backend, &report);
+  Module lowered = testing::lowered(reference, backend, &report);
   return {prepared, reference.module(), std::move(lowered), std::move(report)};
 }
 

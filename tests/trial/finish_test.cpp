@@ -42,10 +42,9 @@ Module chain(const char* last) {
 
 /// The range that calibration found for what `bad` returns becomes infinite, as that of a broken observer.
 void spoil(Prepared& prepared) {
-  detail::Stage& stage = detail::stage_of(prepared);
-  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
-    if (stage.gm.observers[i].layer != "bad") continue;
-    stage.observers[i].attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());
+  for (ir::ObserverEntry& observer : detail::stage_of(prepared).model.observers) {
+    if (observer.layer == "bad")
+      observer.module->attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());
   }
 }
 

@@ -141,10 +141,9 @@ TEST(LowerAndTry, AnOperatorOfEveryKindCanStayAsTheReferenceHasIt) {
 TEST(ConvertAndTry, ALayerThatFailsStaysFloat) {
   const BackendConfig backend = backend_config("x86");
   const Prepared prepared = calibrated(backend, "bad");
-  detail::Stage& stage = detail::stage_of(prepared);
-  for (std::size_t i = 0; i < stage.observers.size(); ++i) {
-    if (stage.gm.observers[i].layer == "bad")
-      stage.observers[i].attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());
+  for (ir::ObserverEntry& observer : detail::stage_of(prepared).model.observers) {
+    if (observer.layer == "bad")
+      observer.module->attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());
   }
   const std::vector<Sample> data = samples();
   const TriedStep step = detail::convert_and_try(prepared, backend, {}, std::nullopt, {.samples = data});
