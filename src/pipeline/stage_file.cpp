@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "backends/kernels/engine.h"
 #include "base/known_engines.h"
@@ -116,16 +117,27 @@ constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
 
-/// The value that an observer sees, by its name in the graph, and the how manieth of its observers it is.
+/// The operator or input that returns what an observer sees. Numbers, which TorchScript gives to values without
+/// a name, change when a graph is copied: such a value has the place of its operator in the graph.
+std::string name_of(const ir::Model& model, const ir::Value* value, std::size_t position) {
+  const Decision* decision = ir::decision_of(model, value->node());
+  if (decision != nullptr && !decision->node.empty()) return decision->node;
+  return value->hasDebugName() ? value->debugName()
+                               : fmt::format("{}@{}", value->node()->kind().toQualString(), position);
+}
+
+/// The names of observers, by the value that each sees and the how manieth of the value's observers it is.
 std::map<std::string, std::string> names_by_value(const ir::Model& model) {
   std::map<std::string, std::string> names;
   std::map<std::string, int> of_value;
   std::set<std::size_t> named;
+  std::unordered_map<const ir::Node*, std::size_t> position;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    position.emplace(node, position.size());
     if (!ir::is_observer(node) || !named.insert(ir::observer_index(node)).second) continue;
     const ir::Value* value = node->input(0);
     while (ir::is_observer(value->node())) value = value->node()->input(0);
-    const std::string name = value->debugName();
+    const std::string name = name_of(model, value, position[value->node()]);
     names.emplace(fmt::format("{}#{}", name, of_value[name]++), ir::observer_of(model, node).name);
   }
   return names;

@@ -36,7 +36,7 @@ bool has_observers(const Module& model) {
 /// tsq's stages and Python's GraphModules; models of other classes may have quantized parts of their own.
 bool is_result_of_a_tool(const Module& model) {
   const std::string name = class_of(model);
-  return name.find(".Model") != std::string::npos;
+  return name.find(".GraphModule") != std::string::npos;
 }
 
 bool has_quantized_operators(const Block& block) {

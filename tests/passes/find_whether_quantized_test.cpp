@@ -5,6 +5,7 @@
 #include <tsq/quantize.h>
 
 #include "ir/edit.h"
+#include "passes/plain/passes.h"
 #include "passes/rewrite/passes.h"
 #include "support/pass_model.h"
 #include "support/small_models.h"
