@@ -1,7 +1,6 @@
-#include "backends/kernels/check_table.h"
-
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
+#include <tsq/check_table.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +10,7 @@
 #include "backends/kernels/lowering_table.h"
 #include "operators/functional_weighted.h"
 
-namespace tsq::kernels {
+namespace tsq {
 namespace {
 
 bool is_of(const Symbol& symbol, std::string_view space) { return symbol.name.starts_with(space); }
@@ -178,4 +177,4 @@ std::vector<TableFinding> check_table(const BackendConfig& backend) {
   return findings;
 }
 
-}  // namespace tsq::kernels
+}  // namespace tsq

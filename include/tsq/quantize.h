@@ -58,6 +58,12 @@ class Prepared {
   [[nodiscard]] Report report() &&;
   /// The mapping that it was prepared with.
   [[nodiscard]] const QConfigMapping& mapping() const&;
+  /// The table that it was prepared for.
+  [[nodiscard]] const BackendConfig& backend() const&;
+  /// The user's model.
+  [[nodiscard]] const torch::jit::Module& float_model() const&;
+  /// Whether it was prepared for training.
+  [[nodiscard]] bool trains() const noexcept;
   /// Writes the whole file or nothing. Recipe Best measures the mean errors of rounding first, as convert
   /// does, for the file does not hold the samples. Throws Error(BadOutput).
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;

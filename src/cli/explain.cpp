@@ -1,6 +1,8 @@
+#include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
+#include <tsq/measure_operators.h>
 
 #include <iostream>
 #include <memory>
@@ -12,7 +14,7 @@
 #include "cli/model_file.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
-#include "pipeline/measure.h"
+#include "cli/text_table.h"
 
 namespace tsq::cli {
 namespace {
@@ -22,12 +24,14 @@ constexpr const char* kExplainSummary =
 constexpr const char* kExplainExamples =
     "  tsq explain model.pt --backend fbgemm\n"
     "  tsq explain model.pt --calib data.pt --time 10\n"
+    "  tsq explain model.pt --passes\n"
     "  tsq explain model.pt --qconfig q.json --json";
 
 struct ExplainOptions {
   std::string model{};
   std::string calib{};
   std::size_t rounds{0};
+  bool passes{false};
   ConfigurationOptions configuration{};
 };
 
@@ -74,15 +78,42 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     report.unobserved_layers.clear();
   } else {
     steps.run("measure",
-              [&](const Progress&) { detail::measure(prepared, samples.front(), options.rounds, report); });
+              [&](const Progress&) { measure_operators(prepared, samples.front(), options.rounds, report); });
   }
   return report;
 }
 
+/// Room by room, in the order in which they ran.
+std::string passes_text(const std::vector<PassRun>& passes) {
+  std::vector<std::vector<std::string>> rows{{"room", "pass", "changes", "ms", "before → after"}};
+  for (const PassRun& pass : passes) {
+    rows.push_back({pass.room, pass.name, std::to_string(pass.changes),
+                    fmt::format("{:.1f}", 1000 * pass.seconds), pass.sentence});
+  }
+  return "\n" + text_table(rows, {0, 1, 4});
+}
+
+nlohmann::json passes_json(const std::vector<PassRun>& passes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const PassRun& pass : passes) {
+    json.push_back({{"room", pass.room},
+                    {"pass", pass.name},
+                    {"changes", pass.changes},
+                    {"seconds", pass.seconds},
+                    {"sentence", pass.sentence}});
+  }
+  return json;
+}
+
 void run_explain(const ExplainOptions& options, const Session& session) {
   const Report report = report_of(options, session);
-  if (session.speaks_text()) std::cout << report.to_text() << unobserved_text(report);
-  print_json(session, report.to_json());
+  if (session.speaks_text()) {
+    std::cout << report.to_text() << unobserved_text(report);
+    if (options.passes) std::cout << passes_text(report.passes);
+  }
+  nlohmann::json json = report.to_json();
+  if (options.passes) json["passes"] = passes_json(report.passes);
+  print_json(session, json);
 }
 
 }  // namespace
@@ -100,6 +131,9 @@ void add_explain(CLI::App& app, Session& session) {
                    "Time each float operator: the best of N runs on the first sample (needs --calib)")
       ->check(CLI::Range(1, 1000000).description(""))
       ->type_name("N");
+  command->add_flag(
+      "--passes", options->passes,
+      "Also list the passes that ran, what each does, how many graphs it changed, and its time");
   add_configuration_options(*command, options->configuration);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_explain(*options, session); }; });

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <tsq/agreement.h>
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
@@ -15,7 +16,6 @@
 #include "io/archive.h"
 #include "io/empty_tensors.h"
 #include "passes/place/uncalibrated.h"
-#include "pipeline/agreement.h"
 #include "pipeline/run.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/float_model.h"
@@ -79,7 +79,7 @@ std::string kind_of(const Sample& sample) {
 }
 
 bool all_finite(const at::IValue& result) {
-  return std::ranges::all_of(detail::tensors_of(result), [](const auto& named) {
+  return std::ranges::all_of(tensors_of(result), [](const auto& named) {
     return !named.second.is_floating_point() || at::isfinite(named.second).all().template item<bool>();
   });
 }
@@ -154,6 +154,9 @@ Module Prepared::module() && { return stage_->module; }
 const Report& Prepared::report() const& { return stage_->report; }
 Report Prepared::report() && { return stage_->report; }
 const QConfigMapping& Prepared::mapping() const& { return stage_->mapping; }
+const BackendConfig& Prepared::backend() const& { return stage_->backend; }
+const Module& Prepared::float_model() const& { return stage_->float_model; }
+bool Prepared::trains() const noexcept { return stage_->trains; }
 const Module& Reference::module() const& { return stage_->module; }
 Module Reference::module() && { return stage_->module; }
 const Report& Reference::report() const& { return stage_->report; }

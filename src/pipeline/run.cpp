@@ -65,7 +65,10 @@ std::size_t run_on_methods(const FlowRow& row, ir::Model& model, const PassConte
 
 void add_to(std::vector<PassRun>& log, const FlowRow& row, double seconds, std::size_t changes) {
   const auto found = std::ranges::find(log, row.name, &PassRun::name);
-  PassRun& entry = found == log.end() ? log.emplace_back(PassRun{.name = std::string(row.name)}) : *found;
+  PassRun& entry = found != log.end() ? *found
+                                      : log.emplace_back(PassRun{.name = std::string(row.name),
+                                                                 .room = std::string(to_string(row.room)),
+                                                                 .sentence = std::string(row.sentence)});
   entry.seconds += seconds;
   entry.changes += changes;
 }

@@ -1,10 +1,11 @@
 // One step of quantize by itself: its result is tried, and what fails is left out of it.
 
-#include "trial/tried_step.h"
+#include <tsq/tried_step.h>
 
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
+#include "pipeline/run.h"
 #include "pipeline/stage.h"
 #include "trial/attempt.h"
 #include "trial/leave_out.h"
@@ -12,13 +13,13 @@
 namespace tsq::detail {
 namespace {
 
-TriedStep tried(Attempt attempt, std::vector<Change> changes, bool force) {
+TriedStep tried(Attempt attempt, std::vector<LeftFloat> changes, bool force) {
   if (!attempt.made || (attempt.trial.fault && !force)) refuse(*attempt.trial.fault);
   return {.reference = attempt.made->reference,
-          .module = std::move(attempt.made->module),
-          .report = std::move(attempt.made->report),
+          .model = Lowered(LoweredModel{.module = std::move(attempt.made->module),
+                                        .report = std::move(attempt.made->report)}),
           .trial = std::move(attempt.trial),
-          .changes = std::move(changes)};
+          .left_float = std::move(changes)};
 }
 
 /// What lowering may put a kernel in the place of.
@@ -62,7 +63,7 @@ TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend
     now = attempt(referee, [&] { return made_of(candidates.reference(kept)); });
     return now.trial.fault;
   });
-  std::vector<Change> changes;
+  std::vector<LeftFloat> changes;
   for (const LeftOut::Fault& fault : left.faults)
     changes.push_back({.layers = candidates.layers(fault.parts), .text = fault.text});
   return tried(std::move(now), std::move(changes), trial.force);
@@ -89,9 +90,9 @@ TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend
     now = attempt(referee, lowered);
     return now.trial.fault;
   });
-  std::vector<Change> changes;
+  std::vector<LeftFloat> changes;
   for (const LeftOut::Fault& fault : left.faults) {
-    Change change{.text = fault.text};
+    LeftFloat change{.text = fault.text};
     for (const std::size_t index : fault.parts) change.layers.push_back(layer_of(nodes[index]));
     changes.push_back(std::move(change));
   }

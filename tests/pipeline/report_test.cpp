@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/measure_operators.h>
 #include <tsq/quantize.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/measure.h"
 #include "support/lowered.h"
 #include "support/small_models.h"
 
@@ -46,7 +46,7 @@ Report lowered_report(const Module& model, const QConfigMapping& mapping,
   calibrate(prepared, samples);
   Report report;
   testing::lowered(convert_to_reference(prepared, backend), backend, &report);
-  detail::measure(prepared, samples.front(), /*rounds=*/0, report);
+  measure_operators(prepared, samples.front(), /*rounds=*/0, report);
   return report;
 }
 
@@ -321,7 +321,7 @@ TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
   };
   const at::Tensor before = result();
   Report report = prepared.report();
-  detail::measure(prepared, {samples[0][0].toTensor() * 100}, /*rounds=*/2, report);
+  measure_operators(prepared, {samples[0][0].toTensor() * 100}, /*rounds=*/2, report);
   EXPECT_TRUE(at::equal(before, result()));
   EXPECT_GT(decision_of(report, "a").seconds.value_or(0), 0);
 }

@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/check_table.h>
 #include <tsq/quantize.h>
 #include <tsq/reference_module.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "backends/kernels/check_table.h"
 #include "config/expect_error.h"
 #include "specification/quotations.h"
 #include "support/lowered.h"
@@ -19,7 +19,6 @@ namespace tsq {
 namespace {
 
 using c10::ScalarType;
-using kernels::TableFinding;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -355,8 +354,7 @@ TEST(SpecModels, TransposedConvolutionsKeepScalesOfOutputChannels) {
 
 std::vector<std::pair<std::size_t, TableFinding::Kind>> findings(const BackendConfig& backend) {
   std::vector<std::pair<std::size_t, TableFinding::Kind>> found;
-  for (const TableFinding& finding : kernels::check_table(backend))
-    found.emplace_back(finding.row, finding.kind);
+  for (const TableFinding& finding : check_table(backend)) found.emplace_back(finding.row, finding.kind);
   return found;
 }
 
@@ -414,7 +412,7 @@ TEST(SpecTable, RowsThatDoNothingAreFound) {
 TEST(SpecTable, PyTorchsTablesHaveNoRowInVain) {
   for (const char* name : {"x86", "fbgemm", "qnnpack", "onednn"}) {
     // `x.shape` is no call in Python either: the row "shape" matches nothing there.
-    for (const TableFinding& finding : kernels::check_table(backend_config(name)))
+    for (const TableFinding& finding : check_table(backend_config(name)))
       EXPECT_TRUE(finding.kind == TableFinding::Kind::NoKernel ||
                   finding.sentence.find("(shape)") != std::string::npos)
           << name << ": " << finding.sentence;
