@@ -3,7 +3,6 @@
 // them.
 #include <torch/library.h>
 #include <torch/script.h>
-#include <tsq/data.h>
 #include <tsq/tsq.h>
 
 #include <iostream>

@@ -1,6 +1,5 @@
 // Quantizes a TorchScript file to int8 for the x86 engine.
 #include <torch/script.h>
-#include <tsq/data.h>
 #include <tsq/tsq.h>
 
 #include <iostream>

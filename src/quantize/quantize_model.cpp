@@ -241,7 +241,7 @@ Quantized quantize(const Module& model, std::span<const Sample> samples, const Q
   const BackendConfig backend = backend_of(options);
   const QConfigMapping mapping = mapping_of(options, backend);
   const SampleSets sets = detail::sample_sets(samples, options);
-  if (options.goal.given() && sets.trial.empty())
+  if (options.goal.given() && samples.empty() && options.judged_by.empty())
     throw Error(ErrorCode::BadConfig, "a goal needs samples to judge by", "give samples, or judged_by");
   const uint64_t float_bytes = options.float_bytes > 0 ? options.float_bytes : bytes_when_saved(model);
   Result result = finished({.options = options,
