@@ -2,6 +2,9 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS tsq EXPORT tsqTargets)
 install(TARGETS tsq_cli RUNTIME)
+if(TSQ_RUNTIME)
+  install(TARGETS tsq_runtime LIBRARY)
+endif()
 install(DIRECTORY include/tsq TYPE INCLUDE)
 install(EXPORT tsqTargets NAMESPACE tsq:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tsq)
 configure_package_config_file(cmake/tsqConfig.cmake.in ${CMAKE_BINARY_DIR}/tsqConfig.cmake

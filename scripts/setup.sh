@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs what tsq needs on Debian 12: the distribution's packages, and LibTorch 2.13 (CPU) into .venv.
-# Does nothing when all of it is there. Torch_DIR or CMAKE_PREFIX_PATH may name another LibTorch.
+# Installs what tsq needs on Debian 12: the distribution's packages, and LibTorch 2.13 (CPU) and oneDNN into .venv.
+# Does nothing when all of it is there. Torch_DIR or CMAKE_PREFIX_PATH may name another LibTorch, dnnl_DIR another oneDNN.
 # setup.sh --tests: also what only the tests need.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 torch_version=2.13.0
+onednn_version=2023.2.0
 [[ ${1:-} == --tests ]] && for_tests=yes || for_tests=
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -97,13 +98,16 @@ refuse_cuda_build() {
     "and start again"
 }
 
+make_virtual_environment() {
+  [[ ! -x .venv/bin/python || ! -x .venv/bin/pip ]] || return 0
+  say 'making the virtual environment .venv'
+  python3 -m venv .venv || fail 'python3 -m venv .venv failed: see its message above'
+}
+
 # A constraint on the packages that every CUDA build requires lets pip refuse it from the metadata alone.
 install_libtorch() {
   local log constraints='.venv/cpu_only.txt' options=()
-  if [[ ! -x .venv/bin/python || ! -x .venv/bin/pip ]]; then
-    say 'making the virtual environment .venv'
-    python3 -m venv .venv || fail 'python3 -m venv .venv failed: see its message above'
-  fi
+  make_virtual_environment
   printf '%s<0\n' triton pytorch-triton-rocm cuda-toolkit cuda-bindings nvidia-cudnn-cu12 nvidia-cudnn-cu13 > $constraints
   [[ $(.venv/bin/pip install --help) != *fast-deps* ]] || options=(--use-feature=fast-deps)
   log=$(mktemp)
@@ -117,6 +121,19 @@ install_libtorch() {
   fi
 }
 
+has_onednn() {
+  [[ -n ${dnnl_DIR:-} ]] ||
+    compgen -G ".venv/lib/python3*/site-packages/onednn_devel_cpu_gomp-$onednn_version.dist-info/RECORD" > /dev/null
+}
+
+# Without it everything but libtsq_runtime is built.
+install_onednn() {
+  make_virtual_environment
+  say "installing oneDNN (onednn-devel-cpu-gomp $onednn_version) into .venv with pip: about 40 MB"
+  .venv/bin/pip install --disable-pip-version-check "onednn-devel-cpu-gomp==$onednn_version" ||
+    say "warning: pip could not install oneDNN: libtsq_runtime, which runs fused programs, will not be built"
+}
+
 check_cpu_build() {
   ! grep -qsE "^cuda.*= '" .venv/lib/python3*/site-packages/torch/version.py || refuse_cuda_build '.venv holds'
 }
@@ -128,3 +145,4 @@ if ! names_libtorch; then
   has_wheels || install_libtorch
   check_cpu_build
 fi
+has_onednn || install_onednn

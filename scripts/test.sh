@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test; ctest's summary comes last.
+# Installs what is missing, builds, and runs the tests; ctest's summary comes last. Of suites of thousands of jobs
+# some are drawn, the same in every run; test.sh --all runs all of them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+[[ ${1:-} == --all ]] && all=ON || all=OFF
 scripts/setup.sh --tests
 echo 'test: configuring the release preset'
-cmake --preset release ${Torch_DIR:+"-DTorch_DIR=$Torch_DIR"}
+cmake --preset release "-DTSQ_ALL_TESTS=$all" ${Torch_DIR:+"-DTorch_DIR=$Torch_DIR"}
 echo 'test: building the library, the command and every test (the first time takes several minutes)'
 cmake --build --preset release
-echo 'test: running every test'
+echo 'test: running the tests'
 ctest --preset release -j2

@@ -99,10 +99,9 @@ int main(int argc, char** argv) try {
 
   tsq::Prepared prepared = tsq::prepare(model, tsq::default_qconfig_mapping("x86"), backend);
   tsq::calibrate(prepared, samples);
-  tsq::Report report;
-  const Module quantized = tsq::lower(tsq::convert_to_reference(prepared, backend), backend, &report);
+  const tsq::Lowered quantized = tsq::convert(prepared, backend);
   tsq::save(quantized, argv[3]);
-  for (const tsq::Decision& decision : report.decisions)
+  for (const tsq::Decision& decision : quantized.report().decisions)
     std::cout << decision.layer << ' ' << decision.op << ": "
               << (decision.kernel.empty() ? "float" : decision.kernel) << '\n';
 } catch (const std::exception& error) {

@@ -30,14 +30,14 @@ struct LayerComparison {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
-/// Runs a float model and an int8 model of it, whichever tool made that, on the samples and compares what
-/// each operator gives, in the order of the flow: PyTorch's numeric suite (weights, activations and shadows)
-/// for TorchScript. Layers are found by the names of the modules that call operators and of the attributes
-/// that hold weights; among the float values that a layer and the activations after it give, an int8 value is
-/// compared with the nearest one. Operators that only view their input, and those that convert,
-/// are not in it. Both models run with the engine that is in use when it is called (engine_in_use), which is
-/// held for each call alone; threads may compare models at once. Throws Error(BadData) where a model cannot
-/// run on a sample, and Error(BadModel) where the models have no layer in common.
+/// Runs a float model and an int8 model of it, made by any tool, on the samples and compares what each
+/// operator returns, in the order of the flow: PyTorch's numeric suite (weights, activations and shadows) for
+/// TorchScript. Layers are found by the names of the modules that call operators and of the attributes that
+/// hold weights. An int8 value is compared with the nearest of the float values that its layer and the
+/// activations after the layer return. Operators that only view or convert their input are left out. Both
+/// models run with the engine that is in use when it is called (engine_in_use), which is held for each call
+/// alone; threads may compare models at once. Throws Error(BadData) where a model cannot run on a sample, and
+/// Error(BadModel) where the models have no layer in common.
 std::vector<LayerComparison> compare_layers(const torch::jit::Module& float_model,
                                             const torch::jit::Module& int8_model,
                                             std::span<const Sample> samples);

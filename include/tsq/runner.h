@@ -21,11 +21,12 @@
 
 namespace tsq {
 
-/// From here on freed memory stays in the process for the next call. By default, glibc gives large pieces
-/// back to the system, which hands them out again page by page, each with a fault and filled with zeros: at
-/// larger batches that takes up to half of the time of a call. Costs memory: what the largest call took stays
-/// taken. For the whole process; best called first in main. Does nothing with another C library: mimalloc and
-/// jemalloc keep freed memory anyway. Programs that cannot call it set in their environment
+/// From here on freed memory stays in the process for the next call. By default, glibc returns large pieces
+/// to the system, and the next call gets them back page by page, each with a page fault and filled with
+/// zeros: at larger batches that takes up to half of the time of a call. The price is memory: the process
+/// keeps as much as its largest call has needed. For the whole process; best called first in main. Does
+/// nothing with another C library: mimalloc and jemalloc keep freed memory anyway. Programs that cannot call
+/// it set in their environment
 ///     GLIBC_TUNABLES=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184
 inline void keep_freed_memory() {
 #ifdef __GLIBC__

@@ -42,8 +42,8 @@ struct Trial {
   [[nodiscard]] std::optional<double> expected_db() const;
   /// The SQNR that 99 of 100 further samples exceed.
   [[nodiscard]] std::optional<double> assured_db() const;
-  /// The same with the spread of these and `more` samples, which were calibrated on: they tell the spread,
-  /// but not the mean.
+  /// The same, with the spread estimated from these and from `more` samples, which the model was calibrated
+  /// on: those show how far samples differ, but their mean is too good.
   [[nodiscard]] std::optional<double> expected_db(std::span<const double> more) const;
   /// {"samples", "sqnr_db", "expected_sqnr_db", "fault"}; numbers that are not finite are null.
   [[nodiscard]] nlohmann::json to_json() const;

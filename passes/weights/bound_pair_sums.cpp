@@ -44,7 +44,7 @@ double largest_pair_sum(const ir::Weighted& weighted, bool neighbours) {
   return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), neighbours).max().item<double>();
 }
 
-/// The channels whose scales grew.
+/// How many channels' scales grew.
 int64_t widen_scales(ir::Weighted& weighted, bool depthwise) {
   const at::Tensor before = weighted.weight_qparams->scale;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -79,6 +79,34 @@ class PairSums {
   bool vnni_;
 };
 
+/// The channels whose scales grew.
+struct Widened {
+  int64_t channels{};
+  int64_t all_channels{};
+};
+
+bool can_widen(const PairSums& sums, const ir::Weighted& weighted) {
+  return sums.concern(weighted) && torchscript::are_symmetric_rows(*weighted.weight_qparams);
+}
+
+Widened widen(ir::Weighted& weighted, const PairSums& sums) {
+  return {.channels = widen_scales(weighted, sums.of_neighbours(weighted)),
+          .all_channels = weighted.weight_qparams->scale.numel()};
+}
+
+/// The weight of F.linear or F.conv*, whose scales are an attribute of the model.
+Widened widen_weight_of_function(ir::Model& model, const ir::Node* node, const PairSums& sums) {
+  if (node->inputs().size() < 2) return {};
+  std::optional<ir::Weighted> weighted = operators::functional_parameters(model, node);
+  if (!weighted || !can_widen(sums, *weighted)) return {};
+  const ir::Node* quantize = node->input(1)->node()->input(0)->node();
+  const ir::Node* scale = quantize->input(1)->node();
+  if (scale->kind() != c10::prim::GetAttr) return {};
+  const Widened widened = widen(*weighted, sums);
+  model.attributes.setattr(scale->s(c10::attr::name), weighted->weight_qparams->scale);
+  return widened;
+}
+
 /// Where the range of what an operator reads was found: at the operator that made it, or at its own.
 double largest_code_in_range(const ir::Model& model, const ir::Node* node) {
   const ir::Node* maker = node->input(0)->node();
@@ -106,24 +134,28 @@ std::string overflow_text(double pair, double in_range) {
 
 bool bound_pair_sums(ir::Model& model, const PassContext& context) {
   const PairSums sums(context.target);
-  std::unordered_map<const ir::ModuleCall*, int64_t> widened;
+  std::unordered_map<const ir::ModuleCall*, Widened> of_layers;
   for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted == nullptr || !sums.concern(*weighted) ||
-        !torchscript::are_symmetric_rows(*weighted->weight_qparams))
-      continue;
-    if (const int64_t channels = widen_scales(*weighted, sums.of_neighbours(*weighted)); channels > 0)
-      widened.emplace(&call, channels);
+    if (weighted != nullptr && can_widen(sums, *weighted)) of_layers.emplace(&call, widen(*weighted, sums));
   }
+  bool has_widened = false;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    const auto channels = ir::is_module_call(node) ? widened.find(&ir::call_of(model, node)) : widened.end();
-    Decision* decision = channels == widened.end() ? nullptr : ir::decision_of(model, node);
+    Widened widened;
+    if (!ir::is_module_call(node)) {
+      widened = widen_weight_of_function(model, node, sums);
+    } else if (const auto found = of_layers.find(&ir::call_of(model, node)); found != of_layers.end()) {
+      widened = found->second;
+    }
+    if (widened.channels == 0) continue;
+    has_widened = true;
+    Decision* decision = ir::decision_of(model, node);
     if (decision == nullptr) continue;
     decision->notes.push_back(fmt::format(
         "the weights of {} of {} channels have larger scales, so that no 16-bit sum of its kernel overflows",
-        channels->second, ir::weighted_of(*channels->first)->weight_qparams->scale.numel()));
+        widened.channels, widened.all_channels));
   }
-  return !widened.empty();
+  return has_widened;
 }
 
 bool report_pair_sums(ir::Model& model, const PassContext& context) {

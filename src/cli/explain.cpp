@@ -83,12 +83,13 @@ Report report_of(const ExplainOptions& options, const Session& session) {
   return report;
 }
 
-/// Room by room, in the order in which they ran.
+/// In the order in which they ran.
 std::string passes_text(const std::vector<PassRun>& passes) {
-  std::vector<std::vector<std::string>> rows{{"room", "pass", "changes", "ms", "before → after"}};
+  constexpr double kMilliseconds = 1000;
+  std::vector<std::vector<std::string>> rows{{"room", "pass", "changes", "ms", "what it does"}};
   for (const PassRun& pass : passes) {
     rows.push_back({pass.room, pass.name, std::to_string(pass.changes),
-                    fmt::format("{:.1f}", 1000 * pass.seconds), pass.sentence});
+                    fmt::format("{:.2f}", kMilliseconds * pass.seconds), pass.sentence});
   }
   return "\n" + text_table(rows, {0, 1, 4});
 }
@@ -97,7 +98,7 @@ nlohmann::json passes_json(const std::vector<PassRun>& passes) {
   nlohmann::json json = nlohmann::json::array();
   for (const PassRun& pass : passes) {
     json.push_back({{"room", pass.room},
-                    {"pass", pass.name},
+                    {"name", pass.name},
                     {"changes", pass.changes},
                     {"seconds", pass.seconds},
                     {"sentence", pass.sentence}});
@@ -133,7 +134,7 @@ void add_explain(CLI::App& app, Session& session) {
       ->type_name("N");
   command->add_flag(
       "--passes", options->passes,
-      "Also list the passes that ran, what each does, how many graphs it changed, and its time");
+      "Also print the passes that have run, in order, with the graphs that each has changed and its time");
   add_configuration_options(*command, options->configuration);
   command->callback(
       [options, &session] { session.action = [options, &session] { run_explain(*options, session); }; });

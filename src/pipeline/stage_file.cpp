@@ -117,8 +117,8 @@ constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
 
-/// The operator or input that returns what an observer sees. Numbers, which TorchScript gives to values without
-/// a name, change when a graph is copied: such a value has the place of its operator in the graph.
+/// The operator or input that returns what an observer sees. Numbers, which TorchScript gives to values
+/// without a name, change when a graph is copied: such a value has the place of its operator in the graph.
 std::string name_of(const ir::Model& model, const ir::Value* value, std::size_t position) {
   const Decision* decision = ir::decision_of(model, value->node());
   if (decision != nullptr && !decision->node.empty()) return decision->node;

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping
 
-from comparison import FLOOR
+from comparison import FLOOR, SATURATED_FLOOR, has_vnni
 
 ENGINES = ("x86", "fbgemm", "qnnpack", "onednn")
 
@@ -123,7 +123,8 @@ class Case:
 
     def floor(self, engine: str) -> float:
         """Decibels of each output."""
-        return _allowed(self.min_sqnr, engine, FLOOR)
+        allowed = _allowed(self.min_sqnr, engine, FLOOR)
+        return min(allowed, SATURATED_FLOOR) if engine == "onednn" and not has_vnni() else allowed
 
     def float_layers_on(self, engine: str) -> int:
         return int(_allowed(self.float_layers, engine, 0))

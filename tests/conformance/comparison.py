@@ -3,10 +3,22 @@
 Outputs are one list of leaves for each evaluation batch, as oracle.outputs_of returns them.
 """
 
+import functools
+from pathlib import Path
+
 import torch
 
 # Decibels that an int8 model keeps of each output, unless its case says why it keeps less.
 FLOOR = 25.0
+# Without VNNI onednn's kernels add pairs of products in 16 bits, and its own mapping leaves activations all 8 bits: sums
+# saturate, in FX's lowered models as in tsq's, and where large sums cancel little is left. What FX lowers is still compared
+# bit for bit.
+SATURATED_FLOOR = 0.0
+
+
+@functools.cache
+def has_vnni() -> bool:
+    return "avx512_vnni" in Path("/proc/cpuinfo").read_text()
 
 
 def same_leaf(a, b) -> bool:

@@ -21,7 +21,7 @@ import torch
 
 import oracle
 from case import ENGINES, Case
-from jobs import FAILED, JobServer, forked
+from jobs import FAILED, JobServer, forked, is_drawn
 from made import Made, run_stand_in, run_tsq
 from models import CASES
 from verdict import BETTER, EQUAL, REWRITTEN, decibel_text, judge
@@ -73,6 +73,7 @@ def parse_options():
     parser.add_argument("--engine", default="all", help="comma separated, or 'all' (default: %(default)s)")
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="draw one job in N, the same in every run")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
     parser.add_argument("--show", action="store_true", help="print FX's graphs and tsq's graph of each case")
     parser.add_argument("--failures", action="store_true", help="print failed cases and the summary only")
@@ -106,6 +107,7 @@ def main() -> int:
         return 0
     skipped = [(case, engine, skip_reason(case, engine)) for case in cases for engine in options.engines if skip_reason(case, engine)]
     jobs = [(case, engine) for engine in options.engines for case in cases if not skip_reason(case, engine)]
+    jobs = [(case, engine) for case, engine in jobs if is_drawn(f"{engine} {case.name}", options.one_in)]
     counts: collections.Counter = collections.Counter()
 
     def report(job, verdict: str, text: str, seconds: float) -> None:

@@ -25,7 +25,7 @@ import oracle
 from case import ENGINES, Case
 from comparison import FLOOR, defect, first_difference, holds_reals, same_leaf, sqnr, weakness
 from configuration_json import mapping_to_json
-from jobs import FAILED, JobServer, forked
+from jobs import FAILED, JobServer, forked, is_drawn
 from made import quantize_job
 from models import CASES
 from twin_differences import reason_for
@@ -156,13 +156,14 @@ def main() -> int:
     parser.add_argument("--recipe", default="fx", choices=("fx", "best"))
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="draw one case in N, the same in every run")
     parser.add_argument("--all", action="store_true", help="print the differences for which there is a reason, too")
     parser.add_argument("--show", action="store_true", help="print the graphs")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     start, counts, reasons = time.monotonic(), collections.Counter(), collections.Counter()
-    cases = [c for c in CASES if re.fullmatch(options.case or ".*", c.name) and options.engine in c.engines and options.engine not in c.skip]
+    cases = [c for c in CASES if re.fullmatch(options.case or ".*", c.name) and options.engine in c.engines and options.engine not in c.skip and is_drawn(c.name, options.one_in)]
 
     def report(case: Case, verdict: str, found, seconds: float) -> None:
         if verdict == FAILED:

@@ -326,18 +326,24 @@ TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
   EXPECT_GT(decision_of(report, "a").seconds.value_or(0), 0);
 }
 
-/// Whether the 16-bit sums of a linear layer with these weights can overflow, by the notes of its report.
+/// Whether the 16-bit sums of a layer or operator can overflow, by the notes of its report.
+std::vector<std::string> notes_on_sums(const Module& model, const std::string& layer_or_op,
+                                       const at::Tensor& input, Recipe recipe, TargetCpu cpu) {
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.recipe = {.recipe = recipe, .target_cpu = cpu}});
+  calibrate(prepared, std::vector<Sample>{{input}});
+  return decision_of(convert_to_reference(prepared, backend).report(), layer_or_op).notes;
+}
+
+/// Those of a linear layer with these weights.
 std::vector<std::string> notes_on_sums(const at::Tensor& weight, Recipe recipe, TargetCpu cpu) {
   Module model = testing::user_module("Linear");
   Module linear = testing::linear(weight.size(1), weight.size(0));
   linear.setattr("weight", weight);
   model.register_module("fc", linear);
   model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
-  const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
-                              {.recipe = {.recipe = recipe, .target_cpu = cpu}});
-  calibrate(prepared, std::vector<Sample>{{torch::randn({4, weight.size(1)})}});
-  return decision_of(convert_to_reference(prepared, backend).report(), "fc").notes;
+  return notes_on_sums(model, "fc", torch::randn({4, weight.size(1)}), recipe, cpu);
 }
 
 TEST(PairSums, TheReportSaysWhetherTheyCanOverflow) {
@@ -355,6 +361,21 @@ TEST(PairSums, TheReportSaysWhetherTheyCanOverflow) {
                                Contains(HasSubstr("cannot overflow"))));
   EXPECT_THAT(notes_on_sums(many, Recipe::Fx, TargetCpu::Vnni),
               ::testing::Not(Contains(HasSubstr("16-bit"))));
+}
+
+TEST(PairSums, RecipeBestBoundsThemInFunctionsToo) {
+  using ::testing::Contains;
+  Module model = testing::user_module("Function");
+  model.register_parameter("weight", torch::ones({4, 8, 1}), /*is_buffer=*/false);
+  model.define("def forward(self, x):\n  return torch.conv1d(x, self.weight)\n");
+  const auto notes = [&](Recipe recipe, TargetCpu cpu) {
+    return notes_on_sums(model, "aten::conv1d", torch::randn({4, 8, 5}), recipe, cpu);
+  };
+  EXPECT_THAT(notes(Recipe::Fx, TargetCpu::WithoutVnni), Contains(HasSubstr("can overflow")));
+  EXPECT_THAT(notes(Recipe::Best, TargetCpu::WithoutVnni),
+              ::testing::AllOf(Contains(HasSubstr("4 of 4 channels have larger scales")),
+                               Contains(HasSubstr("cannot overflow"))));
+  EXPECT_THAT(notes(Recipe::Best, TargetCpu::Vnni), ::testing::Not(Contains(HasSubstr("16-bit"))));
 }
 
 }  // namespace

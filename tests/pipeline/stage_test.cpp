@@ -119,16 +119,20 @@ TEST(Stage, ConvertsMappingMustNotChangeAQConfig) {  // K-02
   const auto convert_with = [&](const QConfigMapping& mapping) {
     convert_to_reference(prepared, backend_config("x86"), {.mapping = mapping});
   };
-  expect_error("apply_convert_mapping: the convert mapping has another global QConfig than the prepare mapping; " + remedy,
-               [&] { convert_with(QConfigMapping()); });
   expect_error(
-      "apply_convert_mapping: the convert mapping lacks the object type 'reshape' of the prepare mapping; " + remedy,
+      "apply_convert_mapping: the convert mapping has another global QConfig than the prepare mapping; " +
+          remedy,
+      [&] { convert_with(QConfigMapping()); });
+  expect_error(
+      "apply_convert_mapping: the convert mapping lacks the object type 'reshape' of the prepare mapping; " +
+          remedy,
       [&] { convert_with(QConfigMapping().set_global(default_qconfig("x86"))); });
 }
 
 TEST(Stage, BadIndexesAreToldAtPrepare) {
   expect_error(
-      "check_quantized_indexes: input_quantized_idxs names input 1, forward has 1; count the arguments of forward from 0",
+      "check_quantized_indexes: input_quantized_idxs names input 1, forward has 1; count the arguments of "
+      "forward from 0",
       [] { calibrated(model_with_inner(), PrepareCustomConfig().set_input_quantized_indexes({1})); });
   StandaloneModuleConfig second_output;
   second_output.prepare_custom_config.set_output_quantized_indexes({1});

@@ -1,0 +1,198 @@
+#include "runtime/compiled_program.h"
+
+#include <chrono>
+
+#include "runtime/kernels/parallel.h"
+#include "runtime/primitives/builders.h"
+#include "runtime/program/error.h"
+#include "runtime/program/operation_table.h"
+#include "runtime/program/shapes.h"
+
+namespace tsq::runtime {
+namespace {
+
+bool build_operation(Compilation& compilation) {
+  for (const auto& row : builder_table()) {
+    if (row.kind == compilation.operation().kind && row.build(compilation)) return true;
+  }
+  return false;
+}
+
+/// Errors of oneDNN name the operation.
+void build(Compilation& compilation, std::size_t index) {
+  const auto where = [&] { return name_of_operation(compilation.program(), index); };
+  compilation.begin(index);
+  try {
+    if (build_operation(compilation)) return;
+  } catch (const dnnl::error& error) {
+    throw ProgramError(where(), std::string("oneDNN refuses it (") + error.what() + ")",
+                       "leave this operation to LibTorch");
+  }
+  throw ProgramError(where(), "no kernel takes its shapes", "leave this operation to LibTorch");
+}
+
+std::vector<Shape> shapes_of(std::span<const View> views) {
+  std::vector<Shape> shapes;
+  for (const auto& view : views) shapes.push_back(view.sizes);
+  return shapes;
+}
+
+}  // namespace
+
+/// The arena of one running call, and arguments that point into it.
+class CompiledProgram::Execution {
+ public:
+  explicit Execution(const CompiledProgram& program)
+      : program_(program),
+        arena_(aligned_memory(static_cast<std::size_t>(program.arena_.bytes))),
+        stream_(cpu_engine()) {
+    arguments_.resize(program.steps_.size());
+    pointers_.resize(program.steps_.size());
+    for (std::size_t s = 0; s < program.steps_.size(); ++s) add_step(s);
+  }
+
+  void bind(std::span<const void* const> inputs, std::span<void* const> outputs) {
+    for (const auto& border : borders_) {
+      const auto index = static_cast<std::size_t>(border.index);
+      // Neither oneDNN nor our kernels write to what a step reads.
+      auto* base =
+          static_cast<std::byte*>(border.returned ? outputs[index] : const_cast<void*>(inputs[index]));
+      auto* pointer = base + border.offset;
+      if (border.memory) {
+        dnnl_memory_set_data_handle(border.memory.get(), pointer);
+      } else {
+        pointers_[border.step][border.operand] = pointer;
+      }
+    }
+  }
+
+  void run(std::size_t s) {
+    const auto& step = program_.steps_[s];
+    if (step.kernel) {
+      step.kernel(pointers_[s].data());
+      return;
+    }
+    // oneDNN's C++ interface would make a map of the arguments at every call.
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(step.primitive.get(), stream_.get(), static_cast<int>(arguments_[s].size()),
+                               arguments_[s].data()),
+        "could not execute a primitive");
+  }
+
+ private:
+  /// A pointer that changes with each call.
+  struct Border {
+    std::size_t step;
+    std::size_t operand;
+    int index;
+    bool returned;
+    std::int64_t offset;
+    dnnl::memory memory;
+  };
+
+  std::byte* pointer_to(const Operand& operand) const {
+    const auto index = static_cast<std::size_t>(operand.buffer);
+    const auto& buffer = program_.buffers_[index];
+    if (buffer.place == Place::Arena) {
+      return static_cast<std::byte*>(arena_.get()) + program_.arena_.offsets[index] + operand.offset;
+    }
+    if (buffer.place != Place::Constant) return nullptr;
+    return static_cast<std::byte*>(const_cast<void*>(buffer.constant.get())) + operand.offset;
+  }
+
+  void add_step(std::size_t s) {
+    const auto& step = program_.steps_[s];
+    for (std::size_t o = 0; o < step.operands.size(); ++o) {
+      const auto& operand = step.operands[o];
+      const auto& buffer = program_.buffers_[static_cast<std::size_t>(operand.buffer)];
+      auto* pointer = pointer_to(operand);
+      dnnl::memory memory;
+      if (step.kernel) {
+        pointers_[s].push_back(pointer);
+      } else {
+        memory = dnnl::memory(operand.desc, cpu_engine(), pointer);
+        arguments_[s].push_back({operand.argument, memory.get()});
+        memories_.push_back(memory);
+      }
+      if (buffer.place == Place::Input || buffer.place == Place::Output) {
+        borders_.push_back({s, o, buffer.index, buffer.place == Place::Output, operand.offset, memory});
+      }
+    }
+  }
+
+  const CompiledProgram& program_;
+  std::shared_ptr<void> arena_;
+  dnnl::stream stream_;
+  std::vector<dnnl::memory> memories_{};
+  std::vector<std::vector<dnnl_exec_arg_t>> arguments_{};
+  std::vector<std::vector<std::byte*>> pointers_{};
+  std::vector<Border> borders_{};
+};
+
+CompiledProgram::CompiledProgram(const Model& model, std::span<const View> inputs, int threads,
+                                 PackedWeights& weights) {
+  const ThreadCount count(threads);
+  auto shapes = infer_shapes(model, shapes_of(inputs));
+  for (const int output : model.program.outputs) {
+    output_shapes_.push_back(shapes[static_cast<std::size_t>(output)]);
+    output_dtypes_.push_back(model.program.values[static_cast<std::size_t>(output)].dtype);
+  }
+  Compilation compilation(model, std::move(shapes), inputs, threads, weights);
+  for (std::size_t i = 0; i < model.program.operations.size(); ++i) build(compilation, i);
+  compilation.finish();
+  buffers_ = std::move(compilation.buffers);
+  steps_ = std::move(compilation.steps);
+  arena_ = plan_arena(buffers_, steps_);
+}
+
+CompiledProgram::~CompiledProgram() = default;
+
+std::unique_ptr<CompiledProgram::Execution> CompiledProgram::take() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!idle_.empty()) {
+      auto execution = std::move(idle_.back());
+      idle_.pop_back();
+      return execution;
+    }
+  }
+  return std::make_unique<Execution>(*this);
+}
+
+void CompiledProgram::give_back(std::unique_ptr<Execution> execution) const {
+  const std::scoped_lock lock(mutex_);
+  idle_.push_back(std::move(execution));
+}
+
+void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) const {
+  auto execution = take();
+  execution->bind(inputs, outputs);
+  for (std::size_t s = 0; s < steps_.size(); ++s) execution->run(s);
+  give_back(std::move(execution));
+}
+
+std::vector<StepTime> CompiledProgram::profile(std::span<const void* const> inputs,
+                                               std::span<void* const> outputs) const {
+  using Clock = std::chrono::steady_clock;
+  auto execution = take();
+  execution->bind(inputs, outputs);
+  std::vector<StepTime> times;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const auto begin = Clock::now();
+    execution->run(s);
+    const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
+    times.push_back({steps_[s].operation, steps_[s].implementation, steps_[s].shape, time.count()});
+  }
+  give_back(std::move(execution));
+  return times;
+}
+
+std::int64_t CompiledProgram::buffer_bytes() const {
+  std::int64_t bytes = 0;
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    if (arena_.offsets[b] >= 0) bytes += buffers_[b].bytes;
+  }
+  return bytes;
+}
+
+}  // namespace tsq::runtime

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/primitives/arena.h"
+#include "runtime/primitives/compilation.h"
+
+/// A program for one set of shapes and one count of threads.
+namespace tsq::runtime {
+
+/// What a step is and how long it took.
+struct StepTime {
+  std::size_t operation = 0;
+  std::string implementation{};
+  std::string shape{};
+  double microseconds = 0;
+};
+
+/// Steps, made once. Any number of threads may run it at once: each gets an arena of its own, which is kept
+/// for the next call.
+class CompiledProgram {
+ public:
+  CompiledProgram(const Model& model, std::span<const View> inputs, int threads, PackedWeights& weights);
+  ~CompiledProgram();
+  CompiledProgram(const CompiledProgram&) = delete;
+  CompiledProgram& operator=(const CompiledProgram&) = delete;
+
+  /// Tensors lie as `inputs` said at construction; outputs are contiguous.
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs) const;
+  /// The same, with the time of each step.
+  std::vector<StepTime> profile(std::span<const void* const> inputs, std::span<void* const> outputs) const;
+
+  [[nodiscard]] const std::vector<Shape>& output_shapes() const { return output_shapes_; }
+  [[nodiscard]] const std::vector<Dtype>& output_dtypes() const { return output_dtypes_; }
+  [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
+  [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes; }
+  /// The bytes that the buffers of the arena would take side by side.
+  [[nodiscard]] std::int64_t buffer_bytes() const;
+  [[nodiscard]] const Arena& arena() const { return arena_; }
+
+ private:
+  class Execution;
+  std::unique_ptr<Execution> take() const;
+  void give_back(std::unique_ptr<Execution> execution) const;
+
+  std::vector<Buffer> buffers_;
+  std::vector<Step> steps_;
+  Arena arena_;
+  std::vector<Shape> output_shapes_;
+  std::vector<Dtype> output_dtypes_;
+  mutable std::mutex mutex_{};
+  mutable std::vector<std::unique_ptr<Execution>> idle_{};
+};
+
+}  // namespace tsq::runtime

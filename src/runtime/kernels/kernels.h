@@ -1,0 +1,126 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/kernels/loops.h"
+
+/// Kernels of our own: what oneDNN does not have or does slowly. Each does the units of work from `begin` to
+/// `end` on the calling thread.
+namespace tsq::runtime {
+
+/// real = q * scale + offset.
+struct Affine {
+  float scale = 1;
+  float offset = 0;
+};
+
+/// How a real number is written: round(real * scale + offset), within [low, high].
+struct Rounding {
+  Dtype dtype = Dtype::F32;
+  float scale = 1;
+  float offset = 0;
+  float low = 0;
+  float high = 0;
+};
+
+struct ConvertTask {
+  Loops loops{};
+  Dtype from = Dtype::F32;
+  Rounding to{};       ///< of the number as it stands in memory
+  bool plain = false;  ///< bytes are copied as they are
+};
+
+/// A value of 8 bits selects what is written.
+struct LookupTask {
+  Loops loops{};
+  Dtype to = Dtype::U8;
+  std::array<std::uint8_t, 256> bytes{};
+  std::array<float, 256> floats{};
+};
+
+struct BinaryTask {
+  Loops loops{};
+  bool multiplies = false;
+  Dtype a = Dtype::U8;
+  Dtype b = Dtype::U8;
+  Affine a_real{};
+  Affine b_real{};
+  Rounding to{};
+};
+
+/// Channels last: [batch, positions, channels].
+struct GlobalPoolTask {
+  std::int64_t batch = 0;
+  std::int64_t positions = 0;
+  std::int64_t channels = 0;
+  Dtype from = Dtype::U8;
+  Rounding to{};  ///< of the sum over the positions
+};
+
+struct LayerNormTask {
+  std::int64_t length = 0;
+  Dtype from = Dtype::F32;
+  Affine real{};
+  float epsilon = 0;
+  const float* weight = nullptr;  ///< of `length` numbers, or none
+  const float* bias = nullptr;
+  Rounding to{};
+};
+
+/// Channels last; each output position copies `bytes` from a position of the input.
+struct ResizeNearestTask {
+  std::int64_t bytes = 0;
+  std::int64_t input_positions = 0;
+  std::vector<std::int32_t> sources{};
+};
+
+/// Where a row or column of the output lies between two of the input.
+struct Taps {
+  std::int32_t first = 0;
+  std::int32_t second = 0;
+  float weight = 0;  ///< of the second
+};
+
+struct ResizeBilinearTask {
+  std::int64_t channels = 0;
+  std::int64_t input_height = 0;
+  std::int64_t input_width = 0;
+  std::vector<Taps> rows{};
+  std::vector<Taps> columns{};
+  Dtype from = Dtype::U8;
+  Rounding to{};
+};
+
+/// The kernels of one instruction set. Units: blocks of rows (`units_of`); tiles (`convert_tiles`); images
+/// times `kPoolChannels` channels; rows; positions of the output; rows of the output.
+struct KernelTable {
+  const char* name;
+  void (*convert)(const ConvertTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*convert_tiles)(const ConvertTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*lookup)(const LookupTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*binary)(const BinaryTask&, void* out, const void* a, const void* b, std::int64_t begin,
+                 std::int64_t end);
+  void (*global_pool)(const GlobalPoolTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*layer_norm)(const LayerNormTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*resize_nearest)(const ResizeNearestTask&, void* out, const void* in, std::int64_t begin,
+                         std::int64_t end);
+  void (*resize_bilinear)(const ResizeBilinearTask&, void* out, const void* in, std::int64_t begin,
+                          std::int64_t end);
+};
+
+inline constexpr std::int64_t kPoolChannels = 64;
+
+/// Edge of a tile where the input's innermost dimension is not the output's.
+inline constexpr std::int64_t kTile = 64;
+
+/// Does `convert_tiles` do these loops? The input must have a dimension of stride 1 beside the innermost,
+/// which is then the last but one.
+bool order_for_tiles(Loops& loops);
+std::int64_t tiles_of(const Loops& loops);
+
+/// The best that this processor runs.
+const KernelTable& kernels();
+
+}  // namespace tsq::runtime

@@ -1,0 +1,97 @@
+#include "runtime/loaded_program.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/primitives/exact_sums.h"
+#include "runtime/primitives/legalize.h"
+#include "runtime/program/error.h"
+#include "runtime/program/operation_table.h"
+#include "runtime/program/validate.h"
+
+namespace tsq::runtime {
+namespace {
+
+/// Shapes that come in turns; more are compiled again each time.
+constexpr std::size_t kCompiledPrograms = 16;
+
+/// Dtypes, sizes and strides of the inputs, and the count of threads, one after the other.
+void write_key(std::span<const InputTensor> inputs, int threads, ProgramCache::Key& key) {
+  key.clear();
+  key.push_back(threads);
+  for (const auto& input : inputs) {
+    key.push_back(static_cast<std::int64_t>(input.sizes.size()));
+    key.insert(key.end(), input.sizes.begin(), input.sizes.end());
+    key.insert(key.end(), input.strides.begin(), input.strides.end());
+  }
+}
+
+std::vector<View> views_of(std::span<const InputTensor> inputs) {
+  std::vector<View> views;
+  for (const auto& input : inputs) {
+    views.push_back({.dtype = input.dtype,
+                     .sizes = Shape(input.sizes.begin(), input.sizes.end()),
+                     .strides = Shape(input.strides.begin(), input.strides.end())});
+  }
+  return views;
+}
+
+}  // namespace
+
+LoadedProgram::LoadedProgram(Model model) : model_(std::move(model)), cache_(kCompiledPrograms) {
+  validate(model_);
+  legal_ = legalized(model_, has_exact_int8_sums());
+  const auto float_weights = [](const Model& counted) {
+    int count = 0;
+    for (const auto& operation : counted.program.operations) {
+      const bool product = operation.kind == Kind::Matmul || operation.weight_scales;
+      const auto input = static_cast<std::size_t>(operation.inputs[0]);
+      if (product && is_int8(counted.program.values[input].dtype)) ++count;
+    }
+    return count;
+  };
+  float_operations_ = float_weights(model_) - float_weights(legal_);
+}
+
+void LoadedProgram::check(std::span<const InputTensor> inputs) const {
+  const auto& program = model_.program;
+  if (inputs.size() != program.inputs.size()) {
+    throw ProgramError("the call", "it has " + std::to_string(inputs.size()) + " tensors",
+                       "give " + std::to_string(program.inputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto wanted = program.values[static_cast<std::size_t>(program.inputs[i])].dtype;
+    if (inputs[i].dtype == wanted) continue;
+    throw ProgramError("the call",
+                       "tensor " + std::to_string(i) + " is " + std::string(name_of(inputs[i].dtype)),
+                       "give one of " + std::string(name_of(wanted)));
+  }
+}
+
+std::shared_ptr<const CompiledProgram> LoadedProgram::compiled(std::span<const InputTensor> inputs,
+                                                               int threads) {
+  check(inputs);
+  thread_local ProgramCache::Key key;
+  write_key(inputs, threads, key);
+  const auto build = [&] {
+    return std::make_shared<const CompiledProgram>(legal_, views_of(inputs), threads, weights_);
+  };
+  return cache_.get(key, std::cref(build));
+}
+
+std::string_view LoadedProgram::kind_of(std::size_t operation) const {
+  return name_of(legal_.program.operations[operation].kind);
+}
+
+std::string profile_json(const LoadedProgram& program, std::span<const StepTime> times) {
+  auto json = nlohmann::json::array();
+  for (const auto& time : times) {
+    json.push_back({{"operation", time.operation},
+                    {"kind", program.kind_of(time.operation)},
+                    {"implementation", time.implementation},
+                    {"shape", time.shape},
+                    {"microseconds", time.microseconds}});
+  }
+  return json.dump();
+}
+
+}  // namespace tsq::runtime

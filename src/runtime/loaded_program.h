@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/program/program.h"
+#include "runtime/program_cache.h"
+
+/// A program that is ready to be called, without any of LibTorch's types.
+namespace tsq::runtime {
+
+/// A tensor of the caller. Strides count elements.
+struct InputTensor {
+  Dtype dtype = Dtype::F32;
+  std::span<const std::int64_t> sizes{};
+  std::span<const std::int64_t> strides{};
+  const void* data = nullptr;
+};
+
+/// Safe to be called from several threads.
+class LoadedProgram {
+ public:
+  /// Validates the model; without exact int8 sums, operations that could saturate run in float.
+  explicit LoadedProgram(Model model);
+
+  /// What runs tensors like these. Throws ProgramError if they do not fit.
+  std::shared_ptr<const CompiledProgram> compiled(std::span<const InputTensor> inputs, int threads);
+
+  [[nodiscard]] const Model& model() const { return model_; }
+  /// How many operations run in float because their sums could saturate here.
+  [[nodiscard]] int float_operations() const { return float_operations_; }
+  /// The kind of an operation that runs, by the index in StepTime.
+  [[nodiscard]] std::string_view kind_of(std::size_t operation) const;
+  [[nodiscard]] std::size_t compiled_programs() const { return cache_.size(); }
+  [[nodiscard]] std::size_t packed_weights() const { return weights_.size(); }
+
+ private:
+  void check(std::span<const InputTensor> inputs) const;
+
+  Model model_;
+  Model legal_;
+  int float_operations_ = 0;
+  PackedWeights weights_{};
+  ProgramCache cache_;
+};
+
+/// The times of the steps as JSON: a list of {"operation", "kind", "implementation", "shape",
+/// "microseconds"}, where "operation" counts those that run.
+std::string profile_json(const LoadedProgram& program, std::span<const StepTime> times);
+
+}  // namespace tsq::runtime

@@ -1,0 +1,35 @@
+#include "runtime/primitives/builders.h"
+
+#include <array>
+
+namespace tsq::runtime {
+namespace {
+
+constexpr std::array kBuilders{
+    BuilderRow{Kind::Convert, "convert", build_convert},
+    BuilderRow{Kind::Convolution, "convolution of oneDNN", build_convolution},
+    BuilderRow{Kind::TransposedConvolution, "deconvolution of oneDNN", build_transposed_convolution},
+    BuilderRow{Kind::Linear, "matmul of oneDNN with packed weights", build_linear},
+    BuilderRow{Kind::Matmul, "matmul of oneDNN", build_matmul},
+    BuilderRow{Kind::Add, "binary", build_binary},
+    BuilderRow{Kind::Mul, "binary", build_binary},
+    BuilderRow{Kind::Activation, "table of 256 values", build_lookup},
+    BuilderRow{Kind::Activation, "eltwise of oneDNN", build_eltwise},
+    BuilderRow{Kind::Concat, "in place, or copies", build_concat},
+    BuilderRow{Kind::MaxPool, "pooling of oneDNN", build_pool},
+    BuilderRow{Kind::AvgPool, "pooling of oneDNN", build_pool},
+    BuilderRow{Kind::GlobalAvgPool, "sums of channels", build_global_pool},
+    BuilderRow{Kind::Softmax, "softmax of oneDNN", build_softmax},
+    BuilderRow{Kind::LayerNorm, "normalization with requantization", build_layer_norm},
+    BuilderRow{Kind::Reshape, "view", build_reshape},
+    BuilderRow{Kind::Permute, "view", build_permute},
+    BuilderRow{Kind::Slice, "view", build_slice},
+    BuilderRow{Kind::ResizeNearest, "copies of positions", build_resize_nearest},
+    BuilderRow{Kind::ResizeBilinear, "four taps", build_resize_bilinear},
+};
+
+}  // namespace
+
+std::span<const BuilderRow> builder_table() { return kBuilders; }
+
+}  // namespace tsq::runtime

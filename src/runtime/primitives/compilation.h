@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstddef>
+#include <dnnl.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/primitives/packed_weights.h"
+#include "runtime/primitives/view.h"
+#include "runtime/program/program.h"
+
+/// A program on its way from operations to steps.
+namespace tsq::runtime {
+
+enum class Place : std::uint8_t { Arena, Input, Output, Constant };
+
+struct Buffer {
+  Place place = Place::Arena;
+  std::int64_t bytes = 0;
+  int index = 0;  ///< which input or output of the program
+  std::shared_ptr<const void> constant{};
+};
+
+/// What a step reads or writes: `offset` bytes into a buffer.
+struct Operand {
+  int buffer = -1;
+  std::int64_t offset = 0;
+  int argument = 0;           ///< of a primitive
+  dnnl::memory::desc desc{};  ///< of a primitive
+};
+
+/// One primitive of oneDNN, or one kernel of ours.
+struct Step {
+  std::size_t operation = 0;     ///< for which it is there
+  std::string implementation{};  ///< the kernel's name
+  std::string shape{};
+  std::vector<Operand> operands{};
+  dnnl::primitive primitive{};
+  std::function<void(std::byte* const* pointers)> kernel{};  ///< gets a pointer for each operand
+};
+
+/// What the builders of operations work on. They read views of values, write steps, and deliver views.
+class Compilation {
+ public:
+  Compilation(const Model& model, std::vector<Shape> shapes, std::span<const View> inputs, int threads,
+              PackedWeights& weights);
+
+  [[nodiscard]] const Model& model() const { return model_; }
+  [[nodiscard]] const Program& program() const { return model_.program; }
+  [[nodiscard]] const Operation& operation() const { return program().operations[current_]; }
+  [[nodiscard]] const Constant& constant(int index) const {
+    return model_.constants[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] const Shape& shape(int value) const { return shapes_[static_cast<std::size_t>(value)]; }
+  [[nodiscard]] int threads() const { return threads_; }
+
+  /// Builders run for this operation from now on.
+  void begin(std::size_t operation) { current_ = operation; }
+
+  /// Where an input lies.
+  View view(int value);
+  /// The same tensor with these strides: copied if it has others.
+  View with_strides(const View& view, const Shape& strides);
+  /// The same tensor as `u8`: copied if it is kept as `s8`. Signed tensors are kept as `u8` with the zero
+  /// point 128 higher, which is what the kernels are fast with.
+  View as_unsigned(const View& view);
+  View as_signed(const View& view);
+  View as_float(const View& view);
+  /// Copies of what this buffer held are of no use any more: an operation writes over it.
+  void forget_copies(int buffer);
+
+  /// The strides in which a value is kept.
+  Shape strides_of(int value) const;
+  /// Where the value has to lie in the end, if that is known: inside of a concatenation, or a tensor that the
+  /// call returns.
+  const std::optional<View>& reserved(int value) const { return reserved_[static_cast<std::size_t>(value)]; }
+  /// New memory for a value.
+  View fresh(int value, const Shape& strides);
+  View fresh(Dtype dtype, const Shape& sizes, const Shape& strides, double scale = 1, int zero_point = 0);
+  /// The reserved place if it has these strides, else new memory.
+  View destination(int value, const Shape& strides);
+  /// The reserved place whatever its strides, else new memory: for kernels that write any.
+  View any_destination(int value);
+  /// Says where a value has been written, and copies it to its reserved place if that is elsewhere.
+  void deliver(int value, const View& view);
+
+  /// May the tensor in this buffer be overwritten by the current operation?
+  bool is_last_use(const View& view) const;
+
+  /// Copies with conversion between dtypes, scales and strides; sizes are equal.
+  void add_copy(const View& from, const View& to, const char* implementation = nullptr);
+  /// A kernel of ours on `units` units of work.
+  void add_kernel(std::string implementation, std::span<const View> views,
+                  std::function<void(std::byte* const* pointers)> kernel);
+  /// A primitive; its scratchpad is added.
+  void add_primitive(const dnnl::primitive_desc_base& descriptor, const dnnl::primitive& primitive,
+                     std::string shape, std::vector<Operand> operands);
+
+  Operand operand(int argument, const View& view, const dnnl::memory::desc& desc) const;
+  Operand constant_operand(int argument, std::shared_ptr<const void> data, const dnnl::memory::desc& desc);
+  /// A list of numbers that belongs to this compilation.
+  Operand floats_operand(int argument, const std::vector<float>& numbers, const dnnl::memory::desc& desc);
+  Operand int_operand(int argument, int number);
+  Operand packed_operand(int argument, const Constant& plain, const dnnl::memory::desc& from,
+                         const dnnl::memory::desc& to);
+  /// A constant as a view, for kernels of ours.
+  View constant_view(int index);
+
+  /// Copies what the call returns and no operation has put there.
+  void finish();
+
+  std::vector<Buffer> buffers{};
+  std::vector<Step> steps{};
+
+ private:
+  int add_buffer(Buffer buffer);
+  View stored_as(int value) const;
+  void reserve_outputs();
+  void reserve_concatenations();
+  void reserve_inputs_of(std::size_t operation);
+  void add_step(Step step);
+
+  const Model& model_;
+  std::vector<Shape> shapes_;
+  int threads_;
+  PackedWeights& weights_;
+  std::size_t current_ = 0;
+  std::vector<std::optional<View>> views_;
+  std::vector<std::optional<View>> reserved_;
+  std::vector<int> last_use_;
+  std::vector<int> use_count_;
+  std::vector<bool> channels_last_;
+  std::vector<bool> signed_storage_;
+  std::vector<std::pair<View, View>> copies_{};  ///< of views, with what they copy
+};
+
+}  // namespace tsq::runtime

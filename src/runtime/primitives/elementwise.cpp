@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/kernels/parallel.h"
+#include "runtime/primitives/builders.h"
+#include "runtime/primitives/epilogue.h"
+
+namespace tsq::runtime {
+namespace {
+
+/// Relu and clamp as bounds of what is written.
+void narrow(Rounding& to, const View& output, const std::vector<PostOp>& post_ops) {
+  const auto written = [&](double real) {
+    const double number = real / output.scale + output.zero_point;
+    return static_cast<float>(output.dtype == Dtype::F32 ? number : std::nearbyint(number));
+  };
+  for (const auto& post_op : post_ops) {
+    const bool relu = post_op.kind == PostOpKind::Relu;
+    const float low = written(relu ? 0 : post_op.alpha);
+    to.low = std::clamp(low, to.low, to.high);
+    if (!relu) to.high = std::clamp(written(std::max(post_op.alpha, post_op.beta)), to.low, to.high);
+  }
+}
+
+/// A number of an int8 dtype, as the byte that stands for it.
+std::uint8_t byte_of(double number, Dtype dtype) {
+  const double lowest = dtype == Dtype::U8 ? 0 : -128;
+  const auto rounded = static_cast<int>(std::clamp(std::nearbyint(number), lowest, lowest + 255));
+  return static_cast<std::uint8_t>(rounded);
+}
+
+LookupTask table_of(const View& input, const View& output, const std::vector<PostOp>& post_ops) {
+  LookupTask task;
+  task.to = output.dtype;
+  for (int byte = 0; byte < 256; ++byte) {
+    const int number = input.dtype == Dtype::U8 || byte < 128 ? byte : byte - 256;
+    double real = input.scale * (number - input.zero_point);
+    for (const auto& post_op : post_ops) real = function_of(post_op, real);
+    const auto index = static_cast<std::size_t>(byte);
+    task.floats[index] = static_cast<float>(real);
+    if (is_int8(output.dtype))
+      task.bytes[index] = byte_of(real / output.scale + output.zero_point, output.dtype);
+  }
+  return task;
+}
+
+}  // namespace
+
+bool build_convert(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  const View output = compilation.any_destination(operation.output);
+  compilation.add_copy(input, output);
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_binary(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View a = compilation.view(operation.inputs[0]);
+  const View b = compilation.view(operation.inputs[1]);
+  const View output = compilation.any_destination(operation.output);
+  BinaryTask task{.multiplies = operation.kind == Kind::Mul,
+                  .a = a.dtype,
+                  .b = b.dtype,
+                  .a_real = real_of(a),
+                  .b_real = real_of(b),
+                  .to = rounding_of(output)};
+  const Shape strides[] = {output.strides, broadcast_strides(a, output.sizes),
+                           broadcast_strides(b, output.sizes)};
+  task.loops = make_loops(output.sizes, strides);
+  narrow(task.to, output, operation.post_ops);
+  const View views[] = {output, a, b};
+  compilation.add_kernel(task.multiplies ? "mul" : "add", views,
+                         [task, threads = compilation.threads()](std::byte* const* pointers) {
+                           parallel(units_of(task.loops), threads, [&](std::int64_t begin, std::int64_t end) {
+                             kernels().binary(task, pointers[0], pointers[1], pointers[2], begin, end);
+                           });
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_lookup(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  if (!is_int8(input.dtype)) return false;
+  const View output = compilation.any_destination(operation.output);
+  auto task = table_of(input, output, operation.post_ops);
+  const Shape strides[] = {output.strides, input.strides};
+  task.loops = make_loops(output.sizes, strides);
+  const View views[] = {output, input};
+  compilation.add_kernel("lookup", views,
+                         [task, threads = compilation.threads()](std::byte* const* pointers) {
+                           parallel(units_of(task.loops), threads, [&](std::int64_t begin, std::int64_t end) {
+                             kernels().lookup(task, pointers[0], pointers[1], begin, end);
+                           });
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_eltwise(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const auto strides = compilation.strides_of(operation.output);
+  const View input = compilation.with_strides(compilation.view(operation.inputs[0]), strides);
+  const View place = compilation.destination(operation.output, strides);
+  const View output = place.dtype == Dtype::F32 ? place : compilation.fresh(Dtype::F32, place.sizes, strides);
+  dnnl::post_ops post_ops;
+  for (std::size_t i = 1; i < operation.post_ops.size(); ++i)
+    append_function(post_ops, operation.post_ops[i]);
+  const auto first = operation.post_ops.empty() ? Eltwise{dnnl::algorithm::eltwise_linear, 1, 0}
+                                                : eltwise_of(operation.post_ops.front());
+  const auto flat = row_major_desc(Dtype::F32, {elements_of(input.sizes)});
+  const dnnl::eltwise_forward::primitive_desc descriptor(cpu_engine(), dnnl::prop_kind::forward_inference,
+                                                         first.algorithm, flat, flat, first.alpha, first.beta,
+                                                         attributes_with(post_ops));
+  compilation.add_primitive(
+      descriptor, dnnl::eltwise_forward(descriptor), to_text(input.sizes),
+      {compilation.operand(DNNL_ARG_SRC, input, flat), compilation.operand(DNNL_ARG_DST, output, flat)});
+  if (output.buffer != place.buffer) compilation.add_copy(output, place);
+  compilation.deliver(operation.output, place);
+  return true;
+}
+
+}  // namespace tsq::runtime

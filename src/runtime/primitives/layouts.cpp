@@ -1,0 +1,97 @@
+#include "runtime/primitives/layouts.h"
+
+#include <algorithm>
+
+namespace tsq::runtime {
+namespace {
+
+bool is_spatial(Kind kind) {
+  return kind == Kind::Convolution || kind == Kind::TransposedConvolution || kind == Kind::MaxPool ||
+         kind == Kind::AvgPool || kind == Kind::GlobalAvgPool || kind == Kind::ResizeNearest ||
+         kind == Kind::ResizeBilinear;
+}
+
+bool is_elementwise(Kind kind) {
+  return kind == Kind::Convert || kind == Kind::Add || kind == Kind::Mul || kind == Kind::Activation ||
+         kind == Kind::Concat;
+}
+
+bool is_view(Kind kind) { return kind == Kind::Reshape || kind == Kind::Permute || kind == Kind::Slice; }
+
+template <typename Visit>
+void for_each_use(const Program& program, const Visit& visit) {
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    for (const int input : program.operations[i].inputs)
+      visit(static_cast<std::size_t>(input), static_cast<int>(i));
+    for (const auto& post_op : program.operations[i].post_ops) {
+      if (post_op.value >= 0) visit(static_cast<std::size_t>(post_op.value), static_cast<int>(i));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<bool> channels_last_values(const Program& program, const std::vector<Shape>& shapes) {
+  std::vector<bool> last(program.values.size(), false);
+  const auto at = [](int value) { return static_cast<std::size_t>(value); };
+  std::vector<bool> wanted(program.values.size(), false);
+  for (auto operation = program.operations.rbegin(); operation != program.operations.rend(); ++operation) {
+    const bool passes_on = is_elementwise(operation->kind) && wanted[at(operation->output)];
+    if (!is_spatial(operation->kind) && !passes_on) continue;
+    for (const int input : operation->inputs) wanted[at(input)] = true;
+  }
+  for (const auto& operation : program.operations) {
+    const auto output = at(operation.output);
+    const bool from_input = std::ranges::any_of(operation.inputs, [&](int input) { return last[at(input)]; });
+    const bool chosen = is_spatial(operation.kind) ||
+                        (is_elementwise(operation.kind) && (wanted[output] || from_input)) ||
+                        (operation.kind == Kind::Slice && from_input);
+    last[output] = chosen && shapes[output].size() >= 3;
+  }
+  return last;
+}
+
+std::vector<bool> signed_values(const Program& program) {
+  std::vector<bool> wanted(program.values.size(), false);
+  for (auto operation = program.operations.rbegin(); operation != program.operations.rend(); ++operation) {
+    if (operation->kind == Kind::Matmul) wanted[static_cast<std::size_t>(operation->inputs[1])] = true;
+    if (is_view(operation->kind) && wanted[static_cast<std::size_t>(operation->output)]) {
+      wanted[static_cast<std::size_t>(operation->inputs[0])] = true;
+    }
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i] = wanted[i] && program.values[i].dtype == Dtype::S8;
+  }
+  return wanted;
+}
+
+std::vector<int> last_uses(const Program& program) {
+  std::vector<int> uses(program.values.size(), -1);
+  for_each_use(program,
+               [&](std::size_t value, int operation) { uses[value] = std::max(uses[value], operation); });
+  for (const int output : program.outputs) {
+    uses[static_cast<std::size_t>(output)] = static_cast<int>(program.operations.size());
+  }
+  return uses;
+}
+
+std::vector<int> use_counts(const Program& program) {
+  std::vector<int> counts(program.values.size(), 0);
+  for_each_use(program, [&](std::size_t value, int) { ++counts[value]; });
+  for (const int output : program.outputs) ++counts[static_cast<std::size_t>(output)];
+  return counts;
+}
+
+const Operation* only_reader(const Program& program, int value) {
+  const Operation* reader = nullptr;
+  int count = 0;
+  for_each_use(program, [&](std::size_t read, int operation) {
+    if (read != static_cast<std::size_t>(value)) return;
+    ++count;
+    reader = &program.operations[static_cast<std::size_t>(operation)];
+  });
+  const bool returned = std::ranges::find(program.outputs, value) != program.outputs.end();
+  return count == 1 && !returned ? reader : nullptr;
+}
+
+}  // namespace tsq::runtime

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "runtime/program/program.h"
+
+/// What is known of the memory of values before anything is built.
+namespace tsq::runtime {
+
+/// Values whose channels lie last in memory: those that convolutions, pools and resizes read or write, and
+/// what is elementwise between them.
+std::vector<bool> channels_last_values(const Program& program, const std::vector<Shape>& shapes);
+
+/// Values that are kept signed: declared as `s8` and right operand of a product of activations.
+std::vector<bool> signed_values(const Program& program);
+
+/// The last operation that reads each value, -1 for none; one after all for what the call returns.
+std::vector<int> last_uses(const Program& program);
+std::vector<int> use_counts(const Program& program);
+
+/// The operation that alone reads a value, or none.
+const Operation* only_reader(const Program& program, int value);
+
+}  // namespace tsq::runtime

@@ -1,0 +1,116 @@
+#include "runtime/primitives/legalize.h"
+
+#include <map>
+
+#include "runtime/primitives/packed_weights.h"
+#include "runtime/primitives/weights.h"
+
+namespace tsq::runtime {
+namespace {
+
+bool is_product(const Operation& operation) {
+  return operation.kind == Kind::Convolution || operation.kind == Kind::TransposedConvolution ||
+         operation.kind == Kind::Linear || operation.kind == Kind::Matmul;
+}
+
+bool may_saturate(const Model& model, const Operation& operation) {
+  if (operation.bounded || !is_product(operation)) return false;
+  if (operation.kind == Kind::Matmul) {
+    return is_int8(model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype);
+  }
+  const auto& weight = model.constants[static_cast<std::size_t>(*operation.weight)];
+  return is_int8(weight.dtype) && !is_depthwise(operation, weight.shape);
+}
+
+/// Does it multiply float numbers by float numbers?
+bool is_float_product(const Model& model, const Operation& operation) {
+  const auto dtype = model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype;
+  return is_product(operation) && !is_int8(dtype);
+}
+
+/// Rewrites operations one after the other.
+class Legalizer {
+ public:
+  Legalizer(const Model& model, bool exact_sums) : model_(model), exact_sums_(exact_sums) {
+    model_.program.operations.clear();
+  }
+
+  void append(const Operation& operation) {
+    if (!exact_sums_ && may_saturate(model_, operation)) return append_in_float(operation);
+    if (is_float_product(model_, operation)) return append_unrounded(operation, operation);
+    model_.program.operations.push_back(operation);
+  }
+
+  Model take() { return std::move(model_); }
+
+ private:
+  void append_in_float(const Operation& operation) {
+    Operation in_float = operation;
+    for (auto& input : in_float.inputs) input = converted(input);
+    for (auto& post_op : in_float.post_ops) {
+      if (post_op.value >= 0) post_op.value = converted(post_op.value);
+    }
+    if (operation.kind != Kind::Matmul) {
+      in_float.weight = float_weight(operation);
+      in_float.weight_scales.reset();
+    }
+    append_unrounded(operation, in_float);
+  }
+
+  /// Appends `in_float`, which writes what `operation` writes.
+  void append_unrounded(const Operation& operation, Operation in_float) {
+    const bool rounds = is_int8(value(operation.output).dtype);
+    if (rounds) in_float.output = add_value();
+    model_.program.operations.push_back(in_float);
+    if (rounds) convert(in_float.output, operation.output);
+  }
+
+  [[nodiscard]] Value value(int index) const {
+    return model_.program.values[static_cast<std::size_t>(index)];
+  }
+
+  int add_value() {
+    model_.program.values.push_back({.dtype = Dtype::F32});
+    return static_cast<int>(model_.program.values.size()) - 1;
+  }
+
+  void convert(int from, int to) {
+    model_.program.operations.push_back({.kind = Kind::Convert, .inputs = {from}, .output = to});
+  }
+
+  int converted(int index) {
+    if (!is_int8(value(index).dtype)) return index;
+    const auto [found, is_new] = in_float_.try_emplace(index, static_cast<int>(model_.program.values.size()));
+    if (is_new) convert(index, add_value());
+    return found->second;
+  }
+
+  int float_weight(const Operation& operation) {
+    const auto& weight = model_.constants[static_cast<std::size_t>(*operation.weight)];
+    const auto& scales = model_.constants[static_cast<std::size_t>(*operation.weight_scales)];
+    const bool one_scale = elements_of(scales.shape) == 1;
+    const auto layout = weight_layout(operation, weight.shape);
+    const auto count = elements_of(weight.shape);
+    auto numbers = aligned_memory(static_cast<std::size_t>(count) * sizeof(float));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto scale = scales.floats()[one_scale ? 0 : channel_of(layout, weight.shape, i)];
+      static_cast<float*>(numbers.get())[i] = scale * static_cast<float>(weight.int8s()[i]);
+    }
+    model_.constants.push_back({.dtype = Dtype::F32, .shape = weight.shape, .data = numbers});
+    return static_cast<int>(model_.constants.size()) - 1;
+  }
+
+  Model model_;
+  bool exact_sums_;
+  std::map<int, int> in_float_{};  ///< values that have been converted
+};
+
+}  // namespace
+
+Model legalized(const Model& model, bool exact_sums) {
+  Legalizer legalizer(model, exact_sums);
+  for (const auto& operation : model.program.operations) legalizer.append(operation);
+  return legalizer.take();
+}
+
+}  // namespace tsq::runtime

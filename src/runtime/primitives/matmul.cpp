@@ -1,0 +1,87 @@
+#include "runtime/primitives/builders.h"
+#include "runtime/primitives/epilogue.h"
+
+namespace tsq::runtime {
+namespace {
+
+/// With dimensions of one element before the others.
+View with_rank(const View& view, std::size_t rank) {
+  View wide = view;
+  while (wide.sizes.size() < rank) {
+    wide.sizes.insert(wide.sizes.begin(), 1);
+    wide.strides.insert(wide.strides.begin(), view.sizes.empty() ? 1 : elements_of(view.sizes));
+  }
+  return wide;
+}
+
+/// oneDNN multiplies matrices whose rows or whose columns are contiguous.
+View as_matrices(Compilation& compilation, const View& view) {
+  const auto rank = view.sizes.size();
+  const auto contiguous = [&](std::size_t d) { return view.sizes[d] == 1 || view.strides[d] == 1; };
+  if (contiguous(rank - 1) || contiguous(rank - 2)) return view;
+  return compilation.with_strides(view, row_major_strides(view.sizes));
+}
+
+/// Strides of dimensions of one element, which say nothing, become those of a matrix without gaps.
+View tidied(const View& view) {
+  View tidy = view;
+  const auto rank = view.sizes.size();
+  const auto last = rank - 1;
+  const auto before = rank - 2;
+  if (view.sizes[last] == 1 && view.strides[before] != 1) tidy.strides[last] = 1;
+  if (view.sizes[last] == 1 && view.strides[before] == 1) tidy.strides[last] = view.sizes[before];
+  if (view.sizes[before] == 1) tidy.strides[before] = tidy.strides[last] == 1 ? view.sizes[last] : 1;
+  for (std::size_t d = 0; d + 2 < rank; ++d) {
+    if (view.sizes[d] == 1) tidy.strides[d] = view.sizes[before] * view.sizes[last];
+  }
+  return tidy;
+}
+
+void add_zero_point(Compilation& compilation, dnnl::primitive_attr& attributes,
+                    std::vector<Operand>& operands, int argument, int zero_point) {
+  if (zero_point == 0) return;
+  attributes.set_zero_points_mask(argument, 0);
+  operands.push_back(compilation.int_operand(DNNL_ARG_ATTR_ZERO_POINTS | argument, zero_point));
+}
+
+}  // namespace
+
+bool build_matmul(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const auto& sizes = compilation.shape(operation.output);
+  const auto rank = sizes.size();
+  const View left = compilation.view(operation.inputs[0]);
+  const View right = compilation.view(operation.inputs[1]);
+  const View a = tidied(as_matrices(compilation, with_rank(compilation.as_unsigned(left), rank)));
+  const View b = tidied(as_matrices(compilation, with_rank(compilation.as_signed(right), rank)));
+  const View wanted = compilation.destination(operation.output, compilation.strides_of(operation.output));
+  const View inputs[] = {a, b, left, right};
+  const bool int8 = is_int8(a.dtype);
+  const auto epilogue =
+      plan_epilogue(compilation, wanted, inputs, {.scaled = int8, .shifted = false, .unit = operation.alpha});
+  const View output = placed(compilation, wanted, epilogue);
+
+  auto attributes = attributes_with(epilogue.post_ops);
+  const auto output_desc = desc_of(tidied(output));
+  std::vector<Operand> operands{compilation.operand(DNNL_ARG_SRC, a, desc_of(a)),
+                                compilation.operand(DNNL_ARG_WEIGHTS, b, desc_of(b)),
+                                compilation.operand(DNNL_ARG_DST, output, output_desc)};
+  if (int8) {
+    attributes.set_scales_mask(DNNL_ARG_WEIGHTS, 0);
+    const auto scale = static_cast<float>(operation.alpha * a.scale * b.scale / epilogue.unit);
+    operands.push_back(
+        compilation.floats_operand(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, {scale},
+                                   {{1}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::x}));
+    add_zero_point(compilation, attributes, operands, DNNL_ARG_SRC, a.zero_point);
+    add_zero_point(compilation, attributes, operands, DNNL_ARG_WEIGHTS, b.zero_point);
+  }
+  operands.insert(operands.end(), epilogue.operands.begin(), epilogue.operands.end());
+  const dnnl::matmul::primitive_desc descriptor(cpu_engine(), desc_of(a), desc_of(b), output_desc,
+                                                attributes);
+  const auto shape = to_text(a.sizes) + " x " + to_text(b.sizes) + " -> " + to_text(output.sizes);
+  compilation.add_primitive(descriptor, dnnl::matmul(descriptor), shape, std::move(operands));
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+}  // namespace tsq::runtime

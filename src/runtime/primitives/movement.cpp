@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/kernels/parallel.h"
+#include "runtime/primitives/builders.h"
+#include "runtime/program/shapes.h"
+
+namespace tsq::runtime {
+namespace {
+
+View part_of(const View& whole, const Shape& sizes, std::size_t axis, std::int64_t position) {
+  View part = whole;
+  part.sizes = sizes;
+  part.offset += position * part.strides[axis];
+  return part;
+}
+
+/// The input position for each output position, row by row. PyTorch's rule: floor(output / factor).
+std::vector<std::int32_t> nearest_sources(const Operation& operation, const Shape& input,
+                                          const Shape& output) {
+  std::vector<std::int32_t> sources{0};
+  for (std::size_t d = 2; d < output.size(); ++d) {
+    const double step = operation.size.empty()
+                            ? 1 / operation.scale_factors[d - 2]
+                            : static_cast<double>(input[d]) / static_cast<double>(output[d]);
+    std::vector<std::int32_t> finer;
+    for (const auto source : sources) {
+      for (std::int64_t i = 0; i < output[d]; ++i) {
+        // In single precision, as PyTorch counts.
+        const auto position =
+            static_cast<std::int64_t>(std::floor(static_cast<float>(i) * static_cast<float>(step)));
+        finer.push_back(source * static_cast<std::int32_t>(input[d]) +
+                        static_cast<std::int32_t>(std::min(position, input[d] - 1)));
+      }
+    }
+    sources = std::move(finer);
+  }
+  return sources;
+}
+
+/// Centres of pixels correspond (PyTorch's align_corners=False).
+std::vector<Taps> bilinear_taps(const Operation& operation, std::size_t dimension, std::int64_t input,
+                                std::int64_t output) {
+  const double step = operation.size.empty() ? 1 / operation.scale_factors[dimension]
+                                             : static_cast<double>(input) / static_cast<double>(output);
+  std::vector<Taps> taps;
+  for (std::int64_t i = 0; i < output; ++i) {
+    const double position = std::max(0.0, (static_cast<double>(i) + 0.5) * step - 0.5);
+    const auto first = std::min(static_cast<std::int64_t>(position), input - 1);
+    const auto second = std::min(first + 1, input - 1);
+    taps.push_back({static_cast<std::int32_t>(first), static_cast<std::int32_t>(second),
+                    static_cast<float>(position - static_cast<double>(first))});
+  }
+  return taps;
+}
+
+}  // namespace
+
+bool build_concat(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const auto& reserved = compilation.reserved(operation.output);
+  const View whole = reserved ? *reserved : compilation.any_destination(operation.output);
+  const auto axis = axis_of(operation, whole.sizes.size());
+  std::int64_t position = 0;
+  for (const int input : operation.inputs) {
+    const View part = part_of(whole, compilation.shape(input), axis, position);
+    position += part.sizes[axis];
+    const View written = compilation.view(input);
+    const auto& place = compilation.reserved(input);
+    const bool in_place = place && place->buffer == part.buffer && place->offset == part.offset;
+    if (!in_place) compilation.add_copy(written, part);
+  }
+  compilation.deliver(operation.output, whole);
+  return true;
+}
+
+bool build_reshape(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  const auto& sizes = compilation.shape(operation.output);
+  auto view = reshaped(input, sizes);
+  if (!view) view = reshaped(compilation.with_strides(input, row_major_strides(input.sizes)), sizes);
+  compilation.deliver(operation.output, *view);
+  return true;
+}
+
+bool build_permute(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  View view = input;
+  for (std::size_t d = 0; d < operation.order.size(); ++d) {
+    const auto from = static_cast<std::size_t>(operation.order[d]);
+    view.sizes[d] = input.sizes[from];
+    view.strides[d] = input.strides[from];
+  }
+  compilation.deliver(operation.output, view);
+  return true;
+}
+
+bool build_slice(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  const auto axis = axis_of(operation, input.sizes.size());
+  compilation.deliver(operation.output,
+                      part_of(input, compilation.shape(operation.output), axis, operation.begin));
+  return true;
+}
+
+bool build_resize_nearest(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const auto& sizes = compilation.shape(operation.output);
+  const auto strides = channels_last_strides(sizes);
+  const View place = compilation.destination(operation.output, strides);
+  View read = compilation.view(operation.inputs[0]);
+  if (place.dtype == Dtype::U8) read = compilation.as_unsigned(read);
+  const View input = compilation.with_strides(read, channels_last_strides(read.sizes));
+  const View output = same_quantization(input, place)
+                          ? place
+                          : compilation.fresh(input.dtype, sizes, strides, input.scale, input.zero_point);
+  ResizeNearestTask task{.bytes = sizes[1] * bytes_of(input.dtype),
+                         .input_positions = elements_of(input.sizes) / input.sizes[0] / input.sizes[1],
+                         .sources = nearest_sources(operation, input.sizes, sizes)};
+  const auto units = sizes[0] * static_cast<std::int64_t>(task.sources.size());
+  const View views[] = {output, input};
+  compilation.add_kernel(
+      "resize_nearest", views,
+      [task = std::move(task), units, threads = compilation.threads()](std::byte* const* pointers) {
+        parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
+          kernels().resize_nearest(task, pointers[0], pointers[1], begin, end);
+        });
+      });
+  if (output.buffer != place.buffer) compilation.add_copy(output, place);
+  compilation.deliver(operation.output, place);
+  return true;
+}
+
+bool build_resize_bilinear(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View read = compilation.view(operation.inputs[0]);
+  if (read.sizes.size() != 4) return false;
+  const View input = compilation.with_strides(read, channels_last_strides(read.sizes));
+  const auto& sizes = compilation.shape(operation.output);
+  const View output = compilation.destination(operation.output, channels_last_strides(sizes));
+  ResizeBilinearTask task{.channels = sizes[1],
+                          .input_height = input.sizes[2],
+                          .input_width = input.sizes[3],
+                          .rows = bilinear_taps(operation, 0, input.sizes[2], sizes[2]),
+                          .columns = bilinear_taps(operation, 1, input.sizes[3], sizes[3]),
+                          .from = input.dtype,
+                          .to = rounding_of(output, input.scale, -input.scale * input.zero_point)};
+  const auto units = sizes[0] * sizes[2];
+  const View views[] = {output, input};
+  compilation.add_kernel(
+      "resize_bilinear", views,
+      [task = std::move(task), units, threads = compilation.threads()](std::byte* const* pointers) {
+        parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
+          kernels().resize_bilinear(task, pointers[0], pointers[1], begin, end);
+        });
+      });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+}  // namespace tsq::runtime

@@ -1,0 +1,52 @@
+#include "runtime/primitives/packed_weights.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace tsq::runtime {
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+std::shared_ptr<void> aligned_memory(std::size_t bytes) {
+  constexpr std::size_t kBoundary = 64;
+  const auto rounded = (bytes / kBoundary + 1) * kBoundary;
+  void* memory = std::aligned_alloc(kBoundary, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  return {memory, [](void* pointer) { std::free(pointer); }};
+}
+
+std::shared_ptr<const void> PackedWeights::find(const void* plain, const dnnl::memory::desc& layout) const {
+  for (const auto& entry : entries_) {
+    if (entry.plain.get() == plain && entry.layout == layout) return entry.packed;
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain,
+                                               const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (auto packed = find(plain.get(), to)) return packed;
+  }
+  auto memory = aligned_memory(to.get_size());
+  dnnl::stream stream(cpu_engine());
+  // oneDNN's own type has no constant memory; the reorder only reads it.
+  dnnl::memory source(from, cpu_engine(), const_cast<void*>(plain.get()));
+  dnnl::memory target(to, cpu_engine(), memory.get());
+  dnnl::reorder(source, target).execute(stream, source, target);
+  stream.wait();
+  const std::scoped_lock lock(mutex_);
+  if (auto packed = find(plain.get(), to)) return packed;  // another thread was first
+  entries_.push_back({std::move(plain), to, memory});
+  return memory;
+}
+
+std::size_t PackedWeights::size() const {
+  const std::scoped_lock lock(mutex_);
+  return entries_.size();
+}
+
+}  // namespace tsq::runtime

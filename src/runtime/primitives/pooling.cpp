@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "runtime/kernels/parallel.h"
+#include "runtime/primitives/builders.h"
+#include "runtime/primitives/epilogue.h"
+#include "runtime/program/shapes.h"
+
+namespace tsq::runtime {
+namespace {
+
+dnnl::algorithm algorithm_of(const Operation& operation) {
+  if (operation.kind == Kind::MaxPool) return dnnl::algorithm::pooling_max;
+  return operation.count_include_pad ? dnnl::algorithm::pooling_avg_include_padding
+                                     : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+bool pads(const Operation& operation) {
+  const auto nonzero = [](std::int64_t padding) { return padding != 0; };
+  return std::ranges::any_of(operation.padding_begin, nonzero) ||
+         std::ranges::any_of(operation.padding_end, nonzero);
+}
+
+}  // namespace
+
+bool build_pool(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const auto& sizes = compilation.shape(operation.output);
+  const auto strides = channels_last_strides(sizes);
+  const View place = compilation.destination(operation.output, strides);
+  View input = compilation.view(operation.inputs[0]);
+  if (place.dtype == Dtype::U8) input = compilation.as_unsigned(input);
+  // Padding that counts is the real number 0, which oneDNN takes for the byte 0; and an average is rounded
+  // once.
+  const bool averages = operation.kind == Kind::AvgPool;
+  const bool counts_padding = operation.count_include_pad && pads(operation) && input.zero_point != 0;
+  if (averages && (counts_padding || !same_quantization(input, place))) input = compilation.as_float(input);
+  input = compilation.with_strides(input, channels_last_strides(input.sizes));
+  const View output = same_quantization(input, place)
+                          ? place
+                          : compilation.fresh(input.dtype, sizes, strides, input.scale, input.zero_point);
+
+  const auto dimensions = operation.kernel.size();
+  auto dilation = spatial(operation.dilation, dimensions, 1);
+  for (auto& number : dilation) --number;
+  const auto source_desc = channels_last_desc(input.dtype, input.sizes);
+  const auto output_desc = channels_last_desc(output.dtype, sizes);
+  const dnnl::pooling_forward::primitive_desc descriptor(
+      cpu_engine(), dnnl::prop_kind::forward_inference, algorithm_of(operation), source_desc, output_desc,
+      operation.stride.empty() ? operation.kernel : operation.stride, operation.kernel, dilation,
+      spatial(operation.padding_begin, dimensions, 0), pool_padding_end(operation, input.sizes, sizes),
+      attributes_with({}));
+  compilation.add_primitive(descriptor, dnnl::pooling_forward(descriptor),
+                            to_text(input.sizes) + " -> " + to_text(sizes),
+                            {compilation.operand(DNNL_ARG_SRC, input, source_desc),
+                             compilation.operand(DNNL_ARG_DST, output, output_desc)});
+  if (output.buffer != place.buffer) compilation.add_copy(output, place);
+  compilation.deliver(operation.output, place);
+  return true;
+}
+
+bool build_global_pool(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View read = compilation.view(operation.inputs[0]);
+  const View input = compilation.with_strides(read, channels_last_strides(read.sizes));
+  const auto& sizes = compilation.shape(operation.output);
+  const View output = compilation.destination(operation.output, channels_last_strides(sizes));
+  GlobalPoolTask task{.batch = input.sizes[0],
+                      .positions = elements_of(input.sizes) / input.sizes[0] / input.sizes[1],
+                      .channels = input.sizes[1],
+                      .from = input.dtype};
+  task.to =
+      rounding_of(output, input.scale / static_cast<double>(task.positions), -input.scale * input.zero_point);
+  const auto units = task.batch * ((task.channels + kPoolChannels - 1) / kPoolChannels);
+  const View views[] = {output, input};
+  compilation.add_kernel("global_pool", views,
+                         [task, units, threads = compilation.threads()](std::byte* const* pointers) {
+                           parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
+                             kernels().global_pool(task, pointers[0], pointers[1], begin, end);
+                           });
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+}  // namespace tsq::runtime

@@ -1,0 +1,81 @@
+#include "runtime/program/operation_table.h"
+
+#include <algorithm>
+
+namespace tsq::runtime {
+namespace {
+
+using enum Attribute;
+
+constexpr Attributes kNone = 0;
+constexpr Attributes kConvolution = Weight | Bias | Stride | Padding | Dilation | Groups | Bounded;
+constexpr Attributes kLinear = Weight | Bias | Bounded;
+constexpr Attributes kMaxPool = Kernel | Stride | Padding | Dilation | CeilMode;
+constexpr Attributes kAvgPool = Kernel | Stride | Padding | CountIncludePad;
+constexpr Attributes kLayerNorm = OptionalWeight | Bias | Epsilon;
+constexpr auto kAxis = static_cast<Attributes>(Axis);
+constexpr auto kShape = static_cast<Attributes>(TargetShape);
+constexpr auto kOrder = static_cast<Attributes>(Order);
+constexpr auto kSize = static_cast<Attributes>(Size);
+
+// clang-format off
+constexpr std::array kOperations{
+    OperationRow{Kind::Convert,               "convert",                 1, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::Convolution,           "convolution",             1, kConvolution,    PostOpsAllowed::All},
+    OperationRow{Kind::TransposedConvolution, "transposed_convolution",  1, kConvolution,    PostOpsAllowed::All},
+    OperationRow{Kind::Linear,                "linear",                  1, kLinear,         PostOpsAllowed::All},
+    OperationRow{Kind::Matmul,                "matmul",                  2, Alpha | Bounded, PostOpsAllowed::All},
+    OperationRow{Kind::Add,                   "add",                     2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Mul,                   "mul",                     2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Activation,            "activation",              1, kNone,           PostOpsAllowed::Functions},
+    OperationRow{Kind::Concat,                "concat",                 -1, kAxis,           PostOpsAllowed::None},
+    OperationRow{Kind::MaxPool,               "max_pool",                1, kMaxPool,        PostOpsAllowed::None},
+    OperationRow{Kind::AvgPool,               "avg_pool",                1, kAvgPool,        PostOpsAllowed::None},
+    OperationRow{Kind::GlobalAvgPool,         "global_avg_pool",         1, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::Softmax,               "softmax",                 1, kAxis,           PostOpsAllowed::None},
+    OperationRow{Kind::LayerNorm,             "layer_norm",              1, kLayerNorm,      PostOpsAllowed::None},
+    OperationRow{Kind::Reshape,               "reshape",                 1, kShape,          PostOpsAllowed::None},
+    OperationRow{Kind::Permute,               "permute",                 1, kOrder,          PostOpsAllowed::None},
+    OperationRow{Kind::Slice,                 "slice",                   1, Axis | Range,    PostOpsAllowed::None},
+    OperationRow{Kind::ResizeNearest,         "resize_nearest",          1, kSize,           PostOpsAllowed::None},
+    OperationRow{Kind::ResizeBilinear,        "resize_bilinear",         1, kSize,           PostOpsAllowed::None},
+};
+// clang-format on
+
+constexpr std::array kPostOps{
+    PostOpRow{PostOpKind::Relu, "relu"},
+    PostOpRow{PostOpKind::Clamp, "clamp"},
+    PostOpRow{PostOpKind::LeakyRelu, "leaky_relu"},
+    PostOpRow{PostOpKind::Elu, "elu"},
+    PostOpRow{PostOpKind::Hardswish, "hardswish"},
+    PostOpRow{PostOpKind::Hardsigmoid, "hardsigmoid"},
+    PostOpRow{PostOpKind::Sigmoid, "sigmoid"},
+    PostOpRow{PostOpKind::Silu, "silu"},
+    PostOpRow{PostOpKind::Tanh, "tanh"},
+    PostOpRow{PostOpKind::Gelu, "gelu"},
+    PostOpRow{PostOpKind::GeluTanh, "gelu_tanh"},
+    PostOpRow{PostOpKind::Add, "add"},
+    PostOpRow{PostOpKind::Mul, "mul"},
+};
+
+}  // namespace
+
+std::span<const OperationRow> operation_table() { return kOperations; }
+std::span<const PostOpRow> post_op_table() { return kPostOps; }
+
+const OperationRow& row_of(Kind kind) { return *std::ranges::find(kOperations, kind, &OperationRow::kind); }
+std::string_view name_of(Kind kind) { return row_of(kind).name; }
+std::string_view name_of(PostOpKind kind) {
+  return std::ranges::find(kPostOps, kind, &PostOpRow::kind)->name;
+}
+
+std::string_view name_of(Dtype dtype) {
+  return dtype == Dtype::F32 ? "f32" : dtype == Dtype::U8 ? "u8" : "s8";
+}
+
+std::string name_of_operation(const Program& program, std::size_t index) {
+  return "operation " + std::to_string(index) + " (" + std::string(name_of(program.operations[index].kind)) +
+         ")";
+}
+
+}  // namespace tsq::runtime

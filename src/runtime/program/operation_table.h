@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "runtime/program/program.h"
+
+/// The operations of a program, one row each: how they are spelt and what they read.
+namespace tsq::runtime {
+
+enum class Attribute : std::uint32_t {
+  Kernel = 1U << 0U,
+  Stride = 1U << 1U,
+  Padding = 1U << 2U,
+  Dilation = 1U << 3U,
+  Groups = 1U << 4U,
+  CeilMode = 1U << 5U,
+  CountIncludePad = 1U << 6U,
+  Bounded = 1U << 7U,
+  Alpha = 1U << 8U,
+  Epsilon = 1U << 9U,
+  Axis = 1U << 10U,
+  Range = 1U << 11U,
+  TargetShape = 1U << 12U,
+  Order = 1U << 13U,
+  Size = 1U << 14U,
+  Weight = 1U << 15U,
+  Bias = 1U << 16U,
+  OptionalWeight = 1U << 17U,
+};
+
+/// A set of attributes.
+using Attributes = std::uint32_t;
+
+constexpr Attributes operator|(Attribute a, Attribute b) {
+  return static_cast<Attributes>(a) | static_cast<Attributes>(b);
+}
+constexpr Attributes operator|(Attributes a, Attribute b) { return a | static_cast<Attributes>(b); }
+constexpr bool has(Attributes set, Attribute attribute) {
+  return (set & static_cast<Attributes>(attribute)) != 0;
+}
+
+/// Which post-ops an operation takes.
+enum class PostOpsAllowed : std::uint8_t { None, Clamps, Functions, All };
+
+struct OperationRow {
+  Kind kind;
+  std::string_view name;
+  int inputs;  ///< -1: one or more
+  Attributes attributes;
+  PostOpsAllowed post_ops;
+};
+
+struct PostOpRow {
+  PostOpKind kind;
+  std::string_view name;
+};
+
+std::span<const OperationRow> operation_table();
+std::span<const PostOpRow> post_op_table();
+
+const OperationRow& row_of(Kind kind);
+std::string_view name_of(Kind kind);
+std::string_view name_of(PostOpKind kind);
+std::string_view name_of(Dtype dtype);
+
+/// `operation 3 (convolution)`, as errors name it.
+std::string name_of_operation(const Program& program, std::size_t index);
+
+}  // namespace tsq::runtime

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What a fused program is: plain data, as it stands in the file.
+namespace tsq::runtime {
+
+/// The version that this library writes. It reads this one and those before it.
+inline constexpr int kProgramVersion = 1;
+
+using Shape = std::vector<std::int64_t>;
+
+enum class Dtype : std::uint8_t { F32, U8, S8 };
+
+/// A tensor of the program. An int8 value q stands for `scale * (q - zero_point)`.
+struct Value {
+  Dtype dtype = Dtype::F32;
+  double scale = 1;
+  int zero_point = 0;
+  std::optional<int> constant{};  ///< the tensor that holds it, for a value that no operation writes
+
+  friend bool operator==(const Value&, const Value&) = default;
+};
+
+/// What happens to a result before it is rounded to the dtype of the output, in real numbers.
+enum class PostOpKind : std::uint8_t {
+  Relu,
+  Clamp,      ///< to [alpha, beta]
+  LeakyRelu,  ///< slope alpha
+  Elu,        ///< alpha
+  Hardswish,
+  Hardsigmoid,
+  Sigmoid,
+  Silu,
+  Tanh,
+  Gelu,
+  GeluTanh,
+  Add,  ///< of `value`
+  Mul,  ///< by `value`
+};
+
+struct PostOp {
+  PostOpKind kind = PostOpKind::Relu;
+  double alpha = 0;
+  double beta = 0;
+  int value = -1;
+
+  friend bool operator==(const PostOp&, const PostOp&) = default;
+};
+
+enum class Kind : std::uint8_t {
+  Convert,  ///< between dtypes, scales and zero points: quantize, dequantize, requantize
+  Convolution,
+  TransposedConvolution,
+  Linear,
+  Matmul,
+  Add,
+  Mul,
+  Activation,  ///< its post-ops, and nothing else
+  Concat,
+  MaxPool,
+  AvgPool,
+  GlobalAvgPool,  ///< over all dimensions after the second, which become 1
+  Softmax,
+  LayerNorm,
+  Reshape,
+  Permute,
+  Slice,
+  ResizeNearest,
+  ResizeBilinear,
+};
+
+/// One row of the flat list. Which members a kind reads stands in operation_table.cpp; those of spatial
+/// dimensions are empty (every one is the default) or have an entry for each.
+struct Operation {
+  Kind kind = Kind::Convert;
+  std::vector<int> inputs{};
+  int output = -1;
+  std::vector<PostOp> post_ops{};
+
+  // Constants.
+  std::optional<int> weight{};         ///< int8 or float, in PyTorch's layout
+  std::optional<int> weight_scales{};  ///< of an int8 weight: one, or one for each output channel
+  std::optional<int> bias{};           ///< float, in real numbers
+
+  Shape kernel{};
+  Shape stride{};
+  Shape padding_begin{};
+  Shape padding_end{};  ///< of a transposed convolution: its padding less its output padding
+  Shape dilation{};
+  std::int64_t groups = 1;
+  bool ceil_mode = false;
+  bool count_include_pad = false;
+
+  /// No sum of two neighbouring products leaves 16 bits: |w0| + |w1| <= 128 for each pair of weights.
+  bool bounded = false;
+
+  double alpha = 1;  ///< multiplies a product of activations
+  double epsilon = 1e-5;
+  std::int64_t axis = -1;
+  std::int64_t begin = 0;
+  std::int64_t end = -1;  ///< one after the last; -1: the end of the dimension
+  Shape shape{};          ///< 0 keeps the input's size at this place, one -1 takes what is left
+  Shape order{};
+  Shape size{};                         ///< of a resized image
+  std::vector<double> scale_factors{};  ///< used where `size` is empty
+
+  friend bool operator==(const Operation&, const Operation&) = default;
+};
+
+struct Program {
+  std::vector<Value> values{};
+  std::vector<int> inputs{};
+  std::vector<int> outputs{};
+  std::vector<Operation> operations{};
+
+  friend bool operator==(const Program&, const Program&) = default;
+};
+
+/// A contiguous tensor of the file. `data` keeps it alive.
+struct Constant {
+  Dtype dtype = Dtype::F32;
+  Shape shape{};
+  std::shared_ptr<const void> data{};
+
+  [[nodiscard]] const float* floats() const { return static_cast<const float*>(data.get()); }
+  [[nodiscard]] const std::int8_t* int8s() const { return static_cast<const std::int8_t*>(data.get()); }
+};
+
+/// A program with its tensors.
+struct Model {
+  Program program{};
+  std::vector<Constant> constants{};
+};
+
+[[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::F32 ? 4 : 1; }
+[[nodiscard]] constexpr bool is_int8(Dtype dtype) { return dtype != Dtype::F32; }
+
+[[nodiscard]] inline std::int64_t elements_of(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const auto size : shape) count *= size;
+  return count;
+}
+
+/// `[1, 3, 224, 224]`.
+[[nodiscard]] inline std::string to_text(const Shape& shape) {
+  std::string text = "[";
+  for (const auto size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  return text + "]";
+}
+
+/// Does every input channel of this convolution's weight stand alone?
+[[nodiscard]] inline bool is_depthwise(const Operation& operation, const Shape& weight) {
+  return operation.kind == Kind::Convolution && operation.groups > 1 && weight[1] == 1;
+}
+
+}  // namespace tsq::runtime

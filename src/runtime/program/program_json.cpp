@@ -1,0 +1,285 @@
+#include "runtime/program/program_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "runtime/program/error.h"
+#include "runtime/program/operation_table.h"
+
+namespace tsq::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string in_quotes(std::string_view name) {
+  std::string text("'");
+  text.append(name).append("'");
+  return text;
+}
+
+template <typename T>
+void write_unless_default(Json& json, const char* name, const T& value, const T& standard) {
+  if (value != standard) json[name] = value;
+}
+
+void write_unless_default(Json& json, const char* name, const std::optional<int>& value) {
+  if (value) json[name] = *value;
+}
+
+Json to_json(const Value& value) {
+  Json json{{"dtype", name_of(value.dtype)}};
+  if (is_int8(value.dtype)) {
+    json["scale"] = value.scale;
+    json["zero_point"] = value.zero_point;
+  }
+  write_unless_default(json, "constant", value.constant);
+  return json;
+}
+
+Json to_json(const PostOp& post_op) {
+  const PostOp standard;
+  Json json{{"kind", name_of(post_op.kind)}};
+  write_unless_default(json, "alpha", post_op.alpha, standard.alpha);
+  write_unless_default(json, "beta", post_op.beta, standard.beta);
+  write_unless_default(json, "value", post_op.value, standard.value);
+  return json;
+}
+
+Json to_json(const Operation& operation) {
+  const Operation standard;
+  Json json{{"kind", name_of(operation.kind)}, {"inputs", operation.inputs}, {"output", operation.output}};
+  write_unless_default(json, "weight", operation.weight);
+  write_unless_default(json, "weight_scales", operation.weight_scales);
+  write_unless_default(json, "bias", operation.bias);
+  write_unless_default(json, "kernel", operation.kernel, standard.kernel);
+  write_unless_default(json, "stride", operation.stride, standard.stride);
+  write_unless_default(json, "padding_begin", operation.padding_begin, standard.padding_begin);
+  write_unless_default(json, "padding_end", operation.padding_end, standard.padding_end);
+  write_unless_default(json, "dilation", operation.dilation, standard.dilation);
+  write_unless_default(json, "groups", operation.groups, standard.groups);
+  write_unless_default(json, "ceil_mode", operation.ceil_mode, standard.ceil_mode);
+  write_unless_default(json, "count_include_pad", operation.count_include_pad, standard.count_include_pad);
+  write_unless_default(json, "bounded", operation.bounded, standard.bounded);
+  write_unless_default(json, "alpha", operation.alpha, standard.alpha);
+  write_unless_default(json, "epsilon", operation.epsilon, standard.epsilon);
+  write_unless_default(json, "axis", operation.axis, standard.axis);
+  write_unless_default(json, "begin", operation.begin, standard.begin);
+  write_unless_default(json, "end", operation.end, standard.end);
+  write_unless_default(json, "shape", operation.shape, standard.shape);
+  write_unless_default(json, "order", operation.order, standard.order);
+  write_unless_default(json, "size", operation.size, standard.size);
+  write_unless_default(json, "scale_factors", operation.scale_factors, standard.scale_factors);
+  for (const auto& post_op : operation.post_ops) json["post_ops"].push_back(to_json(post_op));
+  return json;
+}
+
+/// Reads the members of one JSON object, and refuses those that nobody asked for.
+class Reader {
+ public:
+  Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json.is_object()) fail("it is " + std::string(json.type_name()), "an object is wanted");
+  }
+
+  template <typename T>
+  void read(const char* name, T& value) {
+    if (const Json* member = find(name)) assign(*member, name, value);
+  }
+
+  void read(const char* name, std::optional<int>& value) {
+    if (const Json* member = find(name)) assign(*member, name, value.emplace());
+  }
+
+  template <typename T>
+  void require(const char* name, T& value) {
+    if (!json_.contains(name)) fail(in_quotes(name) + " is missing", "write it");
+    read(name, value);
+  }
+
+  void refuse_others() const {
+    for (const auto& [name, member] : json_.items()) {
+      if (!known_.contains(name)) {
+        fail("it has no member " + in_quotes(name), "remove it, or update libtsq_runtime if it is newer");
+      }
+    }
+  }
+
+  [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const {
+    throw ProgramError(where_, problem, remedy);
+  }
+
+  [[nodiscard]] const std::string& where() const { return where_; }
+
+ private:
+  const Json* find(const char* name) {
+    known_.insert(name);
+    const auto found = json_.find(name);
+    return found == json_.end() ? nullptr : &*found;
+  }
+
+  template <typename T>
+  void assign(const Json& member, const char* name, T& value) const {
+    try {
+      member.get_to(value);
+    } catch (const Json::exception&) {
+      fail(in_quotes(name) + " is " + member.dump() + ", of another type", "see docs/runtime.md");
+    }
+  }
+
+  const Json& json_;
+  std::string where_;
+  std::set<std::string> known_{};
+};
+
+template <typename Rows>
+auto kind_named(const Rows& rows, const Reader& reader, const std::string& name) {
+  const auto row = std::ranges::find_if(rows, [&](const auto& candidate) { return candidate.name == name; });
+  if (row == rows.end()) {
+    reader.fail("kind " + in_quotes(name) + " is unknown",
+                "write one of docs/runtime.md, or update libtsq_runtime");
+  }
+  return row->kind;
+}
+
+Dtype dtype_named(const Reader& reader, const std::string& name) {
+  for (const auto dtype : {Dtype::F32, Dtype::U8, Dtype::S8}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  reader.fail("dtype " + in_quotes(name) + " is unknown", "write 'f32', 'u8' or 's8'");
+}
+
+std::string numbered(std::string_view name, std::size_t number) {
+  std::string text(name);
+  text.append(" ").append(std::to_string(number));
+  return text;
+}
+
+Value read_value(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  Value value;
+  std::string dtype;
+  reader.require("dtype", dtype);
+  value.dtype = dtype_named(reader, dtype);
+  if (is_int8(value.dtype)) {
+    reader.require("scale", value.scale);
+    reader.require("zero_point", value.zero_point);
+  }
+  reader.read("constant", value.constant);
+  reader.refuse_others();
+  return value;
+}
+
+PostOp read_post_op(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  PostOp post_op;
+  std::string kind;
+  reader.require("kind", kind);
+  post_op.kind = kind_named(post_op_table(), reader, kind);
+  reader.read("alpha", post_op.alpha);
+  reader.read("beta", post_op.beta);
+  reader.read("value", post_op.value);
+  reader.refuse_others();
+  return post_op;
+}
+
+void read_attributes(Reader& reader, Attributes attributes, Operation& operation) {
+  const auto reads = [&](Attribute attribute) { return has(attributes, attribute); };
+  if (reads(Attribute::Weight) || reads(Attribute::OptionalWeight)) reader.read("weight", operation.weight);
+  if (reads(Attribute::Weight)) reader.read("weight_scales", operation.weight_scales);
+  if (reads(Attribute::Bias)) reader.read("bias", operation.bias);
+  if (reads(Attribute::Kernel)) reader.read("kernel", operation.kernel);
+  if (reads(Attribute::Stride)) reader.read("stride", operation.stride);
+  if (reads(Attribute::Padding)) {
+    reader.read("padding_begin", operation.padding_begin);
+    reader.read("padding_end", operation.padding_end);
+  }
+  if (reads(Attribute::Dilation)) reader.read("dilation", operation.dilation);
+  if (reads(Attribute::Groups)) reader.read("groups", operation.groups);
+  if (reads(Attribute::CeilMode)) reader.read("ceil_mode", operation.ceil_mode);
+  if (reads(Attribute::CountIncludePad)) reader.read("count_include_pad", operation.count_include_pad);
+  if (reads(Attribute::Bounded)) reader.read("bounded", operation.bounded);
+  if (reads(Attribute::Alpha)) reader.read("alpha", operation.alpha);
+  if (reads(Attribute::Epsilon)) reader.read("epsilon", operation.epsilon);
+  if (reads(Attribute::Axis)) reader.read("axis", operation.axis);
+  if (reads(Attribute::Range)) {
+    reader.read("begin", operation.begin);
+    reader.read("end", operation.end);
+  }
+  if (reads(Attribute::TargetShape)) reader.read("shape", operation.shape);
+  if (reads(Attribute::Order)) reader.read("order", operation.order);
+  if (reads(Attribute::Size)) {
+    reader.read("size", operation.size);
+    reader.read("scale_factors", operation.scale_factors);
+  }
+}
+
+Operation read_operation(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  Operation operation;
+  std::string kind;
+  reader.require("kind", kind);
+  operation.kind = kind_named(operation_table(), reader, kind);
+  const auto& row = row_of(operation.kind);
+  Reader named(json, where + " (" + kind + ")");
+  named.require("kind", kind);
+  named.require("inputs", operation.inputs);
+  named.require("output", operation.output);
+  read_attributes(named, row.attributes, operation);
+  Json post_ops = Json::array();
+  if (row.post_ops != PostOpsAllowed::None) named.read("post_ops", post_ops);
+  for (std::size_t i = 0; i < post_ops.size(); ++i) {
+    operation.post_ops.push_back(read_post_op(post_ops[i], numbered(named.where() + ", post-op", i)));
+  }
+  named.refuse_others();
+  return operation;
+}
+
+Json parse(std::string_view text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception&) {
+    throw ProgramError("the list of operations", "it is no JSON", "the file is damaged: write it again");
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Program& program) {
+  Json json{{"version", kProgramVersion},
+            {"values", Json::array()},
+            {"inputs", program.inputs},
+            {"outputs", program.outputs},
+            {"operations", Json::array()}};
+  for (const auto& value : program.values) json["values"].push_back(to_json(value));
+  for (const auto& operation : program.operations) json["operations"].push_back(to_json(operation));
+  return json.dump();
+}
+
+Program program_from_json(std::string_view text) {
+  const Json json = parse(text);
+  Reader reader(json, "the list of operations");
+  int version = 0;
+  reader.require("version", version);
+  if (version < 1 || version > kProgramVersion) {
+    reader.fail("its version is " + std::to_string(version) + ", and this library reads 1 to " +
+                    std::to_string(kProgramVersion),
+                "update libtsq_runtime");
+  }
+  Program program;
+  Json values = Json::array();
+  Json operations = Json::array();
+  reader.require("values", values);
+  reader.require("inputs", program.inputs);
+  reader.require("outputs", program.outputs);
+  reader.require("operations", operations);
+  reader.refuse_others();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    program.values.push_back(read_value(values[i], numbered("value", i)));
+  }
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    program.operations.push_back(read_operation(operations[i], numbered("operation", i)));
+  }
+  return program;
+}
+
+}  // namespace tsq::runtime

@@ -1,0 +1,215 @@
+#include "runtime/program/validate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/program/error.h"
+#include "runtime/program/operation_table.h"
+
+namespace tsq::runtime {
+namespace {
+
+constexpr auto kRewrite = "the file is damaged or was written by hand: write it again";
+
+/// Checks in the order of the list; `written` grows as operations write their values.
+class Checker {
+ public:
+  explicit Checker(const Model& model) : model_(model), written_(model.program.values.size(), false) {}
+
+  void run() {
+    for (std::size_t i = 0; i < values().size(); ++i) check_value(i);
+    for (const int input : program().inputs) check_input(input);
+    where_ = "the list of operations";
+    if (program().operations.empty()) fail("it is empty", "write one operation or more");
+    for (std::size_t i = 0; i < program().operations.size(); ++i) check_operation(i);
+    where_ = "the outputs";
+    if (program().outputs.empty()) fail("there are none", "name one value or more");
+    for (const int output : program().outputs) require_written(output);
+  }
+
+ private:
+  [[nodiscard]] const Program& program() const { return model_.program; }
+  [[nodiscard]] const std::vector<Value>& values() const { return model_.program.values; }
+  [[nodiscard]] const Value& value(int index) const { return values()[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const Constant& constant(int index) const {
+    return model_.constants[static_cast<std::size_t>(index)];
+  }
+
+  [[noreturn]] void fail(const std::string& problem, const std::string& remedy = kRewrite) const {
+    throw ProgramError(where_, problem, remedy);
+  }
+
+  void check_value(std::size_t index) {
+    where_ = "value " + std::to_string(index);
+    const auto& checked = values()[index];
+    if (checked.constant) {
+      check_constant(*checked.constant);
+      if (constant(*checked.constant).dtype != checked.dtype) fail("its constant has another dtype");
+      written_[index] = true;
+    }
+    if (!is_int8(checked.dtype)) return;
+    if (!std::isfinite(checked.scale) || checked.scale <= 0) {
+      fail("its scale is " + std::to_string(checked.scale), "scales are positive numbers");
+    }
+    const int lowest = checked.dtype == Dtype::U8 ? 0 : -128;
+    if (checked.zero_point < lowest || checked.zero_point > lowest + 255) {
+      fail("its zero point is " + std::to_string(checked.zero_point),
+           std::string(name_of(checked.dtype)) + " has those from " + std::to_string(lowest) + " to " +
+               std::to_string(lowest + 255));
+    }
+  }
+
+  void check_input(int input) {
+    where_ = "the inputs";
+    require_exists(input);
+    if (written_[static_cast<std::size_t>(input)])
+      fail("value " + std::to_string(input) + " is written twice");
+    written_[static_cast<std::size_t>(input)] = true;
+  }
+
+  void require_exists(int index) const {
+    if (index < 0 || static_cast<std::size_t>(index) >= values().size()) {
+      fail("there is no value " + std::to_string(index) + " among " + std::to_string(values().size()));
+    }
+  }
+
+  void require_written(int index) const {
+    require_exists(index);
+    if (!written_[static_cast<std::size_t>(index)]) {
+      fail("nothing has written value " + std::to_string(index) + " yet",
+           "put the operation that writes it first");
+    }
+  }
+
+  void check_constant(int index) const {
+    if (index < 0 || static_cast<std::size_t>(index) >= model_.constants.size()) {
+      fail("there is no constant " + std::to_string(index) + " among " +
+           std::to_string(model_.constants.size()));
+    }
+  }
+
+  void check_operation(std::size_t index) {
+    where_ = name_of_operation(program(), index);
+    const auto& operation = program().operations[index];
+    const auto& row = row_of(operation.kind);
+    const auto count = static_cast<int>(operation.inputs.size());
+    if (row.inputs < 0 ? count == 0 : count != row.inputs) {
+      fail("it has " + std::to_string(count) + " inputs",
+           "write " + (row.inputs < 0 ? std::string("one or more") : std::to_string(row.inputs)));
+    }
+    for (const int input : operation.inputs) require_written(input);
+    for (const auto& post_op : operation.post_ops) check_post_op(post_op, row);
+    check_weights(operation, row);
+    check_dtypes(operation);
+    check_numbers(operation);
+    require_exists(operation.output);
+    const auto output = static_cast<std::size_t>(operation.output);
+    if (written_[output]) fail("value " + std::to_string(output) + " is written twice");
+    written_[output] = true;
+  }
+
+  void check_post_op(const PostOp& post_op, const OperationRow& row) const {
+    const bool reads_value = post_op.kind == PostOpKind::Add || post_op.kind == PostOpKind::Mul;
+    const bool clamps = post_op.kind == PostOpKind::Relu || post_op.kind == PostOpKind::Clamp;
+    const bool allowed = row.post_ops == PostOpsAllowed::All ||
+                         (row.post_ops == PostOpsAllowed::Functions && !reads_value) ||
+                         (row.post_ops == PostOpsAllowed::Clamps && clamps);
+    if (!allowed) {
+      fail("post-op '" + std::string(name_of(post_op.kind)) + "' is none of this kind's",
+           "write an operation of its own");
+    }
+    if (!std::isfinite(post_op.alpha) || !std::isfinite(post_op.beta)) {
+      fail("a number of post-op '" + std::string(name_of(post_op.kind)) + "' is not finite");
+    }
+    if (!reads_value) return;
+    require_written(post_op.value);
+    const auto& read = value(post_op.value);
+    if (post_op.kind == PostOpKind::Mul && (read.dtype == Dtype::S8 || read.zero_point != 0)) {
+      fail("post-op 'mul' reads an int8 value with a zero point",
+           "write an operation of its own, or a value of dtype f32 or u8 with zero point 0");
+    }
+  }
+
+  void check_weights(const Operation& operation, const OperationRow& row) const {
+    const bool weighted = has(row.attributes, Attribute::Weight);
+    if (weighted && !operation.weight) fail("its weight is missing");
+    for (const auto& index : {operation.weight, operation.weight_scales, operation.bias}) {
+      if (index) check_constant(*index);
+    }
+    if (operation.bias && constant(*operation.bias).dtype != Dtype::F32) fail("its bias is not f32");
+    if (weighted) check_weight(operation);
+  }
+
+  void check_weight(const Operation& operation) const {
+    const auto& weight = constant(*operation.weight);
+    const bool linear = operation.kind == Kind::Linear;
+    const auto rank = weight.shape.size();
+    if (linear ? rank != 2 : rank < 3 || rank > 5) {
+      fail("its weight has the shape " + to_text(weight.shape),
+           linear ? "a linear layer's has two dimensions" : "a convolution's has three to five dimensions");
+    }
+    if (elements_of(weight.shape) == 0) fail("its weight is empty");
+    if (operation.groups < 1 || weight.shape[0] % operation.groups != 0) {
+      fail(std::to_string(operation.groups) + " groups do not divide the " + std::to_string(weight.shape[0]) +
+           " channels of its weight");
+    }
+    const bool transposed = operation.kind == Kind::TransposedConvolution;
+    const auto channels = transposed ? weight.shape[1] * operation.groups : weight.shape[0];
+    require_length("bias", operation.bias, channels, false);
+    if (weight.dtype == Dtype::F32) return;
+    if (weight.dtype != Dtype::S8) fail("its weight is u8", "weights are s8 or f32");
+    if (!operation.weight_scales) fail("its weight_scales are missing");
+    require_length("weight_scales", operation.weight_scales, channels, true);
+  }
+
+  void require_length(const char* name, std::optional<int> index, std::int64_t wanted, bool or_one) const {
+    if (!index) return;
+    const auto length = elements_of(constant(*index).shape);
+    if (constant(*index).dtype != Dtype::F32) fail(std::string("its ") + name + " is not f32");
+    if (length == wanted || (or_one && length == 1)) return;
+    fail(std::string("its ") + name + " has " + std::to_string(length) + " numbers",
+         std::to_string(wanted) + (or_one ? " or one are wanted" : " are wanted"));
+  }
+
+  void check_dtypes(const Operation& operation) const {
+    const bool int8_input = is_int8(value(operation.inputs[0]).dtype);
+    if (operation.weight && has(row_of(operation.kind).attributes, Attribute::Weight) &&
+        int8_input != is_int8(constant(*operation.weight).dtype)) {
+      fail("its input and its weight are not both int8 or both f32", "convert the input first");
+    }
+    if (operation.kind == Kind::Matmul && int8_input != is_int8(value(operation.inputs[1]).dtype)) {
+      fail("its inputs are not both int8 or both f32", "convert one of them first");
+    }
+    const bool view =
+        operation.kind == Kind::Reshape || operation.kind == Kind::Permute || operation.kind == Kind::Slice;
+    if (!view) return;
+    require_exists(operation.output);
+    const auto& input = value(operation.inputs[0]);
+    const auto& output = value(operation.output);
+    if (input.dtype != output.dtype || input.scale != output.scale || input.zero_point != output.zero_point) {
+      fail("its output has another dtype, scale or zero point than its input", "write a convert");
+    }
+  }
+
+  void check_numbers(const Operation& operation) const {
+    const auto positive = [](std::int64_t number) { return number > 0; };
+    const auto not_negative = [](std::int64_t number) { return number >= 0; };
+    const bool valid =
+        std::ranges::all_of(operation.kernel, positive) && std::ranges::all_of(operation.stride, positive) &&
+        std::ranges::all_of(operation.dilation, positive) && std::ranges::all_of(operation.size, positive) &&
+        std::ranges::all_of(operation.padding_begin, not_negative);
+    if (!valid) fail("a kernel, stride, dilation, size or padding is too small", "write positive numbers");
+    if (!std::isfinite(operation.alpha) || operation.alpha <= 0) fail("its alpha is no positive number");
+    if (!std::isfinite(operation.epsilon) || operation.epsilon < 0) fail("its epsilon is no fitting number");
+  }
+
+  const Model& model_;
+  std::vector<bool> written_;
+  std::string where_{};
+};
+
+}  // namespace
+
+void validate(const Model& model) { Checker(model).run(); }
+
+}  // namespace tsq::runtime

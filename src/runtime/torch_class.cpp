@@ -1,0 +1,132 @@
+// torch.classes.tsq.Program: the only file that sees TorchScript.
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <c10/util/SmallVector.h>
+#include <torch/custom_class.h>
+#include <torch/library.h>
+
+#include "runtime/loaded_program.h"
+#include "runtime/primitives/exact_sums.h"
+#include "runtime/program/error.h"
+#include "runtime/program/program_json.h"
+
+namespace tsq::runtime {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+c10::ScalarType scalar_type_of(Dtype dtype) {
+  return dtype == Dtype::F32 ? at::kFloat : dtype == Dtype::U8 ? at::kByte : at::kChar;
+}
+
+Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return Dtype::F32;
+    case at::kByte:
+      return Dtype::U8;
+    case at::kChar:
+      return Dtype::S8;
+    default:
+      throw ProgramError(where, std::string("it is of dtype ") + c10::toString(tensor.scalar_type()),
+                         "give float32, uint8 or int8");
+  }
+}
+
+Constant constant_of(const at::Tensor& tensor, std::size_t index) {
+  const auto where = "constant " + std::to_string(index);
+  const auto plain = tensor.detach().contiguous();
+  return {.dtype = dtype_of(plain, where),
+          .shape = plain.sizes().vec(),
+          .data = {plain.const_data_ptr(), [plain](const void*) {}}};
+}
+
+Model model_of(const std::string& operations, const Tensors& tensors) {
+  Model model{.program = program_from_json(operations)};
+  for (std::size_t i = 0; i < tensors.size(); ++i) model.constants.push_back(constant_of(tensors[i], i));
+  return model;
+}
+
+/// Tensors of a call in one of the two layouts that programs read.
+at::Tensor readable(const at::Tensor& tensor, std::size_t index) {
+  if (!tensor.device().is_cpu()) {
+    throw ProgramError("the call", "tensor " + std::to_string(index) + " is on " + tensor.device().str(),
+                       "move it to the CPU");
+  }
+  const bool channels_last = tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ||
+                             tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d);
+  return channels_last ? tensor : tensor.contiguous();
+}
+
+class ProgramClass : public torch::CustomClassHolder {
+ public:
+  ProgramClass(const std::string& operations, Tensors constants)
+      : constants_(std::move(constants)), program_(model_of(operations, constants_)) {}
+
+  Tensors forward(const Tensors& tensors) {
+    const Call call(program_, tensors);
+    call.program->run(call.inputs, call.outputs);
+    return call.returned;
+  }
+
+  /// The times of the steps of the last of `calls` calls, as JSON.
+  std::string profile(const Tensors& tensors, std::int64_t calls) {
+    const Call call(program_, tensors);
+    for (std::int64_t i = 1; i < calls; ++i) call.program->run(call.inputs, call.outputs);
+    return profile_json(program_, call.program->profile(call.inputs, call.outputs));
+  }
+
+  std::string operations() const { return to_json(program_.model().program); }
+  std::int64_t float_operations() const { return program_.float_operations(); }
+  std::tuple<std::string, Tensors> state() const { return {operations(), constants_}; }
+
+ private:
+  /// What a call reads and returns.
+  struct Call {
+    c10::SmallVector<at::Tensor, 4> read{};
+    std::shared_ptr<const CompiledProgram> program{};
+    c10::SmallVector<const void*, 4> inputs{};
+    Tensors returned{};
+    mutable c10::SmallVector<void*, 4> outputs{};
+
+    Call(LoadedProgram& loaded, const Tensors& tensors) {
+      c10::SmallVector<InputTensor, 4> views;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const auto& tensor = read.emplace_back(readable(tensors[i], i));
+        views.push_back({.dtype = dtype_of(tensor, "the call, tensor " + std::to_string(i)),
+                         .sizes = {tensor.sizes().data(), tensor.sizes().size()},
+                         .strides = {tensor.strides().data(), tensor.strides().size()},
+                         .data = tensor.const_data_ptr()});
+        inputs.push_back(tensor.const_data_ptr());
+      }
+      program = loaded.compiled(views, at::in_parallel_region() ? 1 : at::get_num_threads());
+      returned.reserve(program->output_shapes().size());
+      for (std::size_t i = 0; i < program->output_shapes().size(); ++i) {
+        returned.push_back(
+            at::empty(program->output_shapes()[i], scalar_type_of(program->output_dtypes()[i])));
+        outputs.push_back(returned.back().mutable_data_ptr());
+      }
+    }
+  };
+
+  Tensors constants_;
+  LoadedProgram program_;
+};
+
+}  // namespace
+}  // namespace tsq::runtime
+
+TORCH_LIBRARY_FRAGMENT(tsq, library) {
+  using tsq::runtime::ProgramClass;
+  library.def("has_exact_int8_sums() -> bool", [] { return tsq::runtime::has_exact_int8_sums(); });
+  library.class_<ProgramClass>("Program")
+      .def(torch::init<std::string, std::vector<at::Tensor>>())
+      .def("forward", &ProgramClass::forward)
+      .def("profile", &ProgramClass::profile)
+      .def("operations", &ProgramClass::operations)
+      .def("float_operations", &ProgramClass::float_operations)
+      .def_pickle([](const c10::intrusive_ptr<ProgramClass>& self) { return self->state(); },
+                  [](const std::tuple<std::string, std::vector<at::Tensor>>& state) {
+                    return c10::make_intrusive<ProgramClass>(std::get<0>(state), std::get<1>(state));
+                  });
+}

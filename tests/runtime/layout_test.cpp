@@ -1,0 +1,96 @@
+// What a compiled program is made of: one primitive for an operation, and no reorder between them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "runtime/support.h"
+
+namespace tsq::runtime::test {
+namespace {
+
+std::vector<std::string> implementations(const CompiledProgram& program) {
+  std::vector<std::string> names;
+  for (const auto& step : program.steps()) names.push_back(step.implementation);
+  return names;
+}
+
+bool is_ours(const std::string& name) { return name.starts_with("tsq:"); }
+
+TEST(Layout, ANetworkHasOneStepForEachOperationAndNoReorder) {
+  LoadedProgram program(small_network(1));
+  Random random(1);
+  const auto compiled = compile(program, {random_tensor(random, Dtype::F32, {1, 3, 32, 32})});
+  const auto names = implementations(*compiled);
+  ASSERT_EQ(names.size(), 8U);  // the reshape is a view
+  EXPECT_EQ(names.front(), "tsq:convert:tiles");
+  EXPECT_EQ(std::ranges::count_if(names, is_ours), 2);  // quantize, and the global pool
+  EXPECT_EQ(names[6], "tsq:global_pool");
+  for (const auto& name : names) EXPECT_EQ(name.find("reorder"), std::string::npos) << name;
+}
+
+TEST(Layout, AResidualIsSummedIntoItsOwnMemory) {
+  LoadedProgram program(small_network(1));
+  Random random(1);
+  const auto compiled = compile(program, {random_tensor(random, Dtype::F32, {1, 3, 32, 32})});
+  const auto writes = [&](std::size_t step) { return compiled->steps()[step].operands[1].buffer; };
+  EXPECT_EQ(writes(5), writes(2));  // the projection, and the block's input
+}
+
+TEST(Layout, ActivationsAreCopiedWhereAConcatenationCannotBeWrittenInPlaceOnly) {
+  Random random(1);
+  Writer writer;
+  const Value value{.dtype = Dtype::U8, .scale = 0.05};
+  const int a = writer.input(value);
+  const int b = writer.input(value);
+  const int first =
+      writer.add({.kind = Kind::Activation, .inputs = {a}, .post_ops = {{.kind = PostOpKind::Relu}}}, value);
+  const int second =
+      writer.add({.kind = Kind::Activation, .inputs = {b}, .post_ops = {{.kind = PostOpKind::Relu}}}, value);
+  const int joined = writer.add({.kind = Kind::Concat, .inputs = {first, second}, .axis = 1}, value);
+  writer.returns({writer.add({.kind = Kind::MaxPool, .inputs = {joined}, .kernel = {2, 2}}, value)});
+  LoadedProgram program(writer.model);
+  const auto compiled = compile(program, {random_tensor(random, Dtype::U8, {1, 4, 6, 6}),
+                                          random_tensor(random, Dtype::U8, {1, 7, 6, 6})});
+  const auto names = implementations(*compiled);
+  EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 2),
+            (std::vector<std::string>{"tsq:lookup", "tsq:lookup"}));
+  EXPECT_EQ(compiled->steps()[0].operands[0].buffer, compiled->steps()[1].operands[0].buffer);
+  EXPECT_EQ(std::ranges::count(names, "tsq:copy"), 0);
+}
+
+/// Attention: heads are views, and what permutes the context finds it in its own order.
+TEST(Layout, AttentionCopiesNothing) {
+  Random random(1);
+  Writer writer;
+  const Value value{.dtype = Dtype::S8, .scale = 0.05};
+  const int input = writer.input(value);
+  const auto heads = [&](std::vector<std::int64_t> order) {
+    Operation linear{.kind = Kind::Linear, .inputs = {input}};
+    add_weights(random, writer, linear, {32, 32}, 32);
+    const int split = writer.add(
+        {.kind = Kind::Reshape, .inputs = {writer.add(linear, value)}, .shape = {0, 0, 4, 8}}, value);
+    return writer.add({.kind = Kind::Permute, .inputs = {split}, .order = std::move(order)}, value);
+  };
+  const int query = heads({0, 2, 1, 3});
+  const int key = heads({0, 2, 3, 1});
+  const int scores = writer.add(
+      {.kind = Kind::Matmul, .inputs = {query, key}, .bounded = true, .alpha = 0.35}, float_value());
+  const Value probability{.dtype = Dtype::U8, .scale = 1.0 / 255};
+  const int weights = writer.add({.kind = Kind::Softmax, .inputs = {scores}}, probability);
+  const int context =
+      writer.add({.kind = Kind::Matmul, .inputs = {weights, heads({0, 2, 1, 3})}, .bounded = true}, value);
+  const int back = writer.add({.kind = Kind::Permute, .inputs = {context}, .order = {0, 2, 1, 3}}, value);
+  const int joined = writer.add({.kind = Kind::Reshape, .inputs = {back}, .shape = {0, 0, 32}}, value);
+  Operation out{.kind = Kind::Linear, .inputs = {joined}};
+  add_weights(random, writer, out, {32, 32}, 32);
+  writer.returns({writer.add(out, float_value())});
+  LoadedProgram program(writer.model);
+  const auto names = implementations(*compile(program, {random_tensor(random, Dtype::S8, {2, 10, 32})}));
+  EXPECT_EQ(std::ranges::count(names, "tsq:copy"), 0);
+  // The signed input becomes unsigned once; the softmax may need a step to round.
+  EXPECT_LE(std::ranges::count_if(names, is_ours), 2);
+}
+
+}  // namespace
+}  // namespace tsq::runtime::test

@@ -1,0 +1,462 @@
+#include "runtime/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "runtime/program/shapes.h"
+
+namespace tsq::runtime::test {
+namespace {
+
+/// Real numbers in row-major order.
+struct Real {
+  Shape sizes{};
+  std::vector<double> numbers{};
+
+  double& at(const Shape& index) { return numbers[offset(index)]; }
+  [[nodiscard]] double at(const Shape& index) const { return numbers[offset(index)]; }
+  [[nodiscard]] std::size_t offset(const Shape& index) const {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < sizes.size(); ++d) offset = offset * sizes[d] + index[d];
+    return static_cast<std::size_t>(offset);
+  }
+};
+
+Real zeros(const Shape& sizes) {
+  return {sizes, std::vector<double>(static_cast<std::size_t>(elements_of(sizes)))};
+}
+
+template <typename Visit>
+void for_each_index(const Shape& sizes, const Visit& visit) {
+  Shape index(sizes.size(), 0);
+  for (std::int64_t i = 0; i < elements_of(sizes); ++i) {
+    visit(index);
+    for (std::size_t d = sizes.size(); d-- > 0;) {
+      if (++index[d] < sizes[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+double broadcast_at(const Real& real, const Shape& index) {
+  Shape own(real.sizes.size());
+  for (std::size_t d = 0; d < own.size(); ++d) {
+    own[d] = real.sizes[d] == 1 ? 0 : index[d + index.size() - own.size()];
+  }
+  return real.at(own);
+}
+
+double function(const PostOp& post_op, double x) {
+  switch (post_op.kind) {
+    case PostOpKind::Relu:
+      return x > 0 ? x : 0;
+    case PostOpKind::Clamp:
+      return std::min(std::max(x, post_op.alpha), post_op.beta);
+    case PostOpKind::LeakyRelu:
+      return x > 0 ? x : post_op.alpha * x;
+    case PostOpKind::Elu:
+      return x > 0 ? x : post_op.alpha * (std::exp(x) - 1);
+    case PostOpKind::Hardswish:
+      return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
+    case PostOpKind::Hardsigmoid:
+      return std::min(std::max(x + 3, 0.0), 6.0) / 6;
+    case PostOpKind::Sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case PostOpKind::Silu:
+      return x / (1 + std::exp(-x));
+    case PostOpKind::Tanh:
+      return std::tanh(x);
+    case PostOpKind::Gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case PostOpKind::GeluTanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3))));
+    default:
+      return x;
+  }
+}
+
+class Interpreter {
+ public:
+  explicit Interpreter(const Model& model) : model_(model), values_(model.program.values.size()) {}
+
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+    std::vector<Shape> input_shapes;
+    for (const auto& input : inputs) input_shapes.push_back(input.sizes);
+    shapes_ = infer_shapes(model_, input_shapes);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      read(model_.program.inputs[i], inputs[i].sizes, [&](std::size_t n) { return inputs[i].numbers[n]; });
+    }
+    for (std::size_t v = 0; v < values_.size(); ++v) read_constant(static_cast<int>(v));
+    for (const auto& operation : model_.program.operations) write(operation);
+    std::vector<Tensor> outputs;
+    for (const int output : model_.program.outputs) outputs.push_back(stored(output));
+    return outputs;
+  }
+
+ private:
+  [[nodiscard]] const Value& value(int index) const {
+    return model_.program.values[static_cast<std::size_t>(index)];
+  }
+  [[nodiscard]] const Real& real(int index) const { return values_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const Shape& shape(int index) const { return shapes_[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] const Constant& constant(int index) const {
+    return model_.constants[static_cast<std::size_t>(index)];
+  }
+
+  [[nodiscard]] double number(const Constant& tensor, std::size_t index) const {
+    if (tensor.dtype == Dtype::F32) return tensor.floats()[index];
+    if (tensor.dtype == Dtype::S8) return tensor.int8s()[index];
+    return static_cast<const std::uint8_t*>(tensor.data.get())[index];
+  }
+
+  template <typename Numbers>
+  void read(int index, const Shape& sizes, const Numbers& numbers) {
+    auto& real = values_[static_cast<std::size_t>(index)];
+    real = zeros(sizes);
+    for (std::size_t n = 0; n < real.numbers.size(); ++n) {
+      real.numbers[n] = (numbers(n) - value(index).zero_point) * value(index).scale;
+    }
+  }
+
+  void read_constant(int index) {
+    if (!value(index).constant) return;
+    const auto& tensor = constant(*value(index).constant);
+    read(index, tensor.shape, [&](std::size_t n) { return number(tensor, n); });
+  }
+
+  [[nodiscard]] double rounded(int index, double real) const {
+    const auto& declared = value(index);
+    if (!is_int8(declared.dtype)) return real;
+    const double lowest = declared.dtype == Dtype::U8 ? 0 : -128;
+    return std::clamp(std::nearbyint(real / declared.scale) + declared.zero_point, lowest, lowest + 255);
+  }
+
+  [[nodiscard]] Tensor stored(int index) const {
+    Tensor tensor{value(index).dtype, shape(index), {}};
+    for (const double number : real(index).numbers) {
+      tensor.numbers.push_back(
+          is_int8(tensor.dtype) ? std::round(number / value(index).scale) + value(index).zero_point : number);
+    }
+    return tensor;
+  }
+
+  void write(const Operation& operation) {
+    Real result = compute(operation);
+    for_each_index(result.sizes, [&](const Shape& index) {
+      auto& number = result.at(index);
+      for (const auto& post_op : operation.post_ops) {
+        if (post_op.kind == PostOpKind::Add)
+          number += broadcast_at(real(post_op.value), index);
+        else if (post_op.kind == PostOpKind::Mul)
+          number *= broadcast_at(real(post_op.value), index);
+        else
+          number = function(post_op, number);
+      }
+      const auto& declared = value(operation.output);
+      const double kept = rounded(operation.output, number);
+      number = is_int8(declared.dtype) ? (kept - declared.zero_point) * declared.scale : kept;
+    });
+    values_[static_cast<std::size_t>(operation.output)] = std::move(result);
+  }
+
+  [[nodiscard]] Real compute(const Operation& operation) const {
+    const Real& input = real(operation.inputs[0]);
+    Real output = zeros(shape(operation.output));
+    switch (operation.kind) {
+      case Kind::Convert:
+      case Kind::Activation:
+        return input;
+      case Kind::Reshape:
+        return {shape(operation.output), input.numbers};
+      case Kind::Convolution:
+        convolve(operation, input, output);
+        break;
+      case Kind::TransposedConvolution:
+        convolve_transposed(operation, input, output);
+        break;
+      case Kind::Linear:
+        multiply_weights(operation, input, output);
+        break;
+      case Kind::Matmul:
+        multiply(operation, input, real(operation.inputs[1]), output);
+        break;
+      case Kind::Add:
+      case Kind::Mul:
+        for_each_index(output.sizes, [&](const Shape& index) {
+          const double a = broadcast_at(input, index);
+          const double b = broadcast_at(real(operation.inputs[1]), index);
+          output.at(index) = operation.kind == Kind::Add ? a + b : a * b;
+        });
+        break;
+      case Kind::Concat:
+        concatenate(operation, output);
+        break;
+      case Kind::MaxPool:
+      case Kind::AvgPool:
+        pool(operation, input, output);
+        break;
+      case Kind::GlobalAvgPool:
+        for_each_index(input.sizes, [&](const Shape& index) {
+          Shape to(index.size(), 0);
+          to[0] = index[0];
+          to[1] = index[1];
+          output.at(to) += input.at(index) * static_cast<double>(elements_of(output.sizes)) /
+                           static_cast<double>(elements_of(input.sizes));
+        });
+        break;
+      case Kind::Softmax:
+        softmax(operation, input, output);
+        break;
+      case Kind::LayerNorm:
+        normalize(operation, input, output);
+        break;
+      case Kind::Permute:
+        for_each_index(output.sizes, [&](const Shape& index) {
+          Shape from(index.size());
+          for (std::size_t d = 0; d < index.size(); ++d)
+            from[static_cast<std::size_t>(operation.order[d])] = index[d];
+          output.at(index) = input.at(from);
+        });
+        break;
+      case Kind::Slice:
+        for_each_index(output.sizes, [&](Shape index) {
+          auto& number = output.at(index);
+          index[axis_of(operation, index.size())] += operation.begin;
+          number = input.at(index);
+        });
+        break;
+      case Kind::ResizeNearest:
+      case Kind::ResizeBilinear:
+        resize(operation, input, output);
+        break;
+    }
+    return output;
+  }
+
+  [[nodiscard]] double weight(const Operation& operation, std::size_t index, std::int64_t channel) const {
+    const auto& tensor = constant(*operation.weight);
+    if (tensor.dtype == Dtype::F32) return number(tensor, index);
+    const auto& scales = constant(*operation.weight_scales);
+    return number(tensor, index) *
+           scales.floats()[elements_of(scales.shape) == 1 ? 0 : static_cast<std::size_t>(channel)];
+  }
+
+  [[nodiscard]] double bias(const Operation& operation, std::int64_t channel) const {
+    return operation.bias ? constant(*operation.bias).floats()[channel] : 0;
+  }
+
+  /// Visits each product of a convolution that maps positions of `wide` to those of `narrow`.
+  template <typename Visit>
+  void for_each_tap(const Operation& operation, const Shape& kernel, const Shape& narrow, const Shape& wide,
+                    const Visit& visit) const {
+    const auto dimensions = kernel.size();
+    const auto stride = operation.stride.empty()
+                            ? (operation.kernel.empty() ? Shape(dimensions, 1) : operation.kernel)
+                            : operation.stride;
+    const auto dilation = spatial(operation.dilation, dimensions, 1);
+    const auto before = spatial(operation.padding_begin, dimensions, 0);
+    for_each_index(Shape(narrow.begin() + 2, narrow.end()), [&](const Shape& at) {
+      for_each_index(kernel, [&](const Shape& tap) {
+        Shape position(dimensions);
+        bool inside = true;
+        for (std::size_t d = 0; d < dimensions; ++d) {
+          position[d] = at[d] * stride[d] - before[d] + tap[d] * dilation[d];
+          inside = inside && position[d] >= 0 && position[d] < wide[d + 2];
+        }
+        visit(at, tap, position, inside);
+      });
+    });
+  }
+
+  static Shape indexed(std::int64_t batch, std::int64_t channel, const Shape& position) {
+    Shape index{batch, channel};
+    index.insert(index.end(), position.begin(), position.end());
+    return index;
+  }
+
+  void convolve(const Operation& operation, const Real& input, Real& output) const {
+    const auto& sizes = constant(*operation.weight).shape;
+    const Real shaped{sizes, {}};
+    const auto outputs = sizes[0] / operation.groups;
+    for (std::int64_t n = 0; n < output.sizes[0]; ++n) {
+      for (std::int64_t c = 0; c < sizes[0]; ++c) {
+        const auto first = c / outputs * sizes[1];
+        for_each_tap(operation, Shape(sizes.begin() + 2, sizes.end()), output.sizes, input.sizes,
+                     [&](const Shape& at, const Shape& tap, const Shape& position, bool inside) {
+                       for (std::int64_t i = 0; inside && i < sizes[1]; ++i) {
+                         output.at(indexed(n, c, at)) +=
+                             input.at(indexed(n, first + i, position)) *
+                             weight(operation, shaped.offset(indexed(c, i, tap)), c);
+                       }
+                     });
+      }
+    }
+    add_bias(operation, output);
+  }
+
+  void convolve_transposed(const Operation& operation, const Real& input, Real& output) const {
+    const auto& sizes = constant(*operation.weight).shape;
+    const Real shaped{sizes, {}};
+    const auto inputs = sizes[0] / operation.groups;
+    for (std::int64_t n = 0; n < output.sizes[0]; ++n) {
+      for (std::int64_t i = 0; i < sizes[0]; ++i) {
+        const auto first = i / inputs * sizes[1];
+        for_each_tap(operation, Shape(sizes.begin() + 2, sizes.end()), input.sizes, output.sizes,
+                     [&](const Shape& at, const Shape& tap, const Shape& position, bool inside) {
+                       for (std::int64_t c = 0; inside && c < sizes[1]; ++c) {
+                         output.at(indexed(n, first + c, position)) +=
+                             input.at(indexed(n, i, at)) *
+                             weight(operation, shaped.offset(indexed(i, c, tap)), first + c);
+                       }
+                     });
+      }
+    }
+    add_bias(operation, output);
+  }
+
+  void add_bias(const Operation& operation, Real& output) const {
+    for_each_index(output.sizes, [&](const Shape& index) { output.at(index) += bias(operation, index[1]); });
+  }
+
+  void multiply_weights(const Operation& operation, const Real& input, Real& output) const {
+    const auto length = input.sizes.back();
+    for_each_index(output.sizes, [&](Shape index) {
+      auto& sum = output.at(index);
+      const auto column = index.back();
+      sum = bias(operation, column);
+      for (std::int64_t k = 0; k < length; ++k) {
+        index.back() = k;
+        sum += input.at(index) * weight(operation, static_cast<std::size_t>(column * length + k), column);
+      }
+    });
+  }
+
+  static void multiply(const Operation& operation, const Real& a, const Real& b, Real& output) {
+    const auto rank = output.sizes.size();
+    for_each_index(output.sizes, [&](const Shape& index) {
+      auto left = index;
+      auto right = index;
+      for (std::int64_t k = 0; k < a.sizes.back(); ++k) {
+        left[rank - 1] = k;
+        right[rank - 2] = k;
+        output.at(index) += operation.alpha * broadcast_at(a, left) * broadcast_at(b, right);
+      }
+    });
+  }
+
+  void concatenate(const Operation& operation, Real& output) const {
+    const auto axis = axis_of(operation, output.sizes.size());
+    std::int64_t first = 0;
+    for (const int input : operation.inputs) {
+      for_each_index(shape(input), [&](Shape index) {
+        const double number = real(input).at(index);
+        index[axis] += first;
+        output.at(index) = number;
+      });
+      first += shape(input)[axis];
+    }
+  }
+
+  void pool(const Operation& operation, const Real& input, Real& output) const {
+    const bool largest = operation.kind == Kind::MaxPool;
+    for (std::int64_t n = 0; n < output.sizes[0]; ++n) {
+      for (std::int64_t c = 0; c < output.sizes[1]; ++c) {
+        Real counts = zeros(output.sizes);
+        for_each_tap(operation, operation.kernel, output.sizes, input.sizes,
+                     [&](const Shape& at, const Shape&, const Shape& position, bool inside) {
+                       const auto index = indexed(n, c, at);
+                       if (inside) {
+                         const double number = input.at(indexed(n, c, position));
+                         auto& result = output.at(index);
+                         const bool first = counts.at(index) == 0;
+                         result = !largest ? result + number : first ? number : std::max(result, number);
+                       }
+                       if (inside || operation.count_include_pad) counts.at(index) += 1;
+                     });
+        if (largest) continue;
+        for_each_index(Shape(output.sizes.begin() + 2, output.sizes.end()), [&](const Shape& at) {
+          output.at(indexed(n, c, at)) /= counts.at(indexed(n, c, at));
+        });
+      }
+    }
+  }
+
+  static void softmax(const Operation& operation, const Real& input, Real& output) {
+    const auto axis = axis_of(operation, input.sizes.size());
+    for_each_index(output.sizes, [&](const Shape& index) {
+      double sum = 0;
+      auto other = index;
+      for (std::int64_t i = 0; i < input.sizes[axis]; ++i) {
+        other[axis] = i;
+        sum += std::exp(input.at(other));
+      }
+      output.at(index) = std::exp(input.at(index)) / sum;
+    });
+  }
+
+  void normalize(const Operation& operation, const Real& input, Real& output) const {
+    const auto length = static_cast<std::size_t>(input.sizes.back());
+    for (std::size_t row = 0; row < input.numbers.size(); row += length) {
+      double mean = 0;
+      double variance = 0;
+      for (std::size_t i = 0; i < length; ++i) mean += input.numbers[row + i] / static_cast<double>(length);
+      for (std::size_t i = 0; i < length; ++i) {
+        variance += std::pow(input.numbers[row + i] - mean, 2) / static_cast<double>(length);
+      }
+      for (std::size_t i = 0; i < length; ++i) {
+        const double normal = (input.numbers[row + i] - mean) / std::sqrt(variance + operation.epsilon);
+        const double scale = operation.weight ? constant(*operation.weight).floats()[i] : 1;
+        output.numbers[row + i] = normal * scale + bias(operation, static_cast<std::int64_t>(i));
+      }
+    }
+  }
+
+  static double step(const Operation& operation, const Real& input, const Real& output, std::size_t d) {
+    return operation.size.empty()
+               ? 1 / operation.scale_factors[d]
+               : static_cast<double>(input.sizes[d + 2]) / static_cast<double>(output.sizes[d + 2]);
+  }
+
+  static void resize(const Operation& operation, const Real& input, Real& output) {
+    const auto dimensions = output.sizes.size() - 2;
+    for_each_index(output.sizes, [&](const Shape& index) {
+      if (operation.kind == Kind::ResizeNearest) {
+        Shape from = index;
+        for (std::size_t d = 0; d < dimensions; ++d) {
+          const auto position = static_cast<std::int64_t>(
+              static_cast<float>(index[d + 2]) * static_cast<float>(step(operation, input, output, d)));
+          from[d + 2] = std::min(position, input.sizes[d + 2] - 1);
+        }
+        output.at(index) = input.at(from);
+        return;
+      }
+      for_each_index({2, 2}, [&](const Shape& corner) {
+        Shape from = index;
+        double share = 1;
+        for (std::size_t d = 0; d < 2; ++d) {
+          const double position = std::max(
+              0.0, (static_cast<double>(index[d + 2]) + 0.5) * step(operation, input, output, d) - 0.5);
+          const auto first = std::min(static_cast<std::int64_t>(position), input.sizes[d + 2] - 1);
+          const double fraction = position - static_cast<double>(first);
+          share *= corner[d] == 1 ? fraction : 1 - fraction;
+          from[d + 2] = std::min(first + corner[d], input.sizes[d + 2] - 1);
+        }
+        output.at(index) += share * input.at(from);
+      });
+    });
+  }
+
+  const Model& model_;
+  std::vector<Shape> shapes_{};
+  std::vector<Real> values_;
+};
+
+}  // namespace
+
+std::vector<Tensor> reference(const Model& model, const std::vector<Tensor>& inputs) {
+  return Interpreter(model).run(inputs);
+}
+
+}  // namespace tsq::runtime::test
