@@ -110,7 +110,8 @@ struct PrepareOptions {
   PrepareCustomConfig custom{};
   /// The layers whose input and weight ranges are balanced, channel by channel.
   EqualizationMapping equalization{};
-  /// Which passes run, here and in the later steps: recipe Fx is prepare_fx, Best adds passes of tsq's own.
+  /// Which passes run, here and in the later steps: recipe Fx is prepare_fx, Best, the default, adds passes
+  /// of tsq's own.
   RecipeOptions recipe{};
 };
 

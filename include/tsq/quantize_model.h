@@ -60,8 +60,7 @@ struct QuantizeOptions {
   std::optional<QConfigMapping> mapping{};  ///< none: that of mode, recipe and backend
   PrepareCustomConfig custom{};
   EqualizationMapping equalization{};
-  /// Give `.recipe = Recipe::Best` beside other fields: RecipeOptions by themselves mean Fx.
-  RecipeOptions recipe{.recipe = Recipe::Best};
+  RecipeOptions recipe{};
   ConvertCustomConfig convert_custom{};
   std::optional<QConfigMapping> convert_mapping{};  ///< see ConvertOptions; not together with a goal
   LoweringOptions lowering{};

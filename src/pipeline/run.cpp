@@ -163,8 +163,10 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
 }
 
 Module fused_module(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
-  Stage stage{
-      .float_model = model, .backend = backend, .preserved_attributes = custom.preserved_attributes()};
+  Stage stage{.float_model = model,
+              .backend = backend,
+              .options = {.recipe = Recipe::Fx},
+              .preserved_attributes = custom.preserved_attributes()};
   stage.model.is_quantized = true;  // it is fused whatever a mapping would say
   run(Step::Fuse, stage.model, context_of(stage));
   return module_of(stage, torchscript::Layout::OfUser);

@@ -58,7 +58,8 @@ struct Result {
 };
 
 Result quantized(const Module& model, const BackendConfig& backend, const PrepareCustomConfig& custom = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.custom = custom});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.custom = custom, .recipe = {.recipe = Recipe::Fx}});
   const std::vector<Sample> samples{{rows()}, {rows()}};
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
@@ -158,7 +159,8 @@ TEST(SpecModels, AGetterThatLeavesThePatternIsRefused) {
   row.set_root_node_getter([](const Pattern&) -> const Pattern& { return kElsewhere; });
   backend.set_backend_pattern_config(row);
   expect_error_with("returns no part of the pattern", [&] {
-    prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend);
+    prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend,
+            {.recipe = {.recipe = Recipe::Fx}});
   });
 }
 
@@ -281,7 +283,9 @@ TEST(SpecModels, AReferenceModuleThatNobodyRegisteredIsRefused) {
   row.set_reference_quantized_module(symbol("mine.Nobody"));
   backend.set_backend_pattern_config(row);
   const Module model = linear_model("self.fc.forward(x)");
-  const auto prepare_it = [&] { prepare(model, default_qconfig_mapping("x86"), backend); };
+  const auto prepare_it = [&] {
+    prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  };
   expect_error_with("names the reference module 'mine.Nobody', which nobody registered", prepare_it);
   row.set_reference_quantized_module(symbol("torch.ao.nn.quantized.reference.Conv2d"));
   backend.set_backend_pattern_config(row);
@@ -341,7 +345,8 @@ TEST(SpecModels, TransposedConvolutionsKeepScalesOfOutputChannels) {
     QConfig qconfig = default_qconfig(engine);
     qconfig.weight = by_channel;
     const BackendConfig backend = backend_config(engine);
-    Prepared prepared = prepare(model, QConfigMapping().set_global(qconfig), backend);
+    Prepared prepared =
+        prepare(model, QConfigMapping().set_global(qconfig), backend, {.recipe = {.recipe = Recipe::Fx}});
     calibrate(prepared, samples);
     const Reference reference = convert_to_reference(prepared, backend);
     const at::Tensor input = samples.front().front().toTensor();
