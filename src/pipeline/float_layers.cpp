@@ -320,7 +320,7 @@ Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom) {
   auto stage = std::make_shared<Stage>(model.stage);
   stage->kept_float = std::move(nodes);
-  return convert_to_reference(StageAccess::make<Prepared>(std::move(stage)), backend, {.custom = custom});
+  return convert_to_reference(Stage::make<Prepared>(std::move(stage)), backend, {.custom = custom});
 }
 
 FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : samples_(std::move(samples)) {

@@ -24,7 +24,6 @@ namespace tsq {
 namespace {
 
 using detail::Stage;
-using detail::StageAccess;
 using torch::jit::Module;
 
 void check_tensor(const at::Tensor& tensor, const std::string& place) {
@@ -162,21 +161,25 @@ Module Reference::module() && { return stage_->module; }
 const Report& Reference::report() const& { return stage_->report; }
 Report Reference::report() && { return stage_->report; }
 
-Lowered::Lowered(detail::LoweredModel lowered)
-    : lowered_(std::make_shared<const detail::LoweredModel>(std::move(lowered))) {}
-const Module& Lowered::module() const noexcept { return lowered_->module; }
-const Report& Lowered::report() const noexcept { return lowered_->report; }
+struct Lowered::Parts {
+  Module module{};
+  Report report{};
+};
+Lowered::Lowered(Module module, Report report)
+    : parts_(std::make_shared<const Parts>(Parts{std::move(module), std::move(report)})) {}
+const Module& Lowered::module() const noexcept { return parts_->module; }
+const Report& Lowered::report() const noexcept { return parts_->report; }
 
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareOptions& options) {
   torchscript::check_float_model(model);
   const at::NoGradGuard no_grad;
-  return StageAccess::make<Prepared>(detail::prepared_stage({.float_model = model,
-                                                             .mapping = mapping,
-                                                             .backend = backend,
-                                                             .custom = options.custom,
-                                                             .equalization = options.equalization,
-                                                             .options = options.recipe}));
+  return Stage::make<Prepared>(detail::prepared_stage({.float_model = model,
+                                                       .mapping = mapping,
+                                                       .backend = backend,
+                                                       .custom = options.custom,
+                                                       .equalization = options.equalization,
+                                                       .options = options.recipe}));
 }
 
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const CalibrateOptions& options) {
@@ -222,7 +225,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
     reference->preserved_attributes.insert(reference->preserved_attributes.end(), more.begin(), more.end());
     reference->module = detail::module_of(*reference);
   }
-  return StageAccess::make<Reference>(std::move(reference));
+  return Stage::make<Reference>(std::move(reference));
 }
 
 Lowered lower(const Reference& reference, const BackendConfig& backend, const LoweringOptions& options) {
@@ -231,12 +234,13 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   (void)engine_of(backend, /*must_have_kernels=*/true);
   check_backend(stage, backend, "lowered");
   const at::NoGradGuard no_grad;
-  detail::LoweredModel lowered = detail::lowered_stage(stage, options);
+  Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
-  lowered.module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
-  return Lowered(std::move(lowered));
+  Module module = lowered.module();  // copies share the module
+  module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
+  return lowered;
 }
 
 Lowered convert(const Prepared& prepared, const BackendConfig& backend, const ConvertOptions& options,

@@ -210,7 +210,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
   return stage;
 }
 
-LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& options) {
+Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   Stage stage = reference;
   stage.model = reference.model.copy();
   PassContext context = context_of(stage);
@@ -218,12 +218,12 @@ LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& option
   context.lowering_rows = lowering_rows(stage.backend.name());
   run(Step::Lower, stage.model, context, &stage.report.passes);
   for (auto& [path, child] : stage.standalone) {
-    const LoweredModel lowered = lowered_stage(*child, options);
+    const Lowered lowered = lowered_stage(*child, options);
     child = std::make_shared<Stage>(*child);
-    child->report = lowered.report;
-    set_standalone_modules(stage.model, path, lowered.module);
+    child->report = lowered.report();
+    set_standalone_modules(stage.model, path, lowered.module());
   }
-  return {.module = module_of(stage, torchscript::Layout::Flat), .report = report_of(stage)};
+  return Lowered(module_of(stage, torchscript::Layout::Flat), report_of(stage));
 }
 
 std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared) {

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "base/known_engines.h"
-#include "pipeline/run.h"
 #include "quantize/goal.h"
 #include "quantize/remarks.h"
 #include "quantize/sample_sets.h"
@@ -254,19 +253,18 @@ Quantized quantize(const Module& model, std::span<const Sample> samples, const Q
                            goal_with_methods(options.goal, method));
   Finished& done = result.done;
   const bool is_float_model = !done.module;
-  Quantized quantized{.model = Lowered(detail::LoweredModel{
-                          .module = method.take_back(is_float_model ? as_forward : *done.module),
-                          .report = std::move(done.report)}),
-                      .is_float_model = is_float_model,
-                      .reference = std::move(done.reference),
-                      .trial = std::move(done.trial),
-                      .unseen = std::move(result.unseen),
-                      .latency = done.latency,
-                      .mapping = std::move(done.mapping),
-                      .left_float = std::move(done.left_float),
-                      .goal = std::move(result.goal),
-                      .samples = sets.calibration.size(),
-                      .held_back = sets.held_back};
+  Quantized quantized{
+      .model = Lowered(method.take_back(is_float_model ? as_forward : *done.module), std::move(done.report)),
+      .is_float_model = is_float_model,
+      .reference = std::move(done.reference),
+      .trial = std::move(done.trial),
+      .unseen = std::move(result.unseen),
+      .latency = done.latency,
+      .mapping = std::move(done.mapping),
+      .left_float = std::move(done.left_float),
+      .goal = std::move(result.goal),
+      .samples = sets.calibration.size(),
+      .held_back = sets.held_back};
   detail::add_remarks(quantized, float_bytes);
   return quantized;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
-#include "pipeline/run.h"
 #include "pipeline/stage.h"
 #include "trial/attempt.h"
 #include "trial/finish.h"
@@ -17,8 +16,7 @@ namespace {
 TriedStep tried(detail::Attempt attempt, std::vector<LeftFloat> changes, bool force) {
   if (!attempt.made || (attempt.trial.fault && !force)) detail::refuse(*attempt.trial.fault);
   return {.reference = attempt.made->reference,
-          .model = Lowered(detail::LoweredModel{.module = std::move(attempt.made->module),
-                                                .report = std::move(attempt.made->report)}),
+          .model = Lowered(std::move(attempt.made->module), std::move(attempt.made->report)),
           .trial = std::move(attempt.trial),
           .left_float = std::move(changes)};
 }
