@@ -1,7 +1,6 @@
-#include "backends/kernels/check_table.h"
-
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
+#include <tsq/check_table.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +10,7 @@
 #include "backends/kernels/lowering_table.h"
 #include "operators/functional_weighted.h"
 
-namespace tsq::kernels {
+namespace tsq {
 namespace {
 
 bool is_of(const Symbol& symbol, std::string_view space) { return symbol.name.starts_with(space); }
@@ -103,9 +102,9 @@ const BackendPatternConfig* shadow_of(const BackendConfig& backend, const Backen
   return nullptr;
 }
 
-bool has_weighted_kernel(std::string_view op, PostOp post_op) {
-  return weighted_kernel(op, post_op) != nullptr ||
-         dynamic_kernel(op, post_op, c10::ScalarType::QInt8) != nullptr;
+bool has_weighted_kernel(std::string_view op, kernels::PostOp post_op) {
+  return kernels::weighted_kernel(op, post_op) != nullptr ||
+         kernels::dynamic_kernel(op, post_op, c10::ScalarType::QInt8) != nullptr;
 }
 
 constexpr std::array<std::string_view, 8> kOtherKernels{"torch.nn.Embedding",
@@ -123,15 +122,16 @@ bool has_kernel(const BackendPatternConfig& row) {
   const Symbol& first = symbols.front();
   if (std::ranges::find(kOtherKernels, first.name) != kOtherKernels.end() || first.name == "torch.nn.RNNCell")
     return true;
-  const PostOp post_op =
-      symbols.size() > 1 ? activation_post_op(symbols.back().name) : post_op_of(first.name);
+  const kernels::PostOp post_op =
+      symbols.size() > 1 ? kernels::activation_post_op(symbols.back().name) : kernels::post_op_of(first.name);
   const std::string_view module = operators::module_of_functional(first.name);
   const std::string_view root =
       row.root_module ? row.root_module->name : (module.empty() ? first.name : module);
   if (has_weighted_kernel(root, post_op)) return true;
-  const BinaryKernel* binary = binary_kernel(first.name);
+  const kernels::BinaryKernel* binary = kernels::binary_kernel(first.name);
   if (binary != nullptr) return symbols.size() == 1 || !binary->relu_kernel.empty();
-  return std::ranges::all_of(symbols, [](const Symbol& symbol) { return unary_kernel(symbol) != nullptr; });
+  return std::ranges::all_of(symbols,
+                             [](const Symbol& symbol) { return kernels::unary_kernel(symbol) != nullptr; });
 }
 
 }  // namespace
@@ -178,4 +178,4 @@ std::vector<TableFinding> check_table(const BackendConfig& backend) {
   return findings;
 }
 
-}  // namespace tsq::kernels
+}  // namespace tsq

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <tsq/backend_config.h>
+#include <tsq/engines.h>
 
 #include <string>
 
@@ -13,14 +14,8 @@ std::string engine_name_of(const BackendConfig& backend);
 /// The same for LibTorch; the one in use for a backend without kernels in LibTorch (executorch, tensorrt)
 /// too. `must_have_kernels`: throws Error(Unsupported) for these.
 at::QEngine engine_of(const BackendConfig& backend, bool must_have_kernels = false);
-/// Whether a backend's kernels are made for this machine's kind of processor: qnnpack's are made for ARM, and
-/// times that they take on x86 tell nothing.
-bool is_made_for_this_processor(const BackendConfig& backend);
 /// By PyTorch's name or LibTorch's, in any case. Throws Error(Unsupported) when this LibTorch has no such
 /// engine.
 at::QEngine engine_from_name(const std::string& name);
-
-/// The name of an engine as tsq writes it: "x86".
-std::string engine_name(at::QEngine engine);
 
 }  // namespace tsq

@@ -1,4 +1,4 @@
-#include "backends/kernels/kernel_engines.h"
+#include <tsq/engines.h>
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include "backends/kernels/float_output_kernels.h"
 #include "backends/kernels/lowering_table.h"
 
-namespace tsq::kernels {
+namespace tsq {
 namespace {
 
 constexpr std::array<std::string_view, 1> kOnednn{"onednn"};
@@ -39,20 +39,20 @@ std::span<const std::string_view> engines_of(std::string_view kernel) {
 }
 
 std::vector<std::string> all_kernels() {
-  std::set<std::string> kernels;
-  const auto add = [&kernels](std::string_view kernel) {
-    if (!kernel.empty()) kernels.emplace(without_overload(kernel));
+  std::set<std::string> names;
+  const auto add = [&names](std::string_view kernel) {
+    if (!kernel.empty()) names.emplace(without_overload(kernel));
   };
-  for (const WeightedKernel& row : weighted_kernels()) add(row.kernel);
-  for (const BinaryKernel& row : binary_kernels()) {
+  for (const kernels::WeightedKernel& row : kernels::weighted_kernels()) add(row.kernel);
+  for (const kernels::BinaryKernel& row : kernels::binary_kernels()) {
     add(row.kernel);
     add(row.relu_kernel);
   }
-  for (const UnaryKernel& row : unary_kernels()) add(row.kernel);
-  for (const DynamicKernel& row : dynamic_kernels()) add(row.kernel);
-  for (const RecurrentKernel& row : recurrent_kernels()) add(row.kernel);
-  for (const FloatOutputKernel& row : float_output_kernels()) add(row.kernel);
-  return {kernels.begin(), kernels.end()};
+  for (const kernels::UnaryKernel& row : kernels::unary_kernels()) add(row.kernel);
+  for (const kernels::DynamicKernel& row : kernels::dynamic_kernels()) add(row.kernel);
+  for (const kernels::RecurrentKernel& row : kernels::recurrent_kernels()) add(row.kernel);
+  for (const kernels::FloatOutputKernel& row : kernels::float_output_kernels()) add(row.kernel);
+  return {names.begin(), names.end()};
 }
 
-}  // namespace tsq::kernels
+}  // namespace tsq

@@ -3,7 +3,6 @@
 // them.
 #include <torch/library.h>
 #include <torch/script.h>
-#include <tsq/data.h>
 #include <tsq/tsq.h>
 
 #include <iostream>
@@ -98,7 +97,8 @@ int main(int argc, char** argv) try {
   const std::vector<tsq::Sample> samples = tsq::load_samples(argv[2], model);
   const tsq::BackendConfig backend = npu_backend();
 
-  tsq::Prepared prepared = tsq::prepare(model, tsq::default_qconfig_mapping("x86"), backend);
+  tsq::Prepared prepared = tsq::prepare(model, tsq::default_qconfig_mapping("x86"), backend,
+                                        {.recipe = {.recipe = tsq::Recipe::Fx}});
   tsq::calibrate(prepared, samples);
   const tsq::Lowered quantized = tsq::convert(prepared, backend);
   tsq::save(quantized, argv[3]);

@@ -1,6 +1,5 @@
 // Quantizes a TorchScript file to int8 for the x86 engine.
 #include <torch/script.h>
-#include <tsq/data.h>
 #include <tsq/tsq.h>
 
 #include <iostream>
@@ -13,7 +12,7 @@ int main(int argc, char** argv) try {
   const torch::jit::Module model = tsq::load(argv[1]);
   const std::vector<tsq::Sample> samples = tsq::load_samples(argv[2], model);
   const tsq::BackendConfig backend = tsq::backend_config("x86");
-  const tsq::QConfigMapping mapping = tsq::default_qconfig_mapping("x86");
+  const tsq::QConfigMapping mapping = tsq::best_qconfig_mapping("x86");
 
   tsq::Prepared prepared = tsq::prepare(model, mapping, backend);        // observers go in
   tsq::calibrate(prepared, samples);                                     // they see the data

@@ -173,4 +173,8 @@ struct BackendEntry {
 };
 const std::vector<BackendEntry>& backend_entries();
 
+/// Whether a backend's kernels are made for this machine's kind of processor: qnnpack's are made for ARM, and
+/// times that they take on x86 tell nothing.
+bool is_made_for_this_processor(const BackendConfig& backend);
+
 }  // namespace tsq

@@ -23,9 +23,10 @@ namespace tsq {
 /// other array names in `.npz`) needs the second form.
 std::vector<Sample> load_samples(const std::string& path);
 
-/// The same, bound to the forward of `model`: named arguments are put in order, defaults are filled in, and
-/// lists get their element type. A wrong number, name or type of arguments is an Error(BadData) that shows
-/// the signature.
-std::vector<Sample> load_samples(const std::string& path, const torch::jit::Module& model);
+/// The same, bound to forward, or another method, of `model`: named arguments are put in order, defaults are
+/// filled in, and lists get their element type. A wrong number, name or type of arguments is an
+/// Error(BadData) that shows the signature. Throws Error(BadModel) where the model has no such method.
+std::vector<Sample> load_samples(const std::string& path, const torch::jit::Module& model,
+                                 const std::string& method = "forward");
 
 }  // namespace tsq

@@ -73,6 +73,8 @@ class QConfigMapping {
   /// Keys "", "object_type", "module_name_regex", "module_name", "module_name_object_type_order" (B-20); an
   /// unknown key is an error.
   static QConfigMapping from_dict(const nlohmann::json& dict);
+  /// The same; entries that take an earlier one's place go to `notes`, a sentence each.
+  static QConfigMapping from_dict(const nlohmann::json& dict, std::vector<std::string>& notes);
   [[nodiscard]] nlohmann::json to_dict() const;
 
   friend bool operator==(const QConfigMapping&, const QConfigMapping&) = default;

@@ -23,12 +23,6 @@ struct Module;
 
 namespace tsq {
 
-namespace detail {
-struct Stage;  // a model on its way, with its configuration and report
-struct StageAccess;
-struct LoweredModel;
-}  // namespace detail
-
 /// One sample: the arguments of forward, in order.
 using Sample = std::vector<c10::IValue>;
 
@@ -45,6 +39,8 @@ using Progress = std::function<void(std::size_t done, std::size_t total)>;
 /// runs its module, or calibrates it, is alone with it.
 class Prepared {
  public:
+  struct Stage;  ///< of the library alone: a model on its way, with its configuration and report
+
   Prepared(const Prepared& other);
   Prepared(Prepared&& other) noexcept = default;
   Prepared& operator=(const Prepared& other);
@@ -58,6 +54,12 @@ class Prepared {
   [[nodiscard]] Report report() &&;
   /// The mapping that it was prepared with.
   [[nodiscard]] const QConfigMapping& mapping() const&;
+  /// The table that it was prepared for.
+  [[nodiscard]] const BackendConfig& backend() const&;
+  /// The user's model.
+  [[nodiscard]] const torch::jit::Module& float_model() const&;
+  /// Whether it was prepared for training.
+  [[nodiscard]] bool trains() const noexcept;
   /// Writes the whole file or nothing. Recipe Best measures the mean errors of rounding first, as convert
   /// does, for the file does not hold the samples. Throws Error(BadOutput).
   void save(const std::string& path, const ExtraFiles& extra_files = {}) const;
@@ -65,10 +67,9 @@ class Prepared {
   static Prepared load(const std::string& path);
 
  private:
-  friend struct detail::StageAccess;
-  explicit Prepared(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+  explicit Prepared(std::shared_ptr<Stage> stage) : stage_(std::move(stage)) {}
 
-  std::shared_ptr<detail::Stage> stage_;
+  std::shared_ptr<Stage> stage_;
 };
 
 /// A model of quantize_per_tensor / dequantize pairs around float operators: the meaning of the quantized
@@ -89,10 +90,11 @@ class Reference {
   static Reference load(const std::string& path);
 
  private:
-  friend struct detail::StageAccess;
-  explicit Reference(std::shared_ptr<detail::Stage> stage) : stage_(std::move(stage)) {}
+  using Stage = Prepared::Stage;
+  friend Stage;
+  explicit Reference(std::shared_ptr<Stage> stage) : stage_(std::move(stage)) {}
 
-  std::shared_ptr<detail::Stage> stage_;
+  std::shared_ptr<Stage> stage_;
 };
 
 // What the verbs promise about threads: prepare, convert_to_reference, lower, convert and fuse may run in
@@ -104,7 +106,8 @@ struct PrepareOptions {
   PrepareCustomConfig custom{};
   /// The layers whose input and weight ranges are balanced, channel by channel.
   EqualizationMapping equalization{};
-  /// Which passes run, here and in the later steps: recipe Fx is prepare_fx, Best adds passes of tsq's own.
+  /// Which passes run, here and in the later steps: recipe Fx is prepare_fx, Best, the default, adds passes
+  /// of tsq's own.
   RecipeOptions recipe{};
 };
 
@@ -156,7 +159,7 @@ struct LoweringOptions {
 /// module.
 class Lowered {
  public:
-  explicit Lowered(detail::LoweredModel lowered);
+  Lowered(torch::jit::Module module, Report report);
   [[nodiscard]] const torch::jit::Module& module() const& noexcept;
   [[nodiscard]] torch::jit::Module module() &&;
   [[nodiscard]] const Report& report() const& noexcept;
@@ -164,7 +167,8 @@ class Lowered {
   operator const torch::jit::Module&() const& noexcept { return module(); }
 
  private:
-  std::shared_ptr<const detail::LoweredModel> lowered_;
+  struct Parts;
+  std::shared_ptr<const Parts> parts_;
 };
 
 /// Replaces dequantize - operator - quantize by kernels of the backend's engine, with packed weights.

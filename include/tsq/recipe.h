@@ -7,8 +7,9 @@
 
 namespace tsq {
 
-/// The passes that quantize a model, besides tables and mapping. `Fx` does what PyTorch's FX does. `Best`
-/// adds passes of tsq's own that keep the model's accuracy without help (docs/recipes.md).
+/// The passes that quantize a model, besides tables and mapping. `Fx` does what PyTorch's FX does. `Best`,
+/// the default here and in the command, adds passes of tsq's own that keep the model's accuracy without help
+/// (docs/recipes.md).
 enum class Recipe { Fx, Best };
 
 /// "fx", "best".
@@ -38,7 +39,7 @@ std::string_view to_string(WeightRounding rounding);
 WeightRounding weight_rounding_from_name(std::string_view name);
 
 struct RecipeOptions {
-  Recipe recipe{Recipe::Fx};
+  Recipe recipe{Recipe::Best};
   TargetCpu target_cpu{TargetCpu::Native};  ///< of recipe `best`
   /// The migration strength α of SmoothQuant, 0 to 1: how much of the activations' outliers goes into the
   /// weights of linear layers after a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:

@@ -46,6 +46,8 @@ struct UnmatchedEntry {
 /// What a pass of the flow took.
 struct PassRun {
   std::string name{};
+  std::string room{};      ///< its folder: "capture"
+  std::string sentence{};  ///< what it does, for people: before → after
   double seconds{0};
   std::size_t changes{0};  ///< graphs (of forward, of other methods, in each step) that it has changed
 };
@@ -64,5 +66,24 @@ struct Report {
   /// that would quantize them.
   [[nodiscard]] std::string to_text() const;
 };
+
+/// Sums over the operators that compute with tensors.
+struct Totals {
+  std::size_t operators{0};
+  std::size_t quantized{0};
+  std::size_t in_kernels{0};
+  std::size_t without_tensors{0};  ///< the other ones
+  bool has_macs{false};
+  int64_t macs{0};
+  int64_t int8_macs{0};
+  bool has_seconds{false};
+  double seconds{0};
+  double int8_seconds{0};
+
+  [[nodiscard]] double macs_share() const;
+  [[nodiscard]] double seconds_share() const;
+};
+
+Totals totals(const Report& report);
 
 }  // namespace tsq

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <tsq/backend_config.h>
+#include <tsq/compare_layers.h>
 #include <tsq/custom_config.h>
+#include <tsq/data.h>
 #include <tsq/derived_maps.h>
 #include <tsq/dtype_config.h>
 #include <tsq/equalization.h>
@@ -12,8 +14,10 @@
 #include <tsq/qconfig.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/quantize.h>
+#include <tsq/quantize_model.h>
 #include <tsq/recipe.h>
 #include <tsq/reference_module.h>
 #include <tsq/report.h>
 #include <tsq/sensitivity.h>
 #include <tsq/train.h>
+#include <tsq/trial.h>

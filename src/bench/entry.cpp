@@ -1,7 +1,6 @@
-#include "bench/entry.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <tsq/bench/entry.h>
 #include <tsq/error.h>
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-#include "bench/machine.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
+#include <tsq/bench/machine.h>
 
 #include <algorithm>
 #include <array>

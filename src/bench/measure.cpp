@@ -1,5 +1,4 @@
-#include "bench/measure.h"
-
+#include <tsq/bench/measure.h>
 #include <tsq/error.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-#include "bench/profile.h"
-
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/bench/profile.h>
+#include <tsq/bench/statistics.h>
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,6 @@
 #include <set>
 
 #include "backends/kernels/engine_packing.h"
-#include "bench/statistics.h"
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
 

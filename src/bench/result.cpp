@@ -1,6 +1,5 @@
-#include "bench/result.h"
-
 #include <fmt/format.h>
+#include <tsq/bench/result.h>
 #include <tsq/error.h>
 
 #include <algorithm>

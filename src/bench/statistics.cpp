@@ -1,4 +1,4 @@
-#include "bench/statistics.h"
+#include <tsq/bench/statistics.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
+#include <tsq/bench/profile.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
 #include <tsq/runner.h>
@@ -21,7 +22,6 @@
 #include "backends/kernels/thread_count.h"
 #include "base/libtorch_error.h"
 #include "bench/batches.h"
-#include "bench/profile.h"
 #include "bench/resident.h"
 #include "io/devices.h"
 #include "io/samples.h"

@@ -1,15 +1,13 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/bench/entry.h>
 #include <tsq/quantize.h>
 
-#include <iosfwd>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "bench/entry.h"
 
 namespace tsq::bench {
 
@@ -47,9 +45,6 @@ class Worker {
   uint64_t while_loading_{0};  ///< the most
   uint64_t of_data_{0};
 };
-
-/// Answers one request a line until the input ends. An Error becomes {"error": {code, problem, remedy}}.
-void serve(std::istream& requests, std::ostream& answers);
 
 /// Throws the Error that an answer holds, if it holds one.
 void throw_error_in(const nlohmann::json& answer);

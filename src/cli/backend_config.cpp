@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 #include <tsq/backend_config.h>
+#include <tsq/check_table.h>
 
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "backends/kernels/check_table.h"
 #include "cli/commands.h"
 #include "cli/json_file.h"
 #include "cli/text_table.h"
@@ -40,11 +40,11 @@ void check(const std::string& path, const Session& session) {
   std::string text = fmt::format("'{}' is a backend config '{}' with {} patterns\n", path, config.name(),
                                  config.configs().size());
   nlohmann::json findings = nlohmann::json::array();
-  for (const kernels::TableFinding& finding : kernels::check_table(config)) {
+  for (const TableFinding& finding : check_table(config)) {
     text += fmt::format("  note       {}\n", finding.sentence);
     findings.push_back({{"row", finding.row},
                         {"pattern", finding.pattern},
-                        {"kind", kernels::to_string(finding.kind)},
+                        {"kind", to_string(finding.kind)},
                         {"note", finding.sentence}});
   }
   if (session.speaks_text()) std::cout << text;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <tsq/bench/measure.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
 
@@ -8,7 +9,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/measure.h"
 #include "cli/bench_process.h"
 #include "cli/commands.h"
 #include "cli/failure.h"

@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "bench/worker.h"
 #include "cli/spawn.h"
 
 namespace tsq::cli {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <tsq/bench/measure.h>
 
-#include "bench/measure.h"
+#include <nlohmann/json_fwd.hpp>
 
 namespace tsq::cli {
 

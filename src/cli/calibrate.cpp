@@ -10,7 +10,6 @@
 #include "cli/output_files.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
-#include "torchscript/renamed_methods.h"
 
 namespace tsq::cli {
 namespace {
@@ -35,8 +34,7 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   Steps steps(session);
   Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const std::vector<Sample> samples = steps.run("read data", [&](const Progress&) {
-    const torch::jit::Module& module = prepared.module();
-    return load_samples(options.calib, torchscript::MethodAsForward(module, options.method).put(module));
+    return load_samples(options.calib, prepared.module(), options.method);
   });
   steps.run("calibrate", [&](const Progress& progress) {
     calibrate(prepared, samples, {.method = options.method, .progress = progress});

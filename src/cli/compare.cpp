@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/script.h>
+#include <tsq/agreement.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
 
@@ -14,7 +15,6 @@
 #include "cli/model_file.h"
 #include "cli/progress.h"
 #include "cli/text_table.h"
-#include "pipeline/agreement.h"
 
 namespace tsq::cli {
 namespace {
@@ -29,7 +29,6 @@ constexpr const char* kCompareExamples =
     "similar\n"
     "other row is the same one. Use other data than the model was calibrated on.";
 
-using detail::Agreement;
 using nlohmann::json;
 
 struct CompareOptions {
@@ -46,8 +45,8 @@ struct Comparison {
 std::string shape_text(const at::Tensor& tensor) { return fmt::format("{}", fmt::join(tensor.sizes(), "x")); }
 
 void add_sample(Comparison& comparison, const at::IValue& wanted, const at::IValue& got, std::size_t sample) {
-  const auto left = detail::tensors_of(wanted);
-  const auto right = detail::tensors_of(got);
+  const auto left = tensors_of(wanted);
+  const auto right = tensors_of(got);
   if (left.size() != right.size()) {
     throw Error(ErrorCode::BadModel,
                 fmt::format("the models' results differ in kind: {} and {} tensors for sample {}",

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 #include <tsq/error.h>
-#include <tsq/quantize.h>
+#include <tsq/quantize_model.h>
 
 #include <algorithm>
 #include <array>
@@ -98,23 +98,21 @@ void refuse_ignored(const ConfigurationOptions& options) {
   }
 }
 
+QuantizeMode mode_of(const ConfigurationOptions& options) {
+  if (options.mode == "dynamic") return QuantizeMode::Dynamic;
+  return options.mode == "weight_only" ? QuantizeMode::WeightOnly : QuantizeMode::Static;
+}
+
 QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
   if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
   if (options.dtype == "float16") return QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"));
-  if (options.mode == "dynamic")
-    return options.recipe == "best" ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
   if (options.mode == "weight_only") {
     return weight_only_qconfig_mapping(options.bits.value_or(kDefaultBits),
                                        options.group_size.value_or(kDefaultGroupSize));
   }
   const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
-  if (options.qat) return default_qat_qconfig_mapping(engine);
-  return options.recipe == "best" ? best_qconfig_mapping(engine) : default_qconfig_mapping(engine);
-}
-
-/// PyTorch's tables have rows for some forms of an embedding only.
-bool quantizes_embeddings(const ConfigurationOptions& options) {
-  return options.mode == "weight_only" || options.recipe == "best";
+  if (options.qat && options.mode != "dynamic") return default_qat_qconfig_mapping(engine);
+  return mode_qconfig_mapping(mode_of(options), recipe_from_name(options.recipe), engine);
 }
 
 std::vector<std::string> given(std::initializer_list<std::string> files) {
@@ -230,11 +228,12 @@ LoweringOptions lowering_options(const ConfigurationOptions& options) {
 
 Configuration configuration(const ConfigurationOptions& options) {
   refuse_ignored(options);
-  BackendConfig backend = table(options);
-  if (quantizes_embeddings(options)) backend = with_weight_only(std::move(backend));
+  BackendConfig backend =
+      mode_backend_config(mode_of(options), recipe_from_name(options.recipe), table(options));
   QConfigMapping mapping = mapping_for(options, backend);
   return {
       .backend = std::move(backend),
+      .mode = mode_of(options),
       .mapping = std::move(mapping),
       .custom = options.prepare_custom.empty() ? PrepareCustomConfig()
                                                : read_config<PrepareCustomConfig>(options.prepare_custom),

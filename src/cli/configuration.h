@@ -4,7 +4,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
-#include <tsq/quantize.h>
+#include <tsq/quantize_model.h>
 #include <tsq/recipe.h>
 
 #include <optional>
@@ -46,6 +46,7 @@ void add_backend_options(CLI::App& command, ConfigurationOptions& options);
 
 struct Configuration {
   BackendConfig backend;
+  QuantizeMode mode{QuantizeMode::Static};
   QConfigMapping mapping;
   PrepareCustomConfig custom;
   EqualizationMapping equalization;

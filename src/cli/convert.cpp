@@ -11,7 +11,6 @@
 #include "cli/progress.h"
 #include "cli/step_trial.h"
 #include "cli/summary.h"
-#include "pipeline/stage.h"
 
 namespace tsq::cli {
 namespace {
@@ -36,9 +35,9 @@ struct ConvertOptions {
 
 /// A trained file that Python saved says only inside of its module what it was made for.
 BackendConfig backend_of(const ConfigurationOptions& options, const std::string& path,
-                         const detail::Stage& stage) {
+                         const Prepared& prepared) {
   const bool is_given = !options.backend.empty() || !options.backend_config.empty();
-  return stage.trains && !is_given ? stage.backend : backend_for(options, path);
+  return prepared.trains() && !is_given ? prepared.backend() : backend_for(options, path);
 }
 
 void run_convert(const ConvertOptions& options, const Session& session) {
@@ -53,11 +52,11 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
-  const BackendConfig backend = backend_of(options.configuration, options.model, detail::stage_of(prepared));
-  const std::vector<Sample> samples = trial_samples(options.trial, detail::stage_of(prepared).float_model);
-  const detail::TriedStep converted = steps.run("convert", [&](const Progress& progress) {
-    return detail::convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
-                                   {.samples = samples, .force = options.trial.force}, progress);
+  const BackendConfig backend = backend_of(options.configuration, options.model, prepared);
+  const std::vector<Sample> samples = trial_samples(options.trial, prepared.float_model());
+  const TriedStep converted = steps.run("convert", [&](const Progress& progress) {
+    return convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
+                           {.samples = samples, .force = options.trial.force}, progress);
   });
   const Reference& reference = converted.reference;
   files.write(options.output,

@@ -2,8 +2,8 @@
 #include <torch/script.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
+#include <tsq/measure_operators.h>
 
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,8 +14,7 @@
 #include "cli/model_file.h"
 #include "cli/progress.h"
 #include "cli/summary.h"
-#include "passes/flow.h"
-#include "pipeline/measure.h"
+#include "cli/text_table.h"
 
 namespace tsq::cli {
 namespace {
@@ -25,6 +24,7 @@ constexpr const char* kExplainSummary =
 constexpr const char* kExplainExamples =
     "  tsq explain model.pt --backend fbgemm\n"
     "  tsq explain model.pt --calib data.pt --time 10\n"
+    "  tsq explain model.pt --passes\n"
     "  tsq explain model.pt --qconfig q.json --json";
 
 struct ExplainOptions {
@@ -78,56 +78,42 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     report.unobserved_layers.clear();
   } else {
     steps.run("measure",
-              [&](const Progress&) { detail::measure(prepared, samples.front(), options.rounds, report); });
+              [&](const Progress&) { measure_operators(prepared, samples.front(), options.rounds, report); });
   }
   return report;
 }
 
-struct RunRow {
-  const passes::FlowRow* row{};
-  PassRun run{};
-};
-
-/// The rows of the flow that have run, with what each took.
-std::vector<RunRow> rows_of(const Report& report) {
-  std::vector<RunRow> rows;
-  for (const passes::FlowRow& row : passes::flow()) {
-    const auto run = std::ranges::find(report.passes, row.name, &PassRun::name);
-    if (run != report.passes.end()) rows.push_back({.row = &row, .run = *run});
-  }
-  return rows;
-}
-
-std::string passes_text(const Report& report) {
+/// In the order in which they ran.
+std::string passes_text(const std::vector<PassRun>& passes) {
   constexpr double kMilliseconds = 1000;
-  std::string text = "\nroom      pass                        changes         ms  what it does\n";
-  for (const auto& [row, run] : rows_of(report)) {
-    text += fmt::format("{:<9} {:<27} {:>7} {:>10.2f}  {}\n", passes::to_string(row->room), row->name,
-                        run.changes, run.seconds * kMilliseconds, row->sentence);
+  std::vector<std::vector<std::string>> rows{{"room", "pass", "changes", "ms", "what it does"}};
+  for (const PassRun& pass : passes) {
+    rows.push_back({pass.room, pass.name, std::to_string(pass.changes),
+                    fmt::format("{:.2f}", kMilliseconds * pass.seconds), pass.sentence});
   }
-  return text;
+  return "\n" + text_table(rows, {0, 1, 4});
 }
 
-nlohmann::json passes_json(const Report& report) {
-  nlohmann::json passes = nlohmann::json::array();
-  for (const auto& [row, run] : rows_of(report)) {
-    passes.push_back({{"room", passes::to_string(row->room)},
-                      {"name", row->name},
-                      {"changes", run.changes},
-                      {"seconds", run.seconds},
-                      {"sentence", row->sentence}});
+nlohmann::json passes_json(const std::vector<PassRun>& passes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const PassRun& pass : passes) {
+    json.push_back({{"room", pass.room},
+                    {"name", pass.name},
+                    {"changes", pass.changes},
+                    {"seconds", pass.seconds},
+                    {"sentence", pass.sentence}});
   }
-  return passes;
+  return json;
 }
 
 void run_explain(const ExplainOptions& options, const Session& session) {
   const Report report = report_of(options, session);
   if (session.speaks_text()) {
     std::cout << report.to_text() << unobserved_text(report);
-    if (options.passes) std::cout << passes_text(report);
+    if (options.passes) std::cout << passes_text(report.passes);
   }
   nlohmann::json json = report.to_json();
-  if (options.passes) json["passes"] = passes_json(report);
+  if (options.passes) json["passes"] = passes_json(report.passes);
   print_json(session, json);
 }
 

@@ -3,69 +3,43 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/script.h>
-#include <tsq/data.h>
-#include <tsq/error.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/evaluation_program.h"
 #include "cli/failure.h"
 #include "cli/scratch_directory.h"
 #include "cli/text_table.h"
-#include "pipeline/float_layers.h"
 
 namespace tsq::cli {
 namespace {
-
-constexpr double kDefaultDrop = 0.01;
 
 /// The directory where an output goes.
 std::filesystem::path folder_of(const std::string& output) {
   return std::filesystem::absolute(output).parent_path();
 }
 
-/// The program's number of the float file, less the drop that is allowed.
-AccuracyGoal program_goal(const GoalTask& task, const std::shared_ptr<ScratchDirectory>& scratch,
-                          double float_score) {
-  const double drop = task.options.max_drop.value_or(kDefaultDrop);
-  const auto extra_files = read_extra_files(task.model);
-  const std::string program = task.options.program;
-  return {.measure = "the program's number",
-          .at_least = float_score - drop * std::abs(float_score),
-          .score = [scratch, program, extra_files](const torch::jit::Module& module) {
-            const std::filesystem::path file = scratch->path() / "candidate.pt";
-            save(module, file.string(), extra_files);
-            return evaluate_with(program, file.string(), scratch->path());
-          }};
-}
-
-AccuracyGoal goal_of(const GoalTask& task, const Prepared& prepared, std::span<const Sample> samples,
-                     GoalOutcome& outcome) {
-  const GoalCommandOptions& options = task.options;
-  if (options.min_sqnr) return sqnr_goal(prepared, samples, *options.min_sqnr, task.calibrated);
-  if (options.min_agreement) return agreement_goal(prepared, samples, *options.min_agreement);
-  const auto scratch = std::make_shared<ScratchDirectory>(folder_of(task.output));
-  outcome.float_score = evaluate_with(options.program, task.model, scratch->path());
-  return program_goal(task, scratch, *outcome.float_score);
+/// The program's number for a model. The float model's is that of its own file.
+std::function<double(const torch::jit::Module&)> program_score(const std::string& program,
+                                                               const ModelFile& model,
+                                                               const std::string& output) {
+  const auto scratch = std::make_shared<std::optional<ScratchDirectory>>();
+  return [program, scratch, folder = folder_of(output), path = model.path,
+          float_model = model.module](const torch::jit::Module& module) {
+    if (!*scratch) scratch->emplace(folder);
+    if (module._ivalue() == float_model._ivalue()) return evaluate_with(program, path, (*scratch)->path());
+    const std::filesystem::path file = (*scratch)->path() / "candidate.pt";
+    save(module, file.string(), read_extra_files(path));
+    return evaluate_with(program, file.string(), (*scratch)->path());
+  };
 }
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
 std::string trial_line(const GoalTrial& trial) {
   return fmt::format("{}: {}, {}", trial.what, number(trial.score), trial.reached ? "enough" : "too little");
-}
-
-[[noreturn]] void refuse_unreached(const GoalOutcome& outcome) {
-  const auto& trials = outcome.search.trials;
-  const auto best = std::ranges::max_element(trials, {}, &GoalTrial::score);
-  throw Error(ErrorCode::BadConfig,
-              fmt::format("no model reaches the goal, {} of at least {}: the best, {}, has {}",
-                          outcome.measure, number(outcome.at_least), best->what, number(best->score)),
-              "lower the goal");
 }
 
 }  // namespace
@@ -119,44 +93,30 @@ void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_da
     throw UsageError(fmt::format("{} needs samples to judge on; give --data DATA.pt", goals.front()));
 }
 
-GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, const BackendConfig& backend,
-                            const std::vector<Sample>& samples, Steps& steps, const Session& session) {
-  return steps.run("search", [&](const Progress&) {
-    GoalOutcome outcome;
-    const std::vector<Sample> some = detail::spread(samples, task.options.samples);
-    const AccuracyGoal goal = goal_of(task, prepared, some, outcome);
-    outcome.measure = goal.measure;
-    outcome.at_least = goal.at_least;
-    // One line at a time: what was tried last, then how far ranking is.
-    auto line = std::make_unique<ProgressLine>("search", !session.quiet);
-    bool is_ranking = false;
-    GoalOptions options{.custom = task.custom, .lowering = task.lowering};
-    options.confirm = [&](const QConfigMapping& mapping) { return task.confirm(mapping, goal); };
-    options.on_trial = [&](const GoalTrial& trial) {
-      line.reset();
-      line = std::make_unique<ProgressLine>(trial_line(trial), !session.quiet);
-      is_ranking = false;
-    };
-    options.on_ranking = [&](std::size_t done, std::size_t total) {
-      if (!is_ranking) {
-        line.reset();
-        line = std::make_unique<ProgressLine>("rank layers", !session.quiet);
-      }
-      is_ranking = true;
-      line->update(done, total);
-    };
-    outcome.search = reach_goal(prepared, backend, goal, some, options);
-    if (!outcome.search.reached) refuse_unreached(outcome);
-    return outcome;
-  });
+QuantizeGoal quantize_goal(const GoalCommandOptions& options, const ModelFile& model,
+                           const std::string& output) {
+  QuantizeGoal goal{
+      .min_sqnr = options.min_sqnr, .min_agreement = options.min_agreement, .samples = options.samples};
+  if (options.program.empty()) return goal;
+  goal.score = program_score(options.program, model, output);
+  goal.measure = "the program's number";
+  goal.max_drop = options.max_drop.value_or(goal.max_drop);
+  return goal;
 }
 
-nlohmann::json GoalOutcome::to_json() const {
-  nlohmann::json json = search.to_json();
-  json["measure"] = measure;
-  json["at_least"] = at_least;
-  if (float_score) json["float_score"] = *float_score;
-  return json;
+void SearchProgress::on_trial(const GoalTrial& trial) {
+  line_.reset();
+  line_.emplace(trial_line(trial), enabled_);
+  is_ranking_ = false;
+}
+
+void SearchProgress::on_ranking(std::size_t done, std::size_t total) {
+  if (!is_ranking_) {
+    line_.reset();
+    line_.emplace("rank layers", enabled_);
+  }
+  is_ranking_ = true;
+  line_->update(done, total);
 }
 
 std::string goal_text(const GoalOutcome& outcome) {

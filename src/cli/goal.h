@@ -1,14 +1,12 @@
 #pragma once
 
-#include <tsq/sensitivity.h>
+#include <tsq/quantize_model.h>
 
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "cli/configuration.h"
+#include "cli/model_file.h"
 #include "cli/progress.h"
 #include "cli/session.h"
 
@@ -25,37 +23,30 @@ struct GoalCommandOptions {
   std::string mapping{};  ///< where the mapping of the model found goes
 
   [[nodiscard]] bool given() const { return min_sqnr || min_agreement || !program.empty(); }
-  [[nodiscard]] bool is_judged_on_samples() const { return min_sqnr || min_agreement; }
 };
 void add_goal_options(CLI::App& command, GoalCommandOptions& options);
 /// Throws UsageError for options that do not go together.
 void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_data);
 
-/// What the search needs to know of the command.
-struct GoalTask {
-  const GoalCommandOptions& options;
-  const std::string& model;   ///< the float file
-  const std::string& output;  ///< candidates for the program are written beside it
-  ConvertCustomConfig custom{};
-  LoweringOptions lowering{};
-  std::span<const Sample> calibrated{};  ///< samples that the model was calibrated on, where others judge it
-  /// The score of the model that a mapping makes in the way of the command's result.
-  std::function<double(const QConfigMapping&, const AccuracyGoal&)> confirm{};
+/// The goal for the library. `model` is what was loaded of the float file, candidates for the program are
+/// written beside `output`.
+QuantizeGoal quantize_goal(const GoalCommandOptions& options, const ModelFile& model,
+                           const std::string& output);
+
+/// Shows what is tried while the search runs, one line at a time: what was tried last, then how far ranking
+/// is.
+class SearchProgress {
+ public:
+  explicit SearchProgress(const Session& session) : enabled_(!session.quiet) {}
+  void on_trial(const GoalTrial& trial);
+  void on_ranking(std::size_t done, std::size_t total);
+  void end() { line_.reset(); }
+
+ private:
+  bool enabled_;
+  bool is_ranking_{false};
+  std::optional<ProgressLine> line_{};
 };
-
-/// The search and the goal that it had.
-struct GoalOutcome {
-  GoalSearch search;
-  std::string measure{};
-  double at_least{0};
-  std::optional<double> float_score{};  ///< of the program
-
-  [[nodiscard]] nlohmann::json to_json() const;
-};
-
-/// Throws Error(BadConfig) with the best that was reached when the goal is out of reach.
-GoalOutcome search_for_goal(const GoalTask& task, const Prepared& prepared, const BackendConfig& backend,
-                            const std::vector<Sample>& samples, Steps& steps, const Session& session);
 
 std::string goal_text(const GoalOutcome& outcome);
 

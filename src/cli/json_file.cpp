@@ -1,11 +1,11 @@
 #include "cli/json_file.h"
 
+#include <tsq/parse_json.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
-
-#include "config/json.h"
 
 namespace tsq::cli {
 namespace {

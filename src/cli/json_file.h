@@ -1,14 +1,14 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <tsq/backend_config.h>
 #include <tsq/error.h>
+#include <tsq/qconfig_mapping.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <vector>
-
-#include "config/json_config.h"
 
 namespace tsq::cli {
 
@@ -22,10 +22,8 @@ void print_notes(const std::string& path, const std::vector<std::string>& notes)
 /// A configuration out of its dict; what it has to say goes to `notes`.
 template <typename Config>
 Config read(const nlohmann::json& dict, std::vector<std::string>& notes) {
-  if constexpr (std::is_same_v<Config, QConfigMapping>) {
-    return read_qconfig_mapping(dict, notes);
-  } else if constexpr (std::is_same_v<Config, BackendConfig>) {
-    return BackendConfig::from_dict(dict, notes);
+  if constexpr (std::is_same_v<Config, QConfigMapping> || std::is_same_v<Config, BackendConfig>) {
+    return Config::from_dict(dict, notes);
   } else {
     return Config::from_dict(dict);
   }

@@ -39,12 +39,12 @@ void run_lower(const LowerOptions& options, const Session& session) {
       steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
   const BackendConfig backend = backend_for(options.configuration, options.model);
   const std::vector<Sample> samples = trial_samples(options.trial, reference.module());
-  const detail::TriedStep lowered = steps.run("lower", [&](const Progress&) {
-    return detail::lower_and_try(reference, backend, lowering_options(options.configuration),
-                                 {.samples = samples, .force = options.trial.force});
+  const TriedStep lowered = steps.run("lower", [&](const Progress&) {
+    return lower_and_try(reference, backend, lowering_options(options.configuration),
+                         {.samples = samples, .force = options.trial.force});
   });
   files.write(options.output, [&](const std::string& place) {
-    save(lowered.module, place, read_extra_files(options.model));
+    save(lowered.module(), place, read_extra_files(options.model));
   });
   files.commit();
   if (session.speaks_text()) {

@@ -8,11 +8,11 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
+#include <tsq/engines.h>
 
 #include <algorithm>
 #include <set>
 
-#include "backends/kernels/kernel_engines.h"
 #include "base/libtorch_error.h"
 #include "cli/model_file.h"
 
@@ -98,7 +98,7 @@ bool has_signed_activations(const torch::jit::Block& block) {
 /// The first operator whose kernel only some engines have, and they do not include `engine`.
 std::string operator_refusal(const ModelFacts& facts, at::QEngine engine, bool signed_activations) {
   for (const auto& [name, count] : facts.operators) {
-    const auto engines = kernels::engines_of(name);
+    const auto engines = engines_of(name);
     if (engines.empty() || std::ranges::find(engines, engine_name(engine)) != engines.end()) continue;
     return fmt::format("'{}' runs on {} only", name, fmt::join(engines, " and "));
   }

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/kernels/engine.h"
 #include "cli/session.h"
 
 namespace tsq::cli {

@@ -3,6 +3,7 @@
 #include <tsq/quantize.h>
 
 #include <chrono>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,10 +42,14 @@ class Steps {
   /// `work` gets a Progress to report to.
   template <typename Work>
   auto run(const std::string& name, Work&& work) {
-    ProgressLine line(name, !session_.quiet);
-    const Stopwatch stopwatch(*this, name);
-    return work(Progress([&line](std::size_t done, std::size_t total) { line.update(done, total); }));
+    const Running running(*this, name);
+    return work(Progress([this](std::size_t done, std::size_t total) { update(done, total); }));
   }
+
+  /// The same in parts. A step may begin within another.
+  void begin(const std::string& name) { open_.emplace_back(*this, name); }
+  void update(std::size_t done, std::size_t total) { open_.back().line.update(done, total); }
+  void end() { open_.pop_back(); }
 
   [[nodiscard]] const std::vector<std::pair<std::string, double>>& seconds() const noexcept {
     return seconds_;
@@ -64,8 +69,23 @@ class Steps {
     std::chrono::steady_clock::time_point begin{std::chrono::steady_clock::now()};
   };
 
+  struct OpenStep {
+    OpenStep(Steps& owner, const std::string& name)
+        : line(name, !owner.session_.quiet), stopwatch(owner, name) {}
+    ProgressLine line;
+    Stopwatch stopwatch;
+  };
+  struct Running {
+    Running(Steps& owner, const std::string& name) : steps(owner) { steps.begin(name); }
+    ~Running() { steps.end(); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+    Steps& steps;
+  };
+
   const Session& session_;
   std::vector<std::pair<std::string, double>> seconds_{};
+  std::list<OpenStep> open_{};
 };
 
 }  // namespace tsq::cli

@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
+#include <tsq/agreement.h>
 #include <tsq/data.h>
+#include <tsq/engines.h>
 #include <tsq/error.h>
 #include <tsq/runner.h>
 
@@ -17,7 +19,6 @@
 #include "cli/output_files.h"
 #include "cli/progress.h"
 #include "cli/text_table.h"
-#include "pipeline/agreement.h"
 
 namespace tsq::cli {
 namespace {
@@ -72,7 +73,7 @@ c10::impl::GenericList results_of(Runner& runner, const std::vector<Sample>& sam
 /// The tensors in the first result.
 json tensors_in(const at::IValue& result) {
   json tensors = json::array();
-  for (const auto& [name, tensor] : detail::tensors_of(result))
+  for (const auto& [name, tensor] : tensors_of(result))
     tensors.push_back(
         {{"name", name}, {"dtype", c10::toString(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}});
   return tensors;

@@ -38,14 +38,14 @@ std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit:
   return options.data.empty() ? std::vector<Sample>() : load_samples(options.data, model);
 }
 
-std::string step_trial_text(const detail::TriedStep& step) {
-  return trial_line(step.trial) + changes_text(step.changes);
+std::string step_trial_text(const TriedStep& step) {
+  return trial_line(step.trial) + left_float_text(step.left_float);
 }
 
-nlohmann::json step_trial_json(const detail::TriedStep& step) {
-  if (step.trial.samples == 0 && !step.trial.fault && step.changes.empty()) return nullptr;
+nlohmann::json step_trial_json(const TriedStep& step) {
+  if (step.trial.samples == 0 && !step.trial.fault && step.left_float.empty()) return nullptr;
   nlohmann::json json = step.trial.to_json();
-  json["left_float"] = changes_json(step.changes);
+  json["left_float"] = left_float_json(step.left_float);
   return json;
 }
 

@@ -1,13 +1,13 @@
 #pragma once
 
 #include <tsq/trial.h>
+#include <tsq/tried_step.h>
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/session.h"
-#include "trial/tried_step.h"
 
 namespace tsq::cli {
 
@@ -22,9 +22,9 @@ void add_trial_options(CLI::App& command, TrialOptions& options);
 std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit::Module& model);
 
 /// Lines of the summary.
-std::string step_trial_text(const detail::TriedStep& step);
+std::string step_trial_text(const TriedStep& step);
 /// Null where there were no samples; {"samples", "sqnr_db", …, "left_float"} otherwise and where something
 /// was left out.
-nlohmann::json step_trial_json(const detail::TriedStep& step);
+nlohmann::json step_trial_json(const TriedStep& step);
 
 }  // namespace tsq::cli

@@ -12,8 +12,6 @@
 #include <regex>
 #include <set>
 
-#include "pipeline/report_totals.h"
-
 namespace tsq::cli {
 namespace {
 
@@ -80,7 +78,7 @@ std::size_t float_count(const Report& report) {
 
 /// The share of the multiply-accumulates that runs in int8, where it was measured.
 std::optional<double> int8_macs_share(const Report& report) {
-  const detail::Totals sums = detail::totals(report);
+  const Totals sums = totals(report);
   return sums.macs > 0 ? std::optional(sums.macs_share()) : std::nullopt;
 }
 

@@ -7,7 +7,8 @@
 
 namespace tsq::cli {
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows) {
+std::string text_table(const std::vector<std::vector<std::string>>& rows,
+                       const std::vector<std::size_t>& left) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -17,7 +18,9 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      line += i == 0 ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("  {:>{}}", row[i], widths[i]);
+      if (i > 0) line += "  ";
+      const bool is_left = std::ranges::find(left, i) != left.end();
+      line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }

@@ -1,14 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace tsq::cli {
 
-/// Rows of cells as aligned columns: the first column to the left, the others to the right. The first row is
+/// Rows of cells as aligned columns: those of `left` to the left, the others to the right. The first row is
 /// the heading.
-std::string text_table(const std::vector<std::vector<std::string>>& rows);
+std::string text_table(const std::vector<std::vector<std::string>>& rows,
+                       const std::vector<std::size_t>& left = {0});
 
 /// "18.9 MB": decimal units, three figures.
 std::string readable_size(uint64_t bytes);

@@ -1,25 +1,15 @@
 #pragma once
 
-#include <tsq/backend_config.h>
-#include <tsq/recipe.h>
+#include <tsq/quantize_model.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "trial/finish.h"
-
 namespace tsq::cli {
 
-/// Under this many dB a result is poor.
-inline constexpr double kPoorDb = 20;
-
-/// What the command knows of a finished model beside what its trial has shown.
+/// What the command knows of a quantized model beside what the library says of it.
 struct VerdictContext {
-  uint64_t model_bytes{0};
-  std::optional<Trial> unseen{};  ///< of models that were not calibrated on the samples, where known
-  bool has_goal{false};
   bool samples_are_calibration{false};  ///< it was tried on what it was calibrated on
   Recipe recipe{Recipe::Best};
   const BackendConfig& backend;
@@ -38,18 +28,18 @@ class Verdict {
   [[nodiscard]] const nlohmann::json& to_json() const noexcept { return json_; }
 
  private:
-  friend Verdict verdict_of(const detail::Finished& finished, const VerdictContext& context);
+  friend Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);
   std::string text_{};
   std::vector<std::string> warnings_{};
   std::vector<std::string> notes_{};
   nlohmann::json json_{};
 };
 
-Verdict verdict_of(const detail::Finished& finished, const VerdictContext& context);
+Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);
 
 /// What was left float after a trial, a line for each cause.
-std::string changes_text(const std::vector<detail::Change>& changes);
+std::string left_float_text(const std::vector<LeftFloat>& left_float);
 /// A list of {"cause", "layers", "text"}.
-nlohmann::json changes_json(const std::vector<detail::Change>& changes);
+nlohmann::json left_float_json(const std::vector<LeftFloat>& left_float);
 
 }  // namespace tsq::cli

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tsq/parse_json.h>
+
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -8,10 +10,6 @@
 #include <vector>
 
 namespace tsq {
-
-/// Reads JSON text. Throws Error(BadConfig) in one sentence with line and column; a key that stands twice in
-/// one object is an error as well. `what` names the source: "qconfig.json".
-nlohmann::json parse_json(std::string_view text, std::string_view what);
 
 /// A JSON value and the way to it ("configs[3].dtype_configs[0]"), which every error names. The value must
 /// outlive it.

@@ -34,7 +34,6 @@ using WriteEntry = nlohmann::json (*)(const QConfig& entry);
 /// `what` is the mapping's name in messages; entries that take an earlier one's place go to `notes`.
 QConfigMapping read_mapping(const JsonValue& at, std::string_view what, ReadEntry read,
                             std::vector<std::string>& notes);
-QConfigMapping read_qconfig_mapping(const nlohmann::json& dict, std::vector<std::string>& notes);
 nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write);
 
 /// Leaves `value` alone when the key is missing or null.

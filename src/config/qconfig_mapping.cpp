@@ -248,10 +248,10 @@ nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write) 
 
 QConfigMapping QConfigMapping::from_dict(const nlohmann::json& dict) {
   std::vector<std::string> notes;
-  return read_qconfig_mapping(dict, notes);
+  return from_dict(dict, notes);
 }
 
-QConfigMapping read_qconfig_mapping(const nlohmann::json& dict, std::vector<std::string>& notes) {
+QConfigMapping QConfigMapping::from_dict(const nlohmann::json& dict, std::vector<std::string>& notes) {
   return read_mapping(JsonValue(dict), "QConfigMapping", read_maybe_qconfig, notes);
 }
 

@@ -14,6 +14,7 @@
 #include "io/empty_tensors.h"
 #include "io/numpy_file.h"
 #include "torchscript/float_model.h"
+#include "torchscript/renamed_methods.h"
 
 namespace tsq {
 namespace {
@@ -357,9 +358,11 @@ std::vector<Sample> load_samples(const std::string& path) {
   return samples;
 }
 
-std::vector<Sample> load_samples(const std::string& path, const torch::jit::Module& model) {
+std::vector<Sample> load_samples(const std::string& path, const torch::jit::Module& model,
+                                 const std::string& method) {
   torchscript::check_not_empty(model);
-  const std::optional<torch::jit::Method> forward = model.find_method("forward");
+  const torch::jit::Module called = torchscript::MethodAsForward(model, method).put(model);
+  const std::optional<torch::jit::Method> forward = called.find_method("forward");
   if (!forward)
     throw Error(ErrorCode::BadModel, "the model has no forward method", "script a module that has one");
   const c10::FunctionSchema& schema = forward->function().getSchema();

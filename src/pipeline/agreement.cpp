@@ -1,15 +1,14 @@
-#include "pipeline/agreement.h"
-
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <torch/script.h>
+#include <tsq/agreement.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-namespace tsq::detail {
+namespace tsq {
 namespace {
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
@@ -124,4 +123,4 @@ std::vector<std::pair<std::string, at::Tensor>> tensors_of(const at::IValue& res
   return tensors;
 }
 
-}  // namespace tsq::detail
+}  // namespace tsq

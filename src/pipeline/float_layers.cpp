@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/error.h>
+#include <tsq/measure_operators.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +20,6 @@
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 #include "passes/numerics/observer_result.h"
-#include "pipeline/measure.h"
 #include "pipeline/run.h"
 
 namespace tsq {
@@ -268,7 +268,7 @@ Calibrated calibrated(const Prepared& prepared) {
 void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t rounds,
                     std::vector<QuantizedLayer>& layers) {
   Report report = prepared.report();
-  measure(prepared, sample, rounds, report);
+  measure_operators(prepared, sample, rounds, report);
   std::unordered_map<std::string, const Decision*> decisions;
   for (const Decision& decision : report.decisions) decisions.emplace(decision.node, &decision);
   for (QuantizedLayer& layer : layers) {
@@ -320,7 +320,7 @@ Reference with_float_nodes(const Calibrated& model, const BackendConfig& backend
                            std::map<std::string, std::string> nodes, const ConvertCustomConfig& custom) {
   auto stage = std::make_shared<Stage>(model.stage);
   stage->kept_float = std::move(nodes);
-  return convert_to_reference(StageAccess::make<Prepared>(std::move(stage)), backend, {.custom = custom});
+  return convert_to_reference(Stage::make<Prepared>(std::move(stage)), backend, {.custom = custom});
 }
 
 FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : samples_(std::move(samples)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/QEngine.h>
+#include <tsq/agreement.h>
 #include <tsq/sensitivity.h>
 
 #include <map>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "io/samples.h"
-#include "pipeline/agreement.h"
 #include "pipeline/stage.h"
 
 namespace tsq::detail {

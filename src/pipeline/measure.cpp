@@ -1,14 +1,13 @@
 // What each float operator costs: probes around its node in the prepared graph tell when it runs, LibTorch's
 // operator callbacks what it multiplies. Callbacks see into leaf modules of any kind.
 
-#include "pipeline/measure.h"
-
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/error.h>
+#include <tsq/measure_operators.h>
 
 #include <algorithm>
 #include <array>
@@ -23,7 +22,8 @@
 #include "pipeline/stage.h"
 #include "torchscript/emit.h"
 
-namespace tsq::detail {
+namespace tsq {
+namespace detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -239,20 +239,21 @@ std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample,
 }
 
 }  // namespace
+}  // namespace detail
 
-void measure(const Prepared& prepared, const Sample& sample, std::size_t rounds, Report& report) {
+void measure_operators(const Prepared& prepared, const Sample& sample, std::size_t rounds, Report& report) {
   const at::NoGradGuard no_grad;
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
-  torch::jit::Module module = probed_module(stage_of(prepared), "", report);
+  torch::jit::Module module = detail::probed_module(detail::stage_of(prepared), "", report);
   const std::size_t count = report.decisions.size();
-  std::vector<Cost> costs;
+  std::vector<detail::Cost> costs;
   {
-    const CountingGuard guard;
-    costs = costs_of_run(module, sample, count);
+    const detail::CountingGuard guard;
+    costs = detail::costs_of_run(module, sample, count);
   }
   for (std::size_t i = 0; i < count; ++i) report.decisions[i].macs = costs[i].macs;
   for (std::size_t round = 0; round < rounds; ++round) {
-    const std::vector<Cost> again = costs_of_run(module, sample, count);
+    const std::vector<detail::Cost> again = detail::costs_of_run(module, sample, count);
     for (std::size_t i = 0; i < count; ++i) {
       std::optional<double>& least = report.decisions[i].seconds;
       least = std::min(least.value_or(again[i].seconds), again[i].seconds);
@@ -260,4 +261,4 @@ void measure(const Prepared& prepared, const Sample& sample, std::size_t rounds,
   }
 }
 
-}  // namespace tsq::detail
+}  // namespace tsq

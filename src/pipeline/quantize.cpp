@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <tsq/agreement.h>
 #include <tsq/error.h>
 #include <tsq/quantize.h>
 
@@ -15,7 +16,6 @@
 #include "io/archive.h"
 #include "io/empty_tensors.h"
 #include "passes/place/uncalibrated.h"
-#include "pipeline/agreement.h"
 #include "pipeline/run.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/float_model.h"
@@ -24,7 +24,6 @@ namespace tsq {
 namespace {
 
 using detail::Stage;
-using detail::StageAccess;
 using torch::jit::Module;
 
 void check_tensor(const at::Tensor& tensor, const std::string& place) {
@@ -79,7 +78,7 @@ std::string kind_of(const Sample& sample) {
 }
 
 bool all_finite(const at::IValue& result) {
-  return std::ranges::all_of(detail::tensors_of(result), [](const auto& named) {
+  return std::ranges::all_of(tensors_of(result), [](const auto& named) {
     return !named.second.is_floating_point() || at::isfinite(named.second).all().template item<bool>();
   });
 }
@@ -154,28 +153,35 @@ Module Prepared::module() && { return stage_->module; }
 const Report& Prepared::report() const& { return stage_->report; }
 Report Prepared::report() && { return stage_->report; }
 const QConfigMapping& Prepared::mapping() const& { return stage_->mapping; }
+const BackendConfig& Prepared::backend() const& { return stage_->backend; }
+const Module& Prepared::float_model() const& { return stage_->float_model; }
+bool Prepared::trains() const noexcept { return stage_->trains; }
 const Module& Reference::module() const& { return stage_->module; }
 Module Reference::module() && { return stage_->module; }
 const Report& Reference::report() const& { return stage_->report; }
 Report Reference::report() && { return stage_->report; }
 
-Lowered::Lowered(detail::LoweredModel lowered)
-    : lowered_(std::make_shared<const detail::LoweredModel>(std::move(lowered))) {}
-const Module& Lowered::module() const& noexcept { return lowered_->module; }
-Module Lowered::module() && { return lowered_->module; }
-const Report& Lowered::report() const& noexcept { return lowered_->report; }
-Report Lowered::report() && { return lowered_->report; }
+struct Lowered::Parts {
+  Module module{};
+  Report report{};
+};
+Lowered::Lowered(Module module, Report report)
+    : parts_(std::make_shared<const Parts>(Parts{std::move(module), std::move(report)})) {}
+const Module& Lowered::module() const& noexcept { return parts_->module; }
+Module Lowered::module() && { return parts_->module; }
+const Report& Lowered::report() const& noexcept { return parts_->report; }
+Report Lowered::report() && { return parts_->report; }
 
 Prepared prepare(const Module& model, const QConfigMapping& mapping, const BackendConfig& backend,
                  const PrepareOptions& options) {
   torchscript::check_float_model(model);
   const at::NoGradGuard no_grad;
-  return StageAccess::make<Prepared>(detail::prepared_stage({.float_model = model,
-                                                             .mapping = mapping,
-                                                             .backend = backend,
-                                                             .custom = options.custom,
-                                                             .equalization = options.equalization,
-                                                             .options = options.recipe}));
+  return Stage::make<Prepared>(detail::prepared_stage({.float_model = model,
+                                                       .mapping = mapping,
+                                                       .backend = backend,
+                                                       .custom = options.custom,
+                                                       .equalization = options.equalization,
+                                                       .options = options.recipe}));
 }
 
 void calibrate(Prepared& prepared, std::span<const Sample> samples, const CalibrateOptions& options) {
@@ -221,7 +227,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
     reference->preserved_attributes.insert(reference->preserved_attributes.end(), more.begin(), more.end());
     reference->module = detail::module_of(*reference);
   }
-  return StageAccess::make<Reference>(std::move(reference));
+  return Stage::make<Reference>(std::move(reference));
 }
 
 Lowered lower(const Reference& reference, const BackendConfig& backend, const LoweringOptions& options) {
@@ -230,12 +236,13 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   (void)engine_of(backend, /*must_have_kernels=*/true);
   check_backend(stage, backend, "lowered");
   const at::NoGradGuard no_grad;
-  detail::LoweredModel lowered = detail::lowered_stage(stage, options);
+  Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
-  lowered.module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
-  return Lowered(std::move(lowered));
+  Module module = lowered.module();  // copies share the module
+  module.register_attribute(io::kMetadataAttribute, c10::StringType::get(), metadata.dump());
+  return lowered;
 }
 
 Lowered convert(const Prepared& prepared, const BackendConfig& backend, const ConvertOptions& options,

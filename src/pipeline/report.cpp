@@ -6,12 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "pipeline/report_totals.h"
-
 namespace tsq {
 namespace {
 
-nlohmann::json summary_json(const detail::Totals& sums) {
+nlohmann::json summary_json(const Totals& sums) {
   nlohmann::json summary = {{"operators", sums.operators},
                             {"quantized", sums.quantized},
                             {"in_kernels", sums.in_kernels},
@@ -68,11 +66,6 @@ nlohmann::json entry_json(const UnmatchedEntry& entry) {
   return json;
 }
 
-}  // namespace
-
-namespace detail {
-namespace {
-
 double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 }  // namespace
@@ -104,8 +97,6 @@ Totals totals(const Report& report) {
   return sums;
 }
 
-}  // namespace detail
-
 std::string UnmatchedEntry::to_text() const {
   std::string text = fmt::format("{} '{}' of the qconfig mapping matches no operator", level, entry);
   if (!reason.empty()) text += ": " + reason;
@@ -118,7 +109,7 @@ nlohmann::json Report::to_json() const {
   for (const Decision& decision : decisions) operators.push_back(entry_json(decision));
   nlohmann::json unmatched = nlohmann::json::array();
   for (const UnmatchedEntry& entry : unmatched_entries) unmatched.push_back(entry_json(entry));
-  return {{"summary", summary_json(detail::totals(*this))},
+  return {{"summary", summary_json(totals(*this))},
           {"operators", std::move(operators)},
           {"unobserved_layers", unobserved_layers},
           {"unmatched_entries", std::move(unmatched)}};

@@ -10,14 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/report_totals.h"
-
 namespace tsq {
 namespace {
 
 constexpr std::size_t kNamesShown = 4;
 
-std::string summary_text(const detail::Totals& sums) {
+std::string summary_text(const Totals& sums) {
   std::string text = fmt::format("{} of {} operators quantized", sums.quantized, sums.operators);
   if (sums.in_kernels > 0) text += fmt::format(", {} in int8 kernels", sums.in_kernels);
   if (sums.without_tensors > 0)
@@ -51,7 +49,7 @@ std::string op_text(const Decision& decision) {
 
 using Row = std::array<std::string, 6>;
 
-Row row_of(const Decision& decision, const detail::Totals& sums) {
+Row row_of(const Decision& decision, const Totals& sums) {
   Row row{"  " + group_and_name(decision).second,
           op_text(decision),
           decision.quantized ? "int8" : "float",
@@ -67,7 +65,7 @@ Row row_of(const Decision& decision, const detail::Totals& sums) {
   return row;
 }
 
-std::string table_text(const Report& report, const detail::Totals& sums) {
+std::string table_text(const Report& report, const Totals& sums) {
   std::vector<std::pair<std::string, Row>> rows{
       {"",
        {"operator", "float operator", "is", "kernel", sums.has_macs ? "MACs" : "",
@@ -172,7 +170,7 @@ std::string notes_text(const Report& report) {
 }  // namespace
 
 std::string Report::to_text() const {
-  const detail::Totals sums = detail::totals(*this);
+  const Totals sums = totals(*this);
   std::string text = summary_text(sums);
   for (const UnmatchedEntry& entry : unmatched_entries) text += fmt::format("warning: {}\n", entry.to_text());
   text += "\n" + table_text(*this, sums);

@@ -65,7 +65,10 @@ std::size_t run_on_methods(const FlowRow& row, ir::Model& model, const PassConte
 
 void add_to(std::vector<PassRun>& log, const FlowRow& row, double seconds, std::size_t changes) {
   const auto found = std::ranges::find(log, row.name, &PassRun::name);
-  PassRun& entry = found == log.end() ? log.emplace_back(PassRun{.name = std::string(row.name)}) : *found;
+  PassRun& entry = found != log.end() ? *found
+                                      : log.emplace_back(PassRun{.name = std::string(row.name),
+                                                                 .room = std::string(to_string(row.room)),
+                                                                 .sentence = std::string(row.sentence)});
   entry.seconds += seconds;
   entry.changes += changes;
 }
@@ -161,8 +164,10 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
 }
 
 Module fused_module(const Module& model, const BackendConfig& backend, const FuseCustomConfig& custom) {
-  Stage stage{
-      .float_model = model, .backend = backend, .preserved_attributes = custom.preserved_attributes()};
+  Stage stage{.float_model = model,
+              .backend = backend,
+              .options = {.recipe = Recipe::Fx},
+              .preserved_attributes = custom.preserved_attributes()};
   stage.model.is_quantized = true;  // it is fused whatever a mapping would say
   run(Step::Fuse, stage.model, context_of(stage));
   return module_of(stage, torchscript::Layout::OfUser);
@@ -206,7 +211,7 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
   return stage;
 }
 
-LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& options) {
+Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   Stage stage = reference;
   stage.model = reference.model.copy();
   PassContext context = context_of(stage);
@@ -214,12 +219,12 @@ LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& option
   context.lowering_rows = lowering_rows(stage.backend.name());
   run(Step::Lower, stage.model, context, &stage.report.passes);
   for (auto& [path, child] : stage.standalone) {
-    const LoweredModel lowered = lowered_stage(*child, options);
+    const Lowered lowered = lowered_stage(*child, options);
     child = std::make_shared<Stage>(*child);
-    child->report = lowered.report;
-    set_standalone_modules(stage.model, path, lowered.module);
+    child->report = lowered.report();
+    set_standalone_modules(stage.model, path, lowered.module());
   }
-  return {.module = module_of(stage, torchscript::Layout::Flat), .report = report_of(stage)};
+  return Lowered(module_of(stage, torchscript::Layout::Flat), report_of(stage));
 }
 
 std::map<std::string, at::Tensor> mean_errors_of(const Stage& prepared) {

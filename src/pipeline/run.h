@@ -23,11 +23,7 @@ std::shared_ptr<Stage> prepared_stage(Stage configured);
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
                                        const Progress& progress = {});
 
-struct LoweredModel {
-  torch::jit::Module module{};
-  Report report{};
-};
-LoweredModel lowered_stage(const Stage& reference, const LoweringOptions& options);
+Lowered lowered_stage(const Stage& reference, const LoweringOptions& options);
 
 /// The mean errors of a calibrated stage, by which convert corrects biases; those that it has already, or
 /// measured with the samples that it has kept.

@@ -13,10 +13,10 @@
 #include "passes/context/pass_context.h"
 #include "torchscript/emit.h"
 
-namespace tsq::detail {
+namespace tsq {
 
 /// A model between two verbs: its graph, the module that runs it, and what it was made with.
-struct Stage {
+struct Prepared::Stage {
   ir::Model model{};
   torch::jit::Module module{};       ///< executable form of `model`
   torch::jit::Module float_model{};  ///< the user's, kept so that a saved stage can be continued; of a stage
@@ -31,13 +31,27 @@ struct Stage {
   std::optional<QConfigMapping> mapping_around{};   ///< PassContext::mapping_around
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes that convert leaves float, and why
-  KeptSamples kept_samples{};  ///< of those that calibrate was given: recipe best finds mean errors with them
+  detail::KeptSamples kept_samples{};  ///< of calibrate's: recipe best finds mean errors with them
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
   std::shared_ptr<ir::Model> observed{};      ///< of a reference: the calibrated model that it was made of
   std::map<std::string, std::size_t> seen{};  ///< calibration samples by their types and shapes
   Report report{};                            ///< printed from `model`
+
+  /// The way from public values to stages, and back.
+  template <typename Value>
+  static Stage& of(const Value& value) {
+    return *value.stage_;
+  }
+  template <typename Value>
+  static Value make(std::shared_ptr<Stage> stage) {
+    return Value(std::move(stage));
+  }
 };
+
+namespace detail {
+
+using Stage = Prepared::Stage;
 
 /// What passes may know of a stage.
 passes::PassContext context_of(const Stage& stage);
@@ -61,18 +75,8 @@ inline const ir::Model& observed_model(const Stage& stage) {
 /// The report of a stage, standalone modules included.
 Report report_of(const Stage& stage);
 
-/// The way from public values to stages, and back.
-struct StageAccess {
-  template <typename Value>
-  static const std::shared_ptr<Stage>& of(const Value& value) {
-    return value.stage_;
-  }
-  template <typename Value>
-  static Value make(std::shared_ptr<Stage> stage) {
-    return Value(std::move(stage));
-  }
-};
-inline Stage& stage_of(const Prepared& prepared) { return *StageAccess::of(prepared); }
-inline Stage& stage_of(const Reference& reference) { return *StageAccess::of(reference); }
+inline Stage& stage_of(const Prepared& prepared) { return Stage::of(prepared); }
+inline Stage& stage_of(const Reference& reference) { return Stage::of(reference); }
 
-}  // namespace tsq::detail
+}  // namespace detail
+}  // namespace tsq

@@ -107,7 +107,6 @@ std::string fingerprint_of(nlohmann::json continuation) {
 namespace {
 
 using detail::Stage;
-using detail::StageAccess;
 using torch::jit::Module;
 
 constexpr const char* kContinuation = "tsq_continuation";
@@ -236,7 +235,7 @@ Prepared load_trained(const Module& module) {
   std::shared_ptr<Stage> stage = prepare_again(detail::trained_float_model(module),
                                                nlohmann::json::parse(detail::training_configuration(module)));
   detail::take_trained_observers(*stage, module);
-  return StageAccess::make<Prepared>(std::move(stage));
+  return Stage::make<Prepared>(std::move(stage));
 }
 
 /// Whether the observers of a stage observe what those of a file did: the same values under the same names.
@@ -308,7 +307,7 @@ Prepared Prepared::load(const std::string& path) {
   take_observers(*stage, loaded.module);
   stage->model.mean_errors = mean_errors_in(loaded.continuation);
   stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
-  return StageAccess::make<Prepared>(std::move(stage));
+  return Stage::make<Prepared>(std::move(stage));
 }
 
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
@@ -334,7 +333,7 @@ Reference Reference::load(const std::string& path) {
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   const BackendConfig backend = stage->backend;
   return convert_to_reference(
-      StageAccess::make<Prepared>(std::move(stage)), backend,
+      Stage::make<Prepared>(std::move(stage)), backend,
       {.custom = ConvertCustomConfig()
                      .set_preserved_attributes(
                          loaded.json.value("preserved_attributes", std::vector<std::string>()))

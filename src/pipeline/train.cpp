@@ -44,12 +44,12 @@ Prepared prepare_qat(const Module& model, const QConfigMapping& mapping, const B
   const at::NoGradGuard no_grad;
   const Module to_train = detail::copy_to_train(model);
   check_can_train(to_train);
-  return detail::StageAccess::make<Prepared>(detail::prepared_stage({.float_model = to_train,
-                                                                     .mapping = mapping,
-                                                                     .backend = backend,
-                                                                     .custom = options.custom,
-                                                                     .options = options.recipe,
-                                                                     .trains = true}));
+  return detail::Stage::make<Prepared>(detail::prepared_stage({.float_model = to_train,
+                                                               .mapping = mapping,
+                                                               .backend = backend,
+                                                               .custom = options.custom,
+                                                               .options = options.recipe,
+                                                               .trains = true}));
 }
 
 void enable_observer(const Module& module) { call_on_all(module, "enable_observer"); }

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-namespace tsq::detail {
+#include "pipeline/stage.h"
 
-struct Stage;
+namespace tsq::detail {
 
 /// A copy of a float model in training mode, whose parameters require gradients where the model's do; a
 /// traced one follows its mode, a frozen one has parameters.

@@ -261,7 +261,7 @@ AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> sa
   const auto score =
       [wanted, engine = engine_of(detail::stage_of(prepared).backend)](const torch::jit::Module& module) {
         std::optional<double> least;
-        for (const detail::Agreement& output : wanted->compare(module, engine).outputs) {
+        for (const Agreement& output : wanted->compare(module, engine).outputs) {
           if (const auto top1 = output.top1()) least = std::min(least.value_or(1), *top1);
         }
         if (least) return *least;

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/quantized/PackedParams.h>
 #include <fmt/format.h>
+#include <tsq/bench/profile.h>
 #include <tsq/compare_layers.h>
 #include <tsq/error.h>
 
@@ -16,7 +17,6 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
-#include "bench/profile.h"
 #include "trial/captured.h"
 
 namespace tsq {

@@ -3,11 +3,11 @@
 #include "trial/finish.h"
 
 #include <ATen/ATen.h>
+#include <tsq/measure_operators.h>
 
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
-#include "pipeline/measure.h"
 #include "trial/attempt.h"
 #include "trial/layer_groups.h"
 #include "trial/leave_out.h"
@@ -46,15 +46,15 @@ class Finish {
   Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
     if (now.trial.fault || !can_choose_layers()) return now;
     const auto is_slower = [&] { return latency && latency->is_slower(); };
-    const auto leave = [&](ChangeCause cause) {
+    const auto leave = [&](LeftFloatCause cause) {
       now = without_what_does_not_pay(std::move(now), cause);
       latency = timed(now);
     };
-    if (is_larger(now)) leave(ChangeCause::Larger);
-    if (is_slower()) leave(ChangeCause::Slower);
+    if (is_larger(now)) leave(LeftFloatCause::Larger);
+    if (is_slower()) leave(LeftFloatCause::Slower);
     // What pays in parts may not pay in all, and what was measured was measured with noise.
     if (!is_larger(now) && !is_slower()) return now;
-    const ChangeCause cause = is_larger(now) ? ChangeCause::Larger : ChangeCause::Slower;
+    const LeftFloatCause cause = is_larger(now) ? LeftFloatCause::Larger : LeftFloatCause::Slower;
     latency.reset();
     return change(now, {.cause = cause}, candidates().all());
   }
@@ -101,14 +101,14 @@ class Finish {
       now = attempt(referee_, [&] { return candidates().make(kept); });
       return now.trial.fault;
     });
-    std::vector<Change> changes;
+    std::vector<LeftFloat> changes;
     for (const LeftOut::Fault& fault : left.faults)
       changes.push_back({.layers = candidates().layers(fault.parts), .text = fault.text});
     return again(now, std::move(changes), left.parts());
   }
 
   /// Groups of layers that are not faster, or smaller, in int8 by themselves stay float.
-  Attempt without_what_does_not_pay(Attempt now, ChangeCause cause) {
+  Attempt without_what_does_not_pay(Attempt now, LeftFloatCause cause) {
     constexpr std::size_t kMostRuns = 16;
     if (!task_.samples.empty()) candidates().count_work(task_.samples.front());
     const Attempt in_float = attempt(referee_, [&] { return candidates().make(candidates().all()); });
@@ -129,8 +129,8 @@ class Finish {
   }
 
   /// How many times as fast, or as small, a model is as another.
-  double gain(const Attempt& before, const Attempt& after, ChangeCause cause) const {
-    if (cause == ChangeCause::Larger)
+  double gain(const Attempt& before, const Attempt& after, LeftFloatCause cause) const {
+    if (cause == LeftFloatCause::Larger)
       return static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
     constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7};
     return compare_latency(before.made->module, after.made->module, task_.backend, task_.samples.front(),
@@ -142,16 +142,16 @@ class Finish {
     return task_.lowers && stage_of(*prepared_).standalone.empty() && !task_.convert_mapping;
   }
 
-  Attempt change(const Attempt& now, Change what, const Indices& kept) {
+  Attempt change(const Attempt& now, LeftFloat what, const Indices& kept) {
     what.layers = candidates().layers(kept);
-    std::vector<Change> changes;
+    std::vector<LeftFloat> changes;
     changes.push_back(std::move(what));
     return again(now, std::move(changes), kept);
   }
 
   /// The model with a mapping that leaves the `kept` layers float, made from the start: the same mapping
   /// makes the same file.
-  Attempt again(const Attempt& now, std::vector<Change> changes, const Indices& kept) {
+  Attempt again(const Attempt& now, std::vector<LeftFloat> changes, const Indices& kept) {
     if (kept.empty()) return now;
     mapping_ = keep_float(mapping_, candidates().layers(kept));
     std::ranges::move(changes, std::back_inserter(changes_));
@@ -171,11 +171,11 @@ class Finish {
                     .trial = std::move(now.trial),
                     .latency = latency,
                     .mapping = mapping_,
-                    .changes = std::move(changes_)};
+                    .left_float = std::move(changes_)};
     // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
     // name.
-    if (!result.changes.empty()) result.report.unmatched_entries = unmatched_;
-    if (!task_.samples.empty()) measure(*prepared_, task_.samples.front(), 0, result.report);
+    if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
+    if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     const bool is_users_model = !quantizes_anything(result.report) && !task_.force;
     if (!is_users_model) {
       if (result.trial.fault && !task_.force) refuse(*result.trial.fault);
@@ -191,7 +191,7 @@ class Finish {
   QConfigMapping mapping_;
   std::optional<Prepared> prepared_{};
   std::optional<Candidates> candidates_{};
-  std::vector<Change> changes_{};
+  std::vector<LeftFloat> changes_{};
   std::vector<UnmatchedEntry> unmatched_{};  ///< entries of the task's mapping that match nothing
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <tsq/sensitivity.h>
-#include <tsq/trial.h>
+#include <tsq/quantize_model.h>
 
 #include <functional>
 #include <optional>
@@ -16,15 +15,6 @@ inline constexpr std::size_t kMostTried = 16;
 
 /// A file with more than this times the float file's bytes is larger.
 inline constexpr double kLarger = 1.02;
-
-/// Why layers were left float after the finished model had been tried.
-enum class ChangeCause { Fault, Slower, Larger };
-
-struct Change {
-  ChangeCause cause{ChangeCause::Fault};
-  std::vector<QuantizedLayer> layers{};
-  std::string text{};  ///< of a fault: what went wrong with the layers in int8
-};
 
 /// What the loop around the finished model needs.
 struct FinishTask {
@@ -54,8 +44,8 @@ struct Finished {
   Report report{};
   Trial trial{};
   std::optional<LatencyComparison> latency{};
-  QConfigMapping mapping{};       ///< makes the same model without measuring
-  std::vector<Change> changes{};  ///< empty: `mapping` is the task's
+  QConfigMapping mapping{};             ///< makes the same model without measuring
+  std::vector<LeftFloat> left_float{};  ///< empty: `mapping` is the task's
 };
 
 /// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <tsq/bench/statistics.h>
 #include <tsq/trial.h>
 
 #include <chrono>
@@ -10,7 +11,6 @@
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
-#include "bench/statistics.h"
 #include "io/samples.h"
 #include "trial/reloaded.h"
 

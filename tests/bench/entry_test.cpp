@@ -1,6 +1,5 @@
-#include "bench/entry.h"
-
 #include <gmock/gmock.h>
+#include <tsq/bench/entry.h>
 #include <tsq/error.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,5 @@
-#include "bench/machine.h"
-
 #include <gmock/gmock.h>
+#include <tsq/bench/machine.h>
 
 #include "bench/resident.h"
 

@@ -1,7 +1,7 @@
 // Who takes turns, and how often: workers here answer with given numbers and run nothing.
-#include "bench/measure.h"
 
 #include <gmock/gmock.h>
+#include <tsq/bench/measure.h>
 #include <tsq/error.h>
 
 #include <map>

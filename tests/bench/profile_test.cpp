@@ -1,7 +1,6 @@
-#include "bench/profile.h"
-
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/bench/profile.h>
 #include <tsq/engine_lock.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // What is told of given numbers, and what an old result says of a new one.
-#include "bench/result.h"
 
 #include <gmock/gmock.h>
+#include <tsq/bench/result.h>
 #include <tsq/error.h>
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // What given numbers say: no test of this file measures anything.
-#include "bench/statistics.h"
 
 #include <gtest/gtest.h>
+#include <tsq/bench/statistics.h>
 
 #include <random>
 

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/engines.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "backends/kernels/kernel_engines.h"
 #include "cli/model_folder.h"
 #include "support/small_models.h"
 #include "torchscript/source_resolver.h"
@@ -187,7 +187,7 @@ class Engines : public ModelFolder {
 TEST_F(Engines, InspectSaysOfEveryKernelOnWhichEnginesItRuns) {
   const auto calls = all_calls();
   const at::QEngine before = at::globalContext().qEngine();
-  for (const std::string& kernel : kernels::all_kernels()) {
+  for (const std::string& kernel : all_kernels()) {
     const auto call = calls.find(kernel);
     ASSERT_NE(call, calls.end()) << "no call of " << kernel << " here";
     write_model(kernel, call->second);

@@ -42,7 +42,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
       {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
       {"lower", {"REF.pt", "--output", "--backend"}},
-      {"explain", plus({"MODEL.pt", "--calib", "--time"}, configuration)},
+      {"explain", plus({"MODEL.pt", "--calib", "--time", "--passes"}, configuration)},
       {"inspect", {"MODEL.pt"}},
       {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
       {"run", {"MODEL.pt", "--data", "--output", "--channels-last"}},

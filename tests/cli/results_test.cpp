@@ -232,6 +232,19 @@ TEST_F(Results, ExplainWithDataTellsWhatRunsInInt8) {
   EXPECT_THAT(text.out, HasSubstr("multiply-accumulates in int8"));
 }
 
+TEST_F(Results, ExplainListsThePasses) {
+  EXPECT_FALSE(answer({"explain", path("model.pt")}).contains("passes"));
+  const json passes = answer({"explain", path("model.pt"), "--passes"})["passes"];
+  ASSERT_FALSE(passes.empty());
+  EXPECT_EQ(passes[0]["room"], "capture");
+  EXPECT_GE(passes[0]["changes"], 1);
+  EXPECT_EQ(passes.back()["room"], "pack");
+  for (const json& pass : passes) EXPECT_NE(pass["sentence"], "") << pass.dump();
+  const Outcome text = tsq({"explain", path("model.pt"), "--passes"});
+  EXPECT_THAT(text.out, HasSubstr("room"));
+  EXPECT_THAT(text.out, HasSubstr(passes[0]["sentence"].get<std::string>()));
+}
+
 TEST_F(Results, ExplainTimesOnlyWithData) {
   const Outcome outcome = tsq({"explain", path("model.pt"), "--time", "2"});
   EXPECT_NE(outcome.exit_code, 0);

@@ -108,7 +108,7 @@ TEST(BatchInputs, ABatchThatTheModelAddsIsTheBatch) {
 TEST(BatchInputs, ALayerThatQuantizesItsInputWhenItRunsTakesSamples) {
   const Module model = network("  y = self.layer.forward(x)\n");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend);
+  Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{torch::randn({8})}});
   const Module lowered = convert(prepared, backend);
   EXPECT_EQ(count(lowered, "quantized::linear_dynamic"), 1U);

@@ -22,6 +22,7 @@ using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
 constexpr RecipeOptions kBest{.recipe = Recipe::Best};
+constexpr RecipeOptions kFx{.recipe = Recipe::Fx};
 
 std::string graph_of(const Module& module) { return module.get_method("forward").graph()->toString(); }
 
@@ -85,16 +86,18 @@ std::vector<std::string> operators_of(const Module& module) {
   return kinds;
 }
 
-TEST(Recipe, FxIsTheDefaultAndAddsNothing) {
+TEST(Recipe, BestIsTheDefaultAndFxAddsNothing) {
+  EXPECT_EQ(PrepareOptions{}.recipe.recipe, Recipe::Best);
+  EXPECT_EQ(QuantizeOptions{}.recipe.recipe, Recipe::Best);
   const Module model = two_convolutions("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 6))\n");
   Module by_default = quantized(model, images(), "x86", {});
-  Module by_name = quantized(model, images(), "x86", {.recipe = Recipe::Fx});
+  Module by_name = quantized(model, images(), "x86", kBest);
   // No row has torch.hardtanh.
-  const std::vector<std::string> expected{
+  const std::vector<std::string> of_fx{
       "aten::quantize_per_tensor", "quantized::conv2d", "aten::dequantize", "aten::hardtanh",
       "aten::quantize_per_tensor", "quantized::conv2d", "aten::dequantize"};
-  EXPECT_EQ(operators_of(by_default), expected);
-  EXPECT_NE(operators_of(quantized(model, images())), expected) << "recipe best does change this model";
+  EXPECT_EQ(operators_of(quantized(model, images(), "x86", kFx)), of_fx);
+  EXPECT_NE(operators_of(by_name), of_fx) << "recipe best does change this model";
   const Sample sample = images().front();
   EXPECT_TRUE(at::equal(by_default.forward(sample).toTensor(), by_name.forward(sample).toTensor()));
 }
@@ -148,7 +151,7 @@ TEST(LeaveFloatIslands, AnAdditionBetweenFloatOperatorsStaysFloat) {
   const Module best = quantized(model, images());
   FileCheck().check("aten::add")->run(graph_of(best));
   FileCheck().check_not("quantized::add")->run(graph_of(best));
-  FileCheck().check("quantized::add")->run(graph_of(quantized(model, images(), "x86", {})));
+  FileCheck().check("quantized::add")->run(graph_of(quantized(model, images(), "x86", kFx)));
 }
 
 TEST(LeaveFloatIslands, AnAdditionBetweenConvolutionsIsQuantized) {
@@ -194,7 +197,7 @@ TEST(SeparateScalarArithmetic, ANumberThatIsAddedCostsTheInputNoCodes) {
   FileCheck().check("quantized::add")->check("quantized::mul")->run(graph_of(best));
   EXPECT_LT(error_of(model, best, "x86", images()), 0.06);
   EXPECT_LT(error_of(model, best, "x86", images()),
-            0.5 * error_of(model, quantized(model, images(), "x86", {}), "x86", images()));
+            0.5 * error_of(model, quantized(model, images(), "x86", kFx), "x86", images()));
 }
 
 TEST(SeparateScalarArithmetic, AReLUAfterAProductStays) {

@@ -159,7 +159,8 @@ TEST(BranchesOfFx, ABranchWithoutDataIsQuantizedAllTheSame) {
   const Module model =
       with_a_branch(testing::linear(64, 64), testing::linear(64, 64), "self.other.forward(x * 5.0)");
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, of_first_branch({16, 64}));
   EXPECT_EQ(testing::count(convert(prepared, backend), "quantized::linear"), 2);
 }
@@ -171,7 +172,8 @@ TEST(BranchesOfEqualization, ALayerThatABranchChoosesIsEqualizedByWhatReachesIt)
   const BackendConfig backend = backend_config("x86");
   Prepared prepared =
       prepare(model, default_qconfig_mapping("x86"), backend,
-              {.equalization = EqualizationMapping().set_global(default_equalization_qconfig())});
+              {.equalization = EqualizationMapping().set_global(default_equalization_qconfig()),
+               .recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, maps(true));
   EXPECT_GT(sqnr_of(model, convert(prepared, backend), maps(true)), 25);
 }

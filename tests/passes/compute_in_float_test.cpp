@@ -198,8 +198,8 @@ TEST(ComputeInFloat, AMethodBesideForwardTakesAndGivesTheModelsDtype) {
 }
 
 TEST(ComputeInFloat, TheReportSaysSo) {
-  const Prepared prepared =
-      prepare(network(kForward, at::kBFloat16), default_qconfig_mapping("x86"), backend_config("x86"));
+  const Prepared prepared = prepare(network(kForward, at::kBFloat16), default_qconfig_mapping("x86"),
+                                    backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
   const auto& decisions = prepared.report().decisions;
   EXPECT_EQ(std::count_if(decisions.begin(), decisions.end(),
                           [](const Decision& each) {

@@ -33,7 +33,8 @@ std::vector<Sample> rows(std::initializer_list<int64_t> counts) {
 
 Module quantized(const Module& model, const std::vector<Sample>& samples) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }
@@ -206,7 +207,7 @@ TEST(ControlFlow, AnObserverInALoopSeesEveryTurn) {
   const BackendConfig backend = backend_config("x86");
   const auto mapping = QConfigMapping().set_global(qconfig("default_qconfig"));
   const auto largest_scale = [&](int64_t turns) {
-    Prepared prepared = prepare(model, mapping, backend);
+    Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
     calibrate(prepared, rows({turns}));
     const Module result = convert(prepared, backend);
     double largest = 0;
@@ -294,7 +295,8 @@ TEST(ControlFlow, WhatForwardDoesNotRunStaysFloatInMethodsAndIsNamed) {
       "def decode(self, y):\n  return torch.relu(self.second.forward(self.first.forward(y)))\n");
   model.eval();
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, rows({4, 4, 4}));
   Report report;
   Module result = reloaded(testing::lowered(convert_to_reference(prepared, backend), backend, &report));
@@ -470,7 +472,7 @@ TEST(ControlFlow, AnEmptyMappingLeavesABatchNormAfterItsConvolution) {
   torch::manual_seed(7);
   Module model = testing::conv_bn_relu();
   const BackendConfig backend = backend_config("x86");
-  const Module result = convert(prepare(model, {}, backend), backend);
+  const Module result = convert(prepare(model, {}, backend, {.recipe = {.recipe = Recipe::Fx}}), backend);
   EXPECT_EQ(count(result, "aten::batch_norm"), 1);
   const at::Tensor x = torch::randn({1, 3, 8, 8});
   Module copy = result;

@@ -36,7 +36,7 @@ QConfigMapping mapping_of(const char* qconfig) { return QConfigMapping().set_glo
 Module lowered(const Module& model, const QConfigMapping& mapping, const char* engine = "x86",
                Report* report = nullptr) {
   const BackendConfig backend = backend_config(engine);
-  const Prepared prepared = prepare(model, mapping, backend);
+  const Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
   Report ignored;
   return testing::lowered(convert_to_reference(prepared, backend), backend,
                           report == nullptr ? &ignored : report);
@@ -339,8 +339,8 @@ TEST(Dynamic, AnLstmWithProjectionsStaysFloatAndSaysWhy) {
 
 TEST(Dynamic, TheReferenceHasRoundedWeightsAndFloatOperators) {  // K-10
   const BackendConfig backend = backend_config("x86");
-  const Reference reference =
-      convert_to_reference(prepare(lstm(), dynamic_qconfig_mapping(), backend), backend);
+  const Reference reference = convert_to_reference(
+      prepare(lstm(), dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Fx}}), backend);
   FileCheck()
       .check("aten::quantize_per_tensor_dynamic")
       ->check("aten::dequantize")
@@ -397,7 +397,8 @@ TEST(Products, OthersStayWhatTheyAre) {
 TEST(Products, StaticQConfigsSeeAProductAsFxDoes) {
   const Module model = product("torch.matmul(x, self.weight)");
   const BackendConfig backend = backend_config("x86");
-  const Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  const Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   EXPECT_EQ(decision_of(prepared.report(), "aten::matmul").pattern, "torch.matmul");
 }
 

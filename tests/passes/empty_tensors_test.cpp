@@ -96,7 +96,8 @@ TEST_P(EmptyTensors, ABatchMayBeEmptyWhenTheModelRuns) {
 
 TEST_P(EmptyTensors, ASampleOfNothingElseIsRefused) {
   const BackendConfig backend = backend_config(GetParam());
-  Prepared prepared = prepare(decoder(), best_qconfig_mapping(GetParam()), backend);
+  Prepared prepared =
+      prepare(decoder(), best_qconfig_mapping(GetParam()), backend, {.recipe = {.recipe = Recipe::Fx}});
   const Sample nothing{torch::randn({0, 2, 8}), c10::List<at::Tensor>({torch::randn({0, 3, 8})})};
   EXPECT_THROW(calibrate(prepared, std::vector<Sample>{nothing}), Error);
 }

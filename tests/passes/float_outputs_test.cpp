@@ -136,7 +136,7 @@ TEST(FloatOutputs, ScaledDotProductAttentionStaysFloatBetweenLayersInInt8) {
 
 TEST(FloatOutputs, RecipeFxRoundsAsPyTorchDoes) {
   Module model = two_linears("  y = torch.gelu(self.fc1.forward(x))\n");
-  const Reference reference = reference_of(model, torch::randn({4, 3, 8}), "x86", {});
+  const Reference reference = reference_of(model, torch::randn({4, 3, 8}), "x86", {.recipe = Recipe::Fx});
   EXPECT_GT(count(*detail::stage_of(reference).model.graph, "aten::quantize_per_tensor"), 1u);
 }
 

@@ -29,7 +29,8 @@ Module two_layers(const std::string& forward) {
 
 Module quantized(const Module& model, const at::Tensor& x) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{x.clone()}});
   return convert(prepared, backend);
 }

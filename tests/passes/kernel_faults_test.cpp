@@ -171,7 +171,8 @@ TEST(KernelFaults, APoolAfterAnAddedBatchIsRight) {
       "  return self.pool.forward(self.conv.forward(x).squeeze(0).unsqueeze(0)) + self.pool.forward(y)\n");
   model.eval();
   const at::Tensor x = at::randn({1, 3, 12, 12});
-  Prepared prepared = prepare(model, testing::default_mapping_here("onednn"), backend_config("onednn"));
+  Prepared prepared = prepare(model, testing::default_mapping_here("onednn"), backend_config("onednn"),
+                              {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{x}});
   Module lowered = convert(prepared, backend_config("onednn"));
   const at::Tensor wanted = model.forward({x}).toTensor();
@@ -207,7 +208,8 @@ TEST(KernelFaults, AnAdditionOfVeryDifferentRangesStaysFloatOnQnnpack) {
         for (at::Tensor each : model.attr("second").toModule().parameters()) each.mul_(factor);
       }
       const at::Tensor x = at::randn({1, 3, 12, 12});
-      Prepared prepared = prepare(model, default_qconfig_mapping("qnnpack"), backend_config("qnnpack"));
+      Prepared prepared = prepare(model, default_qconfig_mapping("qnnpack"), backend_config("qnnpack"),
+                                  {.recipe = {.recipe = Recipe::Fx}});
       calibrate(prepared, std::vector<Sample>{{x}});
       const Reference reference = convert_to_reference(prepared, backend_config("qnnpack"));
       Report report;
@@ -262,7 +264,7 @@ struct Lowered {
 };
 
 Lowered lowered(const Module& model, std::string_view backend, const QConfigMapping& mapping) {
-  Prepared prepared = prepare(model, mapping, backend_config(backend));
+  Prepared prepared = prepare(model, mapping, backend_config(backend), {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, images());
   const Reference reference = convert_to_reference(prepared, backend_config(backend));
   Lowered result{.reference = reference.module(), .module = {}, .report = {}};

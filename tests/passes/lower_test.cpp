@@ -25,7 +25,8 @@ std::vector<Sample> samples() {
 }
 
 Prepared calibrated(const Module& model, std::string_view backend = "x86") {
-  Prepared prepared = prepare(model, default_qconfig_mapping(backend), backend_config(backend));
+  Prepared prepared = prepare(model, default_qconfig_mapping(backend), backend_config(backend),
+                              {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples());
   return prepared;
 }
@@ -136,7 +137,8 @@ TEST_F(Files, APreparedModelGoesOnFromItsFileWithEqualResults) {
 TEST_F(Files, APreparedFileCalibratesInPlainLibTorch) {
   const at::NoGradGuard no_grad;
   const Module model = testing::conv_bn_relu();
-  Prepared fresh = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared fresh = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                           {.recipe = {.recipe = Recipe::Fx}});
   fresh.save(path("fresh.pt"));
   Module observed = torch::jit::load(path("fresh.pt"));
   for (const Sample& sample : samples()) observed.forward(sample);

@@ -34,8 +34,9 @@ Module two_linears() {
   return model;
 }
 
-testing::CalibratedModel calibrated(const Module& model, const PrepareOptions& options = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), options);
+testing::CalibratedModel calibrated(const Module& model, const EqualizationMapping& equalization = {}) {
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                              {.equalization = equalization, .recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{rows()}});
   return testing::calibrated_model(prepared);
 }
@@ -48,7 +49,7 @@ std::size_t results(const ir::Model& model) {
 TEST(ConvertEqualization, MovesScalesIntoWeightsAndChangesNothingInFloat) {
   Module model = two_linears();
   auto [equalized, context] =
-      calibrated(model, {.equalization = EqualizationMapping().set_global(default_equalization_qconfig())});
+      calibrated(model, EqualizationMapping().set_global(default_equalization_qconfig()));
   const at::Tensor before = testing::layer(equalized, "second").weight;
   EXPECT_TRUE(passes::convert_equalization(equalized, context));
   EXPECT_FALSE(at::allclose(testing::layer(equalized, "second").weight, before));

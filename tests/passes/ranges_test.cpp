@@ -127,7 +127,8 @@ TEST(BatchInputs, ANormOfSamplesIsComputedBetweenDequantizeAndQuantize) {
   model.register_module("first", testing::conv2d(3, 4, 3));
   model.register_module("norm", instance_norm());
   model.define("def forward(self, x):\n  return self.norm.forward(self.first.forward(x))\n");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                              {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{torch::randn({3, 8, 8})}});
   auto [made, context] = before_pass(prepared, "batch_inputs");
   EXPECT_TRUE(passes::batch_inputs(made, context));

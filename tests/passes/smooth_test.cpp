@@ -41,7 +41,7 @@ Prepared calibrated(const Module& model, const at::Tensor& x, const RecipeOption
   return prepared;
 }
 
-RecipeOptions smoothing() { return {.smooth_quant = kAlpha}; }
+RecipeOptions smoothing() { return {.recipe = Recipe::Fx, .smooth_quant = kAlpha}; }
 
 std::size_t multiplications(const Reference& reference) {
   return testing::count(detail::stage_of(reference).model, "aten::mul");
@@ -150,7 +150,7 @@ TEST(Smooth, OutliersOfActivationsCostLess) {
     Module run = convert_to_reference(calibrated(model, x, recipe), backend_config("onednn")).module();
     return sqnr(wanted, run.forward({x}).toTuple()->elements()[0].toTensor());
   };
-  EXPECT_GT(quality(smoothing()), quality({}) + 3);
+  EXPECT_GT(quality(smoothing()), quality({.recipe = Recipe::Fx}) + 3);
 }
 
 TEST(Smooth, TheReportSaysWhichLayersAreSmoothedAndWhyOthersAreNot) {

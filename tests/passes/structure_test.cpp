@@ -115,7 +115,8 @@ TEST(DropIdentities, IdentitiesAndDropoutsInEvaluationAreNeitherCalledNorObserve
   };
   for (const char* layer : {"\"same\"", "\"drop\""}) {
     EXPECT_EQ(prepared_graph(kBest).find(layer), std::string::npos) << layer;
-    EXPECT_NE(prepared_graph({}).find(layer), std::string::npos) << layer << " is observed in recipe fx";
+    EXPECT_NE(prepared_graph({.recipe = Recipe::Fx}).find(layer), std::string::npos)
+        << layer << " is observed in recipe fx";
   }
 }
 

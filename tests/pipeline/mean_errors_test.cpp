@@ -209,8 +209,8 @@ TEST(CorrectMeanErrors, WithoutSamplesAndKnownErrorsBiasesStay) {
 }
 
 TEST(MeanErrors, RecipeFxKeepsNoSamples) {
-  Prepared prepared =
-      prepare(deep_network("torch.relu({})"), default_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared prepared = prepare(deep_network("torch.relu({})"), default_qconfig_mapping("x86"),
+                              backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples_of(4));
   EXPECT_TRUE(detail::stage_of(prepared).kept_samples.samples().empty());
 }

@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <torch/script.h>
+#include <tsq/measure_operators.h>
 #include <tsq/quantize.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "pipeline/measure.h"
 #include "support/lowered.h"
 #include "support/small_models.h"
 
@@ -41,12 +41,13 @@ Report lowered_report(const Module& model, const QConfigMapping& mapping,
   const BackendConfig backend = backend_config("x86");
   // Whether 16-bit sums overflow is no matter of these tests.
   Prepared prepared =
-      prepare(model, mapping, backend, {.custom = custom, .recipe = {.target_cpu = TargetCpu::Vnni}});
+      prepare(model, mapping, backend,
+              {.custom = custom, .recipe = {.recipe = Recipe::Fx, .target_cpu = TargetCpu::Vnni}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Report report;
   testing::lowered(convert_to_reference(prepared, backend), backend, &report);
-  detail::measure(prepared, samples.front(), /*rounds=*/0, report);
+  measure_operators(prepared, samples.front(), /*rounds=*/0, report);
   return report;
 }
 
@@ -233,7 +234,8 @@ TEST(Report, IntegerTensorsStayAsTheyAre) {
 TEST(Report, AModelThatComputesWithIntegersRuns) {
   const Module model = with_integers();
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   Module quantized = convert(prepared, backend);
@@ -244,7 +246,9 @@ TEST(Report, AModelThatComputesWithIntegersRuns) {
 }
 
 UnmatchedEntry only_unmatched(const Module& model, const QConfigMapping& mapping) {
-  const auto entries = prepare(model, mapping, backend_config("x86")).report().unmatched_entries;
+  const auto entries = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}})
+                           .report()
+                           .unmatched_entries;
   EXPECT_EQ(entries.size(), 1u);
   return entries.empty() ? UnmatchedEntry{} : entries.front();
 }
@@ -253,7 +257,8 @@ QConfigMapping default_mapping() { return default_qconfig_mapping("x86"); }
 
 TEST(Report, EntriesOfDefaultMappingsAreNotLookedFor) {
   for (const char* backend : {"x86", "qnnpack"}) {
-    EXPECT_TRUE(prepare(convs({"a"}), default_qconfig_mapping(backend), backend_config("x86"))
+    EXPECT_TRUE(prepare(convs({"a"}), default_qconfig_mapping(backend), backend_config("x86"),
+                        {.recipe = {.recipe = Recipe::Fx}})
                     .report()
                     .unmatched_entries.empty());
   }
@@ -283,10 +288,10 @@ TEST(Report, ARegexThatMatchesFurtherOnSaysHowToBegin) {
   outer.define("def forward(self, x):\n  return self.body.forward(x)\n");
   const auto entry = only_unmatched(outer, default_mapping().set_module_name_regex("fir.*", std::nullopt));
   EXPECT_THAT(entry.reason, HasSubstr("begin it with '.*'"));
-  EXPECT_TRUE(
-      prepare(outer, default_mapping().set_module_name_regex("body", std::nullopt), backend_config("x86"))
-          .report()
-          .unmatched_entries.empty());
+  EXPECT_TRUE(prepare(outer, default_mapping().set_module_name_regex("body", std::nullopt),
+                      backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}})
+                  .report()
+                  .unmatched_entries.empty());
 }
 
 TEST(Report, AnOrderThatIsTooHighSaysHowManyUsesThereAre) {
@@ -298,7 +303,9 @@ TEST(Report, AnOrderThatIsTooHighSaysHowManyUsesThereAre) {
 TEST(Report, AnEntryThatAnotherLevelOverridesHasItsMatch) {
   QConfigMapping mapping = default_mapping();
   mapping.set_object_type("torch.nn.Conv2d", default_qconfig("fbgemm")).set_module_name("a", std::nullopt);
-  EXPECT_TRUE(prepare(convs({"a"}), mapping, backend_config("x86")).report().unmatched_entries.empty());
+  EXPECT_TRUE(prepare(convs({"a"}), mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}})
+                  .report()
+                  .unmatched_entries.empty());
 }
 
 TEST(Report, CountsMultiplyAccumulatesOfAConvolution) {
@@ -312,7 +319,8 @@ TEST(Report, CountsMultiplyAccumulatesOfAConvolution) {
 TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
   const Module model = convs({"a"});
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   const auto result = [&] {
@@ -321,7 +329,7 @@ TEST(Report, MeasuringLeavesTheObserversAsTheyWere) {
   };
   const at::Tensor before = result();
   Report report = prepared.report();
-  detail::measure(prepared, {samples[0][0].toTensor() * 100}, /*rounds=*/2, report);
+  measure_operators(prepared, {samples[0][0].toTensor() * 100}, /*rounds=*/2, report);
   EXPECT_TRUE(at::equal(before, result()));
   EXPECT_GT(decision_of(report, "a").seconds.value_or(0), 0);
 }

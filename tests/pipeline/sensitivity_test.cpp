@@ -242,7 +242,8 @@ TEST(Sensitivity, DynamicModelsAreRankedToo) {
     x.select(1, 0).zero_();
     data.push_back({x});
   }
-  const Prepared prepared = prepare(model, dynamic_qconfig_mapping(), backend_config("x86"));
+  const Prepared prepared =
+      prepare(model, dynamic_qconfig_mapping(), backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
   const Sensitivity found = sensitivity(prepared, backend_config("x86"), data);
   ASSERT_EQ(found.layers.size(), 2U);
   EXPECT_EQ(found.layers.front().layer.name, "bad");
@@ -252,9 +253,9 @@ TEST(Sensitivity, StandaloneModulesAreRefused) {
   Module model = testing::user_module("Outer");
   model.register_module("inner", testing::conv_bn_relu());
   model.define("def forward(self, x):\n  return self.inner.forward(x)\n");
-  const Prepared prepared =
-      prepare(model, default_qconfig_mapping(), backend_config("x86"),
-              {.custom = PrepareCustomConfig().set_standalone_module_name("inner", {})});
+  const Prepared prepared = prepare(model, default_qconfig_mapping(), backend_config("x86"),
+                                    {.custom = PrepareCustomConfig().set_standalone_module_name("inner", {}),
+                                     .recipe = {.recipe = Recipe::Fx}});
   EXPECT_EQ(
       sentence_of([&] { quantized_layers(prepared); }),
       "layers inside of standalone modules cannot be kept float one by one; remove the standalone modules "

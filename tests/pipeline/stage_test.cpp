@@ -38,8 +38,8 @@ PrepareCustomConfig standalone_inner() {
 }
 
 Prepared calibrated(const Module& model, const PrepareCustomConfig& custom) {
-  Prepared prepared =
-      prepare(model, default_qconfig_mapping("x86"), backend_config("x86"), {.custom = custom});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                              {.custom = custom, .recipe = {.recipe = Recipe::Fx}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   return prepared;
@@ -149,7 +149,8 @@ TEST(Stage, BadIndexesAreToldAtPrepare) {
 TEST(Stage, BackendsWithoutKernelsEndAtTheReferenceModel) {
   for (const char* name : {"executorch", "tensorrt"}) {
     const BackendConfig backend = backend_config(name);
-    Prepared prepared = prepare(model_with_inner(), default_qconfig_mapping("x86"), backend);
+    Prepared prepared = prepare(model_with_inner(), default_qconfig_mapping("x86"), backend,
+                                {.recipe = {.recipe = Recipe::Fx}});
     const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}};
     calibrate(prepared, samples);
     const Reference reference = convert_to_reference(prepared, backend);
@@ -179,7 +180,8 @@ Error error_of(Action&& action) {
 }
 
 Prepared prepared_for_x86(const Module& model) {
-  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  return prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                 {.recipe = {.recipe = Recipe::Fx}});
 }
 
 TEST(Stage, WhatIsPreparedOrQuantizedAlreadyIsRefused) {

@@ -28,7 +28,8 @@ Module model() {
 }
 
 Prepared prepared(const Module& module) {
-  return prepare_qat(module, default_qat_qconfig_mapping("x86"), backend_config("x86"));
+  return prepare_qat(module, default_qat_qconfig_mapping("x86"), backend_config("x86"),
+                     {.recipe = {.recipe = Recipe::Fx}});
 }
 
 at::Tensor input() {

@@ -38,7 +38,8 @@ Module nested_model() {
 }
 
 Prepared calibrated(const Module& model) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend_config("x86"),
+                              {.recipe = {.recipe = Recipe::Fx}});
   const std::vector<Sample> samples{{torch::randn({2, 3, 8, 8})}, {torch::randn({2, 3, 8, 8})}};
   calibrate(prepared, samples);
   return prepared;

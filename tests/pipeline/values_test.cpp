@@ -58,7 +58,8 @@ TEST(Values, CalibratingACopyLeavesTheOriginalAlone) {
 }
 
 TEST(Values, ACopyThatTrainsHasParametersOfItsOwn) {
-  const Prepared original = prepare_qat(network(), default_qat_qconfig_mapping("x86"), backend_config("x86"));
+  const Prepared original = prepare_qat(network(), default_qat_qconfig_mapping("x86"), backend_config("x86"),
+                                        {.recipe = {.recipe = Recipe::Fx}});
   Prepared copy = original;
   const at::NoGradGuard no_grad;
   for (const at::Tensor& parameter : copy.module().parameters()) parameter.zero_();

@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/check_table.h>
 #include <tsq/quantize.h>
 #include <tsq/reference_module.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "backends/kernels/check_table.h"
 #include "config/expect_error.h"
 #include "specification/quotations.h"
 #include "support/lowered.h"
@@ -19,7 +19,6 @@ namespace tsq {
 namespace {
 
 using c10::ScalarType;
-using kernels::TableFinding;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using torch::jit::Module;
@@ -59,7 +58,8 @@ struct Result {
 };
 
 Result quantized(const Module& model, const BackendConfig& backend, const PrepareCustomConfig& custom = {}) {
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.custom = custom});
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.custom = custom, .recipe = {.recipe = Recipe::Fx}});
   const std::vector<Sample> samples{{rows()}, {rows()}};
   calibrate(prepared, samples);
   const Reference reference = convert_to_reference(prepared, backend);
@@ -159,7 +159,8 @@ TEST(SpecModels, AGetterThatLeavesThePatternIsRefused) {
   row.set_root_node_getter([](const Pattern&) -> const Pattern& { return kElsewhere; });
   backend.set_backend_pattern_config(row);
   expect_error_with("returns no part of the pattern", [&] {
-    prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend);
+    prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend,
+            {.recipe = {.recipe = Recipe::Fx}});
   });
 }
 
@@ -282,7 +283,9 @@ TEST(SpecModels, AReferenceModuleThatNobodyRegisteredIsRefused) {
   row.set_reference_quantized_module(symbol("mine.Nobody"));
   backend.set_backend_pattern_config(row);
   const Module model = linear_model("self.fc.forward(x)");
-  const auto prepare_it = [&] { prepare(model, default_qconfig_mapping("x86"), backend); };
+  const auto prepare_it = [&] {
+    prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  };
   expect_error_with("names the reference module 'mine.Nobody', which nobody registered", prepare_it);
   row.set_reference_quantized_module(symbol("torch.ao.nn.quantized.reference.Conv2d"));
   backend.set_backend_pattern_config(row);
@@ -342,7 +345,8 @@ TEST(SpecModels, TransposedConvolutionsKeepScalesOfOutputChannels) {
     QConfig qconfig = default_qconfig(engine);
     qconfig.weight = by_channel;
     const BackendConfig backend = backend_config(engine);
-    Prepared prepared = prepare(model, QConfigMapping().set_global(qconfig), backend);
+    Prepared prepared =
+        prepare(model, QConfigMapping().set_global(qconfig), backend, {.recipe = {.recipe = Recipe::Fx}});
     calibrate(prepared, samples);
     const Reference reference = convert_to_reference(prepared, backend);
     const at::Tensor input = samples.front().front().toTensor();
@@ -355,8 +359,7 @@ TEST(SpecModels, TransposedConvolutionsKeepScalesOfOutputChannels) {
 
 std::vector<std::pair<std::size_t, TableFinding::Kind>> findings(const BackendConfig& backend) {
   std::vector<std::pair<std::size_t, TableFinding::Kind>> found;
-  for (const TableFinding& finding : kernels::check_table(backend))
-    found.emplace_back(finding.row, finding.kind);
+  for (const TableFinding& finding : check_table(backend)) found.emplace_back(finding.row, finding.kind);
   return found;
 }
 
@@ -414,7 +417,7 @@ TEST(SpecTable, RowsThatDoNothingAreFound) {
 TEST(SpecTable, PyTorchsTablesHaveNoRowInVain) {
   for (const char* name : {"x86", "fbgemm", "qnnpack", "onednn"}) {
     // `x.shape` is no call in Python either: the row "shape" matches nothing there.
-    for (const TableFinding& finding : kernels::check_table(backend_config(name)))
+    for (const TableFinding& finding : check_table(backend_config(name)))
       EXPECT_TRUE(finding.kind == TableFinding::Kind::NoKernel ||
                   finding.sentence.find("(shape)") != std::string::npos)
           << name << ": " << finding.sentence;

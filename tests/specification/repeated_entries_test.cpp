@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "config/json_config.h"
 #include "specification/quotations.h"
 
 namespace tsq {
@@ -51,7 +50,7 @@ TEST(SpecRepeated, ALaterQConfigOfAKeyTakesTheEarlierOnesPlace) {
     "module_name": [["a", null], ["a", "default_qconfig"]],
     "module_name_object_type_order": [["a", "torch.add", 0, null], ["a", "torch.add", 0, "default_qconfig"]]})");
   std::vector<std::string> notes;
-  const QConfigMapping mapping = read_qconfig_mapping(dict, notes);
+  const QConfigMapping mapping = QConfigMapping::from_dict(dict, notes);
   EXPECT_EQ(QConfigMapping::from_dict(dict), mapping);
   const QConfig first = qconfig("default_qconfig");
   EXPECT_EQ(mapping, QConfigMapping()

@@ -37,7 +37,8 @@ std::vector<Sample> samples_of(double scale) {
 
 torch::jit::Module int8_of(const torch::jit::Module& model, const std::vector<Sample>& samples) {
   const BackendConfig backend = backend_config("x86");
-  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples);
   return convert(prepared, backend);
 }

@@ -14,7 +14,6 @@
 namespace tsq {
 namespace {
 
-using detail::ChangeCause;
 using detail::Finished;
 using detail::FinishTask;
 using ::testing::ElementsAre;
@@ -57,7 +56,7 @@ QConfigMapping mapping() {
 }
 
 Prepared calibrated(const Module& model, const QConfigMapping& mapping) {
-  Prepared prepared = prepare(model, mapping, backend_config("x86"));
+  Prepared prepared = prepare(model, mapping, backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples());
   spoil(prepared);
   return prepared;
@@ -87,7 +86,7 @@ std::vector<std::string> names(const std::vector<QuantizedLayer>& layers) {
 TEST(Finish, AModelThatRunsIsLeftAsItIs) {
   const Finished done = finished(chain("good"));
   EXPECT_TRUE(done.module.has_value());
-  EXPECT_TRUE(done.changes.empty());
+  EXPECT_TRUE(done.left_float.empty());
   EXPECT_FALSE(done.trial.fault.has_value());
   EXPECT_EQ(done.trial.samples, 4U);
   EXPECT_GT(done.trial.sqnr_db.value(), 20);
@@ -99,10 +98,10 @@ TEST(Finish, ALayerThatFailsStaysFloatAndTheOthersDoNot) {
   const Finished done = finished(model);
   ASSERT_TRUE(done.module.has_value());
   EXPECT_FALSE(done.trial.fault.has_value());
-  ASSERT_EQ(done.changes.size(), 1U);
-  EXPECT_EQ(done.changes[0].cause, ChangeCause::Fault);
-  EXPECT_THAT(names(done.changes[0].layers), ElementsAre("bad"));
-  EXPECT_FALSE(done.changes[0].text.empty());
+  ASSERT_EQ(done.left_float.size(), 1U);
+  EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Fault);
+  EXPECT_THAT(names(done.left_float[0].layers), ElementsAre("bad"));
+  EXPECT_FALSE(done.left_float[0].text.empty());
   for (const Decision& decision : done.report.decisions)
     EXPECT_EQ(decision.quantized, decision.layer != "bad");
 }
@@ -121,14 +120,14 @@ TEST(Finish, ForceWritesWhatFails) {
   EXPECT_TRUE(done.module.has_value());
   ASSERT_TRUE(done.trial.fault.has_value());
   EXPECT_EQ(done.trial.fault->kind, FaultKind::NotFinite);
-  EXPECT_TRUE(done.changes.empty());
+  EXPECT_TRUE(done.left_float.empty());
 }
 
 TEST(Finish, WhatIsLargerThanFloatStaysFloat) {
   const Finished done = finished(chain("good"), /*leaves_what_does_not_pay=*/true, /*bytes=*/100);
   EXPECT_FALSE(done.module.has_value()) << "the user's own model takes the place of one without int8";
-  ASSERT_EQ(done.changes.size(), 1U);
-  EXPECT_EQ(done.changes[0].cause, ChangeCause::Larger);
+  ASSERT_EQ(done.left_float.size(), 1U);
+  EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Larger);
   EXPECT_FALSE(done.trial.fault.has_value());
   EXPECT_TRUE(finished(chain("good"), false, 100).module.has_value()) << "only where that is asked for";
 }
@@ -154,8 +153,8 @@ TEST(Finish, OnlyWhatMakesAFileLargerStaysFloat) {
   model.save(file);
   const Finished done = finished(model, /*leaves_what_does_not_pay=*/true, file.str().size());
   ASSERT_TRUE(done.module.has_value());
-  ASSERT_EQ(done.changes.size(), 1U);
-  EXPECT_EQ(done.changes[0].cause, ChangeCause::Larger);
+  ASSERT_EQ(done.left_float.size(), 1U);
+  EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Larger);
   EXPECT_LT(done.trial.bytes, file.str().size());
   for (const Decision& decision : done.report.decisions)
     EXPECT_TRUE(decision.layer != "good" || decision.quantized);

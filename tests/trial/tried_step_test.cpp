@@ -1,10 +1,10 @@
 // Steps by themselves, and what is left out of their results because it cannot run.
-#include "trial/tried_step.h"
 
 #include <gmock/gmock.h>
 #include <torch/script.h>
 #include <tsq/error.h>
 #include <tsq/lowering.h>
+#include <tsq/tried_step.h>
 
 #include <limits>
 #include <set>
@@ -19,7 +19,6 @@ namespace {
 
 using detail::Indices;
 using detail::LeftOut;
-using detail::TriedStep;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -87,16 +86,17 @@ Module model(const char* last) {
 }
 
 Prepared calibrated(const BackendConfig& backend, const char* last = "linear") {
-  Prepared prepared = prepare(model(last), default_qconfig_mapping("x86"), backend);
+  Prepared prepared =
+      prepare(model(last), default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples());
   return prepared;
 }
 
 std::string code(const Module& module) { return module.get_method("forward").graph()->toString(); }
 
-TriedStep lowered(const detail::StepTrial& trial) {
+TriedStep lowered(const StepTrial& trial) {
   const BackendConfig backend = failing_backend();
-  return detail::lower_and_try(convert_to_reference(calibrated(backend), backend), backend, {}, trial);
+  return lower_and_try(convert_to_reference(calibrated(backend), backend), backend, {}, trial);
 }
 
 TEST(LowerAndTry, AnOperatorWhoseKernelFailsStaysAsTheReferenceHasIt) {
@@ -104,27 +104,27 @@ TEST(LowerAndTry, AnOperatorWhoseKernelFailsStaysAsTheReferenceHasIt) {
   const TriedStep step = lowered({.samples = data});
   EXPECT_FALSE(step.trial.fault.has_value());
   EXPECT_EQ(step.trial.samples, 3U);
-  ASSERT_EQ(step.changes.size(), 1U);
-  ASSERT_EQ(step.changes[0].layers.size(), 1U);
-  EXPECT_EQ(step.changes[0].layers[0].name, "relu");
-  EXPECT_THAT(step.changes[0].text, HasSubstr("no such kernel on this chip"));
-  EXPECT_THAT(code(step.module), Not(HasSubstr("failing_relu")));
-  EXPECT_THAT(code(step.module), HasSubstr("quantized::linear"));
-  for (const Decision& decision : step.report.decisions)
+  ASSERT_EQ(step.left_float.size(), 1U);
+  ASSERT_EQ(step.left_float[0].layers.size(), 1U);
+  EXPECT_EQ(step.left_float[0].layers[0].name, "relu");
+  EXPECT_THAT(step.left_float[0].text, HasSubstr("no such kernel on this chip"));
+  EXPECT_THAT(code(step.module()), Not(HasSubstr("failing_relu")));
+  EXPECT_THAT(code(step.module()), HasSubstr("quantized::linear"));
+  for (const Decision& decision : step.report().decisions)
     EXPECT_EQ(decision.quantized, decision.layer != "relu") << decision.reason;
 }
 
 TEST(LowerAndTry, WithoutSamplesNothingRuns) {
   const TriedStep step = lowered({});
-  EXPECT_TRUE(step.changes.empty());
-  EXPECT_THAT(code(step.module), HasSubstr("failing_relu"));
+  EXPECT_TRUE(step.left_float.empty());
+  EXPECT_THAT(code(step.module()), HasSubstr("failing_relu"));
 }
 
 TEST(LowerAndTry, ForceLeavesNothingOut) {
   const std::vector<Sample> data = samples();
   const TriedStep step = lowered({.samples = data, .force = true});
   EXPECT_TRUE(step.trial.fault.has_value());
-  EXPECT_THAT(code(step.module), HasSubstr("failing_relu"));
+  EXPECT_THAT(code(step.module()), HasSubstr("failing_relu"));
 }
 
 TEST(LowerAndTry, AnOperatorOfEveryKindCanStayAsTheReferenceHasIt) {
@@ -146,11 +146,11 @@ TEST(ConvertAndTry, ALayerThatFailsStaysFloat) {
       observer.module->attr("max_val").toTensor().fill_(std::numeric_limits<float>::infinity());
   }
   const std::vector<Sample> data = samples();
-  const TriedStep step = detail::convert_and_try(prepared, backend, {}, std::nullopt, {.samples = data});
+  const TriedStep step = convert_and_try(prepared, backend, {}, std::nullopt, {.samples = data});
   EXPECT_FALSE(step.trial.fault.has_value());
-  ASSERT_EQ(step.changes.size(), 1U);
-  ASSERT_EQ(step.changes[0].layers.size(), 1U);
-  EXPECT_EQ(step.changes[0].layers[0].name, "bad");
+  ASSERT_EQ(step.left_float.size(), 1U);
+  ASSERT_EQ(step.left_float[0].layers.size(), 1U);
+  EXPECT_EQ(step.left_float[0].layers[0].name, "bad");
 }
 
 }  // namespace

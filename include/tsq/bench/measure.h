@@ -1,21 +1,25 @@
 #pragma once
 
+#include <tsq/bench/entry.h>
+#include <tsq/bench/profile.h>
+#include <tsq/bench/result.h>
 #include <tsq/quantize.h>
 
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/entry.h"
-#include "bench/profile.h"
-#include "bench/result.h"
-
 namespace tsq::bench {
 
-/// Sends a request to a worker and gives its answer; see worker.h. The worker ends with the last copy.
+/// What a worker's process does: answers one request a line until the input ends. An Error becomes {"error":
+/// {code, problem, remedy}}.
+void serve(std::istream& requests, std::ostream& answers);
+
+/// Sends a request to a worker and returns its answer. The worker ends with the last copy.
 using Ask = std::function<nlohmann::json(const nlohmann::json&)>;
 /// Starts a worker.
 using Start = std::function<Ask()>;

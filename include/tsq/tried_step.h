@@ -1,22 +1,22 @@
 #pragma once
 
-#include <tsq/trial.h>
+#include <tsq/quantize_model.h>
 
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "trial/finish.h"
-
-namespace tsq::detail {
+namespace tsq {
 
 /// The result of one step that has been tried as it will be loaded.
 struct TriedStep {
   Reference reference;
-  torch::jit::Module module{};  ///< of lowering; of converting: the reference's
-  Report report{};
+  Lowered model;  ///< of lowering; of converting: the reference's module
   Trial trial{};
-  std::vector<Change> changes{};  ///< what was left out because it cannot run
+  std::vector<LeftFloat> left_float{};  ///< what was left out because it cannot run
+
+  [[nodiscard]] const torch::jit::Module& module() const noexcept { return model.module(); }
+  [[nodiscard]] const Report& report() const noexcept { return model.report(); }
 };
 
 /// What a step is tried on.
@@ -36,4 +36,4 @@ TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend
 TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,
                         const StepTrial& trial);
 
-}  // namespace tsq::detail
+}  // namespace tsq

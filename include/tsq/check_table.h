@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace tsq::kernels {
+namespace tsq {
 
 /// Something about a row of a table that its writer will not have meant.
 struct TableFinding {
@@ -24,4 +24,4 @@ std::string_view to_string(TableFinding::Kind kind);
 /// What can be said of a table without a model. Rows of modules for training are left out.
 std::vector<TableFinding> check_table(const BackendConfig& backend);
 
-}  // namespace tsq::kernels
+}  // namespace tsq

@@ -1,14 +1,14 @@
 #pragma once
 
+#include <tsq/bench/entry.h>
+#include <tsq/bench/machine.h>
+#include <tsq/bench/statistics.h>
+
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "bench/entry.h"
-#include "bench/machine.h"
-#include "bench/statistics.h"
 
 namespace tsq::bench {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace tsq::detail {
+namespace tsq {
 
 /// How near one tensor comes to another, summed up over many pairs of them.
 class Agreement {
@@ -52,4 +52,4 @@ class Agreement {
 /// Quantized tensors come out dequantized.
 std::vector<std::pair<std::string, at::Tensor>> tensors_of(const at::IValue& result);
 
-}  // namespace tsq::detail
+}  // namespace tsq

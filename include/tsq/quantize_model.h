@@ -1,0 +1,160 @@
+#pragma once
+
+#include <tsq/sensitivity.h>
+#include <tsq/trial.h>
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tsq {
+
+/// Where the scales of activations come from.
+enum class QuantizeMode {
+  Static,      ///< from calibration
+  Dynamic,     ///< from each input at run time
+  WeightOnly,  ///< there are none: only weights of embeddings and linear layers are quantized
+};
+
+/// The mapping that a mode and a recipe take where none is given; weights of mode WeightOnly have 8 bits.
+/// Throws Error(BadConfig) for a backend other than fbgemm, x86, qnnpack and onednn.
+QConfigMapping mode_qconfig_mapping(QuantizeMode mode, Recipe recipe, std::string_view backend = "x86");
+/// The table with the rows that a mode and a recipe need beside those of PyTorch's.
+BackendConfig mode_backend_config(QuantizeMode mode, Recipe recipe, BackendConfig backend);
+
+/// What a quantized model has to reach, by one of `min_sqnr`, `min_agreement` and `score`. Layers stay float
+/// until it does: the fewest and cheapest ones.
+struct QuantizeGoal {
+  std::optional<double> min_sqnr{};       ///< SQNR of the outputs against the float model, in dB
+  std::optional<double> min_agreement{};  ///< share of rows with the same largest number as in float, 0 to 1
+  /// A score of one's own, of the float model first and then of each one tried; higher is better. See
+  /// AccuracyGoal about the engine.
+  std::function<double(const torch::jit::Module&)> score{};
+  std::string measure{"score"};  ///< what `score` returns, for people
+  double max_drop{0.01};         ///< how much lower than float's it may be, as a fraction of float's
+  std::size_t samples{100};      ///< at most this many are judged by, evenly spread
+
+  [[nodiscard]] bool given() const { return min_sqnr || min_agreement || score; }
+};
+
+/// What a caller hears while quantize works. Steps are "prepare", "calibrate", "convert", "search" and "hold
+/// back"; one may begin within another. Called by one thread at a time.
+struct QuantizeEvents {
+  std::function<void(std::string_view step)> on_begin{};
+  std::function<void(std::string_view step, std::size_t done, std::size_t total)> on_progress{};
+  std::function<void(std::string_view step)> on_end{};  ///< also when the step throws; must not throw itself
+  std::function<void(const GoalTrial&)> on_trial{};     ///< within "search": after each model tried
+  Progress on_ranking{};                                ///< within "search": layers ranked
+};
+
+/// The options of quantize. All have the defaults of the command `tsq quantize`.
+struct QuantizeOptions {
+  std::string backend{"x86"};                     ///< name of a table
+  std::optional<BackendConfig> backend_config{};  ///< a table of one's own, in place of the named one
+  QuantizeMode mode{QuantizeMode::Static};
+  std::optional<QConfigMapping> mapping{};  ///< none: that of mode, recipe and backend
+  PrepareCustomConfig custom{};
+  EqualizationMapping equalization{};
+  RecipeOptions recipe{};
+  ConvertCustomConfig convert_custom{};
+  std::optional<QConfigMapping> convert_mapping{};  ///< see ConvertOptions; not together with a goal
+  LoweringOptions lowering{};
+  bool lowers{true};              ///< false: the reference model is the result, and no latency is measured
+  std::string method{"forward"};  ///< samples are its arguments; it is what is quantized and judged
+  QuantizeGoal goal{};
+  /// Samples to judge by. None: those of calibration; with a goal for the outputs a quarter of them, which
+  /// then do not calibrate.
+  std::vector<Sample> judged_by{};
+  /// Whether latency is measured, so that layers that do not pay stay float. Without, the same input makes
+  /// the same model.
+  bool times{true};
+  bool force{false};        ///< what the trial shows is told, and changes nothing
+  uint64_t float_bytes{0};  ///< size of the float model's file; 0: as it would be saved now
+  QuantizeEvents events{};
+};
+
+/// Why layers were left float after the finished model had been tried.
+enum class LeftFloatCause { Fault, Slower, Larger };
+/// "fault", "slower", "larger".
+std::string_view to_string(LeftFloatCause cause);
+
+struct LeftFloat {
+  LeftFloatCause cause{LeftFloatCause::Fault};
+  std::vector<QuantizedLayer> layers{};
+  std::string text{};  ///< of a fault: what went wrong with the layers in int8
+
+  /// {"cause", "layers", "text"}.
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// A search for a goal, and the goal that it had.
+struct GoalOutcome {
+  GoalSearch search{};
+  std::string measure{};
+  double at_least{0};
+  std::optional<double> float_score{};  ///< of the float model, for a score of one's own
+
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// What disappoints in a quantized model, or is worth knowing of it.
+enum class RemarkKind {
+  // Warnings
+  Fails,             ///< it was kept by `force` though its trial failed: `text`
+  PoorSqnr,          ///< SQNR is `figure` dB, under 20
+  MayBePoorSqnr,     ///< one of 20 further samples may have less than `figure` dB, under 20
+  Slower,            ///< it has `figure` times the speed of float, under 0.95
+  Larger,            ///< it has `figure` times the bytes of float, over 1.02
+  NothingQuantized,  ///< the result is the float model, for no layer could be quantized
+  HardlyQuantized,   ///< only the share `figure` of the work is in int8
+  // Notes
+  FloatPays,        ///< the result is the float model, for int8 is slower or larger
+  MostlyFloatPays,  ///< the share `figure` of the work is in int8, for the rest is slower or larger in int8
+  FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
+};
+
+struct Remark {
+  RemarkKind kind{RemarkKind::Fails};
+  double figure{0};
+  std::string text{};
+};
+
+/// A quantized model that has been tried, and what is to be known of it.
+struct Quantized {
+  /// The model, with the methods of the float one; the float one itself where `is_float_model`. Its report
+  /// has the multiply-accumulates, where there was a sample to count them.
+  Lowered model;
+  bool is_float_model{false};  ///< nothing was worth quantizing
+  /// The same in reference form; its forward is the method that was quantized.
+  Reference reference;
+  Trial trial{};
+  /// All samples, each with a model that was not calibrated on it, where that was needed to judge.
+  std::optional<Trial> unseen{};
+  std::optional<LatencyComparison> latency{};
+  QConfigMapping mapping{};             ///< makes the same model without goal and measuring
+  std::vector<LeftFloat> left_float{};  ///< by what the trial has shown
+  std::optional<GoalOutcome> goal{};
+  std::size_t samples{0};    ///< calibrated on
+  std::size_t held_back{0};  ///< not calibrated on, for judging alone
+  std::vector<Remark> warnings{};
+  std::vector<Remark> notes{};
+
+  [[nodiscard]] const torch::jit::Module& module() const noexcept { return model.module(); }
+  [[nodiscard]] const Report& report() const noexcept { return model.report(); }
+};
+
+/// Quantizes a float model, which is in eval mode and is not modified, as the command `tsq quantize` does:
+/// prepare, calibrate, convert and lower; then the result is tried beside the float model. Layers that fail,
+/// or make the model slower or larger, stay float, and with a goal those that it needs. Throws the errors of
+/// these steps, Error(BadConfig) for options that do not go together and a goal that no model reaches, and
+/// Error(Unsupported) for a model that fails and cannot be mended. Threads may quantize at once; with `times`
+/// each then times what the others leave of the processor.
+Quantized quantize(const torch::jit::Module& model, std::span<const Sample> samples,
+                   const QuantizeOptions& options = {});
+
+}  // namespace tsq

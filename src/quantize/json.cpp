@@ -1,0 +1,35 @@
+// What quantize has found, as JSON.
+
+#include <tsq/quantize_model.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tsq {
+
+std::string_view to_string(LeftFloatCause cause) {
+  switch (cause) {
+    case LeftFloatCause::Slower:
+      return "slower";
+    case LeftFloatCause::Larger:
+      return "larger";
+    case LeftFloatCause::Fault:
+      break;
+  }
+  return "fault";
+}
+
+nlohmann::json LeftFloat::to_json() const {
+  nlohmann::json array = nlohmann::json::array();
+  for (const QuantizedLayer& layer : layers) array.push_back(layer.to_json());
+  return {{"cause", to_string(cause)}, {"layers", std::move(array)}, {"text", text}};
+}
+
+nlohmann::json GoalOutcome::to_json() const {
+  nlohmann::json json = search.to_json();
+  json["measure"] = measure;
+  json["at_least"] = at_least;
+  if (float_score) json["float_score"] = *float_score;
+  return json;
+}
+
+}  // namespace tsq

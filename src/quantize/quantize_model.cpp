@@ -1,0 +1,272 @@
+// The whole way of a model: prepare, calibrate, convert, lower, try, and again where the trial shows more.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/export.h>
+#include <tsq/error.h>
+#include <tsq/quantize_model.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "base/known_engines.h"
+#include "quantize/goal.h"
+#include "quantize/remarks.h"
+#include "quantize/sample_sets.h"
+#include "quantize/steps.h"
+#include "torchscript/renamed_methods.h"
+#include "trial/finish.h"
+
+namespace tsq {
+namespace {
+
+using detail::Finished;
+using detail::Fold;
+using detail::SampleSets;
+using detail::Steps;
+using torch::jit::Module;
+
+void check_options(const QuantizeOptions& options) {
+  const QuantizeGoal& goal = options.goal;
+  if (!goal.given()) return;
+  std::vector<std::string> goals;
+  if (goal.min_sqnr) goals.emplace_back("min_sqnr");
+  if (goal.min_agreement) goals.emplace_back("min_agreement");
+  if (goal.score) goals.emplace_back("score");
+  if (goals.size() > 1)
+    throw Error(ErrorCode::BadConfig, fmt::format("{} are two goals", fmt::join(goals, " and ")),
+                "set one of them");
+  if (options.convert_mapping)
+    throw Error(ErrorCode::BadConfig, "convert_mapping and a goal both say what stays float",
+                "set one of them");
+  if (!options.lowers)
+    throw Error(ErrorCode::BadConfig, "a goal applies to the lowered model", "leave 'lowers' true");
+}
+
+BackendConfig backend_of(const QuantizeOptions& options) {
+  BackendConfig backend = options.backend_config ? *options.backend_config : backend_config(options.backend);
+  return mode_backend_config(options.mode, options.recipe.recipe, std::move(backend));
+}
+
+/// A table of one's own has no mapping of its own: the default one is that of x86.
+QConfigMapping mapping_of(const QuantizeOptions& options, const BackendConfig& backend) {
+  if (options.mapping) return *options.mapping;
+  constexpr auto kEngines = known_engines();
+  const bool is_engine = std::ranges::find(kEngines, backend.name()) != kEngines.end();
+  return mode_qconfig_mapping(options.mode, options.recipe.recipe, is_engine ? backend.name() : "x86");
+}
+
+uint64_t bytes_when_saved(const Module& module) {
+  uint64_t bytes = 0;
+  torch::jit::ExportModule(module, [&bytes](const void*, std::size_t size) {
+    bytes += size;
+    return size;
+  });
+  return bytes;
+}
+
+/// Everything that stays the same while a model is searched for.
+struct Work {
+  const QuantizeOptions& options;
+  const BackendConfig& backend;
+  const QConfigMapping& mapping;
+  const Module& model;  ///< what is quantized is its forward
+  uint64_t float_bytes{0};
+  const SampleSets& samples;
+  const QuantizeEvents& events;
+};
+
+/// The same work without a word: steps within another step that tells of itself are not told of.
+Work silently(const Work& work) {
+  static const QuantizeEvents kNone;
+  return {.options = work.options,
+          .backend = work.backend,
+          .mapping = work.mapping,
+          .model = work.model,
+          .float_bytes = work.float_bytes,
+          .samples = work.samples,
+          .events = kNone};
+}
+
+/// Prepares with a mapping and calibrates: in dynamic mode samples change nothing unless the mapping has
+/// static parts.
+Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::vector<Sample>& samples) {
+  const QuantizeOptions& options = work.options;
+  const Steps steps(work.events);
+  Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    return prepare(
+        work.model, mapping, work.backend,
+        {.custom = options.custom, .equalization = options.equalization, .recipe = options.recipe});
+  });
+  if (!samples.empty()) {
+    steps.run("calibrate",
+              [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
+  }
+  return prepared;
+}
+
+/// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
+Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first) {
+  const QuantizeOptions& options = work.options;
+  detail::FinishTask task{
+      .model = work.model,
+      .model_bytes = work.float_bytes,
+      .backend = work.backend,
+      .mapping = mapping,
+      .custom = options.convert_custom,
+      .convert_mapping = options.convert_mapping,
+      .lowering = options.lowering,
+      .calibrated =
+          [&](const QConfigMapping& wanted) {
+            if (first) return *std::exchange(first, std::nullopt);
+            return calibrated(work, wanted, work.samples.calibration);
+          },
+      .samples = work.samples.trial,
+      .lowers = options.lowers,
+      .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
+      .leaves_what_does_not_pay = options.lowers && options.recipe.recipe == Recipe::Best,
+      .force = options.force};
+  return Steps(work.events).run("convert", [&](const Progress& progress) {
+    task.progress = progress;
+    return detail::finish(task);
+  });
+}
+
+/// Adds to `seen` what models of a mapping show on samples that they were not calibrated on, one model for
+/// each way to hold some back.
+Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<const Fold> folds,
+                   Trial seen = {}) {
+  for (const Fold& fold : folds) {
+    const Prepared prepared = calibrated(work, mapping, fold.calibration);
+    const Reference reference = convert_to_reference(
+        prepared, work.backend,
+        {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping});
+    const Lowered lowered = lower(reference, work.backend, work.options.lowering);
+    const Trial trial = try_model(work.model, lowered, work.backend, fold.trial);
+    if (trial.fault) return trial;
+    seen.samples += trial.samples;
+    seen.sample_db.insert(seen.sample_db.end(), trial.sample_db.begin(), trial.sample_db.end());
+  }
+  double share = 0;
+  for (const double db : seen.sample_db) share += std::pow(10, -db / 10);
+  if (!seen.sample_db.empty())
+    seen.sqnr_db = -10 * std::log10(share / static_cast<double>(seen.sample_db.size()));
+  return seen;
+}
+
+/// What the samples that were calibrated on show is somewhat too good. Where twice the error would be poor,
+/// models that have not seen them tell.
+std::optional<Trial> unseen_where_close(const Work& work, const Finished& done) {
+  constexpr double kTwice = 3.01;  // dB
+  const std::vector<Sample>& samples = work.samples.calibration;
+  const bool is_judged_on_calibration = work.options.judged_by.empty() && work.samples.held_back == 0;
+  if (!done.module || done.trial.fault || !is_judged_on_calibration || samples.size() < 2)
+    return std::nullopt;
+  const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
+  if (!expected || *expected < detail::kPoorDb || *expected >= detail::kPoorDb + kTwice) return std::nullopt;
+  std::vector<Fold> folds{detail::fold(samples, 0)};
+  if (folds.front().trial.size() < detail::kMostTried)
+    std::ranges::move(detail::other_folds(samples, 0), std::back_inserter(folds));
+  return Steps(work.events).run("hold back", [&](const Progress&) {
+    return unseen_trial(silently(work), done.mapping, folds);
+  });
+}
+
+/// A model that is finished, and what was found besides.
+struct Result {
+  Finished done;
+  std::optional<Trial> unseen{};
+  std::optional<GoalOutcome> goal{};
+};
+
+/// The model of the mapping that the goal's search finds.
+Result finished_for_goal(const Work& work, const Prepared& prepared, const QuantizeGoal& goal) {
+  const Work inner = silently(work);
+  std::optional<Finished> done;
+  std::optional<Trial> unseen;
+  const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
+    done = finished_with(inner, mapping, std::nullopt);
+    constexpr double kSame = std::numeric_limits<double>::infinity();
+    if (!done->module) return kSame;
+    if (work.samples.others.empty()) return wanted.score(*done->module);
+    unseen = unseen_trial(inner, done->mapping, work.samples.others, done->trial);
+    if (unseen->fault) return -kSame;
+    return unseen->assured_db().value_or(unseen->sqnr_db.value_or(kSame));
+  };
+  detail::GoalTask task{.model = work.model,
+                        .goal = goal,
+                        .backend = work.backend,
+                        .samples = work.samples.trial,
+                        .custom = work.options.convert_custom,
+                        .lowering = work.options.lowering,
+                        .confirm = confirm};
+  if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
+  GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
+  if (!done->module) unseen.reset();
+  // Entries of the search are nobody's mistake.
+  done->report.unmatched_entries = prepared.report().unmatched_entries;
+  return {.done = *std::move(done), .unseen = std::move(unseen), .goal = std::move(outcome)};
+}
+
+/// The model found, and what it was made with: with a goal, what stays float is searched for first.
+Result finished(const Work& work, const QuantizeGoal& goal) {
+  Prepared prepared = calibrated(work, work.mapping, work.samples.calibration);
+  if (goal.given()) return finished_for_goal(work, prepared, goal);
+  Result result{.done = finished_with(work, work.mapping, std::move(prepared))};
+  result.unseen = unseen_where_close(work, result.done);
+  return result;
+}
+
+/// Scores see the model with the methods that the user knows.
+QuantizeGoal goal_with_methods(const QuantizeGoal& goal, const torchscript::MethodAsForward& method) {
+  QuantizeGoal result = goal;
+  if (goal.score)
+    result.score = [score = goal.score, method](const Module& module) {
+      return score(method.take_back(module));
+    };
+  return result;
+}
+
+}  // namespace
+
+Quantized quantize(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
+  check_options(options);
+  const torchscript::MethodAsForward method(model, options.method);
+  const Module as_forward = method.put(model);
+  const BackendConfig backend = backend_of(options);
+  const QConfigMapping mapping = mapping_of(options, backend);
+  const SampleSets sets = detail::sample_sets(samples, options);
+  if (options.goal.given() && samples.empty() && options.judged_by.empty())
+    throw Error(ErrorCode::BadConfig, "a goal needs samples to judge by", "give samples, or judged_by");
+  const uint64_t float_bytes = options.float_bytes > 0 ? options.float_bytes : bytes_when_saved(model);
+  Result result = finished({.options = options,
+                            .backend = backend,
+                            .mapping = mapping,
+                            .model = as_forward,
+                            .float_bytes = float_bytes,
+                            .samples = sets,
+                            .events = options.events},
+                           goal_with_methods(options.goal, method));
+  Finished& done = result.done;
+  const bool is_float_model = !done.module;
+  Quantized quantized{
+      .model = Lowered(method.take_back(is_float_model ? as_forward : *done.module), std::move(done.report)),
+      .is_float_model = is_float_model,
+      .reference = std::move(done.reference),
+      .trial = std::move(done.trial),
+      .unseen = std::move(result.unseen),
+      .latency = done.latency,
+      .mapping = std::move(done.mapping),
+      .left_float = std::move(done.left_float),
+      .goal = std::move(result.goal),
+      .samples = sets.calibration.size(),
+      .held_back = sets.held_back};
+  detail::add_remarks(quantized, float_bytes);
+  return quantized;
+}
+
+}  // namespace tsq

@@ -1,0 +1,50 @@
+// Which samples calibrate, and which judge.
+
+#include "quantize/sample_sets.h"
+
+#include <algorithm>
+
+#include "trial/finish.h"
+
+namespace tsq::detail {
+namespace {
+
+constexpr std::size_t kFolds = 4;
+
+/// Such a model takes no float samples, or returns no float values: it cannot be held against the float one.
+bool has_quantized_ends(const PrepareCustomConfig& custom) {
+  return !custom.input_quantized_indexes().empty() || !custom.output_quantized_indexes().empty();
+}
+
+}  // namespace
+
+Fold fold(std::span<const Sample> samples, std::size_t first) {
+  Fold result;
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    (i % kFolds == first ? result.trial : result.calibration).push_back(samples[i]);
+  return result;
+}
+
+std::vector<Fold> other_folds(std::span<const Sample> samples, std::size_t first) {
+  std::vector<Fold> folds;
+  for (std::size_t i = 0; i < std::min(kFolds, samples.size()); ++i) {
+    if (i != first) folds.push_back(fold(samples, i));
+  }
+  return folds;
+}
+
+SampleSets sample_sets(std::span<const Sample> samples, const QuantizeOptions& options) {
+  constexpr std::size_t kFirst = 1;
+  SampleSets sets;
+  sets.calibration.assign(samples.begin(), samples.end());
+  if (has_quantized_ends(options.custom)) return sets;
+  sets.trial = options.judged_by.empty() ? sets.calibration : options.judged_by;
+  const bool is_judged_on_outputs = options.goal.min_sqnr || options.goal.min_agreement;
+  if (!options.judged_by.empty() || !is_judged_on_outputs || samples.size() < 2) return sets;
+  static_cast<Fold&>(sets) = fold(samples, kFirst);
+  sets.held_back = sets.trial.size();
+  if (options.goal.min_sqnr && sets.held_back < kMostTried) sets.others = other_folds(samples, kFirst);
+  return sets;
+}
+
+}  // namespace tsq::detail

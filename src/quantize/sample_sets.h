@@ -1,0 +1,29 @@
+#pragma once
+
+#include <tsq/quantize_model.h>
+
+#include <vector>
+
+namespace tsq::detail {
+
+/// Samples to calibrate on, and others to judge by.
+struct Fold {
+  std::vector<Sample> calibration{};
+  std::vector<Sample> trial{};
+};
+
+struct SampleSets : Fold {
+  std::size_t held_back{0};    ///< of the calibration data, for judging alone
+  std::vector<Fold> others{};  ///< other ways to hold as many back: together each sample is held back once
+};
+
+/// Every fourth sample, from the `first` on, is there to judge by.
+Fold fold(std::span<const Sample> samples, std::size_t first);
+/// All but the one from `first` on.
+std::vector<Fold> other_folds(std::span<const Sample> samples, std::size_t first);
+
+/// A goal that is judged on what was calibrated on says nothing of other data: every fourth is held back.
+/// A few of them do not tell how much samples differ: then each is held back once.
+SampleSets sample_sets(std::span<const Sample> samples, const QuantizeOptions& options);
+
+}  // namespace tsq::detail

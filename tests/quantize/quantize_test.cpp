@@ -1,0 +1,157 @@
+// tsq::quantize: what the command does, for programs. Latency is not measured here: the same input has the
+// same result then.
+#include <gmock/gmock.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+using torch::jit::Module;
+
+std::vector<Sample> samples(int count = 8) {
+  torch::manual_seed(3);
+  std::vector<Sample> result;
+  for (int i = 0; i < count; ++i) result.push_back({torch::randn({16, 32})});
+  return result;
+}
+
+/// first → relu → last.
+Module chain() {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Chain");
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("last", testing::linear(64, 32));
+  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
+  model.define("def doubled(self, x, y):\n  return self.last.forward(self.first.forward(x + y))\n");
+  model.eval();
+  return model;
+}
+
+at::Tensor output(const Module& model, const Sample& sample) {
+  const c10::InferenceMode no_gradients;
+  Module copy = model;
+  return copy.forward(sample).toTensor();
+}
+
+std::vector<std::string> method_names(const Module& model) {
+  std::vector<std::string> names;
+  for (const auto& method : model.get_methods()) names.push_back(method.name());
+  return names;
+}
+
+TEST(Quantize, IsTheStepsWithTheMappingFound) {
+  const Module model = chain();
+  const std::vector<Sample> data = samples();
+  const Quantized quantized = quantize(model, data, {.times = false});
+  ASSERT_FALSE(quantized.is_float_model);
+  EXPECT_EQ(quantized.samples, data.size());
+  EXPECT_EQ(quantized.trial.samples, data.size());
+  EXPECT_FALSE(quantized.trial.fault.has_value());
+  EXPECT_FALSE(quantized.latency.has_value());
+
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
+  Prepared prepared = prepare(model, quantized.mapping, backend, {.recipe = {.recipe = Recipe::Best}});
+  calibrate(prepared, data);
+  const Lowered lowered = convert(prepared, backend);
+  EXPECT_TRUE(at::equal(output(quantized.module(), data[0]), output(lowered, data[0])));
+}
+
+TEST(Quantize, TheSameInputHasTheSameResult) {
+  const Module model = chain();
+  const std::vector<Sample> data = samples();
+  const Quantized one = quantize(model, data, {.times = false});
+  const Quantized two = quantize(model, data, {.times = false});
+  EXPECT_EQ(one.mapping.to_dict(), two.mapping.to_dict());
+  EXPECT_EQ(one.report().to_json(), two.report().to_json());
+  EXPECT_EQ(one.trial.bytes, two.trial.bytes);
+  for (const Sample& sample : data)
+    EXPECT_TRUE(at::equal(output(one.module(), sample), output(two.module(), sample)));
+}
+
+TEST(Quantize, TellsOfItsSteps) {
+  std::vector<std::string> begun;
+  std::vector<std::string> ended;
+  QuantizeOptions options{.times = false};
+  options.events.on_begin = [&](std::string_view step) { begun.emplace_back(step); };
+  options.events.on_end = [&](std::string_view step) { ended.emplace_back(step); };
+  (void)quantize(chain(), samples(), options);
+  EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert"));
+  EXPECT_EQ(ended, begun);
+}
+
+TEST(Quantize, HoldsSamplesBackForAGoal) {
+  const Quantized quantized = quantize(chain(), samples(), {.goal = {.min_sqnr = 5}, .times = false});
+  EXPECT_EQ(quantized.held_back, 2U);
+  EXPECT_EQ(quantized.samples, 6U);
+  ASSERT_TRUE(quantized.goal.has_value());
+  EXPECT_TRUE(quantized.goal->search.reached);
+  ASSERT_TRUE(quantized.unseen.has_value());
+  EXPECT_EQ(quantized.unseen->samples, 8U);
+  ASSERT_EQ(quantized.notes.size(), 1U);
+  EXPECT_EQ(quantized.notes[0].kind, RemarkKind::FewSamples);
+  EXPECT_EQ(quantized.notes[0].figure, 8);
+}
+
+TEST(Quantize, AGoalThatNoModelReachesIsAnError) {
+  std::size_t calls = 0;
+  // The float model comes first.
+  const auto score = [&calls](const Module&) { return calls++ == 0 ? 1.0 : 0.25; };
+  try {
+    (void)quantize(chain(), samples(), {.goal = {.score = score}, .times = false});
+    FAIL() << "the goal was reached";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadConfig);
+    EXPECT_THAT(error.problem(), HasSubstr("no model reaches the goal, score of at least 0.99"));
+    EXPECT_THAT(error.problem(), HasSubstr("has 0.25"));
+  }
+}
+
+TEST(Quantize, TwoGoalsAreAnError) {
+  try {
+    (void)quantize(chain(), samples(), {.goal = {.min_sqnr = 20, .min_agreement = 0.9}});
+    FAIL() << "both were taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadConfig);
+    EXPECT_THAT(error.problem(), HasSubstr("min_sqnr and min_agreement are two goals"));
+  }
+}
+
+TEST(Quantize, AModelWithoutAnythingToQuantizeStaysAsItIs) {
+  Module model = testing::user_module("Sine");
+  model.define("def forward(self, x):\n  return torch.sin(x)\n");
+  model.eval();
+  const Quantized quantized = quantize(model, samples(), {.times = false});
+  EXPECT_TRUE(quantized.is_float_model);
+  ASSERT_EQ(quantized.warnings.size(), 1U);
+  EXPECT_EQ(quantized.warnings[0].kind, RemarkKind::NothingQuantized);
+  EXPECT_THAT(quantized.notes, IsEmpty());
+}
+
+TEST(Quantize, AnotherMethodCanBeQuantized) {
+  std::vector<Sample> data = samples();
+  for (Sample& sample : data) sample.emplace_back(torch::ones({16, 32}));
+  const Quantized quantized = quantize(chain(), data, {.method = "doubled", .times = false});
+  EXPECT_THAT(method_names(quantized.module()), UnorderedElementsAre("forward", "doubled"));
+  EXPECT_EQ(quantized.trial.samples, data.size());
+  EXPECT_GT(quantized.trial.sqnr_db.value(), 20);
+}
+
+TEST(Quantize, ModeAndRecipeChooseTheMapping) {
+  const Quantized dynamic = quantize(
+      chain(), {}, {.mode = QuantizeMode::Dynamic, .recipe = {.recipe = Recipe::Fx}, .times = false});
+  EXPECT_FALSE(dynamic.is_float_model);
+  EXPECT_EQ(dynamic.mapping.to_dict(), dynamic_qconfig_mapping().to_dict());
+}
+
+}  // namespace
+}  // namespace tsq
