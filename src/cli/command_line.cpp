@@ -10,8 +10,8 @@
 #include <iostream>
 
 #include "base/text.h"
-#include "cli/commands.h"
-#include "cli/failure.h"
+#include "cli/commands/commands.h"
+#include "cli/process/failure.h"
 
 namespace tsq::cli {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <string_view>
 
-#include "cli/bench_process.h"
 #include "cli/command_line.h"
-#include "cli/interrupt.h"
+#include "cli/process/bench_process.h"
+#include "cli/process/interrupt.h"
 
 int main(int argc, char** argv) {
   const bool is_worker = argc == 2 && std::string_view(argv[1]) == tsq::cli::kBenchWorker;

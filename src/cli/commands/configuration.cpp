@@ -1,0 +1,277 @@
+#include "cli/commands/configuration.h"
+
+#include <fmt/format.h>
+#include <tsq/error.h>
+#include <tsq/quantize_model.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/known_engines.h"
+#include "cli/process/failure.h"
+#include "cli/process/json_file.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr std::string_view kDefaultBackend = "x86";
+
+/// The shipped tables with kernels in LibTorch and a default mapping.
+std::vector<std::string> engines() {
+  constexpr auto kEngines = known_engines();
+  return {kEngines.begin(), kEngines.end()};
+}
+
+bool is_engine(const std::string& name) {
+  const auto names = engines();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The files that a table's reference modules name are given from the table's folder.
+void take_files_from(nlohmann::json& table, const std::filesystem::path& folder) {
+  if (!table.is_object() || !table.contains("configs") || !table["configs"].is_array()) return;
+  for (nlohmann::json& row : table["configs"]) {
+    if (!row.is_object()) continue;
+    for (nlohmann::json& value : row) {
+      if (value.is_object() && value.contains("file") && value["file"].is_string())
+        value["file"] = (folder / value["file"].get<std::string>()).string();
+    }
+  }
+}
+
+/// A user's table is lowered for the engine of --backend; without the option its own name tells the engine.
+BackendConfig table(const ConfigurationOptions& options) {
+  const std::string fallback(kDefaultBackend);
+  if (options.backend_config.empty())
+    return backend_config(options.backend.empty() ? fallback : options.backend);
+  auto own = read_config<BackendConfig>(options.backend_config, [&](nlohmann::json& dict) {
+    take_files_from(dict, std::filesystem::absolute(options.backend_config).parent_path());
+  });
+  if (!options.backend.empty()) own.set_name(options.backend);
+  if (own.name().empty()) own.set_name(fallback);
+  return own;
+}
+
+constexpr int kDefaultBits = 8;
+constexpr int64_t kDefaultGroupSize = 64;
+
+/// An option that was given, what it is about, and whether that is there.
+struct Given {
+  std::string_view option;
+  bool given;
+  bool counts;
+  std::string_view about;
+  std::string_view remedy;
+};
+
+/// An option that nothing reads would be a wish that is not heard.
+void refuse_ignored(const ConfigurationOptions& options) {
+  const bool own = !options.qconfig.empty();
+  const bool weight_only = options.mode == "weight_only";
+  const bool calibrates = options.mode == "static" || own;
+  const bool best = options.recipe == "best";
+  const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
+  const std::array<Given, 9> all{{
+      {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
+      {"--bits", options.bits.has_value(), !own, kOwn, ""},
+      {"--group-size", options.group_size.has_value(), weight_only, "linear layers with 4 bits",
+       "add --mode weight_only --bits 4"},
+      {"--group-size", options.group_size.has_value(), !own, kOwn, ""},
+      {"--dtype", options.dtype.value_or("qint8") != "qint8", options.mode == "dynamic", "mode dynamic",
+       "add --mode dynamic"},
+      {"--dtype", options.dtype.has_value(), !own, kOwn, ""},
+      {"--weight-rounding", options.weight_rounding.has_value(), best && calibrates,
+       "recipe best in mode static", "choose these"},
+      {"--cross-layer-equalization", options.cross_layer_margin.has_value(), best && calibrates,
+       "recipe best in mode static", "choose these"},
+      {"--target-cpu", options.target_cpu.has_value(), best, "recipe best", "add --recipe best"},
+  }};
+  for (const Given& each : all) {
+    if (!each.given || each.counts) continue;
+    if (each.about == kOwn)
+      throw UsageError(
+          fmt::format("{} cannot be used with --qconfig: {}; leave {} out", each.option, kOwn, each.option));
+    throw UsageError(fmt::format("{} applies to {}, and this is mode {}, recipe {}; {}, or leave {} out",
+                                 each.option, each.about, options.mode, options.recipe, each.remedy,
+                                 each.option));
+  }
+}
+
+QuantizeMode mode_of(const ConfigurationOptions& options) {
+  if (options.mode == "dynamic") return QuantizeMode::Dynamic;
+  return options.mode == "weight_only" ? QuantizeMode::WeightOnly : QuantizeMode::Static;
+}
+
+QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendConfig& backend) {
+  if (!options.qconfig.empty()) return read_config<QConfigMapping>(options.qconfig);
+  if (options.dtype == "float16") return QConfigMapping().set_global(qconfig("float16_dynamic_qconfig"));
+  if (options.mode == "weight_only") {
+    return weight_only_qconfig_mapping(options.bits.value_or(kDefaultBits),
+                                       options.group_size.value_or(kDefaultGroupSize));
+  }
+  const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
+  if (options.qat && options.mode != "dynamic") return default_qat_qconfig_mapping(engine);
+  return mode_qconfig_mapping(mode_of(options), recipe_from_name(options.recipe), engine);
+}
+
+std::vector<std::string> given(std::initializer_list<std::string> files) {
+  std::vector<std::string> names(files);
+  std::erase(names, std::string());
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> ConfigurationOptions::files() const {
+  return given({backend_config, qconfig, equalization, prepare_custom});
+}
+
+std::vector<std::string> ConvertConfigurationOptions::files() const { return given({custom, qconfig}); }
+
+void add_backend_options(CLI::App& command, ConfigurationOptions& options) {
+  command.add_option("--backend", options.backend, "The table of patterns and the kernels to quantize for")
+      ->check(one_of(engines()))
+      ->type_name("x86|fbgemm|qnnpack|onednn");
+  command
+      .add_option("--backend-config", options.backend_config,
+                  "A table of your own, as 'tsq backend-config show' prints it")
+      ->type_name("B.json");
+}
+
+void add_configuration_options(CLI::App& command, ConfigurationOptions& options) {
+  add_backend_options(command, options);
+  command.get_option("--backend")
+      ->description("The table of patterns and the kernels to quantize for (default: x86)");
+  command
+      .add_option("--qconfig", options.qconfig,
+                  "The observers of each layer, as 'tsq qconfig show' prints them\n(default: that of the "
+                  "recipe and the backend)")
+      ->type_name("Q.json");
+  command
+      .add_option("--prepare-custom-config", options.prepare_custom,
+                  "Standalone and non-traceable modules, inputs and outputs that are already quantized,\n"
+                  "attributes to keep; with PyTorch's keys")
+      ->type_name("P.json");
+  command
+      .add_option("--equalization", options.equalization,
+                  "The layers whose input and weight ranges are balanced, channel by channel\n"
+                  "(default: none)")
+      ->type_name("E.json");
+  command
+      .add_option("--mode", options.mode,
+                  "static: activations by calibration; dynamic: activations at run time;\n"
+                  "weight_only: only weights of embeddings and linear layers (default: static)")
+      ->check(one_of({"static", "dynamic", "weight_only"}))
+      ->type_name("static|dynamic|weight_only");
+  command
+      .add_option("--dtype", options.dtype,
+                  "Weights in mode dynamic: 8 bits or half precision (default: qint8)")
+      ->check(one_of({"qint8", "float16"}))
+      ->type_name("qint8|float16");
+  command
+      .add_option("--bits", options.bits,
+                  "Bits of a weight in mode weight_only; with 2, linear layers have 4 (default: 8)")
+      ->check(one_of({"8", "4", "2"}))
+      ->type_name("8|4|2");
+  command
+      .add_option("--group-size", options.group_size,
+                  "Columns of a linear layer's 4-bit weight that share a scale (default: 64)")
+      ->check(one_of({"32", "64", "128", "256"}))
+      ->type_name("32|64|128|256");
+  command
+      .add_option("--recipe", options.recipe,
+                  "fx: does exactly what PyTorch's FX quantization does; best: keeps the model's accuracy\n"
+                  "(default: best)")
+      ->check(one_of({"fx", "best"}))
+      ->type_name("fx|best");
+  command
+      .add_option("--target-cpu", options.target_cpu,
+                  "The processor that the model will run on, for recipe best: this one, or one with or\n"
+                  "without VNNI (default: native)")
+      ->check(one_of({"native", "vnni", "without-vnni"}))
+      ->type_name("native|vnni|without-vnni");
+  command
+      .add_option(
+          "--smooth-quant", options.smooth_quant,
+          "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"
+          "the weights (default: 0.5 in recipe best, no smoothing in fx)")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("ALPHA");
+  command
+      .add_option("--cross-layer-equalization", options.cross_layer_margin,
+                  "Channels between two layers are scaled to fill the range of their tensor, with room for "
+                  "this many\n"
+                  "times their largest calibrated value, for recipe best in mode static (default: 2)")
+      ->check(CLI::Range(1.0, 1e9))
+      ->type_name("MARGIN");
+  command
+      .add_option(
+          "--weight-rounding", options.weight_rounding,
+          "How weights are rounded, for recipe best in mode static: up or down, whichever lowers the error\n"
+          "of the layer's output, or to the nearest code, which calibrates faster (default: learned)")
+      ->check(one_of({"nearest", "learned"}))
+      ->type_name("nearest|learned");
+}
+
+void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
+  command
+      .add_option("--float-dtype", options.float_dtype,
+                  "Operators that stay float compute in this dtype where that pays (default: float32)")
+      ->check(one_of({"float32", "bfloat16"}))
+      ->type_name("float32|bfloat16");
+}
+
+LoweringOptions lowering_options(const ConfigurationOptions& options) {
+  return {.float_dtype = dtype_from_name(options.float_dtype)};
+}
+
+Configuration configuration(const ConfigurationOptions& options) {
+  refuse_ignored(options);
+  BackendConfig backend =
+      mode_backend_config(mode_of(options), recipe_from_name(options.recipe), table(options));
+  QConfigMapping mapping = mapping_for(options, backend);
+  return {
+      .backend = std::move(backend),
+      .mode = mode_of(options),
+      .mapping = std::move(mapping),
+      .custom = options.prepare_custom.empty() ? PrepareCustomConfig()
+                                               : read_config<PrepareCustomConfig>(options.prepare_custom),
+      .equalization = options.equalization.empty() ? EqualizationMapping()
+                                                   : read_config<EqualizationMapping>(options.equalization),
+      .recipe = {.recipe = recipe_from_name(options.recipe),
+                 .target_cpu = target_cpu_from_name(options.target_cpu.value_or("native")),
+                 .smooth_quant = options.smooth_quant,
+                 .cross_layer_margin = options.cross_layer_margin,
+                 .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned"))}};
+}
+
+void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
+  command
+      .add_option("--convert-custom-config", options.custom,
+                  "Further attributes to keep; with PyTorch's keys")
+      ->type_name("C.json");
+  command
+      .add_option("--convert-qconfig", options.qconfig,
+                  "The mapping of prepare, with null for operators that are to stay float after all")
+      ->type_name("Q.json");
+}
+
+ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options) {
+  ConvertConfiguration result;
+  if (!options.custom.empty()) result.custom = read_config<ConvertCustomConfig>(options.custom);
+  if (!options.qconfig.empty()) result.mapping = read_config<QConfigMapping>(options.qconfig);
+  return result;
+}
+
+BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {
+  if (!options.backend.empty() || !options.backend_config.empty()) return table(options);
+  const nlohmann::json metadata = read_metadata(path);
+  if (metadata.is_object() && metadata.contains("backend_config") && metadata["backend_config"].is_object()) {
+    return BackendConfig::from_dict(metadata["backend_config"]);
+  }
+  const bool named = metadata.is_object() && metadata.contains("backend") && metadata["backend"].is_string();
+  return backend_config(named ? metadata["backend"].get<std::string>() : std::string(kDefaultBackend));
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <tsq/backend_config.h>
+#include <tsq/custom_config.h>
+#include <tsq/equalization.h>
+#include <tsq/qconfig_mapping.h>
+#include <tsq/quantize_model.h>
+#include <tsq/recipe.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/process/session.h"
+
+namespace tsq::cli {
+
+/// The options that say how a model is quantized; `quantize`, `prepare` and `explain` share them.
+struct ConfigurationOptions {
+  std::string backend{};         ///< empty: not given
+  std::string backend_config{};  ///< a JSON file
+  std::string qconfig{};         ///< a JSON file
+  std::string equalization{};    ///< a JSON file
+  std::string prepare_custom{};  ///< a JSON file
+  std::string mode{"static"};
+  bool qat{false};  ///< for training
+  std::string recipe{"best"};
+  std::optional<std::string> target_cpu{};
+  std::optional<double> smooth_quant{};
+  std::optional<double> cross_layer_margin{};
+  std::optional<std::string> weight_rounding{};
+  std::optional<std::string> dtype{};   ///< of weights, in mode dynamic
+  std::optional<int> bits{};            ///< of weights, in mode weight_only
+  std::optional<int64_t> group_size{};  ///< of linear layers with 4 bits
+  std::string float_dtype{"float32"};
+
+  /// The files that no output may replace.
+  [[nodiscard]] std::vector<std::string> files() const;
+};
+void add_configuration_options(CLI::App& command, ConfigurationOptions& options);
+/// `--float-dtype`, for the commands that lower.
+void add_lowering_options(CLI::App& command, ConfigurationOptions& options);
+LoweringOptions lowering_options(const ConfigurationOptions& options);
+/// `--backend` and `--backend-config` alone, for the later steps, which need no QConfigs.
+void add_backend_options(CLI::App& command, ConfigurationOptions& options);
+
+struct Configuration {
+  BackendConfig backend;
+  QuantizeMode mode{QuantizeMode::Static};
+  QConfigMapping mapping;
+  PrepareCustomConfig custom;
+  EqualizationMapping equalization;
+  RecipeOptions recipe{};
+};
+/// Throws UsageError for an option that nothing would read with the others, Error(BadConfig, Unsupported).
+Configuration configuration(const ConfigurationOptions& options);
+
+/// What convert alone takes.
+struct ConvertConfigurationOptions {
+  std::string custom{};   ///< a JSON file
+  std::string qconfig{};  ///< a JSON file
+
+  [[nodiscard]] std::vector<std::string> files() const;
+};
+void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options);
+
+struct ConvertConfiguration {
+  ConvertCustomConfig custom;
+  std::optional<QConfigMapping> mapping;
+};
+/// Throws Error(BadConfig).
+ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options);
+
+/// The table for a step on a file that tsq wrote: what the options say, else what the file was made for.
+BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path);
+
+}  // namespace tsq::cli

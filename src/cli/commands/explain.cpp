@@ -1,0 +1,143 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
+#include <tsq/measure_operators.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/configuration.h"
+#include "cli/printing/progress.h"
+#include "cli/printing/summary.h"
+#include "cli/printing/text_table.h"
+#include "cli/process/failure.h"
+#include "cli/process/model_file.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kExplainSummary =
+    "Say which operators would be quantized and why the others would not, without doing it";
+constexpr const char* kExplainExamples =
+    "  tsq explain model.pt --backend fbgemm\n"
+    "  tsq explain model.pt --calib data.pt --time 10\n"
+    "  tsq explain model.pt --passes\n"
+    "  tsq explain model.pt --qconfig q.json --json";
+
+struct ExplainOptions {
+  std::string model{};
+  std::string calib{};
+  std::size_t rounds{0};
+  bool passes{false};
+  ConfigurationOptions configuration{};
+};
+
+/// A backend without kernels in LibTorch ends at the reference model: its report has no kernels.
+Report report_of_lowered(const Reference& reference, const BackendConfig& backend) {
+  try {
+    return lower(reference, backend).report();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Unsupported) throw;
+  }
+  return reference.report();
+}
+
+/// Goes all the way to the engine's kernels and writes nothing. Without data, observers have seen none: that
+/// changes numbers, not kernels.
+Report report_of(const ExplainOptions& options, const Session& session) {
+  if (options.rounds > 0 && options.calib.empty())
+    throw UsageError("--time needs a sample to run; give --calib DATA.pt");
+  const Configuration chosen = configuration(options.configuration);
+  Steps steps(session);
+  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  tell_devices(model, session);
+  std::vector<Sample> samples;
+  if (!options.calib.empty()) {
+    samples =
+        steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
+  }
+  Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    return prepare(model.module, chosen.mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
+  });
+  if (!samples.empty()) {
+    steps.run("calibrate",
+              [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
+  }
+  Report report = steps.run("convert", [&](const Progress& progress) {
+    return report_of_lowered(
+        convert_to_reference(
+            prepared, chosen.backend,
+            {.custom = ConvertCustomConfig().set_allow_uncalibrated(true), .progress = progress}),
+        chosen.backend);
+  });
+  if (samples.empty()) {
+    report.unobserved_layers.clear();
+  } else {
+    steps.run("measure",
+              [&](const Progress&) { measure_operators(prepared, samples.front(), options.rounds, report); });
+  }
+  return report;
+}
+
+/// In the order in which they ran.
+std::string passes_text(const std::vector<PassRun>& passes) {
+  constexpr double kMilliseconds = 1000;
+  std::vector<std::vector<std::string>> rows{{"room", "pass", "changes", "ms", "what it does"}};
+  for (const PassRun& pass : passes) {
+    rows.push_back({pass.room, pass.name, std::to_string(pass.changes),
+                    fmt::format("{:.2f}", kMilliseconds * pass.seconds), pass.sentence});
+  }
+  return "\n" + text_table(rows, {0, 1, 4});
+}
+
+nlohmann::json passes_json(const std::vector<PassRun>& passes) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const PassRun& pass : passes) {
+    json.push_back({{"room", pass.room},
+                    {"name", pass.name},
+                    {"changes", pass.changes},
+                    {"seconds", pass.seconds},
+                    {"sentence", pass.sentence}});
+  }
+  return json;
+}
+
+void run_explain(const ExplainOptions& options, const Session& session) {
+  const Report report = report_of(options, session);
+  if (session.speaks_text()) {
+    std::cout << report.to_text() << unobserved_text(report);
+    if (options.passes) std::cout << passes_text(report.passes);
+  }
+  nlohmann::json json = report.to_json();
+  if (options.passes) json["passes"] = passes_json(report.passes);
+  print_json(session, json);
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "explain", kExplainSummary, kExplainExamples);
+  const auto options = std::make_shared<ExplainOptions>();
+  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
+      ->required()
+      ->type_name("");
+  command->add_option("--calib", options->calib, "Calibration data, which also shows multiply-accumulates")
+      ->type_name("DATA.pt");
+  command
+      ->add_option("--time", options->rounds,
+                   "Time each float operator: the best of N runs on the first sample (needs --calib)")
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->type_name("N");
+  command->add_flag(
+      "--passes", options->passes,
+      "Also print the passes that have run, in order, with the graphs that each has changed and its time");
+  add_configuration_options(*command, options->configuration);
+  command->callback(
+      [options, &session] { session.action = [options, &session] { run_explain(*options, session); }; });
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,137 @@
+#include "cli/commands/goal.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/script.h>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "cli/printing/text_table.h"
+#include "cli/process/evaluation_program.h"
+#include "cli/process/failure.h"
+#include "cli/process/scratch_directory.h"
+
+namespace tsq::cli {
+namespace {
+
+/// The directory where an output goes.
+std::filesystem::path folder_of(const std::string& output) {
+  return std::filesystem::absolute(output).parent_path();
+}
+
+/// The program's number for a model. The float model's is that of its own file.
+std::function<double(const torch::jit::Module&)> program_score(const std::string& program,
+                                                               const ModelFile& model,
+                                                               const std::string& output) {
+  const auto scratch = std::make_shared<std::optional<ScratchDirectory>>();
+  return [program, scratch, folder = folder_of(output), path = model.path,
+          float_model = model.module](const torch::jit::Module& module) {
+    if (!*scratch) scratch->emplace(folder);
+    if (module._ivalue() == float_model._ivalue()) return evaluate_with(program, path, (*scratch)->path());
+    const std::filesystem::path file = (*scratch)->path() / "candidate.pt";
+    save(module, file.string(), read_extra_files(path));
+    return evaluate_with(program, file.string(), (*scratch)->path());
+  };
+}
+
+std::string number(double value) { return fmt::format("{:.4g}", value); }
+
+std::string trial_line(const GoalTrial& trial) {
+  return fmt::format("{}: {}, {}", trial.what, number(trial.score), trial.reached ? "enough" : "too little");
+}
+
+}  // namespace
+
+void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
+  constexpr const char* kGroup = "A goal, which is reached with the fewest and cheapest float layers";
+  command.add_option("--min-sqnr", options.min_sqnr, "SQNR of the outputs, against the float model, in dB")
+      ->group(kGroup)
+      ->type_name("DB");
+  command
+      .add_option("--min-agreement", options.min_agreement,
+                  "Share of rows with the same largest number as in float, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->group(kGroup)
+      ->type_name("FRACTION");
+  command
+      .add_option("--eval", options.program,
+                  "A program that prints a model file's score (higher is better). The path replaces each\n"
+                  "{}, or comes last; the last number that the program prints is the score")
+      ->group(kGroup)
+      ->type_name("CMD");
+  command
+      .add_option("--max-drop", options.max_drop,
+                  "How much lower than the float file's the score of --eval may be, as a fraction of it\n"
+                  "(default: 0.01)")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->group(kGroup)
+      ->type_name("FRACTION");
+  command
+      .add_option("--samples", options.samples, "Use at most this many of them, evenly spread (default: 100)")
+      ->check(CLI::Range(1, 100000000).description(""))
+      ->group(kGroup)
+      ->type_name("N");
+  command
+      .add_option("--qconfig-output", options.mapping,
+                  "Also write the QConfigMapping of the result, for --qconfig")
+      ->group(kGroup)
+      ->type_name("Q.json");
+}
+
+void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_data) {
+  std::vector<std::string> goals;
+  if (options.min_sqnr) goals.emplace_back("--min-sqnr");
+  if (options.min_agreement) goals.emplace_back("--min-agreement");
+  if (!options.program.empty()) goals.emplace_back("--eval");
+  if (goals.size() > 1)
+    throw UsageError(fmt::format("{} are two goals; give one of them", fmt::join(goals, " and ")));
+  if (options.max_drop && options.program.empty())
+    throw UsageError("--max-drop applies to the score of a program; give --eval CMD");
+  if (!goals.empty() && options.data.empty() && !has_calibration_data)
+    throw UsageError(fmt::format("{} needs samples to judge on; give --data DATA.pt", goals.front()));
+}
+
+QuantizeGoal quantize_goal(const GoalCommandOptions& options, const ModelFile& model,
+                           const std::string& output) {
+  QuantizeGoal goal{
+      .min_sqnr = options.min_sqnr, .min_agreement = options.min_agreement, .samples = options.samples};
+  if (options.program.empty()) return goal;
+  goal.score = program_score(options.program, model, output);
+  goal.measure = "the program's number";
+  goal.max_drop = options.max_drop.value_or(goal.max_drop);
+  return goal;
+}
+
+void SearchProgress::on_trial(const GoalTrial& trial) {
+  line_.reset();
+  line_.emplace(trial_line(trial), enabled_);
+  is_ranking_ = false;
+}
+
+void SearchProgress::on_ranking(std::size_t done, std::size_t total) {
+  if (!is_ranking_) {
+    line_.reset();
+    line_.emplace("rank layers", enabled_);
+  }
+  is_ranking_ = true;
+  line_->update(done, total);
+}
+
+std::string goal_text(const GoalOutcome& outcome) {
+  const GoalSearch& search = outcome.search;
+  std::string text = fmt::format("  goal       {} of at least {}: {} with {} float layer{}\n",
+                                 outcome.measure, number(outcome.at_least), number(search.score),
+                                 search.kept.size(), search.kept.size() == 1 ? "" : "s");
+  if (outcome.float_score)
+    text += fmt::format("             the float file has {}\n", number(*outcome.float_score));
+  for (const QuantizedLayer& layer : search.kept) text += fmt::format("  float      {}\n", layer.to_text());
+  std::vector<std::vector<std::string>> rows{{"  tried", "score", ""}};
+  for (const GoalTrial& trial : search.trials) {
+    rows.push_back({"  " + trial.what, number(trial.score), trial.reached ? "enough" : "too little"});
+  }
+  return text + text_table(rows);
+}
+
+}  // namespace tsq::cli

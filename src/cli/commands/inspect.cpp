@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/quantize.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/printing/text_table.h"
+#include "cli/process/model_facts.h"
+#include "cli/process/model_file.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kInspectSummary =
+    "Show the contents of a TorchScript file and the engines that it works with";
+constexpr const char* kInspectExamples =
+    "  tsq inspect model.int8.pt\n"
+    "  tsq inspect model.int8.pt --json | jq .engines";
+
+using nlohmann::json;
+
+json to_json(const Amount& amount) {
+  return {{"count", amount.count}, {"numbers", amount.numbers}, {"bytes", amount.bytes}};
+}
+
+json to_json(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
+  json engines = json::array();
+  for (const EngineFit& fit : facts.engines) {
+    engines.push_back({{"engine", fit.engine}, {"works", fit.refusal.empty()}, {"reason", fit.refusal}});
+  }
+  return {{"path", model.path},
+          {"bytes", model.bytes},
+          {"methods", facts.methods},
+          {"parameters", to_json(facts.parameters)},
+          {"buffers", to_json(facts.buffers)},
+          {"packed_weights", to_json(facts.packed_weights)},
+          {"operators", facts.operators},
+          {"engines", engines},
+          {"devices", model.devices},
+          {"tsq", metadata}};
+}
+
+std::string amount_text(const Amount& amount, std::string_view noun) {
+  return fmt::format("{} {}, {} numbers, {}", amount.count, noun, amount.numbers,
+                     readable_size(amount.bytes));
+}
+
+/// Operators of one kind, the most frequent first.
+std::string operators_text(const ModelFacts& facts, bool quantized) {
+  std::vector<std::pair<std::string, std::size_t>> chosen;
+  for (const auto& [name, count] : facts.operators) {
+    if (is_quantized_operator(name) == quantized) chosen.emplace_back(name, count);
+  }
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, count] : chosen) text += fmt::format("    {:>5}  {}\n", count, name);
+  return text;
+}
+
+std::string engines_text(const ModelFacts& facts) {
+  if (facts.engines.empty()) return "  any: no operator depends on the quantized engine\n";
+  std::string text;
+  for (const EngineFit& fit : facts.engines) {
+    text += fit.refusal.empty() ? fmt::format("  {:<8} works\n", fit.engine)
+                                : fmt::format("  {:<8} no: {}\n", fit.engine, fit.refusal);
+  }
+  return text;
+}
+
+/// The plain facts of the metadata; whole mappings and tables are for --json.
+std::string metadata_text(const json& metadata) {
+  if (!metadata.is_object()) return "  not made by tsq\n";
+  std::string text;
+  for (const auto& [key, value] : metadata.items()) {
+    if (value.is_structured()) continue;
+    text += fmt::format("  {:<8} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return text;
+}
+
+void print_text(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
+  std::cout << fmt::format("'{}', {}\n", model.path, readable_size(model.bytes));
+  std::cout << "methods\n";
+  for (const std::string& method : facts.methods) std::cout << "  " << method << '\n';
+  std::cout << "contents\n  " << amount_text(facts.parameters, "parameters") << "\n  "
+            << amount_text(facts.buffers, "buffers") << '\n';
+  if (facts.packed_weights.count > 0)
+    std::cout << "  " << amount_text(facts.packed_weights, "packed weights and biases") << '\n';
+  const std::string quantized = operators_text(facts, true);
+  std::cout << "operators of forward\n" << (quantized.empty() ? "" : "  quantized\n" + quantized);
+  std::cout << "  float\n" << operators_text(facts, false);
+  std::cout << "engines\n" << engines_text(facts);
+  std::cout << "tsq\n" << metadata_text(metadata);
+}
+
+void run_inspect(const std::string& path, const Session& session) {
+  const ModelFile model = load_any(path);
+  tell_devices(model, session);
+  const ModelFacts facts = model_facts(model.module, path);
+  const json metadata = read_metadata(path);
+  if (session.speaks_text()) print_text(model, facts, metadata);
+  print_json(session, to_json(model, facts, metadata));
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "inspect", kInspectSummary, kInspectExamples);
+  const auto path = std::make_shared<std::string>();
+  command->add_option("MODEL.pt", *path, "A TorchScript file, float or quantized")->required()->type_name("");
+  command->callback([path, &session] { session.action = [path, &session] { run_inspect(*path, session); }; });
+}
+
+}  // namespace tsq::cli

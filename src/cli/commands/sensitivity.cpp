@@ -1,0 +1,231 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
+#include <tsq/sensitivity.h>
+
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/configuration.h"
+#include "cli/printing/progress.h"
+#include "cli/printing/summary.h"
+#include "cli/printing/text_table.h"
+#include "cli/process/failure.h"
+#include "cli/process/model_file.h"
+#include "cli/process/output_files.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kSensitivitySummary = "Rank the layers by the accuracy that each costs in int8";
+constexpr const char* kSensitivityExamples =
+    "  tsq sensitivity model.pt --calib data.pt\n"
+    "  tsq sensitivity model.pt --calib data.pt --data test.pt --samples 64 --report layers.json\n"
+    "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
+    "  tsq quantize model.pt --calib data.pt --qconfig q.json --output model.int8.pt\n\n"
+    "Each layer is judged alone, with all others in float, then together with all layers that cost less. "
+    "--output "
+    "writes a\n"
+    "QConfigMapping that keeps the most costly layers float: as many as --min-sqnr needs, or "
+    "--float-layers.\n"
+    "'tsq quantize --min-sqnr' finds fewer, and needs no file in between.";
+
+constexpr double kDefaultSqnr = 20;
+
+struct SensitivityCommandOptions {
+  std::string model{};
+  std::string calib{};
+  std::string data{};
+  std::size_t samples{16};
+  std::string output{};
+  std::string report{};
+  std::optional<double> min_sqnr{};
+  std::optional<std::size_t> float_layers{};
+  ConfigurationOptions configuration{};
+};
+
+struct Ranked {
+  Sensitivity sensitivity{};
+  std::size_t float_layers{0};  ///< of the mapping
+  QConfigMapping mapping{};
+  std::vector<std::pair<std::string, double>> seconds{};
+};
+
+void check_usage(const SensitivityCommandOptions& options) {
+  if (options.configuration.mode == "static" && options.calib.empty()) {
+    throw UsageError(
+        "mode 'static' needs calibration data; give --calib DATA.pt (see 'tsq sensitivity --help')");
+  }
+  if (options.calib.empty() && options.data.empty())
+    throw UsageError("layers are judged on samples; give --data DATA.pt (see 'tsq sensitivity --help')");
+  if (options.min_sqnr && options.float_layers)
+    throw UsageError("--min-sqnr and --float-layers both say how many layers stay float; give one of them");
+  if (options.output.empty() && (options.min_sqnr || options.float_layers)) {
+    throw UsageError(fmt::format("{} applies to the mapping; give --output Q.json",
+                                 options.min_sqnr ? "--min-sqnr" : "--float-layers"));
+  }
+}
+
+std::size_t float_layers_of(const SensitivityCommandOptions& options, const Sensitivity& found) {
+  if (options.float_layers) return std::min(*options.float_layers, found.layers.size());
+  const double wanted = options.min_sqnr.value_or(kDefaultSqnr);
+  if (const auto layers = found.float_layers_for(wanted)) return *layers;
+  throw Error(ErrorCode::BadConfig,
+              fmt::format("an SQNR of {} dB is out of reach: with all layers in float it is {:.2f} dB",
+                          wanted, found.float_db),
+              "lower --min-sqnr, or give --float-layers");
+}
+
+QConfigMapping mapping_of(const Sensitivity& found, std::size_t float_layers, const QConfigMapping& mapping) {
+  std::vector<QuantizedLayer> kept;
+  for (std::size_t i = 0; i < float_layers; ++i) kept.push_back(found.layers[i].layer);
+  return keep_float(mapping, kept);
+}
+
+std::vector<std::string> inputs_of(const SensitivityCommandOptions& options) {
+  std::vector<std::string> inputs = options.configuration.files();
+  for (const std::string& input : {options.model, options.calib, options.data}) {
+    if (!input.empty()) inputs.push_back(input);
+  }
+  return inputs;
+}
+
+Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
+  OutputFiles files(inputs_of(options));
+  for (const std::string& output : {options.output, options.report}) {
+    if (!output.empty()) files.claim(output);
+  }
+  const Configuration chosen = configuration(options.configuration);
+  Steps steps(session);
+  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
+  tell_devices(model, session);
+  std::vector<Sample> calibration;
+  if (!options.calib.empty()) calibration = load_samples(options.calib, model.module);
+  const std::vector<Sample> judged =
+      options.data.empty() ? calibration : load_samples(options.data, model.module);
+  Prepared prepared = steps.run("prepare", [&](const Progress&) {
+    return prepare(model.module, chosen.mapping, chosen.backend,
+                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
+  });
+  if (!calibration.empty()) {
+    steps.run("calibrate",
+              [&](const Progress& progress) { calibrate(prepared, calibration, {.progress = progress}); });
+  }
+  Ranked ranked;
+  ranked.sensitivity = steps.run("rank", [&](const Progress& progress) {
+    return sensitivity(prepared, chosen.backend, judged,
+                       {.samples = options.samples,
+                        .lowering = lowering_options(options.configuration),
+                        .progress = progress});
+  });
+  if (!options.output.empty()) {
+    ranked.float_layers = float_layers_of(options, ranked.sensitivity);
+    ranked.mapping = mapping_of(ranked.sensitivity, ranked.float_layers, chosen.mapping);
+    files.write_text(options.output, ranked.mapping.to_dict().dump(2) + "\n");
+  }
+  if (!options.report.empty()) files.write_text(options.report, ranked.sensitivity.to_json().dump(2) + "\n");
+  files.commit();
+  ranked.seconds = steps.seconds();
+  return ranked;
+}
+
+std::string db_text(double db) {
+  return std::isinf(db) ? (db > 0 ? "inf" : "-inf") : fmt::format("{:.2f}", db);
+}
+
+std::string share_text(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+}
+
+std::string layer_table(const Sensitivity& found) {
+  double macs = 0;
+  double seconds = 0;
+  for (const LayerSensitivity& each : found.layers) {
+    macs += static_cast<double>(each.layer.macs.value_or(0));
+    seconds += each.layer.seconds.value_or(0);
+  }
+  std::vector<std::vector<std::string>> rows{
+      {"the most costly first", "alone dB", "cumulative dB", "compute", "float time"}};
+  for (const LayerSensitivity& each : found.layers) {
+    rows.push_back({each.layer.to_text(), db_text(each.alone_db), db_text(each.cumulative_db),
+                    share_text(static_cast<double>(each.layer.macs.value_or(0)), macs),
+                    share_text(each.layer.seconds.value_or(0), seconds)});
+  }
+  return text_table(rows);
+}
+
+void print_text(const SensitivityCommandOptions& options, const Ranked& ranked) {
+  const Sensitivity& found = ranked.sensitivity;
+  std::cout << fmt::format("'{}': {} layers ({}, recipe {}), judged on {} sample{}\n", options.model,
+                           found.layers.size(), options.configuration.mode, options.configuration.recipe,
+                           found.samples, found.samples == 1 ? "" : "s");
+  std::cout << fmt::format("  SQNR       {} dB when all are int8\n", db_text(found.int8_db));
+  std::cout << fmt::format("  time       {}\n", seconds_text(ranked.seconds));
+  if (!options.output.empty()) {
+    const double db = ranked.float_layers < found.layers.size()
+                          ? found.layers[ranked.float_layers].cumulative_db
+                          : found.float_db;
+    std::cout << fmt::format("  output     {}: {} layer{} in float, {} dB\n", options.output,
+                             ranked.float_layers, ranked.float_layers == 1 ? "" : "s", db_text(db));
+  }
+  if (!options.report.empty()) std::cout << fmt::format("  report     {}\n", options.report);
+  if (found.layers.empty()) return;
+  std::cout << '\n' << layer_table(found);
+  std::cout << "\nalone: SQNR when this layer only is int8; cumulative: when it and all below it are\n";
+}
+
+nlohmann::json to_json(const SensitivityCommandOptions& options, const Ranked& ranked) {
+  nlohmann::json json = ranked.sensitivity.to_json();
+  json["model"] = options.model;
+  json["mode"] = options.configuration.mode;
+  json["recipe"] = options.configuration.recipe;
+  json["steps"] = seconds_json(ranked.seconds);
+  if (!options.output.empty())
+    json["output"] = {{"path", options.output}, {"float_layers", ranked.float_layers}};
+  return json;
+}
+
+}  // namespace
+
+void add_sensitivity(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "sensitivity", kSensitivitySummary, kSensitivityExamples);
+  const auto options = std::make_shared<SensitivityCommandOptions>();
+  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
+      ->required()
+      ->type_name("");
+  command->add_option("--calib", options->calib, "Calibration data; needed in static mode")
+      ->type_name("DATA.pt");
+  command->add_option("--data", options->data, "Samples to judge on (default: the calibration data)")
+      ->type_name("DATA.pt");
+  command
+      ->add_option("--samples", options->samples,
+                   "Use at most this many of them, evenly spread (default: 16)")
+      ->check(CLI::Range(1, 100000000).description(""))
+      ->type_name("N");
+  command
+      ->add_option("-o,--output", options->output,
+                   "Write a QConfigMapping that keeps the most costly layers float")
+      ->type_name("Q.json");
+  command
+      ->add_option("--min-sqnr", options->min_sqnr,
+                   "As many of them as the outputs need for this SQNR (default: 20)")
+      ->type_name("DB");
+  command->add_option("--float-layers", options->float_layers, "Or this number of them")->type_name("N");
+  command->add_option("--report", options->report, "Also write the ranking as JSON")->type_name("R.json");
+  add_configuration_options(*command, options->configuration);
+  add_lowering_options(*command, options->configuration);
+  command->callback([options, &session] {
+    session.action = [options, &session] {
+      check_usage(*options);
+      const Ranked ranked = rank(*options, session);
+      if (session.speaks_text()) print_text(*options, ranked);
+      print_json(session, to_json(*options, ranked));
+    };
+  });
+}
+
+}  // namespace tsq::cli

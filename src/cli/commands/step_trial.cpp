@@ -1,0 +1,52 @@
+#include "cli/commands/step_trial.h"
+
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/data.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/printing/verdict.h"
+
+namespace tsq::cli {
+namespace {
+
+std::string trial_line(const Trial& trial) {
+  if (trial.fault)
+    return fmt::format("  warning    written by --force though it fails: {}\n", trial.fault->text);
+  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
+  if (!trial.sqnr_db)
+    return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n",
+                       trial.samples);
+  return fmt::format("  SQNR       {} on {} samples\n",
+                     std::isinf(*trial.sqnr_db) ? "no difference" : fmt::format("{:.1f} dB", *trial.sqnr_db),
+                     trial.samples);
+}
+
+}  // namespace
+
+void add_trial_options(CLI::App& command, TrialOptions& options) {
+  command
+      .add_option("--data", options.data,
+                  "Samples to try the result on, beside the model that it was made of")
+      ->type_name("DATA.pt");
+  command.add_flag("--force", options.force, "Write the result even where it fails beside that model");
+}
+
+std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit::Module& model) {
+  return options.data.empty() ? std::vector<Sample>() : load_samples(options.data, model);
+}
+
+std::string step_trial_text(const TriedStep& step) {
+  return trial_line(step.trial) + left_float_text(step.left_float);
+}
+
+nlohmann::json step_trial_json(const TriedStep& step) {
+  if (step.trial.samples == 0 && !step.trial.fault && step.left_float.empty()) return nullptr;
+  nlohmann::json json = step.trial.to_json();
+  json["left_float"] = left_float_json(step.left_float);
+  return json;
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <tsq/trial.h>
+#include <tsq/tried_step.h>
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/process/session.h"
+
+namespace tsq::cli {
+
+/// The options of a step that tries what it is about to write.
+struct TrialOptions {
+  std::string data{};  ///< samples; empty: the result is only saved and loaded
+  bool force{false};
+};
+void add_trial_options(CLI::App& command, TrialOptions& options);
+
+/// None without --data.
+std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit::Module& model);
+
+/// Lines of the summary.
+std::string step_trial_text(const TriedStep& step);
+/// Null where there were no samples; {"samples", "sqnr_db", …, "left_float"} otherwise and where something
+/// was left out.
+nlohmann::json step_trial_json(const TriedStep& step);
+
+}  // namespace tsq::cli

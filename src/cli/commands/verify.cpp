@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+#include <torch/script.h>
+#include <tsq/compare_layers.h>
+#include <tsq/data.h>
+#include <tsq/engine_lock.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/commands.h"
+#include "cli/printing/progress.h"
+#include "cli/printing/text_table.h"
+#include "cli/process/model_file.h"
+
+namespace tsq::cli {
+namespace {
+
+constexpr const char* kVerifySummary =
+    "Compare each layer's output in two models: where the accuracy is lost";
+constexpr const char* kVerifyExamples =
+    "  tsq verify model.pt model.int8.pt --data test.pt\n\n"
+    "Rows are in the order of the flow. SQNR is that of the layer's output with the errors of all layers "
+    "before;\n"
+    "alone, that of the layer when its input is the float model's: low where an error is born. Weight is "
+    "that of\n"
+    "the layer's weight. Outside is the share of float values that the range of codes does not reach, and "
+    "codes\n"
+    "are those of the range that occur. Outlier is the largest float value over the 99th percentile.";
+
+using nlohmann::json;
+
+struct VerifyOptions {
+  std::string first{};
+  std::string second{};
+  std::string data{};
+  std::size_t samples{16};
+};
+
+std::string decibels(const std::optional<double>& value) {
+  return value ? fmt::format("{:.1f}", *value) : "-";
+}
+
+std::vector<std::string> line_of(const LayerComparison& row, const std::optional<double>& before) {
+  const bool has_change = before && std::isfinite(*before) && std::isfinite(row.sqnr_db);
+  const std::string change = has_change ? fmt::format("{:+.1f}", row.sqnr_db - *before) : "-";
+  return {row.layer,
+          row.kernel,
+          row.float_operator,
+          decibels(row.sqnr_db),
+          change,
+          decibels(row.alone_sqnr_db),
+          decibels(row.weight_sqnr_db),
+          row.outside ? fmt::format("{:.2f} %", 100 * *row.outside) : "-",
+          row.codes ? fmt::format("{}/{}", *row.codes_used, *row.codes) : "-",
+          row.outlier ? fmt::format("{:.1f}", *row.outlier) : "-"};
+}
+
+/// The rows with the lowest values, the lowest first; those without one are not in it.
+template <typename Value>
+std::vector<const LayerComparison*> lowest(const std::vector<LayerComparison>& rows, Value&& value) {
+  constexpr std::size_t kMost = 3;
+  std::vector<const LayerComparison*> chosen;
+  for (const LayerComparison& row : rows) {
+    if (std::isfinite(value(row))) chosen.push_back(&row);
+  }
+  std::ranges::stable_sort(chosen, {}, [&](const LayerComparison* row) { return value(*row); });
+  chosen.resize(std::min(kMost, chosen.size()));
+  return chosen;
+}
+
+double alone_of(const LayerComparison& row) {
+  return row.alone_sqnr_db.value_or(std::numeric_limits<double>::infinity());
+}
+
+void print_text(const std::vector<LayerComparison>& rows) {
+  std::vector<std::vector<std::string>> cells{
+      {"layer", "kernel", "float", "SQNR dB", "change", "alone", "weight", "outside", "codes", "outlier"}};
+  std::optional<double> before;
+  for (const LayerComparison& row : rows) {
+    cells.push_back(line_of(row, before));
+    before = row.sqnr_db;
+  }
+  std::cout << text_table(cells);
+  std::cout << "most of the error is born in:";
+  for (const LayerComparison* row : lowest(rows, alone_of))
+    std::cout << fmt::format(" {} ({}, {:.1f} dB alone)", row->layer, row->kernel, *row->alone_sqnr_db);
+  std::cout << '\n';
+}
+
+void run_verify(const VerifyOptions& options, const Session& session) {
+  const ModelFile first = load_model(options.first);
+  const ModelFile second = load_model(options.second);
+  tell_devices(first, session);
+  tell_devices(second, session);
+  std::vector<Sample> samples = load_samples(options.data, first.module);
+  samples.resize(std::min(samples.size(), options.samples));
+  set_engine(second.engine);
+  Steps steps(session);
+  const std::vector<LayerComparison> rows = steps.run(
+      "verify", [&](const Progress&) { return compare_layers(first.module, second.module, samples); });
+  if (session.speaks_text()) print_text(rows);
+  json layers = json::array();
+  for (const LayerComparison& row : rows) layers.push_back(row.to_json());
+  print_json(session, {{"first", options.first},
+                       {"second", options.second},
+                       {"samples", samples.size()},
+                       {"layers", layers}});
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, session, "verify", kVerifySummary, kVerifyExamples);
+  const auto options = std::make_shared<VerifyOptions>();
+  command->add_option("FLOAT.pt", options->first, "The model that is right, with its modules' names")
+      ->required()
+      ->type_name("");
+  command->add_option("INT8.pt", options->second, "The model to judge, of any tool")
+      ->required()
+      ->type_name("");
+  command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")
+      ->required()
+      ->type_name("DATA.pt");
+  command->add_option("--samples", options->samples, "How many of them, from the first on (default: 16)")
+      ->check(CLI::Range(1, 1000000).description(""))
+      ->type_name("N");
+  command->callback(
+      [options, &session] { session.action = [options, &session] { run_verify(*options, session); }; });
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,180 @@
+#include "cli/printing/summary.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <set>
+
+namespace tsq::cli {
+namespace {
+
+constexpr std::size_t kNamesShown = 3;
+/// Lines for the operators: one with their numbers, one for the share of int8, one for what is left out.
+constexpr std::size_t kReasonsShown = 17;
+constexpr std::size_t kWarningsShown = 10;
+
+struct Reason {
+  std::string text;
+  std::vector<std::string> operators;  ///< the layer of each, its kind where it has none
+  std::vector<std::string> kinds;      ///< the kind of each with its layer
+};
+
+/// Names and sentences that differ in their numbers alone are alike: "layer1.0.conv2" → "layer*.*.conv*".
+std::string pattern_of(std::string_view name) {
+  std::string pattern;
+  for (const char c : name) {
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!is_digit) pattern += c;
+    if (is_digit && !pattern.ends_with('*')) pattern += '*';
+  }
+  return pattern;
+}
+
+/// A reason without the names of values in it: "it reads the float result of aten::view ('x.1')".
+std::string without_names(const std::string& reason) {
+  static const std::regex kName(R"( \('[^']*'\))");
+  return std::regex_replace(reason, kName, "");
+}
+
+/// The reasons for float operators, the most frequent first: the exact ones, or (`alike`) those that are
+/// alike as one.
+std::vector<Reason> reasons(const Report& report, bool alike) {
+  std::vector<Reason> groups;
+  std::map<std::string, std::size_t> index;
+  for (const Decision& decision : report.decisions) {
+    if (decision.quantized || !decision.on_tensors) continue;
+    const std::string key = alike ? pattern_of(without_names(decision.reason)) : decision.reason;
+    const auto [place, is_new] = index.emplace(key, groups.size());
+    if (is_new) groups.push_back({.text = decision.reason, .operators = {}, .kinds = {}});
+    Reason& group = groups[place->second];
+    if (alike && group.text != decision.reason) group.text = without_names(group.text);
+    group.operators.push_back(decision.layer.empty() ? decision.op : decision.layer);
+    group.kinds.push_back(decision.layer.empty() ? decision.op
+                                                 : fmt::format("{} '{}'", decision.op, decision.layer));
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Reason& a, const Reason& b) { return a.operators.size() > b.operators.size(); });
+  return groups;
+}
+
+std::size_t quantized_count(const Report& report) {
+  return static_cast<std::size_t>(std::count_if(report.decisions.begin(), report.decisions.end(),
+                                                [](const Decision& decision) { return decision.quantized; }));
+}
+
+/// Operators on tensors that stayed float; sizes and numbers have nothing to quantize.
+std::size_t float_count(const Report& report) {
+  return static_cast<std::size_t>(
+      std::count_if(report.decisions.begin(), report.decisions.end(),
+                    [](const Decision& decision) { return !decision.quantized && decision.on_tensors; }));
+}
+
+/// The share of the multiply-accumulates that runs in int8, where it was measured.
+std::optional<double> int8_macs_share(const Report& report) {
+  const Totals sums = totals(report);
+  return sums.macs > 0 ? std::optional(sums.macs_share()) : std::nullopt;
+}
+
+/// The first of the names, those that differ in their numbers alone as one with their count.
+std::string some_names(const std::vector<std::string>& names) {
+  if (names.size() <= kNamesShown && std::set<std::string>(names.begin(), names.end()).size() == names.size())
+    return fmt::format("{}", fmt::join(names, ", "));
+  std::vector<std::pair<std::string, std::vector<std::string>>> alike;
+  for (const std::string& name : names) {
+    const std::string pattern = pattern_of(name);
+    auto found = std::ranges::find(alike, pattern, [](const auto& entry) { return entry.first; });
+    if (found == alike.end()) found = alike.emplace(found, pattern, std::vector<std::string>());
+    found->second.push_back(name);
+  }
+  std::ranges::stable_sort(alike, std::ranges::greater(),
+                           [](const auto& entry) { return entry.second.size(); });
+  std::vector<std::string> shown;
+  for (const auto& [pattern, members] : alike) {
+    if (shown.size() == kNamesShown) return fmt::format("{}, …", fmt::join(shown, ", "));
+    const bool is_one = std::ranges::count(members, members.front()) == std::ssize(members);
+    shown.push_back(members.size() == 1
+                        ? members.front()
+                        : fmt::format("{} {} x", is_one ? members.front() : pattern, members.size()));
+  }
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+}  // namespace
+
+nlohmann::json operator_summary(const Report& report) {
+  nlohmann::json groups = nlohmann::json::array();
+  for (const Reason& reason : reasons(report, /*alike=*/false)) {
+    groups.push_back(
+        {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}});
+  }
+  const std::size_t quantized = quantized_count(report);
+  nlohmann::json summary = {
+      {"quantized", quantized}, {"float", float_count(report)}, {"float_reasons", groups}};
+  if (const auto share = int8_macs_share(report)) summary["int8_macs_share"] = *share;
+  return summary;
+}
+
+std::string operator_summary_text(const Report& report, std::string_view all) {
+  const std::size_t quantized = quantized_count(report);
+  std::string text = fmt::format("  operators  {} quantized, {} float\n", quantized, float_count(report));
+  const std::vector<Reason> groups = reasons(report, /*alike=*/true);
+  for (std::size_t i = 0; i < std::min(groups.size(), kReasonsShown); ++i) {
+    const Reason& reason = groups[i];
+    text += fmt::format("             {} x {} ({})\n", reason.operators.size(),
+                        reason.text.empty() ? "no reason given" : reason.text, some_names(reason.kinds));
+  }
+  if (groups.size() > kReasonsShown) {
+    std::size_t more = 0;
+    for (std::size_t i = kReasonsShown; i < groups.size(); ++i) more += groups[i].operators.size();
+    text += fmt::format("             … and {} more; {} lists all\n", more, all);
+  }
+  if (const auto share = int8_macs_share(report))
+    text += fmt::format("  compute    {:.1f} % of the multiply-accumulates in int8\n", 100 * *share);
+  return text;
+}
+
+nlohmann::json warnings_json(const Report& report) {
+  nlohmann::json warnings = nlohmann::json::array();
+  for (const UnmatchedEntry& entry : report.unmatched_entries) warnings.push_back(entry.to_text());
+  return warnings;
+}
+
+std::string warnings_text(const Report& report) {
+  std::string text;
+  const std::vector<UnmatchedEntry>& entries = report.unmatched_entries;
+  for (std::size_t i = 0; i < std::min(entries.size(), kWarningsShown); ++i)
+    text += fmt::format("  warning    {}\n", entries[i].to_text());
+  if (entries.size() > kWarningsShown) {
+    text += fmt::format("  warning    … and {} more entries of the mapping; --json lists all\n",
+                        entries.size() - kWarningsShown);
+  }
+  return text;
+}
+
+std::string unobserved_text(const Report& report) {
+  const std::vector<std::string>& layers = report.unobserved_layers;
+  if (layers.empty()) return {};
+  return fmt::format("  note       no data reached {} observers, their scale is 1: {}\n", layers.size(),
+                     some_names(layers));
+}
+
+nlohmann::json seconds_json(const std::vector<std::pair<std::string, double>>& seconds) {
+  nlohmann::json steps = nlohmann::json::array();
+  for (const auto& [step, took] : seconds) steps.push_back({{"step", step}, {"seconds", took}});
+  return steps;
+}
+
+std::string seconds_text(const std::vector<std::pair<std::string, double>>& seconds) {
+  std::vector<std::string> parts;
+  for (const auto& [step, took] : seconds) parts.push_back(fmt::format("{} {:.2f} s", step, took));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,173 @@
+#include "cli/printing/verdict.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tsq::cli {
+namespace {
+
+constexpr std::size_t kNamed = 3;
+
+std::string sqnr_db_text(double db) {
+  return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db);
+}
+
+std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin) {
+  std::string text = fmt::format("  {:<9}  {} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
+                                 trial.samples, trial.samples == 1 ? "" : "s", origin);
+  if (const auto expected = trial.expected_db())
+    text += fmt::format("; 19 of 20 further ones have more than {}", sqnr_db_text(*expected));
+  return text + "\n";
+}
+
+std::string trial_text(const Quantized& quantized, const VerdictContext& context) {
+  const Trial& trial = quantized.trial;
+  if (trial.fault)
+    return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
+  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
+  if (!trial.sqnr_db)
+    return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n",
+                       trial.samples);
+  std::string text =
+      sqnr_text("SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "");
+  if (quantized.unseen && quantized.unseen->sqnr_db)
+    text += sqnr_text("unseen", *quantized.unseen, ", by models that were not calibrated on them");
+  return text;
+}
+
+std::string latency_text(const Quantized& quantized, const VerdictContext& context) {
+  if (quantized.latency) {
+    const LatencyComparison& found = *quantized.latency;
+    return fmt::format(
+        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({:.2f} to {:.2f}), {} "
+        "thread{}\n",
+        1000 * found.float_seconds, 1000 * found.int8_seconds, found.ratio, found.ratio_low, found.ratio_high,
+        found.threads, found.threads == 1 ? "" : "s");
+  }
+  if (!is_made_for_this_processor(context.backend))
+    return fmt::format("  latency    not measured: '{}' is made for another kind of processor\n",
+                       context.backend.name());
+  return {};
+}
+
+std::string_view cause_text(LeftFloatCause cause) {
+  switch (cause) {
+    case LeftFloatCause::Slower:
+      return "slower in int8 than in float";
+    case LeftFloatCause::Larger:
+      return "larger in int8 than in float";
+    case LeftFloatCause::Fault:
+      break;
+  }
+  return "cannot run in int8";
+}
+
+std::string text_of(const LeftFloat& left) {
+  std::vector<std::string> names;
+  for (const QuantizedLayer& layer : left.layers) {
+    if (names.size() < kNamed) names.push_back(layer.to_text());
+  }
+  return fmt::format("  left float {} layer{}, {}: {}{}{}\n", left.layers.size(),
+                     left.layers.size() == 1 ? "" : "s", cause_text(left.cause), fmt::join(names, ", "),
+                     left.layers.size() > kNamed ? ", …" : "",
+                     left.text.empty() ? "" : fmt::format(" ({})", left.text));
+}
+
+/// What it would take to be better, by recipe.
+std::string leaving_remedy(const VerdictContext& context) {
+  if (context.recipe == Recipe::Fx) return "--recipe best leaves layers float that do not pay";
+  if (!context.timing_was_asked_for) return "without --no-check, layers that do not pay stay float";
+  return "deploy the float model";
+}
+
+std::string accuracy_remedy(const Quantized& quantized) {
+  return quantized.goal && quantized.unseen ? "give a higher --min-sqnr"
+                                            : "--min-sqnr 20 leaves the most costly layers float";
+}
+
+/// A sentence with its remedy.
+std::string text_of(const Remark& remark, const Quantized& quantized, const VerdictContext& context) {
+  switch (remark.kind) {
+    case RemarkKind::Fails:
+      return fmt::format("written by --force though it fails: {}", remark.text);
+    case RemarkKind::PoorSqnr:
+      return fmt::format("SQNR is {}, under 20 dB: {}", sqnr_db_text(remark.figure),
+                         accuracy_remedy(quantized));
+    case RemarkKind::MayBePoorSqnr:
+      return fmt::format("SQNR may be {} on other samples, under 20 dB: {}", sqnr_db_text(remark.figure),
+                         accuracy_remedy(quantized));
+    case RemarkKind::Slower:
+      return fmt::format("slower than float, {:.2f} of its speed: {}", remark.figure,
+                         leaving_remedy(context));
+    case RemarkKind::Larger:
+      return fmt::format("larger than float, {:.0f} % of its file: {}", 100 * remark.figure,
+                         leaving_remedy(context));
+    case RemarkKind::NothingQuantized:
+      return "nothing is quantized, the result is the float model: 'tsq explain' says why";
+    case RemarkKind::HardlyQuantized:
+      return fmt::format("only {:.1f} % of the work is in int8: 'tsq explain' says what to change",
+                         100 * remark.figure);
+    case RemarkKind::FloatPays:
+      return "int8 does not pay for this model on this machine: nothing is quantized, the result is the "
+             "float "
+             "model";
+    case RemarkKind::MostlyFloatPays:
+      return fmt::format("{:.1f} % of the work is in int8: for the rest it does not pay on this machine",
+                         100 * remark.figure);
+    case RemarkKind::FewSamples:
+      break;
+  }
+  return fmt::format(
+      "one of {:.0f} further samples has values outside of the ranges of {:.0f}: more make the goal surer",
+      remark.figure + 1, remark.figure);
+}
+
+std::vector<std::string> texts_of(const std::vector<Remark>& remarks, const Quantized& quantized,
+                                  const VerdictContext& context) {
+  std::vector<std::string> texts;
+  for (const Remark& remark : remarks) texts.push_back(text_of(remark, quantized, context));
+  return texts;
+}
+
+}  // namespace
+
+std::string left_float_text(const std::vector<LeftFloat>& left_float) {
+  std::string text;
+  for (const LeftFloat& left : left_float) text += text_of(left);
+  return text;
+}
+
+nlohmann::json left_float_json(const std::vector<LeftFloat>& left_float) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const LeftFloat& left : left_float) json.push_back(left.to_json());
+  return json;
+}
+
+std::string Verdict::remarks_text() const {
+  std::string text;
+  for (const std::string& note : notes_) text += fmt::format("  note       {}\n", note);
+  for (const std::string& warning : warnings_) text += fmt::format("  warning    {}\n", warning);
+  return text;
+}
+
+Verdict verdict_of(const Quantized& quantized, const VerdictContext& context) {
+  Verdict verdict;
+  verdict.text_ = trial_text(quantized, context) + latency_text(quantized, context);
+  verdict.text_ += left_float_text(quantized.left_float);
+  verdict.warnings_ = texts_of(quantized.warnings, quantized, context);
+  verdict.notes_ = texts_of(quantized.notes, quantized, context);
+  verdict.json_ = quantized.trial.to_json();
+  verdict.json_["unseen"] = quantized.unseen ? quantized.unseen->to_json() : nlohmann::json(nullptr);
+  verdict.json_["latency"] = quantized.latency ? quantized.latency->to_json() : nlohmann::json(nullptr);
+  verdict.json_["is_float_model"] = quantized.is_float_model;
+  verdict.json_["left_float"] = left_float_json(quantized.left_float);
+  if (!quantized.left_float.empty()) verdict.json_["qconfig_mapping"] = quantized.mapping.to_dict();
+  verdict.json_["warnings"] = verdict.warnings_;
+  verdict.json_["notes"] = verdict.notes_;
+  return verdict;
+}
+
+}  // namespace tsq::cli

@@ -1,0 +1,124 @@
+#include "cli/process/evaluation_program.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <tsq/error.h>
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <regex>
+
+#include "cli/process/spawn.h"
+
+namespace tsq::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of what the program prints, as much of the end is kept.
+constexpr std::size_t kKept = 1 << 16;
+
+[[noreturn]] void refuse_program(const std::string& command, const std::string& problem) {
+  throw Error(ErrorCode::BadConfig, fmt::format("the evaluation program '{}' {}", command, problem),
+              "it must print the model's score as its last number and exit with 0");
+}
+
+std::string in_quotes(const std::string& path) {
+  std::string quoted = "'";
+  for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string with_path(const std::string& command, const std::string& model) {
+  const std::string path = in_quotes(model);
+  std::string line;
+  std::size_t begin = 0;
+  for (std::size_t at = command.find("{}"); at != std::string::npos; at = command.find("{}", begin)) {
+    line += command.substr(begin, at - begin) + path;
+    begin = at + 2;
+  }
+  return begin == 0 ? command + " " + path : line + command.substr(begin);
+}
+
+/// The end of what comes out of a pipe, which is closed.
+std::string read_all(int pipe) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (true) {
+    const ssize_t count = read(pipe, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text.size() > 2 * kKept) text.erase(0, text.size() - kKept);
+  }
+  close(pipe);
+  return text;
+}
+
+std::string last_line(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string last;
+  for (std::string line; std::getline(stream, line);) {
+    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
+  }
+  constexpr std::size_t kLongest = 200;
+  return last.substr(0, kLongest);
+}
+
+void check_status(const std::string& command, int status, const fs::path& errors) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  const std::string said = last_line(errors);
+  refuse_program(command,
+                 fmt::format("{} {}{}", WIFEXITED(status) ? "failed with exit code" : "was ended by signal",
+                             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status),
+                             said.empty() ? "" : fmt::format(": {}", said)));
+}
+
+}  // namespace
+
+std::optional<double> last_number(std::string_view text) {
+  static const std::regex kNumber(
+      "[-+]?(nan|NaN|inf|[0-9]+\\.?[0-9]*([eE][-+]?[0-9]+)?|\\.[0-9]+([eE][-+]?[0-9]+)?)");
+  const std::string whole(text);
+  std::optional<double> last;
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  for (auto it = std::sregex_iterator(whole.begin(), whole.end(), kNumber); it != std::sregex_iterator();
+       ++it) {
+    const auto begin = static_cast<std::size_t>(it->position());
+    const std::size_t end = begin + static_cast<std::size_t>(it->length());
+    if ((begin > 0 && is_word(whole[begin - 1])) || (end < whole.size() && is_word(whole[end]))) continue;
+    last = std::strtod(it->str().c_str(), nullptr);
+  }
+  return last && std::isnan(*last) ? std::nullopt : last;
+}
+
+double evaluate_with(const std::string& command, const std::string& model, const fs::path& scratch) {
+  const fs::path errors = scratch / "stderr.txt";
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    refuse_program(command, fmt::format("cannot be run: {}", std::strerror(errno)));
+  SpawnSettings settings;
+  settings.open(STDIN_FILENO, "/dev/null", O_RDONLY);
+  settings.redirect(ends[1], STDOUT_FILENO);
+  settings.open(STDERR_FILENO, errors, O_WRONLY | O_CREAT | O_TRUNC);
+  const pid_t process = settings.start("/bin/sh", {"sh", "-c", with_path(command, model)});
+  close(ends[1]);
+  if (process < 0) {
+    close(ends[0]);
+    refuse_program(command, "cannot be run: there is no shell");
+  }
+  const std::string printed = read_all(ends[0]);
+  check_status(command, wait_for_end(process), errors);
+  const std::optional<double> score = last_number(printed);
+  if (!score) refuse_program(command, "printed no number");
+  return *score;
+}
+
+}  // namespace tsq::cli

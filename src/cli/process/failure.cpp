@@ -1,0 +1,97 @@
+#include "cli/process/failure.h"
+
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "base/libtorch_error.h"
+
+namespace tsq::cli {
+namespace {
+
+std::string_view name_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::BadModel:
+      return "bad_model";
+    case ErrorCode::BadData:
+      return "bad_data";
+    case ErrorCode::BadConfig:
+      return "bad_config";
+    case ErrorCode::BadOutput:
+      return "bad_output";
+    case ErrorCode::Unsupported:
+      return "unsupported";
+    case ErrorCode::OutOfMemory:
+      return "out_of_memory";
+    case ErrorCode::Internal:
+      break;
+  }
+  return "internal";
+}
+
+/// What is known of a failure, before it is printed.
+struct Failure {
+  int exit_code{kInternalError};
+  std::string code{"internal"};
+  std::string sentence{};
+  Where where{};
+};
+
+std::string without_newlines(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// An exception of LibTorch's about memory as the Error that it means.
+std::optional<Error> memory_error(const std::exception& exception) {
+  try {
+    rethrow_out_of_memory(exception);
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+Failure describe_plain(const std::exception& exception) {
+  if (const auto* error = dynamic_cast<const Error*>(&exception)) {
+    const bool internal = error->code() == ErrorCode::Internal;
+    return {.exit_code = internal ? kInternalError : kBadInput,
+            .code = std::string(name_of(error->code())),
+            .sentence = fmt::format("{}{}", internal ? "internal: " : "", without_newlines(error->what())),
+            .where = error->where()};
+  }
+  if (dynamic_cast<const UsageError*>(&exception) != nullptr) {
+    return {.exit_code = kBadUsage, .code = "bad_usage", .sentence = exception.what()};
+  }
+  return {.sentence = fmt::format("internal: {}", reason_of(exception))};
+}
+
+Failure describe(const std::exception& exception) {
+  const std::optional<Error> about_memory = memory_error(exception);
+  return describe_plain(about_memory ? *about_memory : exception);
+}
+
+}  // namespace
+
+int explain(const std::exception& exception, bool json) {
+  const Failure failure = describe(exception);
+  std::cout.flush();
+  std::cerr << fmt::format("tsq: error: {}\n", failure.sentence);
+  if (json) {
+    const nlohmann::json value = {{"error",
+                                   {{"code", failure.code},
+                                    {"message", failure.sentence},
+                                    {"pass", failure.where.pass},
+                                    {"layer", failure.where.layer},
+                                    {"op", failure.where.op}}}};
+    std::cout << value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  }
+  return failure.exit_code;
+}
+
+}  // namespace tsq::cli

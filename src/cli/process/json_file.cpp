@@ -1,0 +1,34 @@
+#include "cli/process/json_file.h"
+
+#include <tsq/parse_json.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+namespace tsq::cli {
+namespace {
+
+[[noreturn]] void refuse_json(const std::string& problem, const std::string& remedy = {}) {
+  throw Error(ErrorCode::BadConfig, problem, remedy);
+}
+
+}  // namespace
+
+nlohmann::json read_json(const std::string& path) {
+  std::error_code code;
+  if (!std::filesystem::exists(path, code)) refuse_json(fmt::format("file '{}' does not exist", path));
+  if (!std::filesystem::is_regular_file(path, code))
+    refuse_json(fmt::format("'{}' is not a regular file", path));
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse_json(fmt::format("file '{}' cannot be opened", path), "check its permissions");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return parse_json(text, fmt::format("'{}'", path));
+}
+
+void print_notes(const std::string& path, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) std::cerr << fmt::format("tsq: note: '{}': {}\n", path, note);
+}
+
+}  // namespace tsq::cli

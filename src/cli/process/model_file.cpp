@@ -1,0 +1,107 @@
+#include "cli/process/model_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/script.h>
+#include <tsq/engine_lock.h>
+#include <tsq/error.h>
+
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/libtorch_error.h"
+
+namespace tsq::cli {
+
+namespace {
+
+/// LibTorch reads the archive's source positions when somebody first asks for one. A damaged record is the
+/// file's fault, so it is asked for here and not in the middle of a pass.
+void read_source_positions(const torch::jit::Module& model) {
+  for (const torch::jit::Module& module : model.modules()) {
+    for (const torch::jit::Method& method : module.get_methods()) {
+      for (const torch::jit::Node* node : method.graph()->nodes()) {
+        const torch::jit::SourceRange range = node->sourceRange();
+        if (!range.source()) continue;
+        range.source()->findSourceRangeThatGenerated(range);
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+ModelFile load_any(const std::string& path) {
+  try {
+    torch::jit::Module module = tsq::load(path);
+    read_source_positions(module);
+    module.eval();
+    std::error_code code;
+    return {.path = path,
+            .module = std::move(module),
+            .engine = engine_in_use(),
+            .bytes = std::filesystem::file_size(path, code),
+            .devices = foreign_devices(path)};
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    rethrow_out_of_memory(e);
+    throw Error(ErrorCode::BadModel,
+                fmt::format("'{}' cannot be loaded as a TorchScript model: {}", path, reason_of(e)),
+                "write it with torch.jit.save");
+  }
+}
+
+ModelFile load_model(const std::string& path) {
+  ModelFile model = load_any(path);
+  if (!model.module.find_method("forward")) {
+    throw Error(ErrorCode::BadModel, fmt::format("model '{}' has no forward method", path),
+                "script a module whose class defines forward");
+  }
+  return model;
+}
+
+namespace {
+
+ModelFile refused_if_quantized(ModelFile model, const std::string& path) {
+  const nlohmann::json metadata = read_metadata(path);
+  if (!metadata.is_object() || !metadata.contains("stage")) return model;
+  throw Error(
+      ErrorCode::BadModel,
+      fmt::format("'{}' is not a float model: tsq made it (stage {})", path, metadata["stage"].dump()),
+      "give the float model, or take the next step: tsq calibrate, convert or lower");
+}
+
+}  // namespace
+
+ModelFile load_float_model(const std::string& path) { return refused_if_quantized(load_model(path), path); }
+
+ModelFile load_float_model_of_any_method(const std::string& path) {
+  return refused_if_quantized(load_any(path), path);
+}
+
+void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session) {
+  if (devices.empty() || session.quiet) return;
+  std::cerr << fmt::format("tsq: note: '{}' was saved for {}; it runs on the CPU here\n", path,
+                           fmt::join(devices, ", "));
+}
+
+void tell_devices(const ModelFile& model, const Session& session) {
+  tell_devices(model.path, model.devices, session);
+}
+
+at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {
+  const c10::InferenceMode no_gradients;
+  try {
+    const EngineHold hold(model.engine);
+    return model.module.forward(sample);
+  } catch (const std::exception& e) {
+    rethrow_out_of_memory(e);
+    throw Error(ErrorCode::BadData,
+                fmt::format("model '{}' cannot run on sample {}: {}", model.path, index, reason_of(e)));
+  }
+}
+
+}  // namespace tsq::cli
