@@ -144,8 +144,10 @@ struct Quantized {
   std::vector<Remark> warnings{};
   std::vector<Remark> notes{};
 
-  [[nodiscard]] const torch::jit::Module& module() const noexcept { return model.module(); }
-  [[nodiscard]] const Report& report() const noexcept { return model.report(); }
+  [[nodiscard]] const torch::jit::Module& module() const& noexcept { return model.module(); }
+  [[nodiscard]] torch::jit::Module module() &&;
+  [[nodiscard]] const Report& report() const& noexcept { return model.report(); }
+  [[nodiscard]] Report report() &&;
 };
 
 /// Quantizes a float model, which is in eval mode and is not modified, as the command `tsq quantize` does:

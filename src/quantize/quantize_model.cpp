@@ -233,6 +233,9 @@ QuantizeGoal goal_with_methods(const QuantizeGoal& goal, const torchscript::Meth
 
 }  // namespace
 
+torch::jit::Module Quantized::module() && { return std::move(model).module(); }
+Report Quantized::report() && { return std::move(model).report(); }
+
 Quantized quantize(const Module& model, std::span<const Sample> samples, const QuantizeOptions& options) {
   check_options(options);
   const torchscript::MethodAsForward method(model, options.method);
