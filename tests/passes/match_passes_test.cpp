@@ -121,11 +121,9 @@ TEST(LeaveFloatIslands, ASumOfFloatValuesStaysFloat) {
 
 TEST(LeaveFloatIslands, ASumOfConvolutionsDoesNot) {
   const passes::PassContext context =
-      context_of("  return self.b.forward(self.a.forward(x) + self.a.forward(x * 2))\n");
+      context_of("  return self.b.forward(self.a.forward(x) + self.a.forward(x))\n");
   ir::Model model = model_before(context, "leave_float_islands");
-  const std::size_t matches = model.matches.size();
-  passes::leave_float_islands(model, context);
-  EXPECT_EQ(model.matches.size(), matches - 1) << "x * 2 alone is an island";
+  EXPECT_FALSE(passes::leave_float_islands(model, context));
   EXPECT_TRUE(ir::record_of(model, node_of_kind(model, "aten::add"))->match.has_value());
 }
 
