@@ -190,9 +190,9 @@ ir::Model asserting(const std::string& file) {
   %text : str = prim::Constant[value="expected two dimensions"]()
   %d : int = aten::dim(%x)
   %c : bool = aten::ne(%d, %two)
-   = prim::If(%c)
+  prim::If(%c)
     block0():
-       = prim::RaiseException(%text, %none)
+      prim::RaiseException(%text, %none)
       -> ()
     block1():
       -> ()
