@@ -1,6 +1,5 @@
 // Passes of the room match one by one, on models as prepare has them there.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/error.h>

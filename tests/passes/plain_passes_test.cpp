@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
+#include <utility>
+
 #include "ir/analysis.h"
 #include "passes/capture/passes.h"
 #include "passes/plain/passes.h"
@@ -55,14 +57,14 @@ TEST(CaptureLayers, ALayerThatComputesItsWeightIsOpened) {
   passes::capture(as_fx, {.source = module});
   EXPECT_EQ(count(as_fx, kCall), 1U);
   ir::Model model;
-  EXPECT_TRUE(passes::capture_layers(model, {.source = module}));
+  ASSERT_TRUE(passes::capture_layers(model, {.source = module}));
   EXPECT_EQ(count(model, kCall), 0U);
   EXPECT_EQ(count(model, "aten::linear"), 1U);
 }
 
 TEST(CaptureLayers, ALayerThatHoldsItsWeightStaysACall) {
   ir::Model model;
-  passes::capture_layers(model, {.source = holding(testing::linear(4, 4))});
+  ASSERT_TRUE(passes::capture_layers(model, {.source = holding(testing::linear(4, 4))}));
   EXPECT_EQ(testing::call_of_layer(model, "layer").type, symbol("torch.nn.Linear"));
   EXPECT_EQ(count(model, "aten::linear"), 0U);
 }

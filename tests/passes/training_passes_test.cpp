@@ -40,7 +40,7 @@ TEST(CaptureForTraining, AConditionOnTrainingStays) {
       "def forward(self, x):\n  if self.training:\n    x = torch.sin(x)\n  else:\n    x = torch.cos(x)\n  "
       "return x\n");
   ir::Model captured;
-  EXPECT_TRUE(passes::capture_for_training(captured, {.source = module, .trains = true}));
+  ASSERT_TRUE(passes::capture_for_training(captured, {.source = module, .trains = true}));
   EXPECT_EQ(testing::count(captured, "prim::If"), 1U);
   EXPECT_EQ(testing::count(captured, "aten::sin"), 1U);
 }
@@ -48,7 +48,7 @@ TEST(CaptureForTraining, AConditionOnTrainingStays) {
 TEST(CaptureForTraining, AModuleIsThatOfTheSource) {
   const Module source = model();
   ir::Model captured;
-  passes::capture_for_training(captured, {.source = source, .trains = true});
+  ASSERT_TRUE(passes::capture_for_training(captured, {.source = source, .trains = true}));
   const Module norm = source.attr("inner").toModule().attr("bn").toModule();
   EXPECT_EQ(call_of_layer(captured, "inner.bn").module->_ivalue(), norm._ivalue());
 }
