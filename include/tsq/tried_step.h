@@ -15,8 +15,10 @@ struct TriedStep {
   Trial trial{};
   std::vector<LeftFloat> left_float{};  ///< what was left out because it cannot run
 
-  [[nodiscard]] const torch::jit::Module& module() const noexcept { return model.module(); }
-  [[nodiscard]] const Report& report() const noexcept { return model.report(); }
+  [[nodiscard]] const torch::jit::Module& module() const& noexcept { return model.module(); }
+  [[nodiscard]] torch::jit::Module module() &&;
+  [[nodiscard]] const Report& report() const& noexcept { return model.report(); }
+  [[nodiscard]] Report report() &&;
 };
 
 /// What a step is tried on.

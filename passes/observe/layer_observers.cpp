@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -13,6 +14,21 @@ namespace tsq::passes {
 using ir::Model;
 using ir::Node;
 using ir::Value;
+
+namespace {
+
+/// Those that read what an observer hands on, through further observers too.
+void add_readers(const Node* observer, std::vector<const Node*>& readers) {
+  for (const Node* reader : ir::users(observer->output())) {
+    if (ir::is_observer(reader)) {
+      add_readers(reader, readers);
+    } else {
+      readers.push_back(reader);
+    }
+  }
+}
+
+}  // namespace
 
 const std::string& layer_of(const Model& model, const Node* node) {
   return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
@@ -54,13 +70,9 @@ Node* insert_layer_observer(Model& model, Value* input, std::size_t observer, No
 
 std::optional<operators::Saturation> activation_after(const Model& model, const Node* observer) {
   if (!ir::is_observer(observer)) return std::nullopt;
-  const Node* only = nullptr;
-  for (const Node* reader : ir::users(observer->output())) {
-    if (ir::is_observer(reader)) continue;
-    if (only != nullptr) return std::nullopt;
-    only = reader;
-  }
-  const auto* const row = only == nullptr ? nullptr : operators::traits_of(model, only);
+  std::vector<const Node*> readers;
+  add_readers(observer, readers);
+  const auto* const row = readers.size() == 1 ? operators::traits_of(model, readers.front()) : nullptr;
   return row == nullptr ? std::nullopt : row->saturates;
 }
 

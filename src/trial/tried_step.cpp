@@ -40,6 +40,9 @@ QuantizedLayer layer_of(const Decision& decision) {
 
 }  // namespace
 
+torch::jit::Module TriedStep::module() && { return std::move(model).module(); }
+Report TriedStep::report() && { return std::move(model).report(); }
+
 TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend,
                           const ConvertCustomConfig& custom, const std::optional<QConfigMapping>& mapping,
                           const StepTrial& trial, const Progress& progress) {

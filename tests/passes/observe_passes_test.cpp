@@ -221,11 +221,14 @@ TEST(ClampObserved, WhatHardswishAloneReadsIsClampedForItsObserver) {
 }
 
 TEST(ClampObserved, WhatOthersReadTooIsNot) {
-  const passes::PassContext context = testing::recipe_context(
-      convolutions("  y = self.first.forward(x)\n  return self.second.forward(torch.hardswish(y) + y)\n"));
-  ir::Model model = model_before(context, "clamp_observed");
-  EXPECT_FALSE(passes::clamp_observed(model, context));
-  EXPECT_EQ(testing::count(model, "aten::clamp"), 0U);
+  for (const std::string result : {"self.second.forward(torch.hardswish(y) + y)",
+                                   "self.second.forward(torch.hardswish(y)) + self.second.forward(y)"}) {
+    const passes::PassContext context =
+        testing::recipe_context(convolutions("  y = self.first.forward(x)\n  return " + result + "\n"));
+    ir::Model model = model_before(context, "clamp_observed");
+    EXPECT_FALSE(passes::clamp_observed(model, context)) << result;
+    EXPECT_EQ(testing::count(model, "aten::clamp"), 0U);
+  }
 }
 
 /// An observed value that one of two branches returns as `otherwise`, and that is read under a condition.

@@ -5,6 +5,10 @@
 #include <tsq/tsq.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "support/small_models.h"
 
@@ -76,6 +80,26 @@ TEST(Quantize, TheSameInputHasTheSameResult) {
   EXPECT_EQ(one.trial.bytes, two.trial.bytes);
   for (const Sample& sample : data)
     EXPECT_TRUE(at::equal(output(one.module(), sample), output(two.module(), sample)));
+}
+
+TEST(Quantize, ThreadsOfFourEnginesMakeWhatOneMakesAlone) {
+  const Module model = chain();
+  const std::vector<Sample> data = samples();
+  const auto made = [&](const std::string& engine) {
+    std::ostringstream file;
+    quantize(model, data, {.backend = engine, .times = false}).module().save(file);
+    return file.str();
+  };
+  const std::vector<std::string> engines{"x86", "fbgemm", "qnnpack", "onednn"};
+  std::vector<std::string> alone;
+  for (const std::string& engine : engines) alone.push_back(made(engine));
+  std::vector<std::string> together(2 * engines.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < together.size(); ++i)
+    threads.emplace_back([&, i] { together[i] = made(engines[i % engines.size()]); });
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < together.size(); ++i)
+    EXPECT_EQ(together[i], alone[i % engines.size()]) << engines[i % engines.size()];
 }
 
 TEST(Quantize, TellsOfItsSteps) {
