@@ -95,10 +95,4 @@ void forget_process(pid_t process) {
   std::erase(registry().processes, process);
 }
 
-void restore_signals() {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(number, SIG_DFL);
-  const sigset_t signals = ending_signals();
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-}
-
 }  // namespace tsq::cli

@@ -21,7 +21,4 @@ pid_t start_process(const std::function<pid_t()>& start);
 /// The process has ended, and its id is about to be free for others.
 void forget_process(pid_t process);
 
-/// In a forked child: signals end it at once.
-void restore_signals();
-
 }  // namespace tsq::cli
