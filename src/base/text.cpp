@@ -62,4 +62,18 @@ std::string quoted_list(std::span<const std::string_view> words) {
   return text;
 }
 
+std::vector<std::string_view> split_words(std::string_view words) {
+  std::vector<std::string_view> parts;
+  while (!words.empty()) {
+    const auto space = words.find(' ');
+    parts.push_back(words.substr(0, space));
+    words = space == std::string_view::npos ? std::string_view{} : words.substr(space + 1);
+  }
+  return parts;
+}
+
+bool has_word(std::string_view words, std::string_view word) {
+  return std::ranges::count(split_words(words), word) > 0;
+}
+
 }  // namespace tsq

@@ -143,19 +143,14 @@ std::optional<bool> given_reduce_range(std::string_view backend) {
 }  // namespace
 
 QConfig qconfig(std::string_view name) {
-  constexpr std::string_view kPrefix = "torch.ao.quantization.";
-  const std::string_view bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  const std::string_view bare = without_prefix(name, "torch.ao.quantization.");
   const auto found = std::ranges::find(kNamedQConfigs, bare, &NamedQConfig::name);
   if (found != kNamedQConfigs.end()) return found->make();
   throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a named QConfig", name),
               suggestion(bare, qconfig_names()));
 }
 
-std::vector<std::string_view> qconfig_names() {
-  std::vector<std::string_view> names;
-  for (const NamedQConfig& known : kNamedQConfigs) names.push_back(known.name);
-  return names;
-}
+std::vector<std::string_view> qconfig_names() { return names_of(kNamedQConfigs, &NamedQConfig::name); }
 
 QConfig default_qconfig(std::string_view backend, int version) {
   check_engine(backend);

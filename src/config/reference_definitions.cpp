@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
-#include <algorithm>
 #include <mutex>
 #include <regex>
 #include <utility>
 #include <vector>
+
+#include "base/entries.h"
 
 namespace tsq {
 namespace {
@@ -42,8 +43,8 @@ Symbol define_reference_module(const ReferenceDefinition& definition) {
   const std::lock_guard lock(definitions_mutex());
   std::string name = base;
   for (int i = 1;; ++i) {
-    const auto found = std::ranges::find(definitions(), name, &Definitions::value_type::first);
-    if (found == definitions().end()) {
+    const auto* const found = find_entry(definitions(), name);
+    if (found == nullptr) {
       definitions().emplace_back(name, definition);
       return symbol(name);
     }
@@ -54,8 +55,8 @@ Symbol define_reference_module(const ReferenceDefinition& definition) {
 
 std::optional<ReferenceDefinition> reference_definition(Symbol reference) {
   const std::lock_guard lock(definitions_mutex());
-  const auto found = std::ranges::find(definitions(), reference.name, &Definitions::value_type::first);
-  return found == definitions().end() ? std::nullopt : std::optional(found->second);
+  const auto* const found = find_entry(definitions(), reference.name);
+  return found == nullptr ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace tsq

@@ -8,10 +8,9 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 
 #include "base/libtorch_error.h"
+#include "base/registry.h"
 #include "base/text.h"
 #include "config/reference_definitions.h"
 
@@ -36,14 +35,9 @@ constexpr std::array<std::string_view, 14> kClasses{"Conv1d",
                                                     "Linear",
                                                     "RNNCell"};
 
-std::mutex& registry_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 /// By the symbol's name.
-std::map<std::string, ReferenceFunction, std::less<>>& registry() {
-  static std::map<std::string, ReferenceFunction, std::less<>> functions;
+Registry<ReferenceFunction>& reference_functions() {
+  static Registry<ReferenceFunction> functions;
   return functions;
 }
 
@@ -143,12 +137,8 @@ Module new_reference(Symbol reference, const Module& float_module, const QParams
     return definition->file.empty() ? from_source(class_of(*definition), definition->source)
                                     : from_file(definition->file);
   }
-  ReferenceFunction make;
-  {
-    const std::lock_guard lock(registry_mutex());
-    make = registry().at(std::string(reference.name));
-  }
-  return make(float_module, weight);
+  const auto make = reference_functions().find(reference.name);
+  return make.value()(float_module, weight);
 }
 
 void set_where_there(Module& module, const std::string& name, const c10::IValue& value) {
@@ -162,15 +152,15 @@ void register_reference_module(std::string_view name, ReferenceFunction make) {
   if (reference.kind != SymbolKind::Module || reference.name.starts_with("torch."))
     throw Error(ErrorCode::BadConfig, fmt::format("'{}' cannot be the name of a reference module", name),
                 "choose the name of a class of your own, as 'my_package.ReferenceLinear'");
-  const std::lock_guard lock(registry_mutex());
-  registry().insert_or_assign(std::string(reference.name), std::move(make));
+  reference_functions().set(std::string(reference.name), std::move(make));
 }
 
 std::vector<std::string> reference_module_names() {
   std::vector<std::string> names;
   for (const std::string_view each : kClasses) names.push_back(fmt::format("{}{}", kPyTorchs, each));
-  const std::lock_guard lock(registry_mutex());
-  for (const auto& [name, ignored] : registry()) names.push_back(name);
+  std::vector<std::string> own = reference_functions().names();
+  std::ranges::sort(own);
+  names.insert(names.end(), own.begin(), own.end());
   return names;
 }
 
@@ -184,9 +174,7 @@ void check_reference_modules(const BackendConfig& backend) {
 }
 
 bool is_registered_reference(Symbol reference) {
-  if (reference_definition(reference)) return true;
-  const std::lock_guard lock(registry_mutex());
-  return registry().contains(reference.name);
+  return reference_definition(reference) || reference_functions().index_of(reference.name);
 }
 
 Module registered_reference(Symbol reference, const Module& float_module, const QParams& weight) {
