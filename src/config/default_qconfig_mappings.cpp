@@ -3,32 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "base/known_engines.h"
+#include "config/fixed_range_operators.h"
 #include "config/observers.h"
 
 namespace tsq {
 namespace {
-
-/// Operators whose output range is known beforehand. Source: _FIXED_QPARAMS_OP_TO_OBSERVER in
-/// qconfig_mapping.py.
-struct FixedQParamsOp {
-  std::string_view type;
-  bool from_minus_one;  ///< -1 to 1; else 0 to 1
-};
-constexpr std::array kFixedQParamsOps{
-    FixedQParamsOp{"torch.nn.Hardsigmoid", false},
-    FixedQParamsOp{"torch.nn.functional.hardsigmoid", false},
-    FixedQParamsOp{"hardsigmoid", false},
-    FixedQParamsOp{"hardsigmoid_", false},
-    FixedQParamsOp{"torch.nn.Sigmoid", false},
-    FixedQParamsOp{"torch.sigmoid", false},
-    FixedQParamsOp{"sigmoid", false},
-    FixedQParamsOp{"sigmoid_", false},
-    FixedQParamsOp{"torch.nn.Softmax", false},
-    FixedQParamsOp{"torch.nn.Tanh", true},
-    FixedQParamsOp{"torch.tanh", true},
-    FixedQParamsOp{"tanh", true},
-    FixedQParamsOp{"tanh_", true},
-};
 
 constexpr std::array<std::string_view, 6> kConvTransposes{
     "torch.nn.ConvTranspose1d",
@@ -43,9 +23,8 @@ constexpr std::array<std::string_view, 6> kConvTransposes{
 QConfigMapping default_mapping(const QConfig& qconfig, std::string_view backend, bool qat) {
   using namespace observers;
   const ObserverSpec default_weight = qat ? fake_weight() : weight();
-  // Transposed convolutions of fbgemm and x86 have no per-channel weights.
-  const bool per_tensor = backend == "fbgemm" || backend == "x86";
-  const QConfig transpose = per_tensor ? QConfig{qconfig.activation, default_weight} : qconfig;
+  // FBGEMM's transposed convolutions have no per-channel weights.
+  const QConfig transpose = runs_fbgemm(backend) ? QConfig{qconfig.activation, default_weight} : qconfig;
   const QConfig layer_norm{qconfig.activation, placeholder()};
 
   QConfigMapping mapping;
@@ -54,10 +33,10 @@ QConfigMapping default_mapping(const QConfig& qconfig, std::string_view backend,
   mapping.set_object_type("torch.nn.functional.layer_norm", layer_norm)
       .set_object_type("torch.nn.LayerNorm", layer_norm)
       .set_object_type("torch.nn.PReLU", tsq::qconfig("default_quint8_weight_qconfig"));
-  for (const FixedQParamsOp& op : kFixedQParamsOps) {
-    ObserverSpec activation = op.from_minus_one ? fixed_neg_1_to_1() : fixed_0_to_1();
+  for (const FixedRangeOperator& op : kFixedRangeOperators) {
+    ObserverSpec activation = op.observer();
     if (qat) activation.fake_quantize = "FixedQParamsFakeQuantize";
-    mapping.set_object_type(op.type, QConfig{std::move(activation), default_weight});
+    mapping.set_object_type(op.name, QConfig{std::move(activation), default_weight});
   }
   return mapping;
 }
@@ -67,7 +46,7 @@ QConfigMapping with_one_qconfig(QConfigMapping mapping, const QConfig& qconfig) 
   mapping.set_global(qconfig);
   const auto entries = mapping.object_type_qconfigs();
   for (const auto& [type, ignored] : entries) {
-    if (std::ranges::find(kFixedQParamsOps, type.name, &FixedQParamsOp::type) == kFixedQParamsOps.end())
+    if (std::ranges::count(kFixedRangeOperators, type.name, &FixedRangeOperator::name) == 0)
       mapping.set_object_type(type, qconfig);
   }
   return mapping;

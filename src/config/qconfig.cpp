@@ -130,9 +130,8 @@ void check_engine(std::string_view backend) {
               fmt::format("use version {}", allowed));
 }
 
-/// The kernels of fbgemm and x86 add products of neighbours in 16 bits, so their activations leave one bit
-/// free.
-bool reduces_range(std::string_view backend) { return backend == "fbgemm" || backend == "x86"; }
+/// FBGEMM's kernels add products of neighbours in 16 bits, so their activations leave one bit free.
+bool reduces_range(std::string_view backend) { return runs_fbgemm(backend); }
 
 /// What get_default_qat_qconfig returns as reduce_range: nothing at all for onednn.
 std::optional<bool> given_reduce_range(std::string_view backend) {

@@ -73,4 +73,9 @@ at::Tensor slopes_of(const ir::Model& gm, const Node* activation) {
   return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
 }
 
+int64_t slope_count(const ir::Model& gm, const Node* activation) {
+  const at::Tensor slopes = slopes_of(gm, activation);
+  return slopes.defined() ? slopes.numel() : 1;
+}
+
 }  // namespace tsq::operators
