@@ -22,7 +22,5 @@ std::optional<c10::IValue> argument_constant(const ir::Model& gm, const ir::Node
                                              const std::string& name);
 /// The argument of a function by its name in the schema; null when it has none of that name.
 ir::Value* argument_named(const ir::Node* op, const std::string& name);
-/// A constant, also one spelt as a list of constants.
-std::optional<c10::IValue> constant_value(const ir::Value* value);
 
 }  // namespace tsq::operators
