@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
+#include <set>
 
 namespace tsq {
 namespace {
@@ -60,6 +62,13 @@ std::string quoted_list(std::span<const std::string_view> words) {
     text += fmt::format("'{}'", words[i]);
   }
   return text;
+}
+
+std::string_view interned(std::string text) {
+  static std::mutex mutex;
+  static std::set<std::string> texts;  // whose nodes never move
+  const std::lock_guard lock(mutex);
+  return *texts.insert(std::move(text)).first;
 }
 
 std::vector<std::string_view> split_words(std::string_view words) {

@@ -27,6 +27,9 @@ std::string quoted_list(std::span<const std::string_view> words);
 std::vector<std::string_view> split_words(std::string_view words);
 bool has_word(std::string_view words, std::string_view word);
 
+/// A copy that lives as long as the process.
+std::string_view interned(std::string text);
+
 /// "qint8" of "torch.qint8".
 constexpr std::string_view without_prefix(std::string_view name, std::string_view prefix) {
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;

@@ -4,6 +4,7 @@
 #include "base/registry.h"
 #include "config/fuser_names.h"
 #include "config/fusers.h"
+#include "config/registered_names.h"
 
 namespace tsq {
 namespace {
@@ -31,7 +32,8 @@ Registry<ExtraInputsFunction>& extra_getters() {
 ExtraInputsGetter extra_inputs_getter_from_name(std::string_view name) {
   if (is_shipped_extra_getter(name)) return ExtraInputsGetter::OtherAddend;
   if (const auto index = extra_getters().index_of(name)) return registered_getter<ExtraInputsGetter>(*index);
-  fail_unknown("an extra inputs getter", name, shipped_extra_getters(), extra_getters().names());
+  fail_unknown("an extra inputs getter", name, unqualified(name), shipped_extra_getters(),
+               extra_getters().names());
 }
 
 std::string extra_inputs_getter_name(const BackendPatternConfig& row) {

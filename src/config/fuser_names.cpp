@@ -1,11 +1,8 @@
 #include "config/fuser_names.h"
 
 #include <fmt/format.h>
-#include <tsq/error.h>
 
 #include <algorithm>
-
-#include "base/text.h"
 
 namespace tsq {
 
@@ -35,20 +32,6 @@ std::string_view unqualified(std::string_view name) {
     if (name.starts_with(module)) return name.substr(module.size());
   }
   return name;
-}
-
-void check_new_name(std::string_view what, std::string_view name, bool is_shipped) {
-  if (name.empty()) throw Error(ErrorCode::BadConfig, fmt::format("a {} is registered without a name", what));
-  if (is_shipped || name.starts_with('<'))
-    throw Error(ErrorCode::BadConfig, fmt::format("the name '{}' of a {} is taken", name, what),
-                "choose one of your own, as 'my.name'");
-}
-
-void fail_unknown(std::string_view what, std::string_view name, std::vector<std::string_view> shipped,
-                  const std::vector<std::string>& own) {
-  shipped.insert(shipped.end(), own.begin(), own.end());
-  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not {}", name, what),
-              suggestion(unqualified(name), shipped) + ", or register one under this name");
 }
 
 }  // namespace tsq

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-/// The names of fusers and getters: PyTorch's, and what a program may call its own.
+/// The names that PyTorch has for fusers and getters.
 namespace tsq {
 
 inline constexpr std::string_view kFuserMappings = "torch.ao.quantization.fuser_method_mappings.";
@@ -70,12 +70,6 @@ std::string getter_beside_fuser(const BackendPatternConfig& row, std::string_vie
 
 /// The name without the module that PyTorch keeps it in; hand-written files leave the module out.
 std::string_view unqualified(std::string_view name);
-
-/// Throws Error(BadConfig) for no name, and for one that is PyTorch's or tsq's. `what`: "fuser".
-void check_new_name(std::string_view what, std::string_view name, bool is_shipped);
-/// Throws Error(BadConfig). `what` with its article: "a fuser"; `own` are the registered names.
-[[noreturn]] void fail_unknown(std::string_view what, std::string_view name,
-                               std::vector<std::string_view> shipped, const std::vector<std::string>& own);
 
 /// The value of a registered getter, and its place in the registry.
 template <typename Getter>

@@ -9,6 +9,7 @@
 #include "base/registry.h"
 #include "base/text.h"
 #include "config/fuser_names.h"
+#include "config/registered_names.h"
 
 namespace tsq {
 namespace {
@@ -46,7 +47,7 @@ NamedFuser fuser_from_name(std::string_view name) {
     if (fuser.fuser != Fuser::Sequential && nearest(unqualified(name), std::array{fuser.name}) == fuser.name)
       known.push_back(fuser.name);
   }
-  fail_unknown("a fuser", name, known, fusers().names());
+  fail_unknown("a fuser", name, unqualified(name), known, fusers().names());
 }
 
 std::string default_fuser_name(const BackendPatternConfig& row) {

@@ -7,8 +7,10 @@
 #include <array>
 #include <iterator>
 
+#include "base/registry.h"
 #include "base/text.h"
 #include "config/observer_classes.h"
+#include "config/registered_names.h"
 
 namespace tsq {
 namespace {
@@ -65,15 +67,32 @@ constexpr ObserverConstructor kConstructors[]{
     {.name = observer_classes::kIdentity, .dtype = ScalarType::Float},
 };
 
+Registry<ObserverConstructor>& registered_constructors() {
+  static Registry<ObserverConstructor> registry;
+  return registry;
+}
+
 }  // namespace
 
-const ObserverConstructor& observer_constructor(std::string_view name) {
+ObserverConstructor observer_constructor(std::string_view name) {
   const auto* const found = std::ranges::find(kConstructors, name, &ObserverConstructor::name);
   if (found != std::end(kConstructors)) return *found;
+  if (const auto own = registered_constructors().find(name)) return *own;
   const auto names = names_of(kConstructors, &ObserverConstructor::name);
+  // Classes of PyTorch's and tsq's are named without a package, those of a program with one.
+  if (name.find('.') != std::string_view::npos)
+    fail_unknown("an observer", name, name, names, registered_constructors().names());
   if (name.empty())
     throw Error(ErrorCode::BadConfig, "an observer has no class", "known: " + quoted_list(names));
   throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not an observer", name), suggestion(name, names));
+}
+
+void add_observer_constructor(const ObserverConstructor& constructor) {
+  registered_constructors().set(std::string(constructor.name), constructor);
+}
+
+bool is_registered_observer(std::string_view name) {
+  return registered_constructors().index_of(name).has_value();
 }
 
 }  // namespace tsq

@@ -78,7 +78,7 @@ void check_arguments(const ObserverConstructor& known, const ObserverSpec& spec)
 void check_scheme(const ObserverConstructor& known, const ObserverSpec& spec,
                   const ResolvedObserver& resolved) {
   const bool per_channel = is_per_channel(known.qscheme);
-  if (is_per_channel(resolved.qscheme) != per_channel)
+  if (!known.takes_any_scheme && is_per_channel(resolved.qscheme) != per_channel)
     fail(spec, fmt::format("cannot have the qscheme '{}'", qscheme_name(resolved.qscheme)),
          per_channel ? "use a per_channel scheme" : "use 'per_tensor_affine' or 'per_tensor_symmetric'");
   // HistogramObserver alone has no such check in PyTorch.
@@ -182,7 +182,7 @@ void check_dynamic(const ObserverConstructor& known, const ObserverSpec& spec,
 }  // namespace
 
 ResolvedObserver resolve(const ObserverSpec& given) {
-  const ObserverConstructor& known = observer_constructor(given.observer);
+  const ObserverConstructor known = observer_constructor(given.observer);
   check_fake_quantize(known, given);
   check_arguments(known, given);
   const ObserverSpec spec = with_fake_quantize_defaults(given);

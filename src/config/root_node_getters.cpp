@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/fuser_names.h"
 #include "config/fusers.h"
+#include "config/registered_names.h"
 
 namespace tsq {
 namespace {
@@ -49,7 +50,7 @@ RootNodeGetter root_node_getter_from_name(std::string_view name) {
   std::vector<std::string_view> known = names_of(kGetterNames, &GetterName::name);
   const auto beside_fusers = getter_names(&FuserName::root_getter);
   known.insert(known.end(), beside_fusers.begin(), beside_fusers.end());
-  fail_unknown("a root node getter", name, known, root_getters().names());
+  fail_unknown("a root node getter", name, unqualified(name), known, root_getters().names());
 }
 
 std::string root_node_getter_name(const BackendPatternConfig& row) {

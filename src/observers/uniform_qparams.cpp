@@ -12,17 +12,6 @@
 namespace tsq {
 namespace {
 
-c10::QScheme affine_form(c10::QScheme scheme) {
-  switch (scheme) {
-    case c10::QScheme::PER_TENSOR_SYMMETRIC:
-      return c10::QScheme::PER_TENSOR_AFFINE;
-    case c10::QScheme::PER_CHANNEL_SYMMETRIC:
-      return c10::QScheme::PER_CHANNEL_AFFINE;
-    default:
-      return scheme;
-  }
-}
-
 bool is_unsigned_byte(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::Byte;
 }

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
-#include <torch/csrc/jit/serialization/import_source.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/libtorch_error.h"
+#include "base/module_source.h"
 #include "base/registry.h"
 #include "base/text.h"
 #include "config/reference_definitions.h"
@@ -67,12 +67,6 @@ void check_row(const BackendPatternConfig& row, const std::vector<std::string>& 
         fmt::format("it stands for {} alone; register a reference module of your own", root_of(reference)));
 }
 
-/// A value that the module's attribute may hold.
-bool fits(const Module& module, const std::string& name, const c10::IValue& value) {
-  const auto type = module.type();
-  return value.type()->isSubtypeOf(*type->getAttribute(type->getAttributeSlot(name)));
-}
-
 Module from_file(const std::string& file) {
   try {
     return torch::jit::load(file, at::kCPU);
@@ -84,65 +78,14 @@ Module from_file(const std::string& file) {
   }
 }
 
-/// What an attribute holds until it is set; throws where only its class's __init__ could tell.
-c10::IValue empty_value(const c10::TypePtr& type, const std::string& attribute) {
-  switch (type->kind()) {
-    case c10::TypeKind::TensorType:
-      return at::empty({0});
-    case c10::TypeKind::IntType:
-      return int64_t{0};
-    case c10::TypeKind::FloatType:
-      return 0.0;
-    case c10::TypeKind::BoolType:
-      return false;
-    case c10::TypeKind::StringType:
-      return "";
-    case c10::TypeKind::OptionalType:
-      return {};
-    default:
-      throw Error(ErrorCode::BadConfig,
-                  fmt::format("the attribute '{}' of a reference module in source form has the type {}",
-                              attribute, type->repr_str()),
-                  "use Tensor, int, float, bool, str or Optional, or save the module as a file");
-  }
-}
-
-Module from_source(const std::string& name, const std::string& source) {
-  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
-  const std::vector<c10::IValue> no_constants;
-  const auto loader = [&](const std::string&) { return std::make_shared<torch::jit::Source>(source); };
-  // The version of TorchScript sources that this LibTorch writes.
-  const torch::jit::SourceImporter importer(unit, &no_constants, loader,
-                                            caffe2::serialize::kProducedFileFormatVersion);
-  try {
-    const c10::TypePtr type = importer.loadType(c10::QualifiedName("__torch__.json." + name));
-    Module module(unit, type->expect<c10::ClassType>());
-    for (std::size_t i = 0; i < module.type()->numAttributes(); ++i) {
-      const std::string& attribute = module.type()->getAttributeName(i);
-      module.setattr(attribute, empty_value(module.type()->getAttribute(i), attribute));
-    }
-    return module;
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(
-        ErrorCode::BadConfig,
-        fmt::format("the source of the reference module '{}' does not compile: {}", name, reason_of(error)),
-        "write it as TorchScript does in an archive: types after colons, torch.linear and so on");
-  }
-}
-
 Module new_reference(Symbol reference, const Module& float_module, const QParams& weight) {
   if (const auto definition = reference_definition(reference)) {
-    return definition->file.empty() ? from_source(class_of(*definition), definition->source)
-                                    : from_file(definition->file);
+    return definition->file.empty()
+               ? module_of_source("__torch__.json.", definition->source, "reference module")
+               : from_file(definition->file);
   }
   const auto make = reference_functions().find(reference.name);
   return make.value()(float_module, weight);
-}
-
-void set_where_there(Module& module, const std::string& name, const c10::IValue& value) {
-  if (module.hasattr(name) && fits(module, name, value)) module.setattr(name, value);
 }
 
 }  // namespace
