@@ -5,14 +5,9 @@ namespace tsq {
 namespace {
 
 Configs executorch_linear_rows() {
-  Rows table = {
-      {.pattern = nn::Linear, .root = nn::Linear, .qat = nnqat::Linear, .reference = nnqr::Linear},
-      {.pattern = nnqat::Linear, .root = nn::Linear, .reference = nnqr::Linear},
-      {.pattern = F::linear, .inputs = {{"weight", 1}, {"bias", 2}}},
-  };
   const DTypes dtypes{kWeightedSymmetricInt8, kWeightedInt8, kDynamicInt8, kDynamicSymmetricInt8,
                       kDynamicFloat16};
-  return with_columns(table, kOwnObserver, dtypes);
+  return with_columns(linear_alone_rows(), kOwnObserver, dtypes);
 }
 
 Configs executorch_share_qparams_rows(const DTypes& dtypes) {
@@ -60,19 +55,9 @@ Configs executorch_cat_rows(const DTypes& dtypes) {
 
 // The functional embedding stands after each class in PyTorch; its second setting changes nothing.
 Configs executorch_embedding_rows() {
-  Rows table = {
-      {.pattern = nn::Embedding,
-       .root = nn::Embedding,
-       .qat = nnqat::Embedding,
-       .reference = nnqr::Embedding},
-      {.pattern = nnqat::Embedding, .root = nn::Embedding, .reference = nnqr::Embedding},
-      {.pattern = F::embedding, .inputs = {{"weight", 1}}},
-      {.pattern = nn::EmbeddingBag,
-       .root = nn::EmbeddingBag,
-       .qat = nnqat::EmbeddingBag,
-       .reference = nnqr::EmbeddingBag},
-      {.pattern = nnqat::EmbeddingBag, .root = nn::EmbeddingBag, .reference = nnqr::EmbeddingBag},
-  };
+  const Rows table = joined({module_rows(nn::Embedding, nnqat::Embedding, nnqr::Embedding),
+                             {{.pattern = F::embedding, .inputs = {{"weight", 1}}}},
+                             module_rows(nn::EmbeddingBag, nnqat::EmbeddingBag, nnqr::EmbeddingBag)});
   return with_columns(table, kOwnObserver, {kWeightOnlyQUInt8});
 }
 

@@ -31,29 +31,23 @@ BackendPatternConfig addition_row(Pattern pattern, Symbol fused, Fuser fuser, Ro
 Configs conv_add_rows() {
   const Pattern conv = nn::Conv2d;
   const Pattern conv_bn = nn::BatchNorm2d(nn::Conv2d);
+  const auto alone = [](Pattern add) { return add; };
+  const auto before_relu = [](Pattern add) { return nn::ReLU(std::move(add)); };
   Configs table;
-  for (const AddendSide& side : kSides) {
-    for (const Symbol& add : {fn::add, op::add})
-      table.push_back(addition_row(side.add(add, conv_bn), nni::ConvAdd2d, Fuser::ConvBnAdd, side.root));
-    for (const Symbol& add : {fn::add, op::add})
-      table.push_back(addition_row(side.add(add, conv), nni::ConvAdd2d, Fuser::ConvAdd, side.root));
-  }
-  table.push_back({.pattern = nni::ConvAdd2d,
-                   .dtype_configs = {kWeightedInt8},
-                   .root_module = nn::Conv2d,
-                   .reference_quantized_module = nnqr::Conv2d});
-  for (const AddendSide& side : kSides) {
-    for (const Symbol& add : {fn::add, op::add})
-      table.push_back(addition_row(nn::ReLU(side.add(add, conv_bn)), nni::ConvAddReLU2d, Fuser::ConvBnAddReLU,
-                                   side.root));
-    for (const Symbol& add : {fn::add, op::add})
-      table.push_back(
-          addition_row(nn::ReLU(side.add(add, conv)), nni::ConvAddReLU2d, Fuser::ConvAddReLU, side.root));
-  }
-  table.push_back({.pattern = nni::ConvAddReLU2d,
-                   .dtype_configs = {kWeightedInt8},
-                   .root_module = nn::Conv2d,
-                   .reference_quantized_module = nnqr::Conv2d});
+  const auto add_rows = [&](const auto& whole, Symbol fused, Fuser with_bn, Fuser without_bn) {
+    for (const AddendSide& side : kSides) {
+      for (const Symbol& add : {fn::add, op::add})
+        table.push_back(addition_row(whole(side.add(add, conv_bn)), fused, with_bn, side.root));
+      for (const Symbol& add : {fn::add, op::add})
+        table.push_back(addition_row(whole(side.add(add, conv)), fused, without_bn, side.root));
+    }
+    table.push_back({.pattern = fused,
+                     .dtype_configs = {kWeightedInt8},
+                     .root_module = nn::Conv2d,
+                     .reference_quantized_module = nnqr::Conv2d});
+  };
+  add_rows(alone, nni::ConvAdd2d, Fuser::ConvBnAdd, Fuser::ConvAdd);
+  add_rows(before_relu, nni::ConvAddReLU2d, Fuser::ConvBnAddReLU, Fuser::ConvAddReLU);
   return table;
 }
 
@@ -86,20 +80,13 @@ Configs linear_post_op_rows(const DTypes& dtypes) {
 // Source: torch/ao/quantization/backend_config/onednn.py.
 BackendConfig onednn_backend_config() {
   const DTypes linear{kWeightedInt8, kDynamicInt8};
-  return BackendConfig("onednn")
-      .set_backend_pattern_configs(conv_rows({kWeightedInt8}))
-      .set_backend_pattern_configs(conv_add_rows())
-      .set_backend_pattern_configs(linear_rows(linear))
-      .set_backend_pattern_configs(linear_post_op_rows(linear))
-      .set_backend_pattern_configs(binary_rows({kInt8}))
-      .set_backend_pattern_configs(cat_rows({kInt8}))
-      .set_backend_pattern_configs(default_rows({kInt8}))
-      .set_backend_pattern_configs(fixed_qparams_rows({kInt8}))
-      .set_backend_pattern_configs(share_qparams_rows({kInt8}))
-      .set_backend_pattern_configs(batch_norm_rows({kInt8}))
-      .set_backend_pattern_configs(layer_norm_rows({kInt8FloatWeight}))
-      .set_backend_pattern_configs(rnn_rows({kDynamicInt8}))
-      .set_backend_pattern_configs(embedding_rows({kWeightOnlyQInt8}));
+  return cpu_backend_config("onednn", {.after_conv = conv_add_rows(),
+                                       .linear = linear,
+                                       .after_linear = linear_post_op_rows(linear),
+                                       .has_tensor_info = false,
+                                       .has_layer_norm = true,
+                                       .rnn = {kDynamicInt8},
+                                       .embedding = {kWeightOnlyQInt8}});
 }
 
 }  // namespace tsq

@@ -29,9 +29,8 @@ BackendConfig backend_config(std::string_view name) {
   const auto& entries = backend_entries();
   const auto found = std::ranges::find(entries, name, &BackendEntry::name);
   if (found != entries.end()) return found->table();
-  std::vector<std::string_view> names;
-  for (const BackendEntry& entry : entries) names.push_back(entry.name);
-  throw Error(ErrorCode::BadConfig, fmt::format("there is no backend '{}'", name), suggestion(name, names));
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no backend '{}'", name),
+              suggestion(name, names_of(entries, &BackendEntry::name)));
 }
 
 }  // namespace tsq

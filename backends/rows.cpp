@@ -1,34 +1,18 @@
 #include "backends/rows.h"
 
+#include "config/fixed_range_operators.h"
+
 namespace tsq {
 namespace {
 
-constexpr DTypeWithConstraints kFixed0To1{.dtype = c10::ScalarType::QUInt8,
-                                          .quant_min_lower_bound = 0,
-                                          .quant_max_upper_bound = 255,
-                                          .scale_exact_match = 1.0 / 256,
-                                          .zero_point_exact_match = 0};
-constexpr DTypeWithConstraints kFixedNeg1To1{.dtype = c10::ScalarType::QUInt8,
-                                             .quant_min_lower_bound = 0,
-                                             .quant_max_upper_bound = 255,
-                                             .scale_exact_match = 2.0 / 256,
-                                             .zero_point_exact_match = 128};
-
-struct FixedQParamsOp {
-  Symbol op;
-  DTypeWithConstraints range;
-};
-
-/// Operators whose output range is known: the kernels have it built in.
-constexpr std::array kFixedQParamsOps{
-    FixedQParamsOp{nn::Hardsigmoid, kFixed0To1},       FixedQParamsOp{F::hardsigmoid, kFixed0To1},
-    FixedQParamsOp{method("hardsigmoid"), kFixed0To1}, FixedQParamsOp{method("hardsigmoid_"), kFixed0To1},
-    FixedQParamsOp{nn::Sigmoid, kFixed0To1},           FixedQParamsOp{fn::sigmoid, kFixed0To1},
-    FixedQParamsOp{method("sigmoid"), kFixed0To1},     FixedQParamsOp{method("sigmoid_"), kFixed0To1},
-    FixedQParamsOp{nn::Softmax, kFixed0To1},           FixedQParamsOp{nn::Tanh, kFixedNeg1To1},
-    FixedQParamsOp{fn::tanh, kFixedNeg1To1},           FixedQParamsOp{method("tanh"), kFixedNeg1To1},
-    FixedQParamsOp{method("tanh_"), kFixedNeg1To1},
-};
+/// What an observer of a fixed range finds, as what a kernel wants.
+DTypeWithConstraints exactly(const ObserverSpec& observer) {
+  return {.dtype = observer.dtype,
+          .quant_min_lower_bound = observer.quant_min,
+          .quant_max_upper_bound = observer.quant_max,
+          .scale_exact_match = observer.scale,
+          .zero_point_exact_match = observer.zero_point};
+}
 
 DTypes with_fixed_range(DTypes dtypes, const DTypeWithConstraints& range) {
   for (DTypeConfig& config : dtypes) {
@@ -39,11 +23,23 @@ DTypes with_fixed_range(DTypes dtypes, const DTypeWithConstraints& range) {
   return dtypes;
 }
 
-void append(Configs& table, Configs rows) {
-  for (BackendPatternConfig& row : rows) table.push_back(std::move(row));
+template <typename Table>
+void append(Table& table, const Table& rows) {
+  table.insert(table.end(), rows.begin(), rows.end());
 }
 
 }  // namespace
+
+Rows joined(const std::vector<Rows>& parts) {
+  Rows table;
+  for (const Rows& part : parts) append(table, part);
+  return table;
+}
+
+Rows module_rows(Symbol root, Symbol qat, Symbol reference) {
+  return {{.pattern = root, .root = root, .qat = qat, .reference = reference},
+          {.pattern = qat, .root = root, .reference = reference}};
+}
 
 Configs with_columns(const Rows& rows, ObservationType observation, const DTypes& dtypes) {
   Configs table;
@@ -111,9 +107,7 @@ const ConvFamily& conv2d_family() { return kConvFamilies[1]; }
 // these rows have what the second has. So ConvReLU has no root and no reference, which the row of the plain
 // convolution provides.
 Rows conv_family_rows(const ConvFamily& f) {
-  Rows table = {
-      {.pattern = f.conv, .root = f.conv, .qat = f.qat, .reference = f.reference},
-      {.pattern = f.qat, .root = f.conv, .reference = f.reference},
+  const Rows others = {
       {.pattern = f.functional, .inputs = {{"weight", 1}, {"bias", 2}}},
       {.pattern = chain({f.conv, nn::ReLU}), .fused = f.conv_relu, .fuser = Fuser::Sequential},
       {.pattern = chain({f.conv, F::relu}), .fused = f.conv_relu, .fuser = Fuser::Sequential},
@@ -132,7 +126,7 @@ Rows conv_family_rows(const ConvFamily& f) {
       {.pattern = f.bn_qat, .root = f.conv, .reference = f.reference},
       {.pattern = f.bn_relu_qat, .root = f.conv, .reference = f.reference},
   };
-  return table;
+  return joined({module_rows(f.conv, f.qat, f.reference), others});
 }
 
 Rows conv_transpose_rows(const ConvFamily& f) {
@@ -148,19 +142,21 @@ Rows conv_transpose_rows(const ConvFamily& f) {
 }
 
 Configs conv_rows(const DTypes& dtypes) {
-  Configs table;
+  Rows table;
   for (const ConvFamily& family : kConvFamilies) {
-    append(table, with_columns(conv_family_rows(family), kOwnObserver, dtypes));
-    append(table, with_columns(conv_transpose_rows(family), kOwnObserver, dtypes));
+    append(table, conv_family_rows(family));
+    append(table, conv_transpose_rows(family));
   }
-  return table;
+  return with_columns(table, kOwnObserver, dtypes);
+}
+
+Rows linear_alone_rows() {
+  return joined({module_rows(nn::Linear, nnqat::Linear, nnqr::Linear),
+                 {{.pattern = F::linear, .inputs = {{"weight", 1}, {"bias", 2}}}}});
 }
 
 Configs linear_rows(const DTypes& dtypes) {
-  Rows table = {
-      {.pattern = nn::Linear, .root = nn::Linear, .qat = nnqat::Linear, .reference = nnqr::Linear},
-      {.pattern = nnqat::Linear, .root = nn::Linear, .reference = nnqr::Linear},
-      {.pattern = F::linear, .inputs = {{"weight", 1}, {"bias", 2}}},
+  const Rows fused = {
       {.pattern = chain({nn::Linear, nn::ReLU}), .fused = nni::LinearReLU, .fuser = Fuser::Sequential},
       {.pattern = chain({nn::Linear, F::relu}), .fused = nni::LinearReLU, .fuser = Fuser::Sequential},
       {.pattern = nni::LinearReLU, .root = nn::Linear, .qat = nniqat::LinearReLU, .reference = nnqr::Linear},
@@ -171,7 +167,7 @@ Configs linear_rows(const DTypes& dtypes) {
       {.pattern = nni::LinearBn1d, .root = nn::Linear, .qat = nniqat::LinearBn1d, .reference = nnqr::Linear},
       {.pattern = nniqat::LinearBn1d, .root = nn::Linear, .reference = nnqr::Linear},
   };
-  return with_columns(table, kOwnObserver, dtypes);
+  return with_columns(joined({linear_alone_rows(), fused}), kOwnObserver, dtypes);
 }
 
 Configs arithmetic_rows(std::span<const Symbol> operators, const DTypes& dtypes) {
@@ -228,8 +224,9 @@ Configs default_rows(const DTypes& dtypes) {
 
 Configs fixed_qparams_rows(const DTypes& dtypes) {
   Configs table;
-  for (const auto& [op, range] : kFixedQParamsOps)
-    append(table, with_columns({{.pattern = op}}, kOwnObserver, with_fixed_range(dtypes, range)));
+  for (const auto& [name, observer] : kFixedRangeOperators)
+    append(table, with_columns({{.pattern = symbol(name)}}, kOwnObserver,
+                               with_fixed_range(dtypes, exactly(observer()))));
   return table;
 }
 
@@ -328,19 +325,24 @@ Configs rnn_rows(const DTypes& dtypes) {
 }
 
 Configs embedding_rows(const DTypes& dtypes) {
-  Rows table = {
-      {.pattern = nn::Embedding,
-       .root = nn::Embedding,
-       .qat = nnqat::Embedding,
-       .reference = nnqr::Embedding},
-      {.pattern = nnqat::Embedding, .root = nn::Embedding, .reference = nnqr::Embedding},
-      {.pattern = nn::EmbeddingBag,
-       .root = nn::EmbeddingBag,
-       .qat = nnqat::EmbeddingBag,
-       .reference = nnqr::EmbeddingBag},
-      {.pattern = nnqat::EmbeddingBag, .root = nn::EmbeddingBag, .reference = nnqr::EmbeddingBag},
-  };
+  const Rows table = joined({module_rows(nn::Embedding, nnqat::Embedding, nnqr::Embedding),
+                             module_rows(nn::EmbeddingBag, nnqat::EmbeddingBag, nnqr::EmbeddingBag)});
   return with_columns(table, kOwnObserver, dtypes);
+}
+
+BackendConfig cpu_backend_config(std::string name, const CpuGroups& groups) {
+  Configs table;
+  for (const Configs& rows :
+       {conv_rows(groups.conv), groups.after_conv, linear_rows(groups.linear), groups.after_linear,
+        binary_rows(groups.binary), cat_rows(groups.plain), default_rows(groups.plain),
+        fixed_qparams_rows(groups.fixed_qparams), share_qparams_rows(groups.plain)})
+    append(table, rows);
+  if (groups.has_tensor_info) append(table, tensor_info_rows(groups.plain));
+  append(table, batch_norm_rows(groups.plain));
+  if (groups.has_layer_norm) append(table, layer_norm_rows({kInt8FloatWeight}));
+  append(table, rnn_rows(groups.rnn));
+  append(table, embedding_rows(groups.embedding));
+  return BackendConfig(std::move(name)).set_backend_pattern_configs(std::move(table));
 }
 
 }  // namespace tsq

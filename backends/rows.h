@@ -31,6 +31,10 @@ inline constexpr ObservationType kOwnObserver = ObservationType::OUTPUT_USE_DIFF
 inline constexpr ObservationType kSharedObserver = ObservationType::OUTPUT_SHARE_OBSERVER_WITH_INPUT;
 inline constexpr ObservationType kNotObserved = ObservationType::INPUT_OUTPUT_NOT_OBSERVED;
 
+Rows joined(const std::vector<Rows>& parts);
+/// A module and its form for training, which have one root and one reference module.
+Rows module_rows(Symbol root, Symbol qat, Symbol reference);
+
 Configs with_columns(const Rows& rows, ObservationType observation, const DTypes& dtypes);
 
 /// The names of one dimension of convolution.
@@ -49,6 +53,9 @@ Rows conv_transpose_rows(const ConvFamily& family);
 /// has the input's observer.
 Configs arithmetic_rows(std::span<const Symbol> operators, const DTypes& dtypes);
 
+/// nn.Linear, its form for training, and the function.
+Rows linear_alone_rows();
+
 Configs conv_rows(const DTypes& dtypes);
 Configs linear_rows(const DTypes& dtypes);
 Configs binary_rows(const DTypes& dtypes);
@@ -61,5 +68,21 @@ Configs batch_norm_rows(const DTypes& dtypes);
 Configs layer_norm_rows(const DTypes& dtypes);
 Configs rnn_rows(const DTypes& dtypes);
 Configs embedding_rows(const DTypes& dtypes);
+
+/// What a table of PyTorch's for CPUs says of each group of rows.
+struct CpuGroups {
+  DTypes conv{kWeightedInt8};
+  Configs after_conv{};
+  DTypes linear{kWeightedInt8, kDynamicInt8, kDynamicFloat16};
+  Configs after_linear{};
+  DTypes binary{kInt8};
+  DTypes fixed_qparams{kInt8};
+  DTypes plain{kInt8};  ///< of all other operators without a weight
+  bool has_tensor_info{true};
+  bool has_layer_norm{false};
+  DTypes rnn{kDynamicInt8, kDynamicFloat16};
+  DTypes embedding{kWeightOnlyQUInt8, kWeightOnlyQUInt4x2};
+};
+BackendConfig cpu_backend_config(std::string name, const CpuGroups& groups);
 
 }  // namespace tsq

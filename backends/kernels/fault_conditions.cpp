@@ -1,7 +1,6 @@
 #include "backends/kernels/fault_conditions.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "backends/kernels/costs.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/convolution_padding.h"
@@ -49,10 +49,7 @@ bool takes_direct_path(const ir::Weighted& weighted) {
 /// The dtype that the quantize node before the kernels returns; empty where there is none.
 std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
   const ir::Node* node = quantized->node();
-  if (node->kind() == kQuantize) {
-    const auto dtype = torch::jit::toIValue(node->input(3));
-    return dtype ? std::optional(static_cast<c10::ScalarType>(dtype->toInt())) : std::nullopt;
-  }
+  if (node->kind() == kQuantize) return ir::dtype_constant(node->input(3));
   return node->inputs().empty() || node->kind().is_prim() ? std::nullopt : quantized_dtype(node->input(0));
 }
 
@@ -118,8 +115,7 @@ std::optional<double> known_scale(const ir::Value* quantized) {
       node->kind() == kQuantize ? node->input(1) : operators::argument_named(node, "output_scale");
   if (scale == nullptr && node->kind().toQualString() == std::string_view("quantized::add"))
     scale = operators::argument_named(node, "scale");
-  const auto constant = scale == nullptr ? std::nullopt : torch::jit::toIValue(scale);
-  return constant && constant->isDouble() ? std::optional(constant->toDouble()) : std::nullopt;
+  return scale == nullptr ? std::nullopt : ir::number_constant(scale);
 }
 
 /// What QNNPACK's pytorch_qnnp_create_add_nc_q8 refuses.

@@ -1,12 +1,11 @@
 #include "backends/kernels/filter_bank.h"
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <algorithm>
 
 #include "backends/kernels/costs.h"
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "operators/functional_weighted.h"
 
 namespace tsq::kernels {
@@ -51,13 +50,9 @@ bool slides_over_one_channel(const Target& target, const ir::Model& gm, const ir
 }
 
 ir::Value* squared_value(const ir::Node* node) {
-  const auto has_exponent_two = [&] {
-    const auto exponent = torch::jit::toIValue(node->input(1));
-    return exponent && exponent->isScalar() && exponent->toScalar().toDouble() == 2;
-  };
   const bool squares = node->kind() == c10::aten::square ||
                        (node->kind() == c10::aten::mul && node->input(0) == node->input(1)) ||
-                       (node->kind() == c10::aten::pow && has_exponent_two());
+                       (node->kind() == c10::aten::pow && ir::number_constant(node->input(1)) == 2);
   return squares ? const_cast<ir::Value*>(node->input(0)) : nullptr;
 }
 

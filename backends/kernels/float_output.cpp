@@ -1,13 +1,12 @@
 #include "backends/kernels/float_output.h"
 
-#include <c10/util/accumulate.h>
-
 #include <algorithm>
 
 #include "backends/kernels/fault_conditions.h"
 #include "ir/analysis.h"
 #include "operators/arguments.h"
 #include "operators/functional_weighted.h"
+#include "operators/layer_work.h"
 
 namespace tsq::kernels {
 namespace {
@@ -26,24 +25,10 @@ std::optional<ir::Weighted> parameters_of(const Model& gm, const Node* layer) {
   return operators::float_functional_parameters(gm, layer);
 }
 
-/// Values of the layer's input for each of its output, but for its edges.
-double inputs_per_output(const ir::Weighted& weighted) {
-  const int64_t strides = c10::multiply_integers(weighted.stride);
-  return static_cast<double>(weighted.weight.size(1) * weighted.groups * strides) /
-         static_cast<double>(weighted.weight.size(0));
-}
-
-/// Values of the layer's output in a call with an input of the calibrated size.
-std::optional<double> outputs_of(const ir::Weighted& weighted) {
-  const at::Tensor& sizes = weighted.input.sizes;
-  if (!sizes.defined() || sizes.numel() == 0) return std::nullopt;
-  return static_cast<double>(sizes.prod().item<int64_t>()) / inputs_per_output(weighted);
-}
-
 kernels::LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
-  return {.inputs_per_output = reads_bytes ? 0 : inputs_per_output(weighted),
+  return {.inputs_per_output = reads_bytes ? 0 : operators::inputs_per_output(weighted),
           .groups = weighted.groups,
-          .outputs = outputs_of(weighted)};
+          .outputs = operators::outputs_of_call(weighted)};
 }
 
 /// The node that produces a value, observers aside.
@@ -54,7 +39,7 @@ const Node* giver(const ir::Value* value) {
 
 bool pays(const Target& target, const Model& gm, const Node* layer, const Node* activation,
           kernels::LayerWork work) {
-  work.slopes = slopes_of(gm, activation);
+  work.slopes = operators::slope_count(gm, activation);
   const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& name) {
            return kernels::pays_with_float_output(*kernel, name.name, work);
@@ -96,11 +81,6 @@ const FloatOutputKernel* float_output_kernel_of(const Target& target, const Mode
     if (!module.empty()) return kernels::float_output_kernel(engine, module, PostOp::None);
   }
   return nullptr;
-}
-
-int64_t slopes_of(const Model& gm, const Node* activation) {
-  const at::Tensor slopes = operators::slopes_of(gm, activation);
-  return slopes.defined() ? slopes.numel() : 1;
 }
 
 bool stays_float_after(const Target& target, const Model& gm, const Node* layer, const Node* activation) {

@@ -16,9 +16,6 @@ const kernels::FloatOutputKernel* float_output_kernel_of(const Target& target, c
 bool stays_float_after(const Target& target, const ir::Model& gm, const ir::Node* layer,
                        const ir::Node* activation);
 
-/// How many slopes a PReLU has; 1 for other operators.
-int64_t slopes_of(const ir::Model& gm, const ir::Node* activation);
-
 /// Whether the layer's kernel does the activation too, and rounds its output: nothing is float in between.
 bool is_done_by_kernel(const Target& target, const ir::Model& gm, const ir::Node* layer,
                        const ir::Node* activation);

@@ -14,19 +14,19 @@ namespace {
 constexpr std::array<std::string_view, 1> kOnednn{"onednn"};
 constexpr std::array<std::string_view, 2> kFbgemm{"x86", "fbgemm"};
 
-struct Row {
+struct KernelRow {
   std::string_view kernel;
   std::span<const std::string_view> engines;
 };
 constexpr std::array kRows{
-    Row{"quantized::conv2d_add", kOnednn},
-    Row{"quantized::conv2d_add_relu", kOnednn},
-    Row{"quantized::linear_leaky_relu", kOnednn},
-    Row{"quantized::linear_tanh", kOnednn},
-    Row{"quantized::linear_with_input_q_dq_qweight_dq_output_fp32", kFbgemm},
-    Row{"quantized::linear_with_input_q_dq_qweight_dq_relu_output_fp32", kFbgemm},
-    Row{"quantized::linear_dynamic_fp16", kFbgemm},
-    Row{"quantized::linear_relu_dynamic_fp16", kFbgemm},
+    KernelRow{"quantized::conv2d_add", kOnednn},
+    KernelRow{"quantized::conv2d_add_relu", kOnednn},
+    KernelRow{"quantized::linear_leaky_relu", kOnednn},
+    KernelRow{"quantized::linear_tanh", kOnednn},
+    KernelRow{"quantized::linear_with_input_q_dq_qweight_dq_output_fp32", kFbgemm},
+    KernelRow{"quantized::linear_with_input_q_dq_qweight_dq_relu_output_fp32", kFbgemm},
+    KernelRow{"quantized::linear_dynamic_fp16", kFbgemm},
+    KernelRow{"quantized::linear_relu_dynamic_fp16", kFbgemm},
 };
 
 std::string_view without_overload(std::string_view kernel) { return kernel.substr(0, kernel.find('.')); }
@@ -34,7 +34,7 @@ std::string_view without_overload(std::string_view kernel) { return kernel.subst
 }  // namespace
 
 std::span<const std::string_view> engines_of(std::string_view kernel) {
-  const auto* const found = std::ranges::find(kRows, without_overload(kernel), &Row::kernel);
+  const auto* const found = std::ranges::find(kRows, without_overload(kernel), &KernelRow::kernel);
   return found == kRows.end() ? std::span<const std::string_view>{} : found->engines;
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include "base/known_engines.h"
+
 namespace tsq::kernels {
 namespace {
 
@@ -242,7 +244,7 @@ std::string remedy_of(const KernelFault& fault) {
   if (fault.when == SignedInput || fault.when == SignedInputWithoutXnnpack)
     return "give its activation observer dtype quint8";
   std::string others;
-  for (const std::string_view engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+  for (const std::string_view engine : known_engines()) {
     const auto faults = kernel_faults();
     const bool is_faulty = std::any_of(faults.begin(), faults.end(), [&](const KernelFault& each) {
       return each.engine == engine && each.kernel == fault.kernel && each.reason == fault.reason;

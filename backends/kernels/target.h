@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/known_engines.h"
+
 namespace tsq::kernels {
 
 /// What kernels are chosen for.
@@ -18,8 +20,6 @@ inline bool has_vnni(const Target& target) { return has_vnni(target.cpu); }
 
 /// K-05: whether inputs whose range is found when the model runs take 7 bits. The engine decides that, not
 /// the observer.
-inline bool reduces_dynamic_range(const Target& target) {
-  return target.engine == "fbgemm" || target.engine == "x86";
-}
+inline bool reduces_dynamic_range(const Target& target) { return runs_fbgemm(target.engine); }
 
 }  // namespace tsq::kernels

@@ -5,6 +5,11 @@
 #include <tsq/qconfig.h>
 
 #include <cstdint>
+#include <string>
+
+namespace torch::jit {
+struct Module;
+}
 
 namespace tsq {
 
@@ -24,5 +29,21 @@ struct QParams {
 /// convert (K-09). Throws Error(BadConfig) when the class has no qparams (Placeholder, Noop, Recording,
 /// ReuseInput: M-19).
 QParams observe_once(const ObserverSpec& spec, const at::Tensor& tensor);
+
+/// Makes `name` ("my_package.MyObserver") an observer that QConfigs may speak of, in C++ and in JSON. Each
+/// place in a model gets a copy of `observer`, a TorchScript module with two methods:
+///   forward(x: Tensor) records what it sees, float32 and never empty, and leaves x alone;
+///   calculate_qparams() -> Tuple[Tensor, Tensor] returns scale and zero point, one of each, or one for each
+///   channel along `ch_axis` where the scheme is per channel.
+/// Where it has attributes `dtype`, `qscheme` (numbers), `reduce_range`, `quant_min`, `quant_max`, `eps` and
+/// `ch_axis`, they are set to those of the QConfig, `averaging_constant`, `bins` and `percentile` to what is
+/// given there. Throws Error(BadConfig) for a module without these methods, and for a name without a package
+/// or of PyTorch's. A name that is registered again gets the new module. A prepared file holds the observers
+/// and the name: any LibTorch calibrates with it, and whoever loads it by tsq must have registered the name.
+/// Safe to call from several threads. A copy is run by one thread at a time, copies by several.
+void register_observer(std::string name, const torch::jit::Module& observer);
+/// The same with a TorchScript class as archives hold it: "class MyObserver(Module):\n  largest : Tensor\n
+/// def …". Its tensors are empty at first, its numbers 0.
+void register_observer(std::string name, const std::string& source);
 
 }  // namespace tsq

@@ -1,6 +1,6 @@
 #include "passes/capture/told_dtypes.h"
 
-#include <torch/csrc/jit/ir/constants.h>
+#include "ir/constants.h"
 
 namespace tsq::passes {
 namespace {
@@ -35,9 +35,7 @@ std::optional<std::size_t> dtype_position(const Node* node) {
 
 std::optional<ScalarType> constant_dtype(const Node* node) {
   const auto position = dtype_position(node);
-  const auto constant = position ? torch::jit::toIValue(node->input(*position)) : std::nullopt;
-  return constant && constant->isInt() ? std::optional(static_cast<ScalarType>(constant->toInt()))
-                                       : std::nullopt;
+  return position ? ir::dtype_constant(node->input(*position)) : std::nullopt;
 }
 
 }  // namespace tsq::passes

@@ -10,8 +10,6 @@
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
 // After the pass `lower_static`, which takes what has a quantized output.
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <cmath>
 #include <unordered_map>
 
@@ -19,6 +17,7 @@
 #include "backends/kernels/float_output.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/clamp_bounds.h"
@@ -164,8 +163,7 @@ class FloatOutputLowering : public KernelLowering {
   }
 
   static bool is_quint8(const Node* quantize) {
-    const auto dtype = torch::jit::toIValue(quantize->input(3));
-    return dtype && dtype->toInt() == static_cast<int64_t>(c10::ScalarType::QUInt8);
+    return ir::dtype_constant(quantize->input(3)) == c10::ScalarType::QUInt8;
   }
 
   void lower_to_pointwise(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
@@ -188,14 +186,13 @@ class FloatOutputLowering : public KernelLowering {
     const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm_, before, value); };
     Value* input = op->input(0)->node()->input(0);
     const auto [scale, zero_point] = qparams_of(input, before);
-    const auto known_zero_point = torch::jit::toIValue(zero_point);
-    Value* packed = packing_.packed(
-        weighted, {.op = op,
-                   .kernel = row.kernel,
-                   .prepack = row.prepack,
-                   .path = path,
-                   .before = before,
-                   .input_has_zero_point = !known_zero_point || known_zero_point->toInt() != 0});
+    Value* packed =
+        packing_.packed(weighted, {.op = op,
+                                   .kernel = row.kernel,
+                                   .prepack = row.prepack,
+                                   .path = path,
+                                   .before = before,
+                                   .input_has_zero_point = ir::whole_number_constant(zero_point) != 0});
     std::vector<Value*> inputs{bytes_of(operators::padded_input(gm_, weighted, input, before), before), scale,
                                zero_point, packed};
     const auto optional_tensor = c10::OptionalType::create(c10::TensorType::get());

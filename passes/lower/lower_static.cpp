@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
 #include <tsq/dtype_config.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "backends/kernels/lowering_table.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
@@ -259,8 +259,7 @@ class StaticLowering : public KernelLowering {
   /// The kernels have no alpha: add(x, y, alpha=2) stays as it is (FX drops the alpha).
   static bool has_unit_alpha(const Node* op) {
     if (op->kind() != c10::aten::add || op->inputs().size() < 3) return true;
-    const auto alpha = torch::jit::toIValue(op->input(2));
-    return alpha && alpha->isInt() && alpha->toInt() == 1;
+    return ir::whole_number_constant(op->input(2)) == 1;
   }
 
   /// Sizes are the same before dequantize.

@@ -34,13 +34,9 @@ struct Representable {
 };
 
 std::optional<double> number(const Model& gm, const Value* value) {
-  if (const auto constant = torch::jit::toIValue(value)) {
-    if (constant->isDouble()) return constant->toDouble();
-    if (constant->isInt()) return static_cast<double>(constant->toInt());
-  }
-  if (value->node()->kind() != c10::prim::GetAttr || value->node()->input(0) != gm.graph->inputs().at(0))
-    return std::nullopt;
-  const c10::IValue held = gm.attributes.attr(value->node()->s(c10::attr::name));
+  if (const auto constant = ir::number_constant(value)) return constant;
+  const std::string* name = ir::attribute_read(gm, value);
+  const c10::IValue held = name == nullptr ? c10::IValue() : gm.attributes.attr(*name);
   return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
 }
 

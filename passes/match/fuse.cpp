@@ -17,6 +17,7 @@
 #include "config/fusers.h"
 #include "config/known_names.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/methods.h"
 #include "match/matcher.h"
@@ -77,10 +78,8 @@ bool is_sound_addition(operators::ImageShapes& shapes, const FusionMatch& match)
   const auto addends = match::extra_inputs_of(match.tree, *match.row);
   if (addition == nullptr || addends.empty() || !ir::holds_tensor(addends.front())) return false;
   const auto arguments = ir::arguments(addition);
-  if (addition->kind() == c10::aten::add && arguments.size() > 2) {
-    const auto alpha = torch::jit::toIValue(arguments[2].value);
-    if (!alpha || !alpha->isInt() || alpha->toInt() != 1) return false;
-  }
+  const bool has_alpha = addition->kind() == c10::aten::add && arguments.size() > 2;
+  if (has_alpha && ir::whole_number_constant(arguments[2].value) != 1) return false;
   const Node* root = match::root_of(match.tree, *match.row).node;
   return root != nullptr &&
          shapes.fit(addends.front(), root->output()) != operators::ImageShapes::Fit::Enlarges;

@@ -7,12 +7,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
+#include "operators/layer_work.h"
 #include "passes/numerics/channel_factors.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
@@ -34,16 +33,6 @@ constexpr double kManyProducts = 64;
 constexpr double kTolerableNoise = 2e-3;
 
 double worth(double products) { return products < kManyProducts ? kWorthALayer : kWorthALittle; }
-
-double products_of_output(const ir::Weighted& layer) {
-  return static_cast<double>(layer.weight.numel()) / static_cast<double>(layer.weight.size(0));
-}
-
-double products_of_input(const ir::Weighted& layer) {
-  const auto channels = static_cast<double>(layer.weight.size(1) * layer.groups);
-  const double strides = std::accumulate(layer.stride.begin(), layer.stride.end(), 1.0, std::multiplies<>());
-  return static_cast<double>(layer.weight.numel()) / (channels * strides);
-}
 
 /// What rounding adds to the channels, as a share of their variance, on the average.
 double noise(const ir::ChannelStatistics& channels, double step, const at::Tensor& factors) {
@@ -93,7 +82,7 @@ bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weig
   const auto range = observed_range(factors.model, observer);
   if (!range) return false;
   const at::Tensor found = best_factors(layer, room(layer.input, *range, factors.margin), range->step,
-                                        worth(products_of_input(layer)));
+                                        worth(operators::products_per_input(layer)));
   if (!found.defined()) return false;
   observer->replaceInput(0, product(factors, observer, observer->input(0), found, "_input_factors", node));
   scale_module(factors.model, node, {.input = found});
@@ -112,7 +101,7 @@ bool multiply_after(const ChannelFactors& factors, Node* node, const ir::Weighte
   const at::Tensor found = room(layer.output, *range, factors.margin);
   const double before = noise(layer.output, range->step, at::ones_like(found));
   const double after = noise(layer.output, range->step, found);
-  if (before < kTolerableNoise || after > worth(products_of_output(layer)) * before) return false;
+  if (before < kTolerableNoise || after > worth(operators::products_per_output(layer)) * before) return false;
   Value* exact =
       product(factors, observer->next(), observer->output(), at::reciprocal(found), "_output_factors", node);
   observer->output()->replaceAllUsesAfterNodeWith(exact->node(), exact);

@@ -3,11 +3,11 @@
 //   x → observer → linear   becomes   x → observer → equalization observer → linear
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <utility>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "match/equalizable.h"
 #include "match/qconfig_lookup.h"
@@ -49,8 +49,7 @@ std::optional<int64_t> groups_of(const Model& model, const Node* node) {
   constexpr std::size_t kGroups = 6;
   const auto arguments = ir::arguments(node);
   if (arguments.size() <= kGroups) return 1;
-  const auto groups = torch::jit::toIValue(arguments[kGroups].value);
-  return groups && groups->isInt() ? std::optional(groups->toInt()) : std::nullopt;
+  return ir::whole_number_constant(arguments[kGroups].value);
 }
 
 /// Why an operator with an equalization config cannot be equalized; empty when it can.

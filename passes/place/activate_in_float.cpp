@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "backends/kernels/float_output.h"
 #include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
+#include "operators/arguments.h"
 #include "operators/functional_weighted.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
@@ -49,7 +49,7 @@ bool is_slow(const Model& model, const PassContext& context, const Node* node) {
   const auto has_slow_kernel = [&](const Symbol& target) {
     const auto* const kernel = kernels::unary_kernel(target);
     return kernel != nullptr && kernels::is_slower_than_float(context.target.engine, kernel->kernel,
-                                                              kernels::slopes_of(model, node));
+                                                              operators::slope_count(model, node));
   };
   return std::ranges::any_of(ir::targets(model, node), has_slow_kernel) &&
          has_channels_last(model, operands.front());

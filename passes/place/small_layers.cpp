@@ -5,6 +5,7 @@
 #include "backends/kernels/costs.h"
 #include "ir/analysis.h"
 #include "ir/methods.h"
+#include "operators/layer_work.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
@@ -12,32 +13,21 @@ namespace {
 
 using ir::Model;
 using ir::Node;
+using operators::products_of_call;
 
 bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }
 
-/// Multiply-accumulates of a call with an input of the calibrated size, but for the edges of convolutions; 0
-/// where no size is known.
-int64_t products_of(const ir::Weighted& weighted) {
-  const at::Tensor& sizes = weighted.input.sizes;
-  if (!sizes.defined() || sizes.numel() == 0) return 0;
-  const int64_t inputs = sizes.prod().item<int64_t>();
-  if (is_linear(weighted)) return inputs * weighted.weight.size(0);
-  int64_t strides = 1;
-  for (const int64_t stride : weighted.stride) strides *= stride;
-  return inputs / (weighted.weight.size(1) * weighted.groups * strides) * weighted.weight.numel();
-}
-
-/// Of one run of forward: other methods have runs of their own.
+/// Multiply-accumulates of one run of forward: other methods have runs of their own.
 int64_t products_of_network(const Model& model) {
   int64_t sum = 0;
   for (const ir::ModuleCall& call : model.calls) {
-    if (const ir::Weighted* weighted = ir::weighted_of(call)) sum += products_of(*weighted);
+    if (const ir::Weighted* weighted = ir::weighted_of(call)) sum += products_of_call(*weighted);
   }
   const Node* methods = ir::methods_node(model);
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
     if (methods == nullptr || !ir::is_module_call(node) || ir::method_of(node).empty()) continue;
     if (const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node)))
-      sum -= products_of(*weighted);
+      sum -= products_of_call(*weighted);
   }
   return sum;
 }
@@ -59,7 +49,7 @@ std::unordered_set<const Node*> small_layers(const Model& model, const PassConte
   std::unordered_set<const Node*> found;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
     const ir::Weighted* weighted = int8_linear(model, context, node);
-    const int64_t products = weighted == nullptr ? 0 : products_of(*weighted);
+    const int64_t products = weighted == nullptr ? 0 : products_of_call(*weighted);
     if (products > 0 && products <= most) found.insert(node);
   }
   return found;

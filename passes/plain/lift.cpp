@@ -4,7 +4,6 @@
 // and then the module is meant.
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <map>
@@ -29,14 +28,6 @@ using ir::ModuleCall;
 using ir::Node;
 using ir::Value;
 
-/// A constant, a list of constants, or a constant tensor that has become an attribute.
-std::optional<c10::IValue> constant_of(const Model& model, const Value* value) {
-  const Node* node = value->node();
-  if (node->kind() == c10::prim::GetAttr && node->input(0) == model.graph->inputs().at(0))
-    return model.attributes.attr(node->s(c10::attr::name));
-  return operators::constant_value(value);
-}
-
 /// The constant arguments of an operator by name.
 class Arguments {
  public:
@@ -44,7 +35,7 @@ class Arguments {
 
   [[nodiscard]] std::optional<c10::IValue> at(const char* name) const {
     const Value* value = operators::argument_named(node_, name);
-    return value == nullptr ? std::nullopt : constant_of(model_, value);
+    return value == nullptr ? std::nullopt : ir::held_value(model_, value);
   }
   [[nodiscard]] std::optional<at::Tensor> tensor(const char* name) const {
     const auto value = at(name);

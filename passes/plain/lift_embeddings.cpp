@@ -2,7 +2,6 @@
 //   F.embedding(x, self.table), aten::embedding(constant, x, …)   →   Embedding(x)
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <map>
 #include <optional>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
@@ -51,7 +51,7 @@ const Value* after_checks(const Value* value) {
 
 std::optional<c10::IValue> constant(const Node* node, const char* name) {
   const Value* value = argument(node, name);
-  return value == nullptr ? std::nullopt : operators::constant_value(after_checks(value));
+  return value == nullptr ? std::nullopt : ir::constant_value(after_checks(value));
 }
 
 bool is_absent(const Value* value) { return value == nullptr || value->mustBeNone(); }
@@ -59,13 +59,10 @@ bool is_absent(const Value* value) { return value == nullptr || value->mustBeNon
 /// The table, when it is a parameter or constant that the model does not write.
 std::optional<at::Tensor> known_table(const Model& model, const Value* value,
                                       const std::unordered_set<std::string>& written) {
-  std::optional<c10::IValue> held = operators::constant_value(value);
-  const Node* node = value->node();
-  if (node->kind() == c10::prim::GetAttr && node->input(0) == model.graph->inputs().at(0) &&
-      !written.contains(node->s(c10::attr::name)))
-    held = model.attributes.attr(node->s(c10::attr::name));
-  if (!held || !held->isTensor() || held->toTensor().dim() != 2) return std::nullopt;
-  return held->toTensor();
+  const std::string* name = ir::attribute_read(model, value);
+  if (name != nullptr && written.contains(*name)) return std::nullopt;
+  const at::Tensor held = ir::held_tensor(model, value);
+  return held.defined() && held.dim() == 2 ? std::optional(held) : std::nullopt;
 }
 
 std::optional<EmbeddingTable::Mode> mode_of(const std::optional<c10::IValue>& value) {

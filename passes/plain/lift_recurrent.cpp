@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
@@ -137,10 +137,8 @@ class RecurrentLifting {
   /// A constant or an attribute that nobody writes; lists of such.
   std::optional<c10::IValue> constant_of(const Value* value) const {
     const Node* node = value->node();
-    if (node->kind() == c10::prim::GetAttr && node->input(0) == model_.graph->inputs().at(0)) {
-      const std::string& name = node->s(c10::attr::name);
-      return written_.contains(name) ? std::nullopt : std::optional(model_.attributes.attr(name));
-    }
+    const std::string* name = ir::attribute_read(model_, value);
+    if (name != nullptr && written_.contains(*name)) return std::nullopt;
     if (node->kind() == c10::prim::ListConstruct && value->type()->isSubtypeOf(*c10::ListType::ofTensors())) {
       c10::List<at::Tensor> list;
       for (const Value* element : node->inputs()) {
@@ -150,7 +148,7 @@ class RecurrentLifting {
       }
       return list;
     }
-    return operators::constant_value(value);
+    return ir::held_value(model_, value);
   }
 
   bool lift(Node* node, Symbol type) {

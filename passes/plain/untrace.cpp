@@ -45,7 +45,7 @@ void replace(Model& model, Node* node, const std::string& kind, const std::vecto
 
 /// aten::_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, …)
 bool restore_convolution(Model& model, Node* node) {
-  const auto transposed = torch::jit::constant_as<bool>(node->input(6));
+  const auto transposed = ir::flag_constant(node->input(6));
   const std::size_t dims = length_of(node->input(3));
   if (!transposed || dims < 1 || dims > 3) return false;
   std::vector<Value*> inputs{node->input(0), node->input(1), node->input(2), node->input(3), node->input(4)};
@@ -152,13 +152,11 @@ bool restore_number(Model& model, Node* node) {
 
 /// The constant tensor that has become an attribute; undefined for the model's own attributes.
 at::Tensor constant_tensor(const Model& model, const Value* value) {
-  const Node* node = value->node();
-  if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0)) return {};
-  const std::string& name = node->s(c10::attr::name);
+  const std::string* name = ir::attribute_read(model, value);
   const auto type = model.attributes.type();
-  if (model.state.contains(name) || type->is_parameter(type->getAttributeSlot(name))) return {};
-  const c10::IValue attribute = model.attributes.attr(name);
-  return attribute.isTensor() ? attribute.toTensor() : at::Tensor();
+  if (name == nullptr || model.state.contains(*name) || type->is_parameter(type->getAttributeSlot(*name)))
+    return {};
+  return ir::held_tensor(model, value);
 }
 
 /// The addition of a bias to a product, that alone reads it; null where there is none.

@@ -1,7 +1,6 @@
 #include "passes/rewrite/constant_factors.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -25,15 +24,10 @@ ConstantFactors::ConstantFactors(const ir::Model& model)
     : model_(model), written_(ir::written_attributes(model)), expressions_(model) {}
 
 std::optional<at::Tensor> ConstantFactors::tensor(const Value* value) const {
-  const Node* node = value->node();
-  std::optional<c10::IValue> found;
-  if (node->kind() == c10::prim::GetAttr && node->input(0) == model_.graph->inputs().at(0)) {
-    const std::string& name = node->s(c10::attr::name);
-    if (!written_.contains(name)) found = model_.attributes.attr(name);
-  } else {
-    found = torch::jit::toIValue(value);
-  }
-  return found && found->isTensor() ? std::optional(found->toTensor()) : std::nullopt;
+  const std::string* name = ir::attribute_read(model_, value);
+  if (name != nullptr && written_.contains(*name)) return std::nullopt;
+  const at::Tensor found = ir::held_tensor(model_, value);
+  return found.defined() ? std::optional(found) : std::nullopt;
 }
 
 std::optional<c10::IValue> ConstantFactors::computed(const Value* value) const {
@@ -66,10 +60,6 @@ bool is_bias_of(const at::Tensor& bias, const at::Tensor& weight) {
   return bias.dim() == 1 && bias.size(0) == weight.size(0) && bias.scalar_type() == at::kFloat;
 }
 
-bool is_one(const Value* value) {
-  const auto number = torch::jit::toIValue(value);
-  if (!number) return false;
-  return number->isInt() ? number->toInt() == 1 : number->isDouble() && number->toDouble() == 1.0;
-}
+bool is_one(const Value* value) { return ir::number_constant(value) == 1; }
 
 }  // namespace tsq::passes

@@ -44,8 +44,7 @@ bool returns_its_input(const Model& model, const Node* node) {
   if (takes_all(model, node)) return true;
   if (!node->kind().is_aten() || !operators::has(operators::traits_of(node), operators::IsIdentity))
     return false;
-  const auto training = torch::jit::toIValue(node->input(2));
-  return training && training->isBool() && !training->toBool();
+  return ir::flag_constant(node->input(2)) == false;
 }
 
 }  // namespace

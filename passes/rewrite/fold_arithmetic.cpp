@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
 #include "operators/traits.h"
@@ -147,10 +148,7 @@ class ArithmeticFolding {
     return operand->reciprocal();
   }
 
-  static bool has_unit_alpha(const Node* sum) {
-    const auto alpha = torch::jit::toIValue(sum->input(2));
-    return alpha && alpha->isScalar() && alpha->toScalar().toDouble() == 1;
-  }
+  static bool has_unit_alpha(const Node* sum) { return ir::number_constant(sum->input(2)) == 1; }
 
   /// A constant as one number for each channel of a layer's output, in double precision.
   [[nodiscard]] std::optional<at::Tensor> by_channel(const Node* layer, const Value* value) const {

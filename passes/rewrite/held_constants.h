@@ -6,9 +6,6 @@
 
 namespace tsq::passes {
 
-/// What a value is a constant of, or reads of the graph's module; empty for all else.
-[[nodiscard]] std::optional<c10::IValue> held_constant(const ir::Model& model, const ir::Value* value);
-
 /// The number that a value is, or that a tensor of one, which broadcasts to anything, holds; empty for all
 /// else.
 [[nodiscard]] std::optional<double> constant_number(const ir::Model& model, const ir::Value* value);

@@ -1,11 +1,9 @@
 // The largest of several tensors without stacking them, which takes twenty times as long.
 //   max(stack([a, b, c], dim), dim)[0]   →   maximum(maximum(a, b), c)
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
-#include "operators/arguments.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -28,21 +26,17 @@ std::optional<c10::Symbol> chooser(const Node* node) {
 
 /// The one dimension that an argument names.
 std::optional<int64_t> dimension(const Value* value) {
-  const auto constant = operators::constant_value(value);
+  const auto constant = ir::constant_value(value);
   if (!constant) return std::nullopt;
   if (constant->isInt()) return constant->toInt();
   const bool is_one = constant->isIntList() && constant->toIntList().size() == 1;
   return is_one ? std::optional(constant->toIntVector().front()) : std::nullopt;
 }
 
-bool is_false(const Value* value) {
-  const auto constant = torch::jit::toIValue(value);
-  return constant && constant->isBool() && !constant->toBool();
-}
-
 /// The tensors of which a node chooses, made into a list for it; null for other nodes.
 const Node* choices(const Node* node) {
-  if (!chooser(node) || node->inputs().size() != 3 || !is_false(node->input(2))) return nullptr;
+  if (!chooser(node) || node->inputs().size() != 3 || ir::flag_constant(node->input(2)) != false)
+    return nullptr;
   const Node* stack = node->input(0)->node();
   if (stack->kind() != c10::aten::stack || stack->output()->uses().size() != 1) return nullptr;
   const auto dim = dimension(stack->input(1));

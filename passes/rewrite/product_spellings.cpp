@@ -1,7 +1,6 @@
 #include "passes/rewrite/product_spellings.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <array>
@@ -33,12 +32,10 @@ std::optional<Product> addmm(const ConstantFactors& factors, Node* node) {
   if (!bias || !weight || !is_bias_of(*bias, *weight) || factors.tensor(node->input(1))) return std::nullopt;
   const bool is_plain = is_one(node->input(3)) && is_one(node->input(4));
   if (is_plain) return Product{node, node->input(1), {.weight = *weight, .bias = *bias}};
-  const auto beta = torch::jit::toIValue(node->input(3));
-  const auto alpha = torch::jit::toIValue(node->input(4));
-  if (!factors.any_spelling() || !beta || !alpha || !beta->isScalar() || !alpha->isScalar())
-    return std::nullopt;
-  return Product{
-      node, node->input(1), {.weight = *weight * alpha->toScalar(), .bias = *bias * beta->toScalar()}};
+  const auto beta = ir::number_constant(node->input(3));
+  const auto alpha = ir::number_constant(node->input(4));
+  if (!factors.any_spelling() || !beta || !alpha) return std::nullopt;
+  return Product{node, node->input(1), {.weight = *weight * *alpha, .bias = *bias * *beta}};
 }
 
 /// Of tensors of three dimensions or any number of them.

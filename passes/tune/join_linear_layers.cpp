@@ -11,8 +11,8 @@
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
-#include "operators/arguments.h"
 #include "operators/traits.h"
 #include "passes/tune/passes.h"
 
@@ -93,9 +93,9 @@ class Joining {
     std::vector<Layer> layers;
     const auto uses = node->input(0)->uses();
     for (const auto& [reader, offset] : uses) {
-      const bool reads_alike =
-          offset == 0 && reader->kind() == node->kind() && reader->owningBlock() == node->owningBlock() &&
-          operators::constant_value(reader->input(2)) == operators::constant_value(node->input(2));
+      const bool reads_alike = offset == 0 && reader->kind() == node->kind() &&
+                               reader->owningBlock() == node->owningBlock() &&
+                               ir::constant_value(reader->input(2)) == ir::constant_value(node->input(2));
       if (!reads_alike || !done_.insert(reader).second) continue;
       auto layer = layer_of(reader);
       if (layer && may_be_strided(gm_, reader->output(), layer->views)) layers.push_back(std::move(*layer));

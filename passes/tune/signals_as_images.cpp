@@ -11,7 +11,6 @@
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
-#include "operators/arguments.h"
 #include "operators/traits.h"
 #include "passes/tune/passes.h"
 
@@ -77,7 +76,7 @@ class SignalsAsImages {
     inputs[0] = image_of(node->input(0), node);
     constexpr std::array<int64_t, 3> kOfHeight{1, 0, 1};  // stride, padding, dilation
     for (std::size_t i = 0; kernel.sizes > 0 && i < kOfHeight.size(); ++i) {
-      std::vector<int64_t> sizes = operators::constant_value(inputs[kernel.sizes + i])->toIntVector();
+      std::vector<int64_t> sizes = ir::constant_value(inputs[kernel.sizes + i])->toIntVector();
       sizes.insert(sizes.begin(), kOfHeight[i]);
       inputs[kernel.sizes + i] = ir::constant_before(gm_, node, sizes);
     }

@@ -28,8 +28,7 @@ using ir::Value;
 using kernels::squared_value;
 
 bool is_constant_of(const Value* value, int64_t number) {
-  const auto constant = torch::jit::toIValue(value);
-  return constant && constant->isScalar() && constant->toScalar().equal(number);
+  return ir::number_constant(value) == static_cast<double>(number);
 }
 
 bool is_none(const Value* value) {

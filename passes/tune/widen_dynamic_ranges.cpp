@@ -2,8 +2,6 @@
 // dynamic modules use 128 on every engine.
 //   quantized::linear_dynamic(x, packed, reduce_range=True)   becomes   …, reduce_range=False)
 
-#include <torch/csrc/jit/ir/constants.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -11,6 +9,7 @@
 #include "backends/kernels/kernel_limits.h"
 #include "backends/kernels/target.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "passes/tune/passes.h"
 
@@ -27,11 +26,6 @@ constexpr std::array kDynamicKernels{
     RangeKernel{"quantized::conv3d_dynamic", 3},
 };
 
-bool is_false(const ir::Value* value) {
-  const auto constant = torch::jit::toIValue(value);
-  return constant && constant->isBool() && !constant->toBool();
-}
-
 }  // namespace
 
 bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
@@ -40,7 +34,7 @@ bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     const auto kernel =
         std::ranges::find(kDynamicKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
-    if (kernel == kDynamicKernels.end() || is_false(node->inputs().back())) continue;
+    if (kernel == kDynamicKernels.end() || ir::flag_constant(node->inputs().back()) == false) continue;
     // A convolution's groups and channels are in its packed params: the worst case decides.
     const kernels::WeightedShape shape{
         .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};

@@ -3,13 +3,13 @@
 // round it cannot: kernels of layers know no zero point for each row.
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <optional>
 #include <vector>
 
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "passes/weights/passes.h"
 #include "torchscript/embedding.h"
 #include "torchscript/tied_table.h"
@@ -35,11 +35,9 @@ bool is_same(const at::Tensor& a, const at::Tensor& b) {
 }
 
 std::optional<at::Tensor> attribute_of(const Model& model, const Value* value) {
-  const Node* node = value->node();
-  if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0))
-    return std::nullopt;
-  const c10::IValue held = model.attributes.attr(node->s(c10::attr::name));
-  return held.isTensor() ? std::optional(held.toTensor()) : std::nullopt;
+  const at::Tensor held =
+      ir::attribute_read(model, value) == nullptr ? at::Tensor() : ir::held_tensor(model, value);
+  return held.defined() ? std::optional(held) : std::nullopt;
 }
 
 /// quantize_per_channel(weight, scale, zero_point, axis, dtype) of parameters, as functions read it.
@@ -48,15 +46,15 @@ std::optional<Rounded> rounded_parameter(const Model& model, const Node* node) {
   const auto weight = attribute_of(model, node->input(0));
   const auto scale = attribute_of(model, node->input(1));
   const auto zero_point = attribute_of(model, node->input(2));
-  const auto axis = torch::jit::toIValue(node->input(3));
-  const auto dtype = torch::jit::toIValue(node->input(4));
+  const auto axis = ir::whole_number_constant(node->input(3));
+  const auto dtype = ir::dtype_constant(node->input(4));
   if (!weight || !scale || !zero_point || !axis || !dtype) return std::nullopt;
   return Rounded{.weight = *weight,
                  .qparams = {.scale = *scale,
                              .zero_point = *zero_point,
-                             .dtype = static_cast<c10::ScalarType>(dtype->toInt()),
+                             .dtype = *dtype,
                              .qscheme = c10::QScheme::PER_CHANNEL_AFFINE,
-                             .axis = axis->toInt()}};
+                             .axis = *axis}};
 }
 
 std::optional<Rounded> rounded_weight(const Model& model, const Node* node) {

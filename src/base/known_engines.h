@@ -8,4 +8,7 @@ namespace tsq {
 /// The quantized engines that have kernels in LibTorch and default QConfigs in PyTorch, by PyTorch's names.
 constexpr std::array<std::string_view, 4> known_engines() { return {"x86", "fbgemm", "qnnpack", "onednn"}; }
 
+/// Whether an engine's kernels are FBGEMM's, x86's in part.
+constexpr bool runs_fbgemm(std::string_view engine) { return engine == "x86" || engine == "fbgemm"; }
+
 }  // namespace tsq

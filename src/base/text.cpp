@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <mutex>
+#include <set>
 
 namespace tsq {
 namespace {
@@ -60,6 +62,27 @@ std::string quoted_list(std::span<const std::string_view> words) {
     text += fmt::format("'{}'", words[i]);
   }
   return text;
+}
+
+std::string_view interned(std::string text) {
+  static std::mutex mutex;
+  static std::set<std::string> texts;  // whose nodes never move
+  const std::lock_guard lock(mutex);
+  return *texts.insert(std::move(text)).first;
+}
+
+std::vector<std::string_view> split_words(std::string_view words) {
+  std::vector<std::string_view> parts;
+  while (!words.empty()) {
+    const auto space = words.find(' ');
+    parts.push_back(words.substr(0, space));
+    words = space == std::string_view::npos ? std::string_view{} : words.substr(space + 1);
+  }
+  return parts;
+}
+
+bool has_word(std::string_view words, std::string_view word) {
+  return std::ranges::count(split_words(words), word) > 0;
 }
 
 }  // namespace tsq

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,5 +22,25 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
 
 /// `'a', 'b' and 'c'`.
 std::string quoted_list(std::span<const std::string_view> words);
+
+/// The words between single spaces.
+std::vector<std::string_view> split_words(std::string_view words);
+bool has_word(std::string_view words, std::string_view word);
+
+/// A copy that lives as long as the process.
+std::string_view interned(std::string text);
+
+/// "qint8" of "torch.qint8".
+constexpr std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+/// The names of a table's rows, for suggestion().
+template <typename Rows, typename Name>
+std::vector<std::string_view> names_of(const Rows& rows, Name name) {
+  std::vector<std::string_view> names;
+  for (const auto& row : rows) names.push_back(std::invoke(name, row));
+  return names;
+}
 
 }  // namespace tsq

@@ -44,9 +44,7 @@ constexpr std::array<std::string_view, 3> kObservationTypes{"OUTPUT_USE_DIFFEREN
                                                             "INPUT_OUTPUT_NOT_OBSERVED"};
 
 ObservationType read_observation_type(const JsonValue& at) {
-  constexpr std::string_view kPrefix = "ObservationType.";
-  std::string_view name = at.string();
-  if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
+  const std::string_view name = without_prefix(at.string(), "ObservationType.");
   const auto found = std::ranges::find(kObservationTypes, name);
   if (found == kObservationTypes.end())
     at.fail(fmt::format("'{}' is not an observation type", name), suggestion(name, kObservationTypes));
@@ -109,16 +107,12 @@ std::map<int, ObservationType> read_num_tensor_args(const JsonValue& at) {
 std::map<std::string, int> read_input_types(const JsonValue& at) {
   at.expect_object("input_type_to_index", kInputTypes);
   std::map<std::string, int> indices;
-  for (const auto& [key, value] : at.members("input types and their indices")) {
-    const std::int64_t index = value.integer();
-    if (index < 0 || index > INT32_MAX) value.fail(fmt::format("got the index {}, wanted 0 or more", index));
-    indices[key] = static_cast<int>(index);
-  }
+  for (const auto& [key, value] : at.members("input types and their indices")) indices[key] = value.index();
   return indices;
 }
 
 void read_module_into(const JsonValue& at, std::string_view key, std::optional<Symbol>& module) {
-  if (at.has(key) && !at.at(key).is_null()) module = read_module(at.at(key));
+  if (at.is_given(key)) module = read_module(at.at(key));
 }
 
 /// A name, or an object that defines the module.
@@ -143,13 +137,12 @@ json reference_to_json(Symbol reference) {
 }
 
 void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
-  const auto is_given = [&](std::string_view key) { return at.has(key) && !at.at(key).is_null(); };
   const auto read = [&](std::string_view key, const auto& set) {
-    if (is_given(key)) with_path(at.at(key), [&] { set(std::string_view(at.at(key).string())); });
+    if (at.is_given(key)) with_path(at.at(key), [&] { set(std::string_view(at.at(key).string())); });
   };
   read("root_node_getter", [&](std::string_view name) { config.set_root_node_getter(name); });
   read("extra_inputs_getter", [&](std::string_view name) { config.set_extra_inputs_getter(name); });
-  if (!is_given("fuser_method")) return;
+  if (!at.is_given("fuser_method")) return;
 
   const JsonValue given = at.at("fuser_method");
   const NamedFuser fuser = with_path(given, [&] { return fuser_from_name(given.string()); });
@@ -167,14 +160,14 @@ void read_fusion(const JsonValue& at, BackendPatternConfig& config) {
 
 BackendPatternConfig read_backend_pattern_config(const JsonValue& at) {
   at.expect_object("BackendPatternConfig", kPatternConfigKeys);
-  const auto given = [&](std::string_view key) { return at.has(key) && !at.at(key).is_null(); };
   BackendPatternConfig config;
-  if (given("pattern")) config.pattern = read_pattern(at.at("pattern"));
-  if (given("pattern_complex_format"))
+  if (at.is_given("pattern")) config.pattern = read_pattern(at.at("pattern"));
+  if (at.is_given("pattern_complex_format"))
     config.pattern_complex_format = read_complex_pattern(at.at("pattern_complex_format"));
   with_path(at, [&] { return config.key().args.size(); });
-  if (given("observation_type")) config.observation_type = read_observation_type(at.at("observation_type"));
-  if (given("dtype_configs")) {
+  if (at.is_given("observation_type"))
+    config.observation_type = read_observation_type(at.at("observation_type"));
+  if (at.is_given("dtype_configs")) {
     for (const JsonValue& item : at.at("dtype_configs").elements("DTypeConfigs"))
       config.dtype_configs.push_back(read_dtype_config(item));
   }
@@ -189,10 +182,10 @@ BackendPatternConfig read_backend_pattern_config(const JsonValue& at) {
             "they mean the same; keep the first");
   read_module_into(at, "fused_module", config.fused_module);
   read_fusion(at, config);
-  if (given("num_tensor_args_to_observation_type"))
+  if (at.is_given("num_tensor_args_to_observation_type"))
     config.num_tensor_args_to_observation_type =
         read_num_tensor_args(at.at("num_tensor_args_to_observation_type"));
-  if (given("input_type_to_index"))
+  if (at.is_given("input_type_to_index"))
     config.input_type_to_index = read_input_types(at.at("input_type_to_index"));
   return config;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/entries.h"
 #include "config/json.h"
 #include "config/json_config.h"
 
@@ -39,39 +40,23 @@ std::vector<int> read_indexes(const JsonValue& at, std::string_view key) {
   std::vector<int> indexes;
   if (!at.has(key)) return indexes;
   for (const JsonValue& item : at.at(key).elements("indexes")) {
-    const std::int64_t index = item.integer();
-    if (index < 0 || index > INT32_MAX) item.fail(fmt::format("got the index {}, wanted 0 or more", index));
+    const int index = item.index();
     if (std::ranges::find(indexes, index) != indexes.end())
       item.fail(fmt::format("the index {} occurs twice", index));
-    indexes.push_back(static_cast<int>(index));
+    indexes.push_back(index);
   }
   return indexes;
 }
 
-}  // namespace
-
-namespace {
-
-using StandaloneEntry = std::shared_ptr<const StandaloneModuleConfig>;
-
-/// Re-setting a key keeps its place, as in a Python dict.
-template <typename Key>
-void set_entry(std::vector<std::pair<Key, StandaloneEntry>>& entries, const Key& key,
-               StandaloneModuleConfig config) {
-  auto value = std::make_shared<const StandaloneModuleConfig>(std::move(config));
-  const auto found = std::ranges::find(entries, key, &std::pair<Key, StandaloneEntry>::first);
-  if (found != entries.end()) {
-    found->second = std::move(value);
-  } else {
-    entries.emplace_back(key, std::move(value));
-  }
+/// Shared, because a configuration holds another of its own kind.
+std::shared_ptr<const StandaloneModuleConfig> shared(StandaloneModuleConfig config) {
+  return std::make_shared<const StandaloneModuleConfig>(std::move(config));
 }
 
-template <typename Key>
-const StandaloneModuleConfig* find_entry(const std::vector<std::pair<Key, StandaloneEntry>>& entries,
-                                         const Key& key) {
-  const auto found = std::ranges::find(entries, key, &std::pair<Key, StandaloneEntry>::first);
-  return found == entries.end() ? nullptr : found->second.get();
+template <typename Entries, typename Key>
+const StandaloneModuleConfig* find_config(const Entries& entries, const Key& key) {
+  const auto* const entry = find_entry(entries, key);
+  return entry == nullptr ? nullptr : entry->second.get();
 }
 
 /// PyTorch's tuple after the name: (qconfig mapping, example inputs, prepare custom config, backend config).
@@ -110,20 +95,20 @@ nlohmann::json standalone_to_dict(std::string_view key, const StandaloneModuleCo
 
 PrepareCustomConfig& PrepareCustomConfig::set_standalone_module_name(std::string name,
                                                                      StandaloneModuleConfig config) {
-  set_entry(standalone_names_, name, std::move(config));
+  set_entry(standalone_names_, std::move(name), shared(std::move(config)));
   return *this;
 }
 
 PrepareCustomConfig& PrepareCustomConfig::set_standalone_module_class(Symbol type,
                                                                       StandaloneModuleConfig config) {
-  set_entry(standalone_classes_, type, std::move(config));
+  set_entry(standalone_classes_, type, shared(std::move(config)));
   return *this;
 }
 
 const StandaloneModuleConfig* PrepareCustomConfig::standalone_module(const std::string& path,
                                                                      Symbol type) const {
-  const StandaloneModuleConfig* by_name = find_entry(standalone_names_, path);
-  return by_name != nullptr ? by_name : find_entry(standalone_classes_, type);
+  const StandaloneModuleConfig* by_name = find_config(standalone_names_, path);
+  return by_name != nullptr ? by_name : find_config(standalone_classes_, type);
 }
 
 PrepareCustomConfig& PrepareCustomConfig::set_non_traceable_module_names(std::vector<std::string> names) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/entries.h"
 #include "config/fusers.h"
 
 namespace tsq {
@@ -89,12 +90,7 @@ std::vector<std::pair<Symbol, Symbol>> get_root_module_to_quantized_reference_mo
   std::vector<std::pair<Symbol, Symbol>> map;
   for (const BackendPatternConfig& row : backend_config.configs()) {
     if (!row.root_module || !row.reference_quantized_module) continue;
-    const auto known = std::ranges::find(map, *row.root_module, &std::pair<Symbol, Symbol>::first);
-    if (known == map.end()) {
-      map.emplace_back(*row.root_module, *row.reference_quantized_module);
-    } else {
-      known->second = *row.reference_quantized_module;
-    }
+    set_entry(map, *row.root_module, *row.reference_quantized_module);
   }
   return map;
 }

@@ -69,8 +69,6 @@ bool has_constraints(const DTypeWithConstraints& dtype) {
   return dtype != DTypeWithConstraints{.dtype = dtype.dtype};
 }
 
-bool is_given(const JsonValue& at, std::string_view key) { return at.has(key) && !at.at(key).is_null(); }
-
 void check(const DTypeWithConstraints& dtype, const JsonValue& at) {
   if (dtype.quant_min_lower_bound && dtype.quant_max_upper_bound &&
       *dtype.quant_min_lower_bound > *dtype.quant_max_upper_bound)
@@ -90,13 +88,11 @@ std::string_view dtype_name(ScalarType dtype) {
 }
 
 ScalarType dtype_from_name(std::string_view name) {
-  constexpr std::string_view kPrefix = "torch.";
-  const std::string_view bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  const std::string_view bare = without_prefix(name, "torch.");
   const auto found = std::ranges::find(kDTypeNames, bare, &DTypeName::name);
   if (found != kDTypeNames.end()) return found->dtype;
-  std::vector<std::string_view> names;
-  for (const DTypeName& known : kDTypeNames) names.push_back(known.name);
-  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a dtype", name), suggestion(bare, names));
+  throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a dtype", name),
+              suggestion(bare, names_of(kDTypeNames, &DTypeName::name)));
 }
 
 ScalarType read_dtype(const JsonValue& at) {
@@ -110,7 +106,7 @@ DTypeWithConstraints read_constraints(const JsonValue& at) {
   if (at.is_string()) return {.dtype = read_dtype(at)};
   at.expect_object("DTypeWithConstraints", kConstraintKeys);
   DTypeWithConstraints dtype;
-  if (is_given(at, "dtype")) dtype.dtype = read_dtype(at.at("dtype"));
+  if (at.is_given("dtype")) dtype.dtype = read_dtype(at.at("dtype"));
   read_optional(at, "quant_min_lower_bound", dtype.quant_min_lower_bound);
   read_optional(at, "quant_max_upper_bound", dtype.quant_max_upper_bound);
   read_optional(at, "scale_min_lower_bound", dtype.scale_min_lower_bound);
@@ -129,10 +125,9 @@ void check_has_dtype(const DTypeWithConstraints& dtype, const JsonValue& at) {
 /// `input_dtype_with_constraints` is the latter.
 DTypeWithConstraints read_port(const JsonValue& at, const std::string& key) {
   const std::string long_key = key + "_with_constraints";
-  const DTypeWithConstraints plain =
-      is_given(at, key) ? read_constraints(at.at(key)) : DTypeWithConstraints{};
-  if (!is_given(at, long_key)) {
-    if (is_given(at, key)) check_has_dtype(plain, at.at(key));
+  const DTypeWithConstraints plain = at.is_given(key) ? read_constraints(at.at(key)) : DTypeWithConstraints{};
+  if (!at.is_given(long_key)) {
+    if (at.is_given(key)) check_has_dtype(plain, at.at(key));
     return plain;
   }
   DTypeWithConstraints whole = read_constraints(at.at(long_key));
@@ -149,7 +144,7 @@ DTypeWithConstraints read_port(const JsonValue& at, const std::string& key) {
 std::optional<ScalarType> read_bias(const JsonValue& at) {
   std::optional<ScalarType> bias;
   for (const char* key : {"bias_dtype", "bias_type"}) {
-    if (!is_given(at, key)) continue;
+    if (!at.is_given(key)) continue;
     const ScalarType dtype = read_dtype(at.at(key));
     if (bias && *bias != dtype)
       at.fail(fmt::format("'bias_dtype' is {} and 'bias_type' is {}", dtype_name(*bias), dtype_name(dtype)),

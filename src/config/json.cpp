@@ -137,6 +137,12 @@ std::int64_t JsonValue::integer() const {
   return value_->get<std::int64_t>();
 }
 
+int JsonValue::index() const {
+  const std::int64_t index = integer();
+  if (index < 0 || index > INT32_MAX) fail(fmt::format("got the index {}, wanted 0 or more", index));
+  return static_cast<int>(index);
+}
+
 double JsonValue::number() const {
   if (!value_->is_number()) fail_type("a number");
   return value_->get<double>();

@@ -32,6 +32,8 @@ class JsonValue {
   /// The member `key`; throws when it is missing.
   [[nodiscard]] JsonValue at(std::string_view key) const;
   [[nodiscard]] bool has(std::string_view key) const { return value_->contains(std::string(key)); }
+  /// Whether there is a member `key` that is not null.
+  [[nodiscard]] bool is_given(std::string_view key) const { return has(key) && !at(key).is_null(); }
   /// The elements of an array. Throws when this is none, naming what should be in it.
   [[nodiscard]] std::vector<JsonValue> elements(std::string_view of_what) const;
   /// The members of an object, in the order of their keys, as (key, value).
@@ -40,6 +42,8 @@ class JsonValue {
   /// Throw Error(BadConfig) with the path when the type differs.
   [[nodiscard]] const std::string& string() const;
   [[nodiscard]] std::int64_t integer() const;
+  /// A whole number that counts something: 0 or more.
+  [[nodiscard]] int index() const;
   [[nodiscard]] double number() const;
   [[nodiscard]] bool boolean() const;
 

@@ -38,13 +38,13 @@ nlohmann::json mapping_to_dict(const QConfigMapping& mapping, WriteEntry write);
 
 /// Leaves `value` alone when the key is missing or null.
 inline void read_optional(const JsonValue& at, std::string_view key, std::optional<int64_t>& value) {
-  if (at.has(key) && !at.at(key).is_null()) value = at.at(key).integer();
+  if (at.is_given(key)) value = at.at(key).integer();
 }
 inline void read_optional(const JsonValue& at, std::string_view key, std::optional<double>& value) {
-  if (at.has(key) && !at.at(key).is_null()) value = at.at(key).number();
+  if (at.is_given(key)) value = at.at(key).number();
 }
 inline void read_optional(const JsonValue& at, std::string_view key, std::optional<bool>& value) {
-  if (at.has(key) && !at.at(key).is_null()) value = at.at(key).boolean();
+  if (at.is_given(key)) value = at.at(key).boolean();
 }
 
 template <typename T>

@@ -130,9 +130,8 @@ void check_engine(std::string_view backend) {
               fmt::format("use version {}", allowed));
 }
 
-/// The kernels of fbgemm and x86 add products of neighbours in 16 bits, so their activations leave one bit
-/// free.
-bool reduces_range(std::string_view backend) { return backend == "fbgemm" || backend == "x86"; }
+/// FBGEMM's kernels add products of neighbours in 16 bits, so their activations leave one bit free.
+bool reduces_range(std::string_view backend) { return runs_fbgemm(backend); }
 
 /// What get_default_qat_qconfig returns as reduce_range: nothing at all for onednn.
 std::optional<bool> given_reduce_range(std::string_view backend) {
@@ -143,19 +142,14 @@ std::optional<bool> given_reduce_range(std::string_view backend) {
 }  // namespace
 
 QConfig qconfig(std::string_view name) {
-  constexpr std::string_view kPrefix = "torch.ao.quantization.";
-  const std::string_view bare = name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+  const std::string_view bare = without_prefix(name, "torch.ao.quantization.");
   const auto found = std::ranges::find(kNamedQConfigs, bare, &NamedQConfig::name);
   if (found != kNamedQConfigs.end()) return found->make();
   throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a named QConfig", name),
               suggestion(bare, qconfig_names()));
 }
 
-std::vector<std::string_view> qconfig_names() {
-  std::vector<std::string_view> names;
-  for (const NamedQConfig& known : kNamedQConfigs) names.push_back(known.name);
-  return names;
-}
+std::vector<std::string_view> qconfig_names() { return names_of(kNamedQConfigs, &NamedQConfig::name); }
 
 QConfig default_qconfig(std::string_view backend, int version) {
   check_engine(backend);

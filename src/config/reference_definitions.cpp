@@ -1,13 +1,13 @@
 #include "config/reference_definitions.h"
 
 #include <fmt/format.h>
-#include <tsq/error.h>
 
-#include <algorithm>
 #include <mutex>
-#include <regex>
 #include <utility>
 #include <vector>
+
+#include "base/entries.h"
+#include "base/module_source.h"
 
 namespace tsq {
 namespace {
@@ -26,24 +26,14 @@ Definitions& definitions() {
 
 }  // namespace
 
-std::string class_of(const ReferenceDefinition& definition) {
-  if (definition.source.empty()) return "File";
-  static const std::regex kClass(R"((?:^|\n)class\s+(\w+)\s*\(\s*Module\s*\))");
-  std::smatch found;
-  if (!std::regex_search(definition.source, found, kClass))
-    throw Error(ErrorCode::BadConfig, "the source of a reference module has no class",
-                "begin it with \"class Name(Module):\", then the attributes and forward, as TorchScript "
-                "writes them");
-  return found[1].str();
-}
-
 Symbol define_reference_module(const ReferenceDefinition& definition) {
-  const std::string base = "json." + class_of(definition);
+  const std::string& source = definition.source;
+  const std::string base = "json." + (source.empty() ? "File" : class_in_source(source, "reference module"));
   const std::lock_guard lock(definitions_mutex());
   std::string name = base;
   for (int i = 1;; ++i) {
-    const auto found = std::ranges::find(definitions(), name, &Definitions::value_type::first);
-    if (found == definitions().end()) {
+    const auto* const found = find_entry(definitions(), name);
+    if (found == nullptr) {
       definitions().emplace_back(name, definition);
       return symbol(name);
     }
@@ -54,8 +44,8 @@ Symbol define_reference_module(const ReferenceDefinition& definition) {
 
 std::optional<ReferenceDefinition> reference_definition(Symbol reference) {
   const std::lock_guard lock(definitions_mutex());
-  const auto found = std::ranges::find(definitions(), reference.name, &Definitions::value_type::first);
-  return found == definitions().end() ? std::nullopt : std::optional(found->second);
+  const auto* const found = find_entry(definitions(), reference.name);
+  return found == nullptr ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace tsq

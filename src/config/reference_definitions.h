@@ -20,9 +20,6 @@ struct ReferenceDefinition {
 /// source without a class. Safe to call from several threads.
 Symbol define_reference_module(const ReferenceDefinition& definition);
 
-/// The name of the class in a definition's source.
-std::string class_of(const ReferenceDefinition& definition);
-
 /// None for the symbol of a registered class.
 std::optional<ReferenceDefinition> reference_definition(Symbol reference);
 

@@ -5,22 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <mutex>
-#include <set>
 #include <string>
 
+#include "base/text.h"
 #include "config/known_names.h"
 
 namespace tsq {
 namespace {
-
-/// Names outlive every symbol made from them; a node of the set never moves.
-std::string_view intern(std::string name) {
-  static std::mutex mutex;
-  static std::set<std::string> names;
-  const std::lock_guard lock(mutex);
-  return *names.insert(std::move(name)).first;
-}
 
 bool drop_prefix(std::string& name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return false;
@@ -134,14 +125,14 @@ Symbol parse_symbol(std::string_view given) {
   drop_mangling(name);
   drop_prefix(name, "__main__.");
   if (last_part(name) == "MatchAllNode") return match_all;
-  if (is_literal(name)) return {SymbolKind::Literal, intern(std::move(name))};
+  if (is_literal(name)) return {SymbolKind::Literal, interned(std::move(name))};
   if (from_torchscript || is_class(name)) {
     make_class_public(name);
-    return {SymbolKind::Module, intern(std::move(name))};
+    return {SymbolKind::Module, interned(std::move(name))};
   }
-  if (name.find('.') == std::string::npos) return {SymbolKind::Method, intern(std::move(name))};
+  if (name.find('.') == std::string::npos) return {SymbolKind::Method, interned(std::move(name))};
   make_function_public(name);
-  return {SymbolKind::Function, intern(std::move(name))};
+  return {SymbolKind::Function, interned(std::move(name))};
 }
 
 Symbol symbol(std::string_view name) {

@@ -1,13 +1,13 @@
 #include "match/matcher.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 
 #include "config/fusers.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 
 namespace tsq::match {
 
@@ -23,8 +23,8 @@ bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern&
   result.value = value;
   if (pattern.symbol.kind == SymbolKind::MatchAll) return true;
   if (pattern.symbol.kind == SymbolKind::Literal) {
-    const auto constant = torch::jit::toIValue(value);
-    return constant && constant->isInt() && std::to_string(constant->toInt()) == pattern.symbol.name;
+    const auto number = ir::whole_number_constant(value);
+    return number && std::to_string(*number) == pattern.symbol.name;
   }
   if (value->node()->owningBlock() != user->owningBlock() || ir::users(value).size() > 1) return false;
   return match_node(value->node(), pattern, result);

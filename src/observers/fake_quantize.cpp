@@ -11,8 +11,10 @@
 #include <mutex>
 #include <string>
 
+#include "config/qscheme.h"
 #include "observers/observer_class.h"
 #include "observers/observer_module.h"
+#include "observers/uniform_qparams.h"
 
 namespace tsq {
 namespace {
@@ -23,15 +25,6 @@ constexpr const char* kObserver = "activation_post_process";
 constexpr const char* kNamespace = "torch.ao.quantization.fake_quantize.";
 constexpr const char* kFused = "FusedMovingAvgObsFakeQuantize";
 constexpr const char* kFixed = "FixedQParamsFakeQuantize";
-
-bool is_per_channel(c10::QScheme scheme) {
-  return scheme == c10::kPerChannelAffine || scheme == c10::kPerChannelSymmetric ||
-         scheme == c10::kPerChannelAffineFloatQParams;
-}
-
-bool has_symmetric_range(c10::QScheme scheme) {
-  return scheme == c10::kPerTensorSymmetric || scheme == c10::kPerChannelSymmetric;
-}
 
 /// The setters return nothing, so that `enable_observer(False)` works in Python as in C++.
 constexpr const char* kSwitches = R"(
@@ -128,12 +121,6 @@ constexpr const char* kFloatQParams = R"(
     return scale, -1 * min_val / scale
 )";
 
-int64_t middle_of(const ResolvedObserver& config) {
-  const bool is_unsigned = config.dtype == c10::ScalarType::QUInt8 || config.dtype == c10::ScalarType::Byte;
-  if (is_unsigned) return config.has_custom_range ? (*config.quant_min + *config.quant_max) >> 1 : 128;
-  return config.dtype == c10::ScalarType::UInt16 ? 32768 : 0;
-}
-
 std::string calculate_source(const ObserverSpec& spec, const ResolvedObserver& config) {
   if (config.observer == "FixedQParamsObserver") return kFixedQParams;
   const bool has_range = config.observer == "MinMaxObserver" ||
@@ -145,8 +132,8 @@ std::string calculate_source(const ObserverSpec& spec, const ResolvedObserver& c
                 "use a MinMax or MovingAverage observer");
   }
   if (config.qscheme == c10::kPerChannelAffineFloatQParams) return std::string(kReadRange) + kFloatQParams;
-  if (!has_symmetric_range(config.qscheme)) return std::string(kReadRange) + kAffine;
-  return kReadRange + fmt::format(fmt::runtime(kSymmetric), middle_of(config));
+  if (!is_symmetric(config.qscheme)) return std::string(kReadRange) + kAffine;
+  return kReadRange + fmt::format(fmt::runtime(kSymmetric), symmetric_zero_point(uniform_config(config)));
 }
 
 std::string source_of(const ObserverSpec& spec, const ResolvedObserver& config, int64_t channels) {
@@ -216,7 +203,7 @@ Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
   module.setattr("training", true);
   module.setattr("ch_axis", per_channel ? config.ch_axis : int64_t{-1});
   module.setattr("is_per_channel", per_channel);
-  module.setattr("is_symmetric_quant", has_symmetric_range(config.qscheme));
+  module.setattr("is_symmetric_quant", is_symmetric(config.qscheme));
   const auto enabled_dtype = spec.fake_quantize == kFused ? at::kLong : at::kByte;
   for (const char* name : {"fake_quant_enabled", "observer_enabled"})
     module.setattr(name, at::ones({1}, enabled_dtype));

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
+#include "config/observer_constructor.h"
 #include "observers/fake_quantize.h"
 #include "observers/observed_ranks.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/observer_module.h"
+#include "observers/registered_observer.h"
 
 namespace tsq {
 namespace {
@@ -36,6 +39,7 @@ const std::array<const ObserverKind*, 17> kKinds{
 };
 
 const ObserverKind* find_kind(std::string_view name) {
+  if (name == registered_observer.name || is_registered_observer(name)) return &registered_observer;
   const auto* const found = std::find_if(kKinds.begin(), kKinds.end(),
                                          [&](const ObserverKind* kind) { return kind->name == name; });
   return found == kKinds.end() ? nullptr : *found;
@@ -68,7 +72,8 @@ Error no_qparams(std::string_view name) {
 torch::jit::Module make_observer(const ObserverSpec& spec, int64_t channels) {
   if (!spec.fake_quantize.empty()) return make_fake_quantize(spec, channels);
   const ResolvedObserver config = resolve(spec);
-  return kind_of(config).make(config);
+  return is_registered_observer(spec.observer) ? make_registered_observer(spec, config)
+                                               : kind_of(config).make(config);
 }
 
 QParams calculate_qparams(const torch::jit::Module& observer) {
@@ -100,15 +105,12 @@ void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
 }
 
 std::vector<std::string_view> observer_names() {
-  std::vector<std::string_view> names;
-  for (const ObserverKind* kind : kKinds) {
-    names.push_back(kind->name);
-  }
-  return names;
+  return names_of(kKinds, [](const ObserverKind* kind) { return kind->name; });
 }
 
 QParams observe_once(const ObserverSpec& spec, const at::Tensor& tensor) {
   const ResolvedObserver config = resolve(spec);
+  if (is_registered_observer(spec.observer)) return observe_with_registered(spec, config, tensor);
   const ObserverKind& kind = kind_of(config);
   if (kind.observe_once == nullptr) {
     throw no_qparams(kind.name);

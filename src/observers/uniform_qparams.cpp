@@ -7,35 +7,13 @@
 
 #include <limits>
 
+#include "config/qscheme.h"
+
 namespace tsq {
 namespace {
 
-bool is_symmetric(c10::QScheme scheme) {
-  return scheme == c10::QScheme::PER_TENSOR_SYMMETRIC || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC;
-}
-
-c10::QScheme affine_form(c10::QScheme scheme) {
-  switch (scheme) {
-    case c10::QScheme::PER_TENSOR_SYMMETRIC:
-      return c10::QScheme::PER_TENSOR_AFFINE;
-    case c10::QScheme::PER_CHANNEL_SYMMETRIC:
-      return c10::QScheme::PER_CHANNEL_AFFINE;
-    default:
-      return scheme;
-  }
-}
-
 bool is_unsigned_byte(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::Byte;
-}
-
-int64_t floor_half(int64_t value) { return value >= 0 ? value / 2 : -((-value + 1) / 2); }
-
-int64_t symmetric_zero_point(const UniformConfig& config) {
-  if (is_unsigned_byte(config.dtype)) {
-    return config.has_customized_qrange ? floor_half(config.quant_min + config.quant_max) : 128;
-  }
-  return config.dtype == c10::ScalarType::UInt16 ? 32768 : 0;
 }
 
 /// check_min_max_valid: false when nothing was seen (M-05); throws for a minimum above the maximum (M-06).
@@ -104,6 +82,14 @@ at::Tensor at_least_one_dimension(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+int64_t symmetric_zero_point(const UniformConfig& config) {
+  if (is_unsigned_byte(config.dtype)) {
+    // Python's floor division.
+    return config.has_customized_qrange ? (config.quant_min + config.quant_max) >> 1 : 128;
+  }
+  return config.dtype == c10::ScalarType::UInt16 ? 32768 : 0;
+}
 
 UniformConfig uniform_config(const ResolvedObserver& config) {
   if (!config.quant_min.has_value() || !config.quant_max.has_value() || !config.eps.has_value()) {

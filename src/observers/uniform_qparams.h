@@ -31,6 +31,9 @@ UniformConfig uniform_config(const torch::jit::Module& observer);
 std::vector<ObserverAttribute> uniform_attributes(std::vector<ObserverAttribute> more);
 ObserverValues uniform_values(const UniformConfig& config, ObserverValues more);
 
+/// The zero point of a symmetric scheme (M-02).
+int64_t symmetric_zero_point(const UniformConfig& config);
+
 /// UniformQuantizationObserverBase._calculate_qparams: the same tensor operations in the same order (M-01 …
 /// M-06).
 QParams qparams_of_range(const UniformConfig& config, const at::Tensor& min_val, const at::Tensor& max_val);

@@ -1,12 +1,12 @@
 #include "operators/amplified.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 #include <unordered_set>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "operators/traits.h"
 
 namespace tsq::operators {
@@ -16,27 +16,16 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-/// The tensor that a value always is; undefined for all else.
-at::Tensor constant_tensor(const Model& gm, const Value* value) {
-  const Node* node = value->node();
-  if (node->kind() == c10::prim::GetAttr && node->input(0) == gm.graph->inputs().at(0)) {
-    const c10::IValue held = gm.attributes.attr(node->s(c10::attr::name));
-    return held.isTensor() ? held.toTensor() : at::Tensor();
-  }
-  const auto held = torch::jit::toIValue(value);
-  return held && held->isTensor() ? held->toTensor() : at::Tensor();
-}
-
 bool is_number_or_constant(const Model& gm, const Value* value) {
-  return !ir::holds_tensor(value) || constant_tensor(gm, value).defined();
+  return !ir::holds_tensor(value) || ir::held_tensor(gm, value).defined();
 }
 
 /// Below one, or known only when the model runs.
 bool is_small_exponent(const Model& gm, const Value* exponent) {
-  if (const at::Tensor known = constant_tensor(gm, exponent); known.defined())
+  if (const at::Tensor known = ir::held_tensor(gm, exponent); known.defined())
     return known.numel() != 0 && known.to(at::kDouble).lt(1).any().item<bool>();
-  const auto number = torch::jit::toIValue(exponent);
-  return !number || !number->isScalar() || number->toScalar().toDouble() < 1;
+  const auto number = ir::number_constant(exponent);
+  return !number || *number < 1;
 }
 
 bool amplifies(const Model& gm, const Node* node, const Value* value) {

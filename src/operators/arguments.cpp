@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/function_impl.h>
-#include <torch/csrc/jit/ir/constants.h>
 
+#include "ir/constants.h"
 #include "operators/weighted.h"
 
 namespace tsq::operators {
@@ -11,17 +11,6 @@ namespace tsq::operators {
 using ir::ModuleCall;
 using ir::Node;
 using ir::Value;
-
-std::optional<c10::IValue> constant_value(const Value* value) {
-  if (value->node()->kind() != c10::prim::ListConstruct) return torch::jit::toIValue(value);
-  std::vector<int64_t> list;
-  for (const Value* element : value->node()->inputs()) {
-    const auto constant = torch::jit::toIValue(element);
-    if (!constant || !constant->isInt()) return std::nullopt;
-    list.push_back(constant->toInt());
-  }
-  return list;
-}
 
 Value* argument_named(const Node* op, const std::string& name) {
   const c10::FunctionSchema* schema = nullptr;
@@ -50,7 +39,7 @@ std::optional<c10::IValue> argument_constant(const ir::Model& gm, const Node* op
     return std::nullopt;
   }
   const Value* value = argument_named(op, name);
-  return value == nullptr ? std::nullopt : constant_value(value);
+  return value == nullptr ? std::nullopt : ir::constant_value(value);
 }
 
 double negative_slope(const ModuleCall& leaky_relu) {
@@ -71,6 +60,11 @@ at::Tensor slopes_of(const ir::Model& gm, const Node* activation) {
   }
   const auto slope = argument_constant(gm, activation, "negative_slope");
   return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
+}
+
+int64_t slope_count(const ir::Model& gm, const Node* activation) {
+  const at::Tensor slopes = slopes_of(gm, activation);
+  return slopes.defined() ? slopes.numel() : 1;
 }
 
 }  // namespace tsq::operators

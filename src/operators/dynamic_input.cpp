@@ -1,7 +1,6 @@
 #include "operators/dynamic_input.h"
 
-#include <torch/csrc/jit/ir/constants.h>
-
+#include "ir/constants.h"
 #include "ir/quantize_operators.h"
 
 namespace tsq::operators {
@@ -11,11 +10,9 @@ std::optional<DynamicInput> dynamic_input(const ir::Value* read) {
   if (read->node()->kind() != ir::kDequantize) return std::nullopt;
   ir::Node* quantize = read->node()->input(0)->node();
   if (quantize->kind() != kQuantize) return std::nullopt;
-  const auto dtype = torch::jit::toIValue(quantize->input(1));
-  if (!dtype || !dtype->isInt()) return std::nullopt;
-  return DynamicInput{.value = quantize->input(0),
-                      .dtype = static_cast<c10::ScalarType>(dtype->toInt()),
-                      .reduce_range = quantize->input(2)};
+  const auto dtype = ir::dtype_constant(quantize->input(1));
+  if (!dtype) return std::nullopt;
+  return DynamicInput{.value = quantize->input(0), .dtype = *dtype, .reduce_range = quantize->input(2)};
 }
 
 }  // namespace tsq::operators

@@ -1,10 +1,10 @@
 #include "operators/functional_weighted.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <map>
 
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
@@ -21,13 +21,8 @@ using ir::Value;
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
 std::optional<at::Tensor> attribute_tensor(const Model& gm, const Value* value) {
-  if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm.graph->inputs().at(0)) {
-    const c10::IValue attribute = gm.attributes.attr(value->node()->s(c10::attr::name));
-    if (attribute.isTensor()) return attribute.toTensor().detach();
-  }
-  const auto constant = torch::jit::toIValue(value);
-  if (constant && constant->isTensor()) return constant->toTensor().detach();
-  return std::nullopt;
+  const at::Tensor held = ir::held_tensor(gm, value);
+  return held.defined() ? std::optional(held.detach()) : std::nullopt;
 }
 
 std::optional<ir::Weighted> with_bias_and_geometry(const Model& gm, const Node* op, ir::Weighted result) {
@@ -37,10 +32,7 @@ std::optional<ir::Weighted> with_bias_and_geometry(const Model& gm, const Node* 
     result.bias = *bias;
   }
   if (op->inputs().size() <= 3) return result;
-  const auto argument = [&](const char* name) -> std::optional<c10::IValue> {
-    const Value* value = argument_named(op, name);
-    return value == nullptr ? std::nullopt : constant_value(value);
-  };
+  const auto argument = [&](const char* name) { return argument_constant(gm, op, name); };
   const auto stride = argument("stride");
   const auto padding = argument("padding");
   const auto dilation = argument("dilation");
@@ -79,9 +71,7 @@ std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
   const bool is_cast = quantize->kind() == c10::aten::to && quantize->inputs().size() == 5;
   if (!is_cast && quantize->kind() != kQuantize && quantize->kind() != kQuantizePerChannel)
     return std::nullopt;
-  const auto dtype = torch::jit::toIValue(is_cast ? quantize->input(1) : quantize->inputs().back());
-  if (!dtype || !dtype->isInt()) return std::nullopt;
-  return static_cast<c10::ScalarType>(dtype->toInt());
+  return ir::dtype_constant(is_cast ? quantize->input(1) : quantize->inputs().back());
 }
 
 std::optional<ir::Weighted> functional_parameters(const Model& gm, const Node* op) {
@@ -94,13 +84,13 @@ std::optional<ir::Weighted> functional_parameters(const Model& gm, const Node* o
   result.weight = *weight;
   QParams qparams{.dtype = *dtype};
   if (quantize->kind() == kQuantize) {
-    qparams.scale = at::scalar_tensor(constant_value(quantize->input(1))->toDouble(), at::kFloat);
-    qparams.zero_point = at::scalar_tensor(constant_value(quantize->input(2))->toInt(), at::kLong);
+    qparams.scale = at::scalar_tensor(ir::constant_value(quantize->input(1))->toDouble(), at::kFloat);
+    qparams.zero_point = at::scalar_tensor(ir::constant_value(quantize->input(2))->toInt(), at::kLong);
   } else if (quantize->kind() == kQuantizePerChannel) {
     qparams.qscheme = c10::QScheme::PER_CHANNEL_AFFINE;
     qparams.scale = *attribute_tensor(gm, quantize->input(1));
     qparams.zero_point = *attribute_tensor(gm, quantize->input(2));
-    qparams.axis = constant_value(quantize->input(3))->toInt();
+    qparams.axis = ir::constant_value(quantize->input(3))->toInt();
   }
   result.weight_qparams = qparams;
   return with_bias_and_geometry(gm, op, std::move(result));

@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
@@ -48,17 +48,6 @@ std::vector<int64_t> both_sizes(const c10::IValue& value) {
     }
   }
   return sizes;
-}
-
-std::optional<c10::IValue> constant_argument(const ir::Argument& argument) {
-  if (!argument.is_list) return torch::jit::toIValue(argument.value);
-  std::vector<int64_t> list;
-  for (const Value* element : argument.elements) {
-    const auto value = torch::jit::toIValue(element);
-    if (!value || !value->isInt()) return std::nullopt;
-    list.push_back(value->toInt());
-  }
-  return list;
 }
 
 /// Kernel, stride and padding of a pool, for height and width.
@@ -114,23 +103,14 @@ std::size_t ImageShapes::strided(std::size_t size, int64_t offset, int64_t strid
   return expression(fmt::format("({}{:+})/{}+1", size, offset, stride), from.source, from.factor * stride);
 }
 
-std::optional<at::Tensor> ImageShapes::known_tensor(const Value* value) const {
-  if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm_.graph->inputs().at(0)) {
-    const c10::IValue attribute = gm_.attributes.attr(value->node()->s(c10::attr::name));
-    if (attribute.isTensor()) return attribute.toTensor();
-  }
-  const auto known = torch::jit::toIValue(value);
-  return known && known->isTensor() ? std::optional(known->toTensor()) : std::nullopt;
-}
-
 ImageShapes::Shape ImageShapes::shape_of(const Value* value) {
   if (const auto found = shapes_.find(value); found != shapes_.end()) return found->second;
   Shape shape{};
-  const auto tensor = known_tensor(value);
-  if (tensor && tensor->dim() <= 4) {
+  const at::Tensor tensor = ir::held_tensor(gm_, value);
+  if (tensor.defined() && tensor.dim() <= 4) {
     shape.fill(constant(1));
-    for (int64_t i = 0; i < tensor->dim(); ++i)
-      shape[static_cast<std::size_t>(4 - tensor->dim() + i)] = constant(tensor->size(i));
+    for (int64_t i = 0; i < tensor.dim(); ++i)
+      shape[static_cast<std::size_t>(4 - tensor.dim() + i)] = constant(tensor.size(i));
   } else {
     for (std::size_t i = 0; i < shape.size(); ++i) shape[i] = own_size(value, i);
   }
@@ -205,7 +185,7 @@ void ImageShapes::visit(const Node* node) {
     for (std::size_t i = 2; i < 4; ++i) shape[i] = size ? constant((*size)[i - 2]) : own_size(output, i);
     shapes_[output] = shape;
   } else if (name == "mean" && operands.size() >= 2) {
-    const auto axes = constant_argument(ir::arguments(node)[1]);
+    const auto axes = ir::constant_value(ir::arguments(node)[1].value);
     if (axes && axes->isIntList() && axes->toIntVector().size() == 2)
       shapes_[output] = {shape[0], shape[1], constant(1), constant(1)};
   }

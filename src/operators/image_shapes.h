@@ -37,7 +37,6 @@ class ImageShapes {
   void visit(const ir::Node* node);
   void visit_convolution(const ir::Node* node, const ir::Weighted& weighted);
   [[nodiscard]] std::optional<std::vector<int64_t>> pooled_size(const ir::Node* node) const;
-  [[nodiscard]] std::optional<at::Tensor> known_tensor(const ir::Value* value) const;
   Shape shape_of(const ir::Value* value);
   Shape broadcast(const ir::Value* result, const Shape& a, const Shape& b);
   std::size_t constant(int64_t value);

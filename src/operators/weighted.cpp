@@ -1,8 +1,9 @@
 #include "operators/weighted.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
+
+#include "ir/constants.h"
 
 namespace tsq::operators {
 namespace {
@@ -89,17 +90,7 @@ std::optional<c10::IValue> module_constant(const Module& module, const std::stri
   if (node == nullptr || node->maybeSchema() == nullptr) return std::nullopt;
   const auto index = node->schema().argumentIndexWithName(argument);
   if (!index) return std::nullopt;
-  torch::jit::Value* input = node->input(static_cast<std::size_t>(*index));
-  if (input->node()->kind() == c10::prim::ListConstruct) {
-    c10::List<int64_t> list;
-    for (torch::jit::Value* element : input->node()->inputs()) {
-      const auto value = torch::jit::toIValue(element);
-      if (!value || !value->isInt()) return std::nullopt;
-      list.push_back(value->toInt());
-    }
-    return list;
-  }
-  return torch::jit::toIValue(input);
+  return ir::constant_value(node->input(static_cast<std::size_t>(*index)));
 }
 
 std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& module) {

@@ -3,15 +3,14 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
-#include <torch/csrc/jit/serialization/import_source.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <mutex>
 
 #include "base/libtorch_error.h"
+#include "base/module_source.h"
+#include "base/registry.h"
 #include "base/text.h"
 #include "config/reference_definitions.h"
 
@@ -36,14 +35,9 @@ constexpr std::array<std::string_view, 14> kClasses{"Conv1d",
                                                     "Linear",
                                                     "RNNCell"};
 
-std::mutex& registry_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 /// By the symbol's name.
-std::map<std::string, ReferenceFunction, std::less<>>& registry() {
-  static std::map<std::string, ReferenceFunction, std::less<>> functions;
+Registry<ReferenceFunction>& reference_functions() {
+  static Registry<ReferenceFunction> functions;
   return functions;
 }
 
@@ -73,12 +67,6 @@ void check_row(const BackendPatternConfig& row, const std::vector<std::string>& 
         fmt::format("it stands for {} alone; register a reference module of your own", root_of(reference)));
 }
 
-/// A value that the module's attribute may hold.
-bool fits(const Module& module, const std::string& name, const c10::IValue& value) {
-  const auto type = module.type();
-  return value.type()->isSubtypeOf(*type->getAttribute(type->getAttributeSlot(name)));
-}
-
 Module from_file(const std::string& file) {
   try {
     return torch::jit::load(file, at::kCPU);
@@ -90,69 +78,14 @@ Module from_file(const std::string& file) {
   }
 }
 
-/// What an attribute holds until it is set; throws where only its class's __init__ could tell.
-c10::IValue empty_value(const c10::TypePtr& type, const std::string& attribute) {
-  switch (type->kind()) {
-    case c10::TypeKind::TensorType:
-      return at::empty({0});
-    case c10::TypeKind::IntType:
-      return int64_t{0};
-    case c10::TypeKind::FloatType:
-      return 0.0;
-    case c10::TypeKind::BoolType:
-      return false;
-    case c10::TypeKind::StringType:
-      return "";
-    case c10::TypeKind::OptionalType:
-      return {};
-    default:
-      throw Error(ErrorCode::BadConfig,
-                  fmt::format("the attribute '{}' of a reference module in source form has the type {}",
-                              attribute, type->repr_str()),
-                  "use Tensor, int, float, bool, str or Optional, or save the module as a file");
-  }
-}
-
-Module from_source(const std::string& name, const std::string& source) {
-  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
-  const std::vector<c10::IValue> no_constants;
-  const auto loader = [&](const std::string&) { return std::make_shared<torch::jit::Source>(source); };
-  // The version of TorchScript sources that this LibTorch writes.
-  const torch::jit::SourceImporter importer(unit, &no_constants, loader,
-                                            caffe2::serialize::kProducedFileFormatVersion);
-  try {
-    const c10::TypePtr type = importer.loadType(c10::QualifiedName("__torch__.json." + name));
-    Module module(unit, type->expect<c10::ClassType>());
-    for (std::size_t i = 0; i < module.type()->numAttributes(); ++i) {
-      const std::string& attribute = module.type()->getAttributeName(i);
-      module.setattr(attribute, empty_value(module.type()->getAttribute(i), attribute));
-    }
-    return module;
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw Error(
-        ErrorCode::BadConfig,
-        fmt::format("the source of the reference module '{}' does not compile: {}", name, reason_of(error)),
-        "write it as TorchScript does in an archive: types after colons, torch.linear and so on");
-  }
-}
-
 Module new_reference(Symbol reference, const Module& float_module, const QParams& weight) {
   if (const auto definition = reference_definition(reference)) {
-    return definition->file.empty() ? from_source(class_of(*definition), definition->source)
-                                    : from_file(definition->file);
+    return definition->file.empty()
+               ? module_of_source("__torch__.json.", definition->source, "reference module")
+               : from_file(definition->file);
   }
-  ReferenceFunction make;
-  {
-    const std::lock_guard lock(registry_mutex());
-    make = registry().at(std::string(reference.name));
-  }
-  return make(float_module, weight);
-}
-
-void set_where_there(Module& module, const std::string& name, const c10::IValue& value) {
-  if (module.hasattr(name) && fits(module, name, value)) module.setattr(name, value);
+  const auto make = reference_functions().find(reference.name);
+  return make.value()(float_module, weight);
 }
 
 }  // namespace
@@ -162,15 +95,15 @@ void register_reference_module(std::string_view name, ReferenceFunction make) {
   if (reference.kind != SymbolKind::Module || reference.name.starts_with("torch."))
     throw Error(ErrorCode::BadConfig, fmt::format("'{}' cannot be the name of a reference module", name),
                 "choose the name of a class of your own, as 'my_package.ReferenceLinear'");
-  const std::lock_guard lock(registry_mutex());
-  registry().insert_or_assign(std::string(reference.name), std::move(make));
+  reference_functions().set(std::string(reference.name), std::move(make));
 }
 
 std::vector<std::string> reference_module_names() {
   std::vector<std::string> names;
   for (const std::string_view each : kClasses) names.push_back(fmt::format("{}{}", kPyTorchs, each));
-  const std::lock_guard lock(registry_mutex());
-  for (const auto& [name, ignored] : registry()) names.push_back(name);
+  std::vector<std::string> own = reference_functions().names();
+  std::ranges::sort(own);
+  names.insert(names.end(), own.begin(), own.end());
   return names;
 }
 
@@ -184,9 +117,7 @@ void check_reference_modules(const BackendConfig& backend) {
 }
 
 bool is_registered_reference(Symbol reference) {
-  if (reference_definition(reference)) return true;
-  const std::lock_guard lock(registry_mutex());
-  return registry().contains(reference.name);
+  return reference_definition(reference) || reference_functions().index_of(reference.name);
 }
 
 Module registered_reference(Symbol reference, const Module& float_module, const QParams& weight) {

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
+#include <vector>
+
+#include "base/registry.h"
 
 namespace tsq {
 namespace {
@@ -34,6 +38,31 @@ TEST(Text, FindsNothingForAWordThatIsFarFromAll) { EXPECT_EQ(nearest("tensorrt",
 TEST(Text, SuggestsTheNearestElseListsAll) {
   EXPECT_EQ(suggestion("x68", kEngines), "did you mean 'x86'?");
   EXPECT_EQ(suggestion("tensorrt", kEngines), "known: 'fbgemm', 'x86', 'qnnpack' and 'onednn'");
+}
+
+TEST(Text, FindsWholeWordsAlone) {
+  EXPECT_EQ(split_words("bins dtype"), (std::vector<std::string_view>{"bins", "dtype"}));
+  EXPECT_TRUE(has_word("bins dtype eps", "dtype"));
+  EXPECT_FALSE(has_word("bins dtype eps", "type"));
+  EXPECT_FALSE(has_word("", "eps"));
+}
+
+TEST(Text, TakesAPrefixAwayWhereThereIsOne) {
+  EXPECT_EQ(without_prefix("torch.qint8", "torch."), "qint8");
+  EXPECT_EQ(without_prefix("qint8", "torch."), "qint8");
+}
+
+TEST(Registry, KeepsTheOrderOfRegistrationAndTheLastValueOfAName) {
+  Registry<int> registry;
+  registry.set("b", 1);
+  const std::string unnamed = registry.add_without_name(2);
+  registry.set("a", 3);
+  registry.set("b", 4);
+  EXPECT_EQ(registry.names(), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(registry.find("b"), 4);
+  EXPECT_EQ(registry.index_of("a"), 2u);
+  EXPECT_EQ(registry.at(1), (std::pair<std::string, int>{unnamed, 2}));
+  EXPECT_EQ(registry.find("c"), std::nullopt);
 }
 
 }  // namespace

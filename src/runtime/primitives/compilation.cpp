@@ -239,6 +239,11 @@ View Compilation::any_destination(int value) {
   return fresh(value, strides_of(value));
 }
 
+View Compilation::quantized_like(const View& input, const View& place) {
+  if (same_quantization(input, place)) return place;
+  return fresh(input.dtype, place.sizes, channels_last_strides(place.sizes), input.scale, input.zero_point);
+}
+
 void Compilation::deliver(int value, const View& view) {
   views_[at(value)] = view;
   const auto& place = reserved(value);
@@ -273,20 +278,21 @@ void Compilation::add_copy(const View& from, const View& to, const char* impleme
   const auto units = tiled ? tiles_of(task.loops) : units_of(task.loops);
   const auto run = tiled ? kernels().convert_tiles : kernels().convert;
   const char* name = implementation != nullptr ? implementation : task.plain ? "copy" : "convert";
-  add_kernel(std::string(name) + (tiled ? ":tiles" : ""), views,
-             [task, units, run, threads = threads_](std::byte* const* pointers) {
-               parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
-                 run(task, pointers[0], pointers[1], begin, end);
-               });
+  add_kernel(std::string(name) + (tiled ? ":tiles" : ""), views, units,
+             [task, run](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+               run(task, pointers[0], pointers[1], begin, end);
              });
 }
 
-void Compilation::add_kernel(std::string implementation, std::span<const View> views,
-                             std::function<void(std::byte* const* pointers)> kernel) {
+void Compilation::add_kernel(std::string implementation, std::span<const View> views, std::int64_t units,
+                             Part part) {
   Step step{.operation = current_,
             .implementation = "tsq:" + std::move(implementation),
             .shape = to_text(views.back().sizes) + " -> " + to_text(views.front().sizes),
-            .kernel = std::move(kernel)};
+            .kernel = [units, part = std::move(part), threads = threads_](std::byte* const* pointers) {
+              parallel(units, threads,
+                       [&](std::int64_t begin, std::int64_t end) { part(pointers, begin, end); });
+            }};
   for (const auto& view : views) step.operands.push_back(operand(0, view, {}));
   steps.push_back(std::move(step));
 }

@@ -43,6 +43,9 @@ struct Step {
   std::function<void(std::byte* const* pointers)> kernel{};  ///< gets a pointer for each operand
 };
 
+/// Computes the units [begin, end) of a kernel's work.
+using Part = std::function<void(std::byte* const* pointers, std::int64_t begin, std::int64_t end)>;
+
 /// What the builders of operations work on. They read views of values, write steps, and deliver views.
 class Compilation {
  public:
@@ -56,7 +59,6 @@ class Compilation {
     return model_.constants[static_cast<std::size_t>(index)];
   }
   [[nodiscard]] const Shape& shape(int value) const { return shapes_[static_cast<std::size_t>(value)]; }
-  [[nodiscard]] int threads() const { return threads_; }
 
   /// Builders run for this operation from now on.
   void begin(std::size_t operation) { current_ = operation; }
@@ -65,6 +67,7 @@ class Compilation {
   View view(int value);
   /// The same tensor with these strides: copied if it has others.
   View with_strides(const View& view, const Shape& strides);
+  View channels_last(const View& view) { return with_strides(view, channels_last_strides(view.sizes)); }
   /// The same tensor as `u8`: copied if it is kept as `s8`. Signed tensors are kept as `u8` with the zero
   /// point 128 higher, which is what the kernels are fast with.
   View as_unsigned(const View& view);
@@ -85,6 +88,8 @@ class Compilation {
   View destination(int value, const Shape& strides);
   /// The reserved place whatever its strides, else new memory: for kernels that write any.
   View any_destination(int value);
+  /// The place if its numbers are quantized as the input's are, else new memory in channels-last order.
+  View quantized_like(const View& input, const View& place);
   /// Says where a value has been written, and copies it to its reserved place if that is elsewhere.
   void deliver(int value, const View& view);
 
@@ -93,9 +98,8 @@ class Compilation {
 
   /// Copies with conversion between dtypes, scales and strides; sizes are equal.
   void add_copy(const View& from, const View& to, const char* implementation = nullptr);
-  /// A kernel of ours on `units` units of work.
-  void add_kernel(std::string implementation, std::span<const View> views,
-                  std::function<void(std::byte* const* pointers)> kernel);
+  /// A kernel of ours on `units` units of work, which the threads divide among them.
+  void add_kernel(std::string implementation, std::span<const View> views, std::int64_t units, Part part);
   /// A primitive; its scratchpad is added.
   void add_primitive(const dnnl::primitive_desc_base& descriptor, const dnnl::primitive& primitive,
                      std::string shape, std::vector<Operand> operands);

@@ -70,8 +70,7 @@ Layer layer_of(Compilation& compilation, const View& output) {
   const auto& operation = compilation.operation();
   const auto& weight = compilation.constant(*operation.weight);
   const View read = compilation.view(operation.inputs[0]);
-  const View source =
-      compilation.with_strides(compilation.as_unsigned(read), channels_last_strides(read.sizes));
+  const View source = compilation.channels_last(compilation.as_unsigned(read));
   Layer layer{.source = source,
               .output = output,
               .epilogue = {},

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
 
@@ -72,11 +71,9 @@ bool build_binary(Compilation& compilation) {
   task.loops = make_loops(output.sizes, strides);
   narrow(task.to, output, operation.post_ops);
   const View views[] = {output, a, b};
-  compilation.add_kernel(task.multiplies ? "mul" : "add", views,
-                         [task, threads = compilation.threads()](std::byte* const* pointers) {
-                           parallel(units_of(task.loops), threads, [&](std::int64_t begin, std::int64_t end) {
-                             kernels().binary(task, pointers[0], pointers[1], pointers[2], begin, end);
-                           });
+  compilation.add_kernel(task.multiplies ? "mul" : "add", views, units_of(task.loops),
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().binary(task, pointers[0], pointers[1], pointers[2], begin, end);
                          });
   compilation.deliver(operation.output, output);
   return true;
@@ -91,11 +88,9 @@ bool build_lookup(Compilation& compilation) {
   const Shape strides[] = {output.strides, input.strides};
   task.loops = make_loops(output.sizes, strides);
   const View views[] = {output, input};
-  compilation.add_kernel("lookup", views,
-                         [task, threads = compilation.threads()](std::byte* const* pointers) {
-                           parallel(units_of(task.loops), threads, [&](std::int64_t begin, std::int64_t end) {
-                             kernels().lookup(task, pointers[0], pointers[1], begin, end);
-                           });
+  compilation.add_kernel("lookup", views, units_of(task.loops),
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().lookup(task, pointers[0], pointers[1], begin, end);
                          });
   compilation.deliver(operation.output, output);
   return true;

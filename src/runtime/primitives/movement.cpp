@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 #include "runtime/program/shapes.h"
 
@@ -109,25 +108,20 @@ bool build_slice(Compilation& compilation) {
 bool build_resize_nearest(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const auto& sizes = compilation.shape(operation.output);
-  const auto strides = channels_last_strides(sizes);
-  const View place = compilation.destination(operation.output, strides);
+  const View place = compilation.destination(operation.output, channels_last_strides(sizes));
   View read = compilation.view(operation.inputs[0]);
   if (place.dtype == Dtype::U8) read = compilation.as_unsigned(read);
-  const View input = compilation.with_strides(read, channels_last_strides(read.sizes));
-  const View output = same_quantization(input, place)
-                          ? place
-                          : compilation.fresh(input.dtype, sizes, strides, input.scale, input.zero_point);
+  const View input = compilation.channels_last(read);
+  const View output = compilation.quantized_like(input, place);
   ResizeNearestTask task{.bytes = sizes[1] * bytes_of(input.dtype),
                          .input_positions = elements_of(input.sizes) / input.sizes[0] / input.sizes[1],
                          .sources = nearest_sources(operation, input.sizes, sizes)};
   const auto units = sizes[0] * static_cast<std::int64_t>(task.sources.size());
   const View views[] = {output, input};
   compilation.add_kernel(
-      "resize_nearest", views,
-      [task = std::move(task), units, threads = compilation.threads()](std::byte* const* pointers) {
-        parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
-          kernels().resize_nearest(task, pointers[0], pointers[1], begin, end);
-        });
+      "resize_nearest", views, units,
+      [task = std::move(task)](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+        kernels().resize_nearest(task, pointers[0], pointers[1], begin, end);
       });
   if (output.buffer != place.buffer) compilation.add_copy(output, place);
   compilation.deliver(operation.output, place);
@@ -138,7 +132,7 @@ bool build_resize_bilinear(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View read = compilation.view(operation.inputs[0]);
   if (read.sizes.size() != 4) return false;
-  const View input = compilation.with_strides(read, channels_last_strides(read.sizes));
+  const View input = compilation.channels_last(read);
   const auto& sizes = compilation.shape(operation.output);
   const View output = compilation.destination(operation.output, channels_last_strides(sizes));
   ResizeBilinearTask task{.channels = sizes[1],
@@ -151,11 +145,9 @@ bool build_resize_bilinear(Compilation& compilation) {
   const auto units = sizes[0] * sizes[2];
   const View views[] = {output, input};
   compilation.add_kernel(
-      "resize_bilinear", views,
-      [task = std::move(task), units, threads = compilation.threads()](std::byte* const* pointers) {
-        parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
-          kernels().resize_bilinear(task, pointers[0], pointers[1], begin, end);
-        });
+      "resize_bilinear", views, units,
+      [task = std::move(task)](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+        kernels().resize_bilinear(task, pointers[0], pointers[1], begin, end);
       });
   compilation.deliver(operation.output, output);
   return true;

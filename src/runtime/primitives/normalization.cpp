@@ -1,6 +1,5 @@
 #include <string_view>
 
-#include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
 #include "runtime/program/shapes.h"
@@ -78,11 +77,9 @@ bool build_layer_norm(Compilation& compilation) {
   task.bias = floats_of(operation.bias);
   const auto rows = elements_of(input.sizes) / task.length;
   const View views[] = {output, input};
-  compilation.add_kernel("layer_norm", views,
-                         [task, held, rows, threads = compilation.threads()](std::byte* const* pointers) {
-                           parallel(rows, threads, [&](std::int64_t begin, std::int64_t end) {
-                             kernels().layer_norm(task, pointers[0], pointers[1], begin, end);
-                           });
+  compilation.add_kernel("layer_norm", views, rows,
+                         [task, held](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().layer_norm(task, pointers[0], pointers[1], begin, end);
                          });
   compilation.deliver(operation.output, output);
   return true;

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
 #include "runtime/program/shapes.h"
@@ -25,8 +24,7 @@ bool pads(const Operation& operation) {
 bool build_pool(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const auto& sizes = compilation.shape(operation.output);
-  const auto strides = channels_last_strides(sizes);
-  const View place = compilation.destination(operation.output, strides);
+  const View place = compilation.destination(operation.output, channels_last_strides(sizes));
   View input = compilation.view(operation.inputs[0]);
   if (place.dtype == Dtype::U8) input = compilation.as_unsigned(input);
   // Padding that counts is the real number 0, which oneDNN takes for the byte 0; and an average is rounded
@@ -34,10 +32,8 @@ bool build_pool(Compilation& compilation) {
   const bool averages = operation.kind == Kind::AvgPool;
   const bool counts_padding = operation.count_include_pad && pads(operation) && input.zero_point != 0;
   if (averages && (counts_padding || !same_quantization(input, place))) input = compilation.as_float(input);
-  input = compilation.with_strides(input, channels_last_strides(input.sizes));
-  const View output = same_quantization(input, place)
-                          ? place
-                          : compilation.fresh(input.dtype, sizes, strides, input.scale, input.zero_point);
+  input = compilation.channels_last(input);
+  const View output = compilation.quantized_like(input, place);
 
   const auto dimensions = operation.kernel.size();
   auto dilation = spatial(operation.dilation, dimensions, 1);
@@ -60,8 +56,7 @@ bool build_pool(Compilation& compilation) {
 
 bool build_global_pool(Compilation& compilation) {
   const auto& operation = compilation.operation();
-  const View read = compilation.view(operation.inputs[0]);
-  const View input = compilation.with_strides(read, channels_last_strides(read.sizes));
+  const View input = compilation.channels_last(compilation.view(operation.inputs[0]));
   const auto& sizes = compilation.shape(operation.output);
   const View output = compilation.destination(operation.output, channels_last_strides(sizes));
   GlobalPoolTask task{.batch = input.sizes[0],
@@ -72,11 +67,9 @@ bool build_global_pool(Compilation& compilation) {
       rounding_of(output, input.scale / static_cast<double>(task.positions), -input.scale * input.zero_point);
   const auto units = task.batch * ((task.channels + kPoolChannels - 1) / kPoolChannels);
   const View views[] = {output, input};
-  compilation.add_kernel("global_pool", views,
-                         [task, units, threads = compilation.threads()](std::byte* const* pointers) {
-                           parallel(units, threads, [&](std::int64_t begin, std::int64_t end) {
-                             kernels().global_pool(task, pointers[0], pointers[1], begin, end);
-                           });
+  compilation.add_kernel("global_pool", views, units,
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().global_pool(task, pointers[0], pointers[1], begin, end);
                          });
   compilation.deliver(operation.output, output);
   return true;

@@ -23,8 +23,37 @@ void write_unless_default(Json& json, const char* name, const T& value, const T&
   if (value != standard) json[name] = value;
 }
 
-void write_unless_default(Json& json, const char* name, const std::optional<int>& value) {
+void write_unless_default(Json& json, const char* name, const std::optional<int>& value,
+                          const std::optional<int>& /*standard*/ = {}) {
   if (value) json[name] = *value;
+}
+
+/// An attribute's name, its place in an operation, and the attributes that an operation has one of where it
+/// has this.
+template <typename Visit>
+void for_each_attribute(const Visit& visit) {
+  using enum Attribute;
+  visit("weight", &Operation::weight, Weight, OptionalWeight);
+  visit("weight_scales", &Operation::weight_scales, Weight);
+  visit("bias", &Operation::bias, Bias);
+  visit("kernel", &Operation::kernel, Kernel);
+  visit("stride", &Operation::stride, Stride);
+  visit("padding_begin", &Operation::padding_begin, Padding);
+  visit("padding_end", &Operation::padding_end, Padding);
+  visit("dilation", &Operation::dilation, Dilation);
+  visit("groups", &Operation::groups, Groups);
+  visit("ceil_mode", &Operation::ceil_mode, CeilMode);
+  visit("count_include_pad", &Operation::count_include_pad, CountIncludePad);
+  visit("bounded", &Operation::bounded, Bounded);
+  visit("alpha", &Operation::alpha, Alpha);
+  visit("epsilon", &Operation::epsilon, Epsilon);
+  visit("axis", &Operation::axis, Axis);
+  visit("begin", &Operation::begin, Range);
+  visit("end", &Operation::end, Range);
+  visit("shape", &Operation::shape, TargetShape);
+  visit("order", &Operation::order, Order);
+  visit("size", &Operation::size, Size);
+  visit("scale_factors", &Operation::scale_factors, Size);
 }
 
 Json to_json(const Value& value) {
@@ -49,27 +78,9 @@ Json to_json(const PostOp& post_op) {
 Json to_json(const Operation& operation) {
   const Operation standard;
   Json json{{"kind", name_of(operation.kind)}, {"inputs", operation.inputs}, {"output", operation.output}};
-  write_unless_default(json, "weight", operation.weight);
-  write_unless_default(json, "weight_scales", operation.weight_scales);
-  write_unless_default(json, "bias", operation.bias);
-  write_unless_default(json, "kernel", operation.kernel, standard.kernel);
-  write_unless_default(json, "stride", operation.stride, standard.stride);
-  write_unless_default(json, "padding_begin", operation.padding_begin, standard.padding_begin);
-  write_unless_default(json, "padding_end", operation.padding_end, standard.padding_end);
-  write_unless_default(json, "dilation", operation.dilation, standard.dilation);
-  write_unless_default(json, "groups", operation.groups, standard.groups);
-  write_unless_default(json, "ceil_mode", operation.ceil_mode, standard.ceil_mode);
-  write_unless_default(json, "count_include_pad", operation.count_include_pad, standard.count_include_pad);
-  write_unless_default(json, "bounded", operation.bounded, standard.bounded);
-  write_unless_default(json, "alpha", operation.alpha, standard.alpha);
-  write_unless_default(json, "epsilon", operation.epsilon, standard.epsilon);
-  write_unless_default(json, "axis", operation.axis, standard.axis);
-  write_unless_default(json, "begin", operation.begin, standard.begin);
-  write_unless_default(json, "end", operation.end, standard.end);
-  write_unless_default(json, "shape", operation.shape, standard.shape);
-  write_unless_default(json, "order", operation.order, standard.order);
-  write_unless_default(json, "size", operation.size, standard.size);
-  write_unless_default(json, "scale_factors", operation.scale_factors, standard.scale_factors);
+  for_each_attribute([&](const char* name, auto member, auto...) {
+    write_unless_default(json, name, operation.*member, standard.*member);
+  });
   for (const auto& post_op : operation.post_ops) json["post_ops"].push_back(to_json(post_op));
   return json;
 }
@@ -183,34 +194,9 @@ PostOp read_post_op(const Json& json, const std::string& where) {
 }
 
 void read_attributes(Reader& reader, Attributes attributes, Operation& operation) {
-  const auto reads = [&](Attribute attribute) { return has(attributes, attribute); };
-  if (reads(Attribute::Weight) || reads(Attribute::OptionalWeight)) reader.read("weight", operation.weight);
-  if (reads(Attribute::Weight)) reader.read("weight_scales", operation.weight_scales);
-  if (reads(Attribute::Bias)) reader.read("bias", operation.bias);
-  if (reads(Attribute::Kernel)) reader.read("kernel", operation.kernel);
-  if (reads(Attribute::Stride)) reader.read("stride", operation.stride);
-  if (reads(Attribute::Padding)) {
-    reader.read("padding_begin", operation.padding_begin);
-    reader.read("padding_end", operation.padding_end);
-  }
-  if (reads(Attribute::Dilation)) reader.read("dilation", operation.dilation);
-  if (reads(Attribute::Groups)) reader.read("groups", operation.groups);
-  if (reads(Attribute::CeilMode)) reader.read("ceil_mode", operation.ceil_mode);
-  if (reads(Attribute::CountIncludePad)) reader.read("count_include_pad", operation.count_include_pad);
-  if (reads(Attribute::Bounded)) reader.read("bounded", operation.bounded);
-  if (reads(Attribute::Alpha)) reader.read("alpha", operation.alpha);
-  if (reads(Attribute::Epsilon)) reader.read("epsilon", operation.epsilon);
-  if (reads(Attribute::Axis)) reader.read("axis", operation.axis);
-  if (reads(Attribute::Range)) {
-    reader.read("begin", operation.begin);
-    reader.read("end", operation.end);
-  }
-  if (reads(Attribute::TargetShape)) reader.read("shape", operation.shape);
-  if (reads(Attribute::Order)) reader.read("order", operation.order);
-  if (reads(Attribute::Size)) {
-    reader.read("size", operation.size);
-    reader.read("scale_factors", operation.scale_factors);
-  }
+  for_each_attribute([&](const char* name, auto member, auto... wanted_by) {
+    if ((has(attributes, wanted_by) || ...)) reader.read(name, operation.*member);
+  });
 }
 
 Operation read_operation(const Json& json, const std::string& where) {

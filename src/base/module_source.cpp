@@ -1,0 +1,85 @@
+#include "base/module_source.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import_source.h>
+#include <tsq/error.h>
+
+#include <regex>
+
+#include "base/libtorch_error.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+/// What an attribute holds until it is set; throws where only its class's __init__ could tell.
+c10::IValue empty_value(const c10::TypePtr& type, const std::string& attribute, std::string_view kind) {
+  switch (type->kind()) {
+    case c10::TypeKind::TensorType:
+      return at::empty({0});
+    case c10::TypeKind::IntType:
+      return int64_t{0};
+    case c10::TypeKind::FloatType:
+      return 0.0;
+    case c10::TypeKind::BoolType:
+      return false;
+    case c10::TypeKind::StringType:
+      return "";
+    case c10::TypeKind::OptionalType:
+      return {};
+    default:
+      throw Error(ErrorCode::BadConfig,
+                  fmt::format("the attribute '{}' of a {} in source form has the type {}", attribute, kind,
+                              type->repr_str()),
+                  "use Tensor, int, float, bool, str or Optional, or save the module as a file");
+  }
+}
+
+}  // namespace
+
+std::string class_in_source(const std::string& source, std::string_view kind) {
+  static const std::regex kClass(R"((?:^|\n)class\s+(\w+)\s*\(\s*Module\s*\))");
+  std::smatch found;
+  if (!std::regex_search(source, found, kClass))
+    throw Error(ErrorCode::BadConfig, fmt::format("the source of a {} has no class", kind),
+                "begin it with \"class Name(Module):\", then the attributes and forward, as TorchScript "
+                "writes them");
+  return found[1].str();
+}
+
+Module module_of_source(const std::string& package, const std::string& source, std::string_view kind) {
+  const std::string name = class_in_source(source, kind);
+  const auto unit = std::make_shared<torch::jit::CompilationUnit>();
+  const std::vector<c10::IValue> no_constants;
+  const auto loader = [&](const std::string&) { return std::make_shared<torch::jit::Source>(source); };
+  // The version of TorchScript sources that this LibTorch writes.
+  const torch::jit::SourceImporter importer(unit, &no_constants, loader,
+                                            caffe2::serialize::kProducedFileFormatVersion);
+  try {
+    const c10::TypePtr type = importer.loadType(c10::QualifiedName(package + name));
+    Module module(unit, type->expect<c10::ClassType>());
+    for (std::size_t i = 0; i < module.type()->numAttributes(); ++i) {
+      const std::string& attribute = module.type()->getAttributeName(i);
+      module.setattr(attribute, empty_value(module.type()->getAttribute(i), attribute, kind));
+    }
+    return module;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the source of the {} '{}' does not compile: {}", kind, name, reason_of(error)),
+                "write it as TorchScript does in an archive: types after colons, torch.linear and so on");
+  }
+}
+
+void set_where_there(Module& module, const std::string& name, const c10::IValue& value) {
+  if (!module.hasattr(name)) return;
+  const auto type = module.type();
+  if (value.type()->isSubtypeOf(*type->getAttribute(type->getAttributeSlot(name))))
+    module.setattr(name, value);
+}
+
+}  // namespace tsq

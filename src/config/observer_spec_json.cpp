@@ -1,0 +1,62 @@
+#include <array>
+
+#include "config/json.h"
+#include "config/json_config.h"
+#include "config/observer_arguments.h"
+#include "config/observer_classes.h"
+
+namespace tsq {
+namespace {
+
+constexpr std::array<std::string_view, 16> kSpecKeys{
+    "observer",   "fake_quantize",      "dtype",   "qscheme",    "reduce_range", "quant_min", "quant_max",
+    "eps",        "averaging_constant", "ch_axis", "is_dynamic", "bins",         "scale",     "zero_point",
+    "group_size", "percentile"};
+
+/// A dtype or a scheme that is null is an error; other arguments then have their default.
+void read_optional(const JsonValue& at, std::string_view key, std::optional<c10::ScalarType>& value) {
+  if (at.has(key)) value = read_dtype(at.at(key));
+}
+void read_optional(const JsonValue& at, std::string_view key, std::optional<c10::QScheme>& value) {
+  if (!at.has(key)) return;
+  const JsonValue given = at.at(key);
+  value = with_path(given, [&] { return qscheme_from_name(given.string()); });
+}
+
+void write_optional(nlohmann::json& dict, const char* key, const std::optional<c10::ScalarType>& value) {
+  if (value) dict[key] = dtype_name(*value);
+}
+void write_optional(nlohmann::json& dict, const char* key, const std::optional<c10::QScheme>& value) {
+  if (value) dict[key] = qscheme_name(*value);
+}
+
+}  // namespace
+
+ObserverSpec read_observer_spec(const JsonValue& at) {
+  at.expect_object("observer", kSpecKeys);
+  ObserverSpec spec;
+  if (at.has("fake_quantize")) spec.fake_quantize = at.at("fake_quantize").string();
+  // FakeQuantize's own default; nothing else has one.
+  if (!at.has("observer") && !spec.fake_quantize.empty()) {
+    spec.observer = observer_classes::kMovingAverageMinMax;
+  } else {
+    spec.observer = at.at("observer").string();
+  }
+  visit_arguments(spec, [&](const char* key, auto& value) { read_optional(at, key, value); });
+  with_path(at, [&] { return resolve(spec); });
+  return spec;
+}
+
+ObserverSpec ObserverSpec::from_dict(const nlohmann::json& dict) {
+  return read_observer_spec(JsonValue(dict));
+}
+
+nlohmann::json ObserverSpec::to_dict() const {
+  nlohmann::json dict = nlohmann::json::object();
+  dict["observer"] = observer;
+  if (!fake_quantize.empty()) dict["fake_quantize"] = fake_quantize;
+  visit_arguments(*this, [&](const char* key, const auto& value) { write_optional(dict, key, value); });
+  return dict;
+}
+
+}  // namespace tsq

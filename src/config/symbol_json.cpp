@@ -1,0 +1,28 @@
+#include <fmt/format.h>
+#include <tsq/pattern.h>
+
+#include <string>
+
+#include "config/json.h"
+#include "config/json_config.h"
+#include "config/known_names.h"
+
+namespace tsq {
+
+Symbol read_symbol(const JsonValue& at) {
+  if (at.is_integer()) return parse_symbol(std::to_string(at.integer()));
+  const std::string& name = at.string();
+  if (name.empty()) at.fail("got an empty name, wanted a PyTorch name", "write it as in 'torch.nn.Conv2d'");
+  const Symbol found = parse_symbol(name);
+  if (const auto problem = unknown_name(found)) at.fail(problem->problem, problem->remedy);
+  return found;
+}
+
+Symbol read_module(const JsonValue& at) {
+  const Symbol found = read_symbol(at);
+  if (found.kind != SymbolKind::Module)
+    at.fail(fmt::format("'{}' is not a module class", found.name), "write a class as in 'torch.nn.Conv2d'");
+  return found;
+}
+
+}  // namespace tsq
