@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/edit.h"
+#include "ir/reasons.h"
 
 namespace tsq::passes {
 
@@ -17,10 +18,7 @@ bool has_other_placement(const Model& model, const Node* op) {
 
 Value* insert_kernel(Model& model, const Node* op, std::string_view kernel, const std::vector<Value*>& inputs,
                      Node* before) {
-  Value* made = ir::insert_before(model, before, std::string(kernel).c_str(), inputs);
-  made->node()->setSourceRange(op->sourceRange());
-  ir::take_scope(made->node(), op);
-  return made;
+  return ir::Rewriter(model, before, op).op(std::string(kernel).c_str(), inputs);
 }
 
 void set_kernel(Model& model, const Node* op, std::string_view kernel, Placement placement) {
@@ -45,8 +43,7 @@ void set_no_kernel(Model& model, const Node* op, Placement placement, ir::Reason
 
 void keep_between_roundings(Model& model, const Node* op, ir::Reason reason, std::string_view why,
                             std::string remedy) {
-  set_no_kernel(model, op, Placement::Reference, reason,
-                fmt::format("computed in float between dequantize and quantize: {}", why), std::move(remedy));
+  set_no_kernel(model, op, Placement::Reference, reason, ir::between_roundings(why), std::move(remedy));
 }
 
 void leave_without_kernel(Model& model, const Node* op, const Refusal& refusal) {

@@ -62,7 +62,7 @@ class DynamicLowering : public KernelLowering {
     Value* padded = padded_input(*weighted, input->value, op);
     Value* packed = packed_for(op, *row, *weighted, call.path);
     // PyTorch's dynamic modules always reduce the range, its functions where the engine asks for it.
-    replace(op, op, *row, {padded, packed}, ir::constant_before(gm_, op, true));
+    replace(op, op, *row, {padded, packed}, ir::constant_before(op, true));
   }
 
   /// What a module with a dynamic QConfig reads; some inputs have no observer, and need none (D-21).
@@ -162,7 +162,7 @@ class DynamicLowering : public KernelLowering {
   Value* full_range_where_ignored(Node* op, const DynamicKernel& row, Value* reduce_range) {
     const bool is_ignored =
         kernels::fault_of(use_of(op, row.kernel), kernels::Precaution::FullRange) != nullptr;
-    return is_ignored ? ir::constant_before(gm_, op, false) : reduce_range;
+    return is_ignored ? ir::constant_before(op, false) : reduce_range;
   }
 
   void stay_float(Node* op, const DynamicInput& input, const Refusal& refusal) {

@@ -48,8 +48,8 @@ bool is_slow(const Model& model, const PassContext& context, const Node* node) {
   if (!is_rounded(model, context, operands.front())) return false;
   const auto has_slow_kernel = [&](const Symbol& target) {
     const auto* const kernel = kernels::unary_kernel(target);
-    return kernel != nullptr && kernels::is_slower_than_float(context.target.engine, kernel->kernel,
-                                                              operators::slope_count(model, node));
+    return kernel != nullptr &&
+           kernels::is_slower_than_float(context.target, kernel->kernel, operators::slope_count(model, node));
   };
   return std::ranges::any_of(ir::targets(model, node), has_slow_kernel) &&
          has_channels_last(model, operands.front());
@@ -61,9 +61,7 @@ bool activate_in_float(Model& model, const PassContext& context) {
   bool has_changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!is_slow(model, context, node)) continue;
-    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::SlowKernel,
-                    "computed in float between dequantize and quantize: its int8 kernel takes several times "
-                    "as long after a convolution");
+    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::SlowActivation);
     has_changed = true;
   }
   return has_changed;
