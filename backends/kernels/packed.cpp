@@ -119,7 +119,7 @@ ir::Value* packed_at_run(ir::Model& gm, const ir::Node* op, std::string_view pre
       inputs.push_back(value);
     }
   }
-  ir::Value* packed = insert_before(gm, before, std::string(prepack).c_str(), inputs);
+  ir::Value* packed = insert_before(before, std::string(prepack).c_str(), inputs);
   packed->setType(packed_type(prepack));
   return packed;
 }

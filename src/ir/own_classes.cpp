@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "ir/analysis.h"
+
 namespace tsq::ir {
 namespace {
 
