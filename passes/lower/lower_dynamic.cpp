@@ -104,7 +104,7 @@ class DynamicLowering : public KernelLowering {
       return stay_float(op, *input, *refusal);
     }
     Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(gm_, op).path)
-                             : kernels::packed_at_run(gm_, op, row->prepack, op);
+                             : kernels::packed_at_run(op, row->prepack, op);
     if (packed != nullptr)
       replace(relu == nullptr ? op : relu, op, *row, {input->value, packed}, input->reduce_range);
   }

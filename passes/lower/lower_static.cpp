@@ -205,7 +205,7 @@ class StaticLowering : public KernelLowering {
     Value* input = op->input(0)->node()->input(0);
     if (weighted && !can_run(op, *weighted, *row, input)) return false;
     Value* packed = weighted ? packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q)
-                             : kernels::packed_at_run(gm_, op, row->prepack, q);
+                             : kernels::packed_at_run(op, row->prepack, q);
     if (packed == nullptr) return false;
     std::vector<Value*> inputs{input, packed, q->input(1), q->input(2)};
     if (post_op == PostOp::LeakyReLU) {
