@@ -116,12 +116,14 @@ constexpr FlowRow kFlow[] = {
 
     {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of forward"},
     {"batch_inputs", Room::Ranges, Step::Place, Takes::All, batch_inputs, "conv(x) of one sample → squeeze(conv(unsqueeze(x, 0)), 0)"},
-    {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → float, or the ranges of another call"},
+    {"settle_unreached", Room::Ranges, Step::Place, Takes::Best, settle_unreached, "branches that no sample entered → the ranges of another call, or none"},
     {"drop_observed_clamps", Room::Ranges, Step::Place, Takes::Best, drop_observed_clamps, "hardswish(observer(clamp(x))) → hardswish(observer(x))"},
     {"take_channel_statistics", Room::Ranges, Step::Place, Takes::Best, take_channel_statistics, "conv(channel_observer(x)) → conv(x) that knows its channels"},
     {"take_input_products", Room::Ranges, Step::Place, Takes::Best, take_input_products, "observers of products → layers that know their inputs' products"},
     {"share_ranges_of_extremes", Room::Ranges, Step::Place, Takes::Best, share_ranges_of_extremes, "maximum(observer1(a), observer2(b)) → maximum(observer3(a), observer3(b))"},
 
+    {"leave_unreached", Room::Place, Step::Place, Takes::All, leave_unreached, "operators without ranges stay float"},
+    {"normalise_in_float", Room::Place, Step::Place, Takes::All, normalise_in_float, "norms of samples without a batch stay float"},
     {"apply_convert_mapping", Room::Place, Step::Place, Takes::All, apply_convert_mapping, "operators to which convert's mapping gives no QConfig stay float"},
     {"keep_float", Room::Place, Step::Place, Takes::All, keep_float, "operators that the caller names stay float"},
     {"explain_calibrated", Room::Place, Step::Place, Takes::All, explain_calibrated, "what no data reached, for the report"},

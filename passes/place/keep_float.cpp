@@ -4,6 +4,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 
 namespace tsq::passes {
@@ -41,14 +42,6 @@ bool read_exact_values(const Model& model, Node* node) {
   return has_changed;
 }
 
-void leave_out(Model& model, Node* node, NodeRecord& record, const std::string& why) {
-  record.observed = false;
-  record.lookup.qconfig.reset();
-  if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
-  if (!ir::stays_float(model, node))
-    ir::leave_float(model, node, ir::Placement::Float, ir::Reason::LeftOut, why);
-}
-
 }  // namespace
 
 bool keep_float(Model& model, const PassContext& context) {
@@ -63,7 +56,7 @@ bool keep_float(Model& model, const PassContext& context) {
     if (reason == reasons.end() && record->observed) continue;
     kept.push_back(node);
     if (reason != reasons.end()) {
-      leave_out(model, node, *record, reason->second);
+      leave_out(model, node, ir::Reason::LeftOut, reason->second);
       has_changed = true;
     } else {
       // One that led to nothing must not keep an observer beside it (K-03).

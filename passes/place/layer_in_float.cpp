@@ -1,5 +1,7 @@
 #include "passes/place/layer_in_float.h"
 
+#include <utility>
+
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/float_output.h"
 #include "passes/place/rounding.h"
@@ -22,6 +24,16 @@ void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, cons
   weighted.input_products.reset();
   weighted.input = {};
   ir::leave_float(model, layer, ir::Placement::Float, reason, sentence);
+}
+
+void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string sentence,
+               std::string remedy) {
+  ir::NodeRecord& record = ir::record_for(model, node);
+  record.observed = false;
+  record.lookup.qconfig.reset();
+  if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
+  if (!ir::stays_float(model, node))
+    ir::leave_float(model, node, ir::Placement::Float, reason, std::move(sentence), std::move(remedy));
 }
 
 bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {

@@ -6,6 +6,13 @@
 /// graph, where an observer stands for the rounding that convert will put in its place.
 namespace tsq::passes {
 
+/// Operators that settle_unreached has left without a range (Reason::NotReached) stay float.
+bool leave_unreached(ir::Model& model, const PassContext& context);
+
+/// Norms of samples without the dimension of a batch (Reason::OfSample) stay float, between quantized
+/// operators as well: what torch.nn makes of such a sample depends on how the file was made.
+bool normalise_in_float(ir::Model& model, const PassContext& context);
+
 /// Takes the QConfig away from operators to which context.convert_mapping gives none (K-02).
 /// Throws Error(BadConfig) when it changes one.
 bool apply_convert_mapping(ir::Model& model, const PassContext& context);

@@ -1,7 +1,7 @@
 // Samples without the dimension of a batch: float operators take them, int8 kernels take batches only.
 // Layers and pools that saw such samples read and return a batch of one; operators on values one by one
 // between them do too. Where calibration saw both, what is in front of a sample's own dimensions becomes the
-// batch. Norms of samples stay float.
+// batch. Norms of samples read them as they are.
 //   obs1(conv(obs0(x)))   →   obs1(squeeze(obs1(conv(obs0(unsqueeze(obs0(x), 0)))), 0))
 
 #include <algorithm>
@@ -51,8 +51,7 @@ class BatchInputs {
  private:
   void visit(Node* node) {
     if (is_norm_of_sample(node)) {
-      ir::leave_float(model_, node, ir::Placement::Reference, ir::Reason::NoKernel,
-                      "computed in float between dequantize and quantize: its kernel takes batches only");
+      ir::record_for(model_, node).reason = ir::Reason::OfSample;
       has_changed_ = true;
       return;
     }

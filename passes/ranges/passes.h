@@ -11,14 +11,15 @@ namespace tsq::passes {
 ///   linear(obs1(x))
 bool settle_methods(ir::Model& model, const PassContext& context);
 
-/// Samples without the dimension of a batch: int8 kernels take batches only.
+/// Samples without the dimension of a batch: int8 kernels take batches only. The records of norms that saw
+/// such samples say OfSample.
 ///   obs1(conv(obs0(x)))   →   obs1(squeeze(obs1(conv(obs0(unsqueeze(obs0(x), 0)))), 0))
 bool batch_inputs(ir::Model& model, const PassContext& context);
 
 /// Operators that no calibration data reached have no ranges: those in branches that no sample entered.
 /// Another call of a layer that was calibrated keeps the int8 weight: a linear layer finds the range of its
-/// input when the model runs, a convolution has the ranges of the call that was calibrated. All else stays
-/// float, with the reason in the report. Nothing where nothing was calibrated.
+/// input when the model runs, a convolution has the ranges of the call that was calibrated. Nothing is
+/// rounded for all else, whose records say NotReached. Nothing where nothing was calibrated.
 ///   if c: y = obs1(linear1(x)) else: y = obs2(linear2(x)), no data in obs2
 ///     →   if c: y = obs1(linear1(x)) else: y = linear2(x)
 bool settle_unreached(ir::Model& model, const PassContext& context);

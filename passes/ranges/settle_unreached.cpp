@@ -1,13 +1,10 @@
-// What becomes of branches that no calibration sample entered.
+// Ranges for operators that no calibration sample reached: those of another call of their layer, or none.
 
 #include "passes/ranges/settle_unreached.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "backends/kernels/dynamic_kernels.h"
@@ -28,11 +25,6 @@ using ir::Node;
 using ir::Value;
 using torch::jit::Block;
 
-constexpr const char* kReason = "no calibration sample reached it, so that its ranges are not known";
-constexpr const char* kRemedy = "add samples that reach it";
-constexpr const char* kMethodReason =
-    "method '{}' stays float where no calibration sample reached it and forward does not run the same";
-constexpr const char* kMethodRemedy = "calibrate by calling it (--method)";
 constexpr const char* kFindsRange =
     "no calibration sample reached it: the range of its input is found when the model runs";
 constexpr const char* kTakesRange =
@@ -94,8 +86,15 @@ class Unreached {
     return has_own;
   }
 
+  /// Null where prepare did not observe a node, and where it has turned out to have no range.
+  [[nodiscard]] const QConfig* observed_qconfig(const Node* node) const {
+    const ir::NodeRecord* record = ir::record_of(model_, node);
+    const bool has_no_range = record != nullptr && record->reason == ir::Reason::NotReached;
+    return has_no_range ? nullptr : ir::observed_qconfig(model_, node);
+  }
+
   [[nodiscard]] bool is_observed(const Node* node) const {
-    const QConfig* qconfig = ir::observed_qconfig(model_, node);
+    const QConfig* qconfig = observed_qconfig(node);
     return qconfig != nullptr && !resolve(qconfig->activation).is_dynamic && !ir::is_standalone(model_, node);
   }
 
@@ -161,18 +160,7 @@ class Unreached {
       if (take_ranges(node, twin)) return note(node, kTakesRange);
     }
     read_exact_values(node);
-    compute_in_float(node);
-  }
-
-  void compute_in_float(Node* node) {
-    ir::NodeRecord& record = ir::record_for(model_, node);
-    record.lookup.qconfig.reset();
-    record.observed = false;
-    if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
-    const std::string method = ir::method_of(node);
-    ir::leave_float(model_, node, ir::Placement::Float, ir::Reason::NotReached,
-                    method.empty() ? kReason : fmt::format(kMethodReason, method),
-                    method.empty() ? kRemedy : kMethodRemedy);
+    ir::record_for(model_, node).reason = ir::Reason::NotReached;
   }
 
   void note(const Node* node, const char* text) {
@@ -229,7 +217,7 @@ class Unreached {
     for (Value* operand : ir::operands(node)) {
       Value* exact = operand;
       while (ir::is_observer(exact->node())) exact = exact->node()->input(0);
-      const bool is_rounded = ir::observed_qconfig(model_, exact->node()) != nullptr;
+      const bool is_rounded = observed_qconfig(exact->node()) != nullptr;
       if (exact != operand && !is_rounded) ir::replace_operand(node, operand, exact);
     }
   }

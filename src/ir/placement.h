@@ -28,6 +28,7 @@ enum class Reason {
   FilterBank,         ///< that float operators read
   Island,             ///< not between quantized operators
   NotReached,         ///< by calibration data
+  OfSample,           ///< a norm of a sample without a batch, where its kernel takes batches only
   ConvertMapping,     ///< the mapping that convert was given
   LeftOut,            ///< by the caller: a trial or a search for a goal
   ReadsFloat,         ///< nothing rounds what it reads

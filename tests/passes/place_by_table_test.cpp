@@ -68,6 +68,44 @@ void meet_other_dtype(CalibratedModel& result, const ir::Node* observer) {
   ir::observer_of(result.model, observer).module->setattr("saw_other_dtype", true);
 }
 
+TEST(LeaveUnreached, WhatHasNoRangeStaysFloat) {
+  CalibratedModel result = testing::before_pass(calibrated(), "leave_unreached");
+  record(result, "two").reason = Reason::NotReached;
+  EXPECT_TRUE(passes::leave_unreached(result.model, result.context));
+  const ir::NodeRecord& two = record(result, "two");
+  EXPECT_FALSE(two.observed);
+  EXPECT_FALSE(two.lookup.qconfig);
+  EXPECT_EQ(two.placement, Placement::Float);
+  EXPECT_FALSE(two.decision.quantized);
+  EXPECT_THAT(two.decision.reason, ::testing::StartsWith("no calibration sample reached it"));
+  EXPECT_EQ(two.decision.remedy, "add samples that reach it");
+  EXPECT_EQ(record(result, "one").placement, Placement::Undecided);
+  EXPECT_FALSE(passes::leave_unreached(result.model, result.context));
+}
+
+TEST(LeaveUnreached, ChangesNothingWhereEachHasARange) {
+  CalibratedModel result = testing::before_pass(calibrated(), "leave_unreached");
+  EXPECT_FALSE(passes::leave_unreached(result.model, result.context));
+  EXPECT_TRUE(record(result, "two").observed);
+}
+
+TEST(NormaliseInFloat, WhatReadASampleIsComputedBetweenDequantizeAndQuantize) {
+  CalibratedModel result = testing::before_pass(calibrated(), "normalise_in_float");
+  record(result, "two").reason = Reason::OfSample;
+  EXPECT_TRUE(passes::normalise_in_float(result.model, result.context));
+  const ir::NodeRecord& two = record(result, "two");
+  EXPECT_EQ(two.placement, Placement::Reference);
+  EXPECT_TRUE(two.observed);
+  EXPECT_FALSE(two.decision.quantized);
+  EXPECT_THAT(two.decision.reason, ::testing::HasSubstr("its kernel takes batches only"));
+  EXPECT_FALSE(passes::normalise_in_float(result.model, result.context));
+}
+
+TEST(NormaliseInFloat, ChangesNothingForBatches) {
+  CalibratedModel result = testing::before_pass(calibrated(), "normalise_in_float");
+  EXPECT_FALSE(passes::normalise_in_float(result.model, result.context));
+}
+
 TEST(ApplyConvertMapping, TakesTheQConfigAwayWhereItHasNone) {
   CalibratedModel result =
       testing::before_pass(calibrated(mapping_with("one", default_qconfig("x86"))), "apply_convert_mapping");

@@ -91,18 +91,17 @@ TEST(ShareRangesOfExtremes, ChangesNothingWhereNothingIsCompared) {
   EXPECT_FALSE(passes::share_ranges_of_extremes(made, context));
 }
 
-TEST(SettleUnreached, WhatNoSampleReachesStaysFloatAndSaysWhy) {
+TEST(SettleUnreached, WhatNoSampleReachesReadsWhatNothingRoundsAndSaysWhy) {
   const Module model =
       with_layers("  y = self.first.forward(x)\n  if enters:\n    y = self.second.forward(y)\n  return y\n");
   auto [made, context] = before_pass(model, images(), "x86", "settle_unreached");
-  EXPECT_TRUE(record_of_layer(made, "second").observed);
+  EXPECT_NE(testing::output_observer(testing::call_node(made, "second")), nullptr);
   EXPECT_TRUE(passes::settle_unreached(made, context));
+  EXPECT_EQ(testing::output_observer(testing::call_node(made, "second")), nullptr);
   const ir::NodeRecord& second = record_of_layer(made, "second");
-  EXPECT_FALSE(second.observed);
-  EXPECT_EQ(second.placement, ir::Placement::Float);
   EXPECT_EQ(second.reason, ir::Reason::NotReached);
-  EXPECT_FALSE(second.decision.quantized);
-  EXPECT_EQ(record_of_layer(made, "first").placement, ir::Placement::Undecided);
+  EXPECT_EQ(second.placement, ir::Placement::Undecided);
+  EXPECT_EQ(record_of_layer(made, "first").reason, ir::Reason::None);
   EXPECT_FALSE(passes::settle_unreached(made, context));
 }
 
@@ -121,7 +120,7 @@ TEST(SettleUnreached, TheEngineDecidesHowManyBitsAnInputHasWhoseRangeIsFoundLate
   }
 }
 
-TEST(BatchInputs, ANormOfSamplesIsComputedBetweenDequantizeAndQuantize) {
+TEST(BatchInputs, ANormOfSamplesReadsThemAsTheyAreAndSaysWhy) {
   torch::manual_seed(3);
   Module model = testing::user_module("Normed");
   model.register_module("first", testing::conv2d(3, 4, 3));
@@ -131,8 +130,8 @@ TEST(BatchInputs, ANormOfSamplesIsComputedBetweenDequantizeAndQuantize) {
   calibrate(prepared, std::vector<Sample>{{torch::randn({3, 8, 8})}});
   auto [made, context] = before_pass(prepared, "batch_inputs");
   EXPECT_TRUE(passes::batch_inputs(made, context));
-  EXPECT_EQ(record_of_layer(made, "norm").placement, ir::Placement::Reference);
-  EXPECT_EQ(record_of_layer(made, "norm").reason, ir::Reason::NoKernel);
+  EXPECT_EQ(record_of_layer(made, "norm").reason, ir::Reason::OfSample);
+  EXPECT_EQ(record_of_layer(made, "norm").placement, ir::Placement::Undecided);
   EXPECT_EQ(testing::count(made, "aten::unsqueeze"), 1U);
 }
 
