@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace tsq::kernels {
 namespace {
@@ -10,6 +11,7 @@ constexpr int64_t kNever = EngineCosts::kNever;
 constexpr int64_t kAny = EngineCosts::kAny;
 
 struct Row {
+  Runtime runtime;
   std::string_view engine;
   EngineCosts costs;
 };
@@ -19,7 +21,8 @@ constexpr EngineCosts kCommon{};
 constexpr std::array kCosts{
     // oneDNN takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
     // Its kernels take 10 to 20 microseconds to begin with, fbgemm's 4.
-    Row{"x86",
+    Row{Runtime::Stock,
+        "x86",
         {.fbgemm_depthwise_channels = 101,
          .needs_vnni = true,
          .slow_groups = 101,  // 1,024 channels of 150 values take 52 ms, and 0.2 by oneDNN
@@ -30,7 +33,8 @@ constexpr std::array kCosts{
          .largest_weight_at_points = 1 << 15,
          .share_of_small_layers = 20}},
     // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3.
-    Row{"fbgemm",
+    Row{Runtime::Stock,
+        "fbgemm",
         {.fbgemm_depthwise_channels = 1,
          .needs_vnni = true,
          .slow_groups = 8,
@@ -42,7 +46,8 @@ constexpr std::array kCosts{
          .share_of_small_layers = 20}},
     // The int8 kernels of linear layers that return bytes take 1 to 5 microseconds to begin with on these
     // two.
-    Row{"onednn",
+    Row{Runtime::Stock,
+        "onednn",
         {.fbgemm_depthwise_channels = kNever,
          .needs_vnni = true,
          .slow_groups = kNever,
@@ -52,7 +57,8 @@ constexpr std::array kCosts{
          .channels_to_grow = kNever,
          .largest_weight_at_points = 1 << 15,
          .share_of_small_layers = 100}},
-    Row{"qnnpack",
+    Row{Runtime::Stock,
+        "qnnpack",
         {.fbgemm_depthwise_channels = kNever,
          .needs_vnni = false,
          .slow_groups = kNever,
@@ -66,8 +72,9 @@ constexpr std::array kCosts{
 
 }  // namespace
 
-const EngineCosts& costs_of(std::string_view engine) {
-  const auto* const found = std::ranges::find(kCosts, engine, &Row::engine);
+const EngineCosts& costs_of(const Target& target) {
+  const auto* const found = std::ranges::find_if(
+      kCosts, [&](const Row& row) { return row.runtime == target.runtime && row.engine == target.engine; });
   return found == kCosts.end() ? kCommon : found->costs;
 }
 

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 #include <limits>
-#include <string_view>
+
+#include "backends/kernels/target.h"
 
 namespace tsq::kernels {
 
@@ -89,8 +90,8 @@ struct EngineCosts {
   double addend_scale_limit{0x1p8};
 };
 
-/// The costs of an engine. For an engine that is not in the table, as for none (""), what all engines have in
-/// common, and nothing that would keep a layer from its int8 kernel.
-[[nodiscard]] const EngineCosts& costs_of(std::string_view engine);
+/// The costs of a target's runtime and engine. For those that are not in the table, what all have in common,
+/// and nothing that would keep a layer from its int8 kernel.
+[[nodiscard]] const EngineCosts& costs_of(const Target& target);
 
 }  // namespace tsq::kernels

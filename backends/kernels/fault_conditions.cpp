@@ -33,7 +33,7 @@ bool all_equal(const std::vector<int64_t>& values, int64_t value) {
 bool takes_onednn(const ir::Weighted& weighted) {
   const at::Tensor& zero_point = weighted.weight_qparams->zero_point;
   return zero_point.eq(0).all().item<bool>() && all_equal(weighted.output_padding, 0) &&
-         weighted.groups <= costs_of("x86").onednn_transposed_groups;
+         weighted.groups <= costs_of({.engine = "x86"}).onednn_transposed_groups;
 }
 
 bool channels_differ(const ir::Weighted& weighted) {
@@ -124,7 +124,7 @@ std::optional<double> known_scale(const ir::Value* quantized) {
 
 /// What QNNPACK's pytorch_qnnp_create_add_nc_q8 refuses.
 bool addend_scale_is_out_of_range(const KernelUse& use) {
-  const EngineCosts& costs = costs_of(use.target.engine);
+  const EngineCosts& costs = costs_of(use.target);
   const ir::Node* quantize = operators::quantize_after(use.op);
   const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
   if (!sum) return false;
@@ -217,15 +217,14 @@ bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
       weighted->fold ? weighted->fold->padding : operators::kernel_padding(*weighted);
   const at::IntArrayRef kernel =
       weighted->fold ? at::IntArrayRef(weighted->fold->kernel) : weighted->weight.sizes().slice(2);
-  return kernels::is_slower_than_float(target.engine,
-                                       {.dims = weighted->weight.dim() - 2,
-                                        .groups = weighted->groups,
-                                        .channels_in = weighted->weight.size(1),
-                                        .channels_out = weighted->weight.size(0) / weighted->groups,
-                                        .kernel = kernel,
-                                        .stride = weighted->stride,
-                                        .padding = padding,
-                                        .dilation = weighted->dilation});
+  return kernels::is_slower_than_float(target, {.dims = weighted->weight.dim() - 2,
+                                                .groups = weighted->groups,
+                                                .channels_in = weighted->weight.size(1),
+                                                .channels_out = weighted->weight.size(0) / weighted->groups,
+                                                .kernel = kernel,
+                                                .stride = weighted->stride,
+                                                .padding = padding,
+                                                .dilation = weighted->dilation});
 }
 
 std::optional<int64_t> known_rank(const ir::Value* quantized) {

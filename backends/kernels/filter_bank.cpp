@@ -40,14 +40,14 @@ bool reads_one_of(const ir::Node* node, const std::unordered_set<std::string>& a
 
 }  // namespace
 
-bool has_few_copies(const ir::Weighted& filters) {
-  return filters.weight.size(2) <= costs_of("").copies_of_signal * filters.stride.front();
+bool has_few_copies(const Target& target, const ir::Weighted& filters) {
+  return filters.weight.size(2) <= costs_of(target).copies_of_signal * filters.stride.front();
 }
 
 bool slides_over_one_channel(const Target& target, const ir::Model& gm, const ir::Node* node) {
   const auto found = convolution(gm, node);
   return found && has_one_channel(*found) &&
-         (has_few_copies(*found) || float_output_kernel_of(target, gm, node) == nullptr);
+         (has_few_copies(target, *found) || float_output_kernel_of(target, gm, node) == nullptr);
 }
 
 ir::Value* squared_value(const ir::Node* node) {

@@ -10,7 +10,7 @@ namespace tsq::kernels {
 
 /// Whether windows of the signal hold each of its values so often only that a linear layer over copies of
 /// them is as fast as a convolution.
-bool has_few_copies(const ir::Weighted& filters);
+bool has_few_copies(const Target& target, const ir::Weighted& filters);
 
 /// Whether an operator is a float convolution that slides filters over one channel of one dimension, as an
 /// STFT is spelt, and that is fast in float or has to be: the engine has no kernel for it that returns float.

@@ -57,7 +57,7 @@ bool pays(const Target& target, const Model& gm, const Node* layer, const Node* 
   work.slopes = slopes_of(gm, activation);
   const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& name) {
-           return kernels::pays_with_float_output(*kernel, name.name, work);
+           return kernels::pays_with_float_output(target, *kernel, name.name, work);
          });
 }
 
@@ -120,7 +120,7 @@ bool gives_float_for_free(const Target& target, const Model& gm, const Node* lay
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
   const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
   return kernels::pays_without_rounding(
-      *kernel, has_one_channel ? kernels::LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
+      target, *kernel, has_one_channel ? kernels::LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace tsq::kernels

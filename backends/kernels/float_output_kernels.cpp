@@ -81,22 +81,22 @@ std::string_view pointwise_post_op(std::string_view activation, std::string_view
   return found == kFloatActivations.end() ? std::string_view() : found->post_op;
 }
 
-bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
-                            const LayerWork& work) {
+bool pays_with_float_output(const Target& target, const FloatOutputKernel& kernel,
+                            std::string_view activation, const LayerWork& work) {
   const auto* const found = std::ranges::find(kFloatActivations, activation, &FloatActivation::name);
   if (found == kFloatActivations.end() || kernel.reads == Reads::FloatRange) return false;
   if (kernel.reads == Reads::Float) return true;
-  const EngineCosts& costs = costs_of(kernel.engine);
+  const EngineCosts& costs = costs_of(target);
   // The engine's other kernel takes many times as long.
   if (kernel.op == kConv1d && work.groups >= costs.slow_groups) return true;
   if (!found->post_op.empty() && pointwise_post_op(activation, kernel.kernel).empty()) return false;
-  const bool is_slow = found->saved_where_slow != nullptr &&
-                       is_slower_than_float(kernel.engine, "quantized::prelu", work.slopes);
+  const bool is_slow =
+      found->saved_where_slow != nullptr && is_slower_than_float(target, "quantized::prelu", work.slopes);
   return pays(costs, costs.*(is_slow ? found->saved_where_slow : found->saved), work);
 }
 
-bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& work) {
-  const EngineCosts& costs = costs_of(kernel.engine);
+bool pays_without_rounding(const Target& target, const FloatOutputKernel& kernel, const LayerWork& work) {
+  const EngineCosts& costs = costs_of(target);
   return kernel.reads == Reads::Bytes && pays(costs, costs.to_dequantize, work);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "backends/kernels/lowering_table.h"
+#include "backends/kernels/target.h"
 
 /// The kernels of stock LibTorch that multiply in int8 and return float: for layers whose output nobody reads
 /// quantized, or that what reads it rounds once more.
@@ -47,10 +48,10 @@ struct LayerWork {
 
 /// Whether a layer takes no longer with a kernel that returns float, where `activation` alone reads its
 /// output: quantized kernels of activations are slow, and so is reading the bytes of a quantized tensor.
-bool pays_with_float_output(const FloatOutputKernel& kernel, std::string_view activation,
-                            const LayerWork& work);
+bool pays_with_float_output(const Target& target, const FloatOutputKernel& kernel,
+                            std::string_view activation, const LayerWork& work);
 
 /// The same where float operators of any kind read the output: what is saved is the dequantize.
-bool pays_without_rounding(const FloatOutputKernel& kernel, const LayerWork& work);
+bool pays_without_rounding(const Target& target, const FloatOutputKernel& kernel, const LayerWork& work);
 
 }  // namespace tsq::kernels

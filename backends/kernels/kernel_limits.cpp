@@ -32,27 +32,27 @@ bool has_fast_kernel(const GroupedConvolution& convolution) {
 
 }  // namespace
 
-bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution) {
-  const EngineCosts& costs = costs_of(engine);
+bool is_slower_than_float(const Target& target, const GroupedConvolution& convolution) {
+  const EngineCosts& costs = costs_of(target);
   return convolution.dims <= 2 && convolution.groups >= costs.slow_groups &&
          convolution.channels_in <= costs.channels_of_slow_groups && !has_fast_kernel(convolution);
 }
 
-bool is_slower_than_float(std::string_view engine, std::string_view activation_kernel, int64_t slopes) {
+bool is_slower_than_float(const Target& target, std::string_view activation_kernel, int64_t slopes) {
   if (activation_kernel == "quantized::prelu")
-    return slopes > 1 && slopes % costs_of(engine).slopes_of_vectors != 0;
+    return slopes > 1 && slopes % costs_of(target).slopes_of_vectors != 0;
   return activation_kernel == "quantized::elu";
 }
 
-bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, bool has_vnni) {
-  const EngineCosts& costs = costs_of(engine);
+bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape) {
+  const EngineCosts& costs = costs_of(target);
   const bool is_fbgemms =
       shape.depthwise && shape.dims >= 2 && shape.channels >= costs.fbgemm_depthwise_channels;
-  return is_fbgemms || (costs.needs_vnni && !has_vnni);
+  return is_fbgemms || (costs.needs_vnni && !has_vnni(target));
 }
 
-bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& kernel) {
-  const EngineCosts& costs = costs_of(engine);
+bool grows_faster_than_padding(const Target& target, const GrowingKernel& kernel) {
+  const EngineCosts& costs = costs_of(target);
   // Padding floats costs half as much where they are floats already.
   const double most = kernel.reads_bytes ? costs.products_to_grow : costs.products_to_grow / 2;
   return kernel.channels <= costs.channels_to_grow && kernel.products_to_add <= most;

@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "backends/kernels/target.h"
+
 /// For which layers the kernels of LibTorch 2.13 are exact and fast, by engine. The numbers are in costs.h.
 namespace tsq::kernels {
 
@@ -17,7 +19,7 @@ struct WeightedShape {
 
 /// Whether a kernel adds pairs of products of bytes in 16 bits, where 255 * (127 + 127) does not fit.
 /// fbgemm's depthwise kernels do on every CPU, the others only without VNNI; qnnpack's never do.
-bool sums_pairs_in_16_bits(std::string_view engine, const WeightedShape& shape, bool has_vnni);
+bool sums_pairs_in_16_bits(const Target& target, const WeightedShape& shape);
 
 /// A convolution, as the engines choose a kernel for it.
 struct GroupedConvolution {
@@ -33,11 +35,11 @@ struct GroupedConvolution {
 
 /// Whether the engine's kernel takes two to two hundred times as long as the float one: fbgemm has fast
 /// kernels for images alone, for some sizes, and goes through all others group by group.
-bool is_slower_than_float(std::string_view engine, const GroupedConvolution& convolution);
+bool is_slower_than_float(const Target& target, const GroupedConvolution& convolution);
 
 /// Whether an activation's kernel takes several times as long as the float operator with a dequantize and a
 /// quantize around it, where the channels of its input lie side by side. `slopes`: of a PReLU, otherwise 1.
-bool is_slower_than_float(std::string_view engine, std::string_view activation_kernel, int64_t slopes);
+bool is_slower_than_float(const Target& target, std::string_view activation_kernel, int64_t slopes);
 
 /// A convolution of images, with all channels in one group, that would grow to pad itself.
 struct GrowingKernel {
@@ -46,6 +48,6 @@ struct GrowingKernel {
   double products_to_add{};  ///< multiply-accumulates, for each value of its input
 };
 /// Whether that takes less time than padding its input by an operator.
-bool grows_faster_than_padding(std::string_view engine, const GrowingKernel& kernel);
+bool grows_faster_than_padding(const Target& target, const GrowingKernel& kernel);
 
 }  // namespace tsq::kernels

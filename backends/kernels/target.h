@@ -6,10 +6,16 @@
 
 namespace tsq::kernels {
 
+/// Whose kernels run the quantized model.
+enum class Runtime {
+  Stock,  ///< those of LibTorch's engine
+};
+
 /// What kernels are chosen for.
 struct Target {
   std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn" or "qnnpack"
   TargetCpu cpu{TargetCpu::Native};
+  Runtime runtime{Runtime::Stock};
 };
 
 /// Whether the processor multiplies and adds bytes in 32 bits (AVX-512 VNNI).

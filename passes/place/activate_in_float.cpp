@@ -48,8 +48,8 @@ bool is_slow(const Model& model, const PassContext& context, const Node* node) {
   if (!is_rounded(model, context, operands.front())) return false;
   const auto has_slow_kernel = [&](const Symbol& target) {
     const auto* const kernel = kernels::unary_kernel(target);
-    return kernel != nullptr && kernels::is_slower_than_float(context.target.engine, kernel->kernel,
-                                                              kernels::slopes_of(model, node));
+    return kernel != nullptr &&
+           kernels::is_slower_than_float(context.target, kernel->kernel, kernels::slopes_of(model, node));
   };
   return std::ranges::any_of(ir::targets(model, node), has_slow_kernel) &&
          has_channels_last(model, operands.front());

@@ -35,7 +35,7 @@ class Gates {
   Gates(Model& model, const PassContext& context)
       : model_(model),
         context_(context),
-        largest_weight_(kernels::costs_of(context.target.engine).largest_weight_at_points) {}
+        largest_weight_(kernels::costs_of(context.target).largest_weight_at_points) {}
 
   /// Whether it found any.
   bool run() {

@@ -92,7 +92,7 @@ struct PaddedConvolution {
 class PaddingPlacement {
  public:
   PaddingPlacement(Model& model, const PassContext& context)
-      : model_(model), context_(context), costs_(kernels::costs_of(context.target.engine)) {}
+      : model_(model), context_(context), costs_(kernels::costs_of(context.target)) {}
 
   /// Whether the convolution is to pad itself.
   bool run(Node* node) {
@@ -180,7 +180,7 @@ class PaddingPlacement {
         .channels = weighted.weight.size(1),
         .products_to_add =
             static_cast<double>(products) / static_cast<double>(c10::multiply_integers(weighted.stride))};
-    return kernels::grows_faster_than_padding(context_.target.engine, kernel);
+    return kernels::grows_faster_than_padding(context_.target, kernel);
   }
 
   void report(const Node* pad) {

@@ -53,7 +53,7 @@ const ir::Weighted* int8_linear(const Model& model, const PassContext& context, 
 }  // namespace
 
 std::unordered_set<const Node*> small_layers(const Model& model, const PassContext& context) {
-  const kernels::EngineCosts& costs = kernels::costs_of(context.target.engine);
+  const kernels::EngineCosts& costs = kernels::costs_of(context.target);
   const int64_t share = products_of_network(model) / costs.share_of_small_layers;
   const int64_t most = std::min(costs.products_of_small_layer, share);
   std::unordered_set<const Node*> found;

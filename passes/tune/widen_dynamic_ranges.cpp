@@ -9,7 +9,6 @@
 #include <limits>
 
 #include "backends/kernels/kernel_limits.h"
-#include "backends/kernels/target.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/tune/passes.h"
@@ -35,7 +34,6 @@ bool is_false(const ir::Value* value) {
 }  // namespace
 
 bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
-  const bool has_vnni = kernels::has_vnni(context.target);
   bool has_changed = false;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     const auto kernel =
@@ -44,7 +42,7 @@ bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
     // A convolution's groups and channels are in its packed params: the worst case decides.
     const kernels::WeightedShape shape{
         .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
-    if (kernels::sums_pairs_in_16_bits(context.target.engine, shape, has_vnni)) continue;
+    if (kernels::sums_pairs_in_16_bits(context.target, shape)) continue;
     node->replaceInput(node->inputs().size() - 1, ir::constant_before(model, node, false));
     has_changed = true;
   }

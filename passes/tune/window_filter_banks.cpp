@@ -38,11 +38,11 @@ Value* linear_over_windows(Model& model, const FilterBank& bank) {
 
 }  // namespace
 
-bool window_filter_banks(Model& model, const PassContext& /*context*/) {
+bool window_filter_banks(Model& model, const PassContext& context) {
   if (!has_quantized_operator(model)) return false;
   bool has_changed = false;
   for (const FilterBank& bank : kernels::filter_banks(model)) {
-    if (!kernels::has_few_copies(bank.filters)) continue;
+    if (!kernels::has_few_copies(context.target, bank.filters)) continue;
     bank.node->output()->replaceAllUsesWith(linear_over_windows(model, bank));
     bank.node->destroy();
     has_changed = true;

@@ -60,23 +60,21 @@ int64_t widen_scales(ir::Weighted& weighted, bool depthwise) {
 /// What the target's kernels do with sums.
 class PairSums {
  public:
-  explicit PairSums(const kernels::Target& target)
-      : engine_(target.engine), vnni_(kernels::has_vnni(target)) {}
+  explicit PairSums(const kernels::Target& target) : target_(target) {}
 
   /// Whether the kernel of a layer with these weights adds pairs in 16 bits.
   [[nodiscard]] bool concern(const ir::Weighted& weighted) const {
     return weighted.weight_qparams && weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
            weighted.weight.numel() > 0 &&
-           kernels::sums_pairs_in_16_bits(engine_, kernels::weighted_shape(weighted), vnni_);
+           kernels::sums_pairs_in_16_bits(target_, kernels::weighted_shape(weighted));
   }
   /// Whether it adds neighbouring taps alone.
   [[nodiscard]] bool of_neighbours(const ir::Weighted& weighted) const {
-    return vnni_ && kernels::weighted_shape(weighted).depthwise;
+    return kernels::has_vnni(target_) && kernels::weighted_shape(weighted).depthwise;
   }
 
  private:
-  std::string engine_;
-  bool vnni_;
+  const kernels::Target& target_;
 };
 
 /// The channels whose scales grew.

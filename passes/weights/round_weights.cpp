@@ -137,8 +137,7 @@ bool can_be_rounded(const ir::Weighted& weighted) {
 
 /// Kernels that add products in 16 bits bound the codes: their scales are widened for the nearest ones.
 bool codes_are_bound(const ir::Weighted& weighted, const kernels::Target& target) {
-  return kernels::sums_pairs_in_16_bits(target.engine, kernels::weighted_shape(weighted),
-                                        kernels::has_vnni(target));
+  return kernels::sums_pairs_in_16_bits(target, kernels::weighted_shape(weighted));
 }
 
 void round(ir::Weighted& weighted) {
