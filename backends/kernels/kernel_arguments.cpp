@@ -22,7 +22,7 @@ using ir::Value;
 using Inputs = std::optional<std::vector<Value*>>;
 
 Value* constant(const KernelSite& site, const c10::IValue& value) {
-  return ir::constant_before(site.gm, site.quantize, value);
+  return ir::constant_before(site.quantize, value);
 }
 
 Value* attribute(const KernelSite& site, const at::Tensor& tensor, const std::string& name) {

@@ -104,7 +104,7 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const a
   }
 }
 
-ir::Value* packed_at_run(ir::Model& gm, const ir::Node* op, std::string_view prepack, ir::Node* before) {
+ir::Value* packed_at_run(const ir::Node* op, std::string_view prepack, ir::Node* before) {
   const bool is_linear = prepack.starts_with("quantized::linear_prepack");
   if (!is_linear && (prepack.find("transpose") != std::string_view::npos || op->inputs().size() < 4))
     return nullptr;
@@ -119,9 +119,7 @@ ir::Value* packed_at_run(ir::Model& gm, const ir::Node* op, std::string_view pre
       inputs.push_back(value);
     }
   }
-  ir::Value* packed = insert_before(gm, before, std::string(prepack).c_str(), inputs);
-  packed->setType(packed_type(prepack));
-  return packed;
+  return ir::insert_before(before, std::string(prepack).c_str(), inputs, packed_type(prepack));
 }
 
 }  // namespace tsq::kernels

@@ -37,6 +37,6 @@ c10::TypePtr packed_type(std::string_view prepack);
 
 /// Packs the weight of F.linear / F.conv* when the model runs, in front of `before` (L-07: what depends on an
 /// input is not folded); null where `prepack` does not take the operator's arguments.
-ir::Value* packed_at_run(ir::Model& gm, const ir::Node* op, std::string_view prepack, ir::Node* before);
+ir::Value* packed_at_run(const ir::Node* op, std::string_view prepack, ir::Node* before);
 
 }  // namespace tsq::kernels

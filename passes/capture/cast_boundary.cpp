@@ -93,11 +93,10 @@ class BoundaryCasting {
   Value* cast_parts(Value* value, const std::string& statements) {
     const auto tuple = value->type()->cast<c10::TupleType>();
     if (!tuple) return ir::holds_tensor(value) ? insert_cast(value, statements) : value;
-    Node* unpack = graph_.insertNode(graph_.createTupleUnpack(value));
+    Node* unpack = ir::unpack_before(graph_.insertPoint(), value);
     std::vector<Value*> parts;
     for (Value* part : unpack->outputs()) parts.push_back(cast_parts(part, statements));
-    Node* made = graph_.insertNode(graph_.createTuple(parts, tuple->schema() != nullptr ? tuple : nullptr));
-    return made->output();
+    return ir::tuple_before(graph_.insertPoint(), parts, tuple->schema() != nullptr ? tuple : nullptr);
   }
 
   Value* insert_cast(Value* value, const std::string& statements) {
@@ -122,26 +121,23 @@ class BoundaryCasting {
         inputs[0]->hasDebugName() ? "cast_" + inputs[0]->debugNameBase() : std::string("cast");
     Node* node = &graph_ == model_.graph.get() ? call_in_forward(module, path, inputs)
                                                : call_in_method(module, path, inputs);
-    node->output()->setType(type);
-    graph_.insertNode(node);
-    return node->output();
+    return node->output()->setType(type);
   }
 
   Node* call_in_forward(const Module& module, const std::string& path, const std::vector<Value*>& inputs) {
     ir::ModuleCall call{.type = symbol(ir::kCastType), .path = path, .module = module};
     call.constants = {c10::IValue(names_of(replaced_))};
-    return ir::create_module_call(model_, std::move(call), inputs, /*scope=*/0);
+    Node* node = ir::create_module_call(model_, std::move(call), inputs, /*scope=*/0);
+    return node->insertBefore(graph_.insertPoint());
   }
 
   /// Methods hold calls as TorchScript writes them.
   Node* call_in_method(const Module& module, const std::string& path, std::vector<Value*> inputs) {
     const std::string name = ir::unique_attribute_name(model_, path);
     model_.attributes.register_attribute(name, module.type(), module._ivalue());
-    Node* attribute = graph_.insertNode(graph_.create(c10::prim::GetAttr, {graph_.inputs().at(0)}, 1));
-    attribute->s_(c10::attr::name, name);
-    attribute->output()->setType(module.type());
-    inputs.insert(inputs.begin(), attribute->output());
-    Node* node = graph_.create(c10::prim::CallMethod, inputs, 1);
+    Node* before = graph_.insertPoint();
+    inputs.insert(inputs.begin(), ir::read_attribute(before, graph_.inputs().at(0), name, module.type()));
+    Node* node = ir::insert_node(before, c10::prim::CallMethod, inputs);
     node->s_(c10::attr::name, "forward");
     return node;
   }

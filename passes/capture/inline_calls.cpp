@@ -155,7 +155,7 @@ bool open_operator(Capturing& state, Node* node, std::size_t scope) {
   const auto plain = torchscript::plain_operator(node);
   if (!plain) return false;
   Value* left_out = left_out_of(state, node);
-  if (left_out != nullptr) give_mask(state, node, left_out);
+  if (left_out != nullptr) give_mask(node, left_out);
   Value* result = inline_call(state, node, *plain, node->inputs(), scope, places_of_call(node));
   if (left_out != nullptr) state.left_out[result] = left_out;
   return true;

@@ -46,13 +46,10 @@ std::optional<ir::StandaloneBoundary> standalone_boundary(const CaptureSource& s
 }
 
 /// Other methods call what forward becomes.
-void keep_forward_call(ir::Graph& graph, Node* call) {
-  Node* kept = graph.create(ir::kForwardKind, call->inputs(), 1);
-  kept->replaceInput(0, graph.inputs().at(0));
-  ir::take_scope(kept, call);
+void keep_forward_call(ir::Model& model, Node* call) {
+  Node* kept = ir::Rewriter(model, call).node(ir::kForwardKind, call->inputs());
+  kept->replaceInput(0, model.graph->inputs().at(0));
   kept->output()->copyMetadata(call->output());
-  kept->insertBefore(call);
-  kept->setSourceRange(call->sourceRange());
   call->output()->replaceAllUsesWith(kept->output());
   call->destroy();
 }
@@ -65,14 +62,11 @@ void make_module_call(Capturing& state, Node* node, const Module& module) {
                       .module = in_its_mode(state.source, module),
                       .method = method,
                       .standalone = standalone_boundary(state.source, module)};
-  Node* made = ir::create_module_call(state.model, std::move(call), node->inputs().slice(1),
-                                      ir::scope_index(node).value_or(0));
-  made->insertBefore(node);
-  made->output()->setType(node->output()->type());
-  made->setSourceRange(node->sourceRange());
+  ir::Value* made = ir::Rewriter(state.model, node).call(std::move(call), node->inputs().slice(1).vec());
+  made->setType(node->output()->type());
   // A module is the same wherever it is called.
-  ir::set_place(made, places_of(path, method));
-  node->output()->replaceAllUsesWith(made->output());
+  ir::set_place(made->node(), places_of(path, method));
+  node->output()->replaceAllUsesWith(made);
   node->destroy();
 }
 
@@ -90,7 +84,7 @@ void make_module_calls(Capturing& state) {
     const auto module = module_of(state, node->input(0));
     if (!module) continue;
     if (is_root(state.source, *module)) {
-      keep_forward_call(graph, node);
+      keep_forward_call(state.model, node);
     } else {
       make_module_call(state, node, *module);
     }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/methods.h"
 #include "passes/capture/module_calls.h"
 #include "passes/capture/module_values.h"
@@ -29,7 +30,10 @@ bool is_chosen_by_index(const Value* value) {
 }
 
 Value* is_equal(ir::Graph& graph, Value* value, const c10::IValue& constant) {
-  return graph.insert(c10::aten::eq, {value, graph.insertConstant(constant)});
+  Value* other = graph.insertConstant(constant);
+  return ir::insert_node(graph.insertPoint(), c10::aten::eq, {value, other})
+      ->output()
+      ->setType(c10::BoolType::get());
 }
 
 std::vector<Choice> choices_by_index(Capturing& state, Node& index) {
@@ -109,8 +113,7 @@ Value* insert_module(Capturing& state, const Module& module) {
 Value* insert_call(Capturing& state, Node& call, const Module& module) {
   std::vector<Value*> inputs(call.inputs().begin(), call.inputs().end());
   inputs.front() = insert_module(state, module);
-  ir::Graph& graph = *state.model.graph;
-  Node* made = graph.insertNode(graph.create(c10::prim::CallMethod, inputs, 1));
+  Node* made = ir::insert_node(state.model.graph->insertPoint(), c10::prim::CallMethod, inputs);
   made->s_(c10::attr::name, call.s(c10::attr::name));
   ir::set_place(made, places_of(path_of(state.source, module), std::to_string(places_of_call(&call))));
   made->output()->setType(call.output()->type());
@@ -121,8 +124,8 @@ Value* insert_call(Capturing& state, Node& call, const Module& module) {
 Value* insert_missing(ir::Graph& graph, const c10::TypePtr& type) {
   Value* text = graph.insertConstant("the list or dict has no module of this index");
   Value* none = graph.insertConstant(c10::IValue());
-  graph.insertNode(graph.create(c10::prim::RaiseException, {text, none}, 0));
-  return graph.insertNode(graph.createUninitialized(type))->output();
+  ir::insert_node(graph.insertPoint(), c10::prim::RaiseException, {text, none}, 0);
+  return ir::insert_node(graph.insertPoint(), c10::prim::Uninitialized, {})->output()->setType(type);
 }
 
 /// `may_miss`: none of the choices may be the one.
@@ -130,7 +133,7 @@ Value* insert_calls(Capturing& state, Node& call, std::span<const Choice> choice
   ir::Graph& graph = *state.model.graph;
   if (choices.empty()) return insert_missing(graph, call.output()->type());
   if (choices.size() == 1 && !may_miss) return insert_call(state, call, choices.front().module);
-  Node* branches = graph.insertNode(graph.create(c10::prim::If, {choices.front().condition}, 1));
+  Node* branches = ir::insert_node(graph.insertPoint(), c10::prim::If, {choices.front().condition});
   branches->output()->setType(call.output()->type());
   ir::Block* then = branches->addBlock();
   ir::Block* otherwise = branches->addBlock();

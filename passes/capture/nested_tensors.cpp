@@ -1,8 +1,10 @@
 #include "passes/capture/nested_tensors.h"
 
 #include <string_view>
+#include <vector>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 
 namespace tsq::passes {
 namespace {
@@ -15,26 +17,25 @@ bool makes_nested_tensor(const Node* node) {
   return std::string_view(node->kind().toQualString()) == "aten::_nested_tensor_from_mask";
 }
 
-Value* insert_operator(Capturing& state, Node* before, const char* kind,
-                       at::ArrayRef<torch::jit::NamedValue> inputs, std::size_t scope) {
-  const torch::jit::WithInsertPoint guard(before);
-  Value* made = state.model.graph->insert(c10::Symbol::fromQualString(kind), inputs);
+Value* insert_operator(Node* before, const char* kind, const std::vector<Value*>& inputs, std::size_t scope) {
+  Value* made = ir::insert_before(before, kind, inputs);
   ir::set_scope(made->node(), scope);
   return made;
 }
 
 void keep_lengths(Capturing& state, Node* node, std::size_t scope) {
-  Value* padded = insert_operator(state, node, "aten::alias", {node->input(0)}, scope);
-  state.left_out[padded] = insert_operator(state, node, "aten::logical_not", {node->input(1)}, scope);
+  Value* padded = insert_operator(node, "aten::alias", {node->input(0)}, scope);
+  state.left_out[padded] = insert_operator(node, "aten::logical_not", {node->input(1)}, scope);
   state.aliases.push_back(padded->node());
   node->output()->replaceAllUsesWith(padded);
   node->destroy();
 }
 
-void fill_left_out(Capturing& state, Node* node, Value* left_out, std::size_t scope) {
-  Value* positions = insert_operator(state, node, "aten::unsqueeze", {left_out, int64_t{-1}}, scope);
+void fill_left_out(Node* node, Value* left_out, std::size_t scope) {
+  Value* last = ir::constant_before(node, int64_t{-1});
+  Value* positions = insert_operator(node, "aten::unsqueeze", {left_out, last}, scope);
   Value* filled =
-      insert_operator(state, node, "aten::masked_fill", {node->input(0), positions, node->input(1)}, scope);
+      insert_operator(node, "aten::masked_fill", {node->input(0), positions, node->input(1)}, scope);
   node->output()->replaceAllUsesWith(filled);
   node->destroy();
 }
@@ -61,7 +62,7 @@ bool replace_nested_tensor(Capturing& state, Node* node, std::size_t scope) {
   Value* left_out = left_out_of(state, node);
   const bool pads = std::string_view(node->kind().toQualString()) == "aten::to_padded_tensor";
   if (left_out == nullptr || !pads) return false;
-  fill_left_out(state, node, left_out, scope);
+  fill_left_out(node, left_out, scope);
   return true;
 }
 
@@ -72,12 +73,11 @@ Value* left_out_of(const Capturing& state, const Node* node) {
 }
 
 /// The last arguments of a fused layer: its mask, and that it has a value for each position of a sample.
-void give_mask(Capturing& state, Node* layer, Value* left_out) {
+void give_mask(Node* layer, Value* left_out) {
   constexpr int64_t kOfPositions = 1;
-  const torch::jit::WithInsertPoint guard(layer);
   const std::size_t last = layer->inputs().size() - 1;
   layer->replaceInput(last - 1, left_out);
-  layer->replaceInput(last, state.model.graph->insertConstant(kOfPositions));
+  layer->replaceInput(last, ir::constant_before(layer, kOfPositions));
 }
 
 void drop_aliases(Capturing& state) {

@@ -18,7 +18,7 @@ bool replace_nested_tensor(Capturing& state, ir::Node* node, std::size_t scope);
 /// The positions to leave out of the samples that a node reads first; null where they are all of one length.
 [[nodiscard]] ir::Value* left_out_of(const Capturing& state, const ir::Node* node);
 /// Tells a fused layer to leave them out.
-void give_mask(Capturing& state, ir::Node* layer, ir::Value* left_out);
+void give_mask(ir::Node* layer, ir::Value* left_out);
 
 /// Once a graph has been walked.
 void drop_aliases(Capturing& state);

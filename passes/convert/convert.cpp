@@ -26,12 +26,6 @@ bool is_per_channel(c10::QScheme scheme) {
          scheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
 }
 
-Value* dequantized_before(Model& model, Node* before, Value* value, const Node* scope_source) {
-  Value* result = ir::insert_before(model, before, "aten::dequantize", {value});
-  ir::take_scope(result->node(), scope_source);
-  return result;
-}
-
 /// K-05: the engine decides, not the observer.
 Value* quantize_dynamic(Model& model, Node* observer, ScalarType dtype, const kernels::Target& target) {
   const ir::Rewriter rewriter(model, observer);
@@ -92,8 +86,8 @@ Value* quantize(Model& model, Node* observer, const kernels::Target& target) {
 
 void replace_observer(Model& model, Node* observer, const kernels::Target& target) {
   Value* quantized = quantize(model, observer, target);
-  Value* result =
-      quantized == nullptr ? observer->input(0) : dequantized_before(model, observer, quantized, observer);
+  Value* result = quantized == nullptr ? observer->input(0)
+                                       : ir::Rewriter(model, observer).op("aten::dequantize", {quantized});
   observer->output()->replaceAllUsesWith(result);
   observer->destroy();
 }
@@ -111,7 +105,7 @@ bool convert_standalone_boundary(Model& model, Node* node) {
     has_changed = true;
   }
   if (!boundary.output_is_quantized) return has_changed;
-  Value* dequantized = dequantized_before(model, node->next(), node->output(), node);
+  Value* dequantized = ir::Rewriter(model, node->next(), node).op("aten::dequantize", {node->output()});
   node->output()->replaceAllUsesAfterNodeWith(dequantized->node(), dequantized);
   return true;
 }
@@ -140,7 +134,7 @@ void replace_in_output(Node* user, Value* from, Value* to) {
 bool dequantize_inputs(Model& model, const std::vector<int>& indexes) {
   for (const int index : indexes) {
     Value* input = model.graph->inputs().at(static_cast<std::size_t>(index) + 1);
-    Value* result = ir::insert_before(model, *model.graph->nodes().begin(), "aten::dequantize", {input});
+    Value* result = ir::insert_before(*model.graph->nodes().begin(), "aten::dequantize", {input});
     input->replaceAllUsesAfterNodeWith(result->node(), result);
   }
   return !indexes.empty();

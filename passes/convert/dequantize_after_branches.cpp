@@ -60,14 +60,14 @@ bool is_quantized_alike(Node* branches, std::size_t index) {
   return common.has_value();
 }
 
-void dequantize_after(ir::Model& model, Node* branches, std::size_t index) {
+void dequantize_after(Node* branches, std::size_t index) {
   for (torch::jit::Block* block : branches->blocks()) {
     const Value* returned = block->outputs()[index];
     if (!ir::is_no_value(returned)) block->replaceOutput(index, returned->node()->input(0));
   }
   Value* joined = branches->output(index);
   const auto dequantize_before = [&](Node* before) {
-    Value* made = ir::insert_before(model, before, "aten::dequantize", {joined});
+    Value* made = ir::insert_before(before, "aten::dequantize", {joined});
     ir::take_scope(made->node(), branches);
     return made;
   };
@@ -90,7 +90,7 @@ bool dequantize_after_branches(ir::Model& model, const PassContext&) {
     if (node->kind() != c10::prim::If) continue;
     for (std::size_t i = 0; i < node->outputs().size(); ++i) {
       if (!is_quantized_alike(node, i)) continue;
-      dequantize_after(model, node, i);
+      dequantize_after(node, i);
       has_changed = true;
     }
   }

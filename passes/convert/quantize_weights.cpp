@@ -128,9 +128,9 @@ bool quantize_module(const PassContext& context, ModuleCall& call, const Observe
 }
 
 /// The inputs of a bag in the order of PyTorch's arguments.
-void order_bag_inputs(Model& model, Node* node, const std::vector<int64_t>& traced_order) {
+void order_bag_inputs(Node* node, const std::vector<int64_t>& traced_order) {
   const std::vector<Value*> given(node->inputs().begin(), node->inputs().end());
-  const auto none = [&] { return ir::constant_before(model, node, c10::IValue()); };
+  const auto none = [&] { return ir::constant_before(node, c10::IValue()); };
   if (!traced_order.empty()) node->removeAllInputs();
   for (const int64_t argument : traced_order)
     node->addInput(argument == 0 ? none() : given.at(static_cast<std::size_t>(argument) - 1));
@@ -148,7 +148,7 @@ bool quantize_table(Model& model, Node* node, const ObserverSpec& spec) {
   table.weight_qparams = qparams;
   call.module = torchscript::reference_embedding(table);
   call.method = "forward";
-  if (table.is_bag) order_bag_inputs(model, node, traced_order);
+  if (table.is_bag) order_bag_inputs(node, traced_order);
   return true;
 }
 

@@ -62,8 +62,7 @@ void pack_from_rows(Model& model, Node* attribute, const Rows& table, const at::
                                                               .packed = model.attributes.attr(name)});
   const torch::jit::WithInsertPoint guard(attribute);
   Value* tied = ir::insert_attribute(model, name + "_tied", module._ivalue(), module.type());
-  Value* packed = read_attribute(model, tied, "packed", attribute);
-  packed->setType(kernels::packed_type(kPrepack));
+  Value* packed = ir::read_attribute(attribute, tied, "packed", kernels::packed_type(kPrepack));
   attribute->output()->replaceAllUsesWith(packed);
 }
 

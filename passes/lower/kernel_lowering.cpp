@@ -17,10 +17,7 @@ bool has_other_placement(const Model& model, const Node* op) {
 
 Value* insert_kernel(Model& model, const Node* op, std::string_view kernel, const std::vector<Value*>& inputs,
                      Node* before) {
-  Value* made = ir::insert_before(model, before, std::string(kernel).c_str(), inputs);
-  made->node()->setSourceRange(op->sourceRange());
-  ir::take_scope(made->node(), op);
-  return made;
+  return ir::Rewriter(model, before, op).op(std::string(kernel).c_str(), inputs);
 }
 
 void set_kernel(Model& model, const Node* op, std::string_view kernel, Placement placement) {

@@ -62,7 +62,7 @@ class DynamicLowering : public KernelLowering {
     Value* padded = padded_input(*weighted, input->value, op);
     Value* packed = packed_for(op, *row, *weighted, call.path);
     // PyTorch's dynamic modules always reduce the range, its functions where the engine asks for it.
-    replace(op, op, *row, {padded, packed}, ir::constant_before(gm_, op, true));
+    replace(op, op, *row, {padded, packed}, ir::constant_before(op, true));
   }
 
   /// What a module with a dynamic QConfig reads; some inputs have no observer, and need none (D-21).
@@ -104,7 +104,7 @@ class DynamicLowering : public KernelLowering {
       return stay_float(op, *input, *refusal);
     }
     Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(gm_, op).path)
-                             : kernels::packed_at_run(gm_, op, row->prepack, op);
+                             : kernels::packed_at_run(op, row->prepack, op);
     if (packed != nullptr)
       replace(relu == nullptr ? op : relu, op, *row, {input->value, packed}, input->reduce_range);
   }
@@ -162,7 +162,7 @@ class DynamicLowering : public KernelLowering {
   Value* full_range_where_ignored(Node* op, const DynamicKernel& row, Value* reduce_range) {
     const bool is_ignored =
         kernels::fault_of(use_of(op, row.kernel), kernels::Precaution::FullRange) != nullptr;
-    return is_ignored ? ir::constant_before(gm_, op, false) : reduce_range;
+    return is_ignored ? ir::constant_before(op, false) : reduce_range;
   }
 
   void stay_float(Node* op, const DynamicInput& input, const Refusal& refusal) {

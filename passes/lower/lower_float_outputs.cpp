@@ -111,7 +111,7 @@ class FloatOutputLowering : public KernelLowering {
     if (finds_range) inputs = {clamped_input(inputs[0], op)};
     inputs.push_back(packing_.packed(
         weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
-    if (finds_range) inputs.push_back(ir::constant_before(gm_, op, /*reduce_range*/ false));
+    if (finds_range) inputs.push_back(ir::constant_before(op, /*reduce_range*/ false));
     Value* result = insert_kernel(gm_, op, row.kernel, inputs, op);
     ir::take_record(result->node(), op);
     op->output()->replaceAllUsesWith(result);
@@ -125,11 +125,11 @@ class FloatOutputLowering : public KernelLowering {
     if (!bounds) return input;
     Value*& clamped = clamped_[quantize];
     const auto bound = [&](double value) {
-      return ir::constant_before(gm_, quantize, std::isfinite(value) ? c10::IValue(value) : c10::IValue());
+      return ir::constant_before(quantize, std::isfinite(value) ? c10::IValue(value) : c10::IValue());
     };
     if (clamped == nullptr) {
-      clamped = ir::insert_before(gm_, quantize, "aten::clamp",
-                                  {input, bound(bounds->lowest), bound(bounds->highest)});
+      clamped =
+          ir::insert_before(quantize, "aten::clamp", {input, bound(bounds->lowest), bound(bounds->highest)});
     }
     return clamped;
   }
@@ -175,8 +175,7 @@ class FloatOutputLowering : public KernelLowering {
     Value* result =
         insert_kernel(gm_, op, row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), before);
     if (Node* quantize = post_ops.quantize) {
-      result =
-          ir::insert_before(gm_, before, kMakeQuantized, {result, quantize->input(1), quantize->input(2)});
+      result = ir::insert_before(before, kMakeQuantized, {result, quantize->input(1), quantize->input(2)});
     }
     gives_channels_last_ = true;
     before->output()->replaceAllUsesWith(result);
@@ -185,7 +184,7 @@ class FloatOutputLowering : public KernelLowering {
   std::vector<Value*> pointwise_inputs(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
                                        const std::string& path, const PostOps& post_ops) {
     Node* before = post_ops.last;
-    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(gm_, before, value); };
+    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(before, value); };
     Value* input = op->input(0)->node()->input(0);
     const auto [scale, zero_point] = qparams_of(input, before);
     const auto known_zero_point = torch::jit::toIValue(zero_point);
@@ -196,12 +195,14 @@ class FloatOutputLowering : public KernelLowering {
                    .path = path,
                    .before = before,
                    .input_has_zero_point = !known_zero_point || known_zero_point->toInt() != 0});
-    std::vector<Value*> inputs{bytes_of(operators::padded_input(gm_, weighted, input, before), before), scale,
+    std::vector<Value*> inputs{bytes_of(operators::padded_input(weighted, input, before), before), scale,
                                zero_point, packed};
     const auto optional_tensor = c10::OptionalType::create(c10::TensorType::get());
-    inputs.push_back(beside_packed(packed, "scale", c10::TensorType::get(), before));
-    inputs.push_back(beside_packed(packed, "zero_point", c10::TensorType::get(), before));
-    inputs.push_back(beside_packed(packed, "bias", optional_tensor, before));
+    const auto optional_number = c10::OptionalType::create(c10::NumberType::get());
+    Value* held = packed->node()->input(0);
+    inputs.push_back(ir::read_attribute(before, held, "scale", c10::TensorType::get()));
+    inputs.push_back(ir::read_attribute(before, held, "zero_point", c10::TensorType::get()));
+    inputs.push_back(ir::read_attribute(before, held, "bias", optional_tensor));
     for (const auto& sizes : {weighted.stride, operators::kernel_padding(weighted), weighted.dilation})
       inputs.push_back(constant(sizes));
     inputs.push_back(constant(weighted.groups));
@@ -211,23 +212,9 @@ class FloatOutputLowering : public KernelLowering {
     const auto dtype = quantize != nullptr ? c10::ScalarType::Byte : c10::ScalarType::Float;
     inputs.push_back(constant(static_cast<int64_t>(dtype)));
     inputs.push_back(constant(std::string(post_ops.activation)));
-    inputs.push_back(no_scalars(before));
+    inputs.push_back(ir::list_before(before, optional_number, {}));
     inputs.push_back(constant(std::string()));
     return inputs;
-  }
-
-  /// An attribute of the module that holds a packed weight.
-  Value* beside_packed(Value* packed, const char* name, const c10::TypePtr& type, Node* before) {
-    Value* attribute = read_attribute(gm_, packed->node()->input(0), name, before);
-    attribute->setType(type);
-    return attribute;
-  }
-
-  Value* no_scalars(Node* before) {
-    const auto type = c10::OptionalType::create(c10::NumberType::get());
-    Node* list = gm_.graph->createList(type, {});
-    list->insertBefore(before);
-    return list->output();
   }
 
   /// For float readers of pointwise kernels, which return channels-last tensors as all convolutions in int8.
@@ -243,7 +230,7 @@ class FloatOutputLowering : public KernelLowering {
       return quantized->node()->input(0);
     Value*& bytes = bytes_[quantized];
     if (bytes == nullptr || bytes->node()->owningBlock() != before->owningBlock())
-      bytes = ir::insert_before(gm_, before, "aten::int_repr", {quantized});
+      bytes = ir::insert_before(before, "aten::int_repr", {quantized});
     return bytes;
   }
 
@@ -263,10 +250,8 @@ class FloatOutputLowering : public KernelLowering {
     }
     if (operators::keeps_qparams(operators::traits_of(made_by)))
       return qparams_of(ir::operands(made_by).front(), before);
-    Value* scale = ir::insert_before(gm_, before, "aten::q_scale", {quantized});
-    Value* zero_point = ir::insert_before(gm_, before, "aten::q_zero_point", {quantized});
-    scale->setType(c10::FloatType::get());
-    zero_point->setType(c10::IntType::get());
+    Value* scale = ir::insert_before(before, "aten::q_scale", {quantized}, c10::FloatType::get());
+    Value* zero_point = ir::insert_before(before, "aten::q_zero_point", {quantized}, c10::IntType::get());
     return {scale, zero_point};
   }
 

@@ -125,7 +125,7 @@ class StaticLowering : public KernelLowering {
     return fault != nullptr;
   }
 
-  Value* constant(const c10::IValue& value, Node* before) { return ir::constant_before(gm_, before, value); }
+  Value* constant(const c10::IValue& value, Node* before) { return ir::constant_before(before, value); }
 
   /// Whether the engine can run a weighted operator; says in the report why not.
   bool can_run(const Node* op, const ir::Weighted& weighted, const kernels::WeightedKernel& row,
@@ -164,11 +164,11 @@ class StaticLowering : public KernelLowering {
     const kernels::WeightedKernel* row = kernels::weighted_kernel(root.name, post_op);
     if (row == nullptr) return false;
     if (!can_run(op, *weighted, *row, op->input(0)->node()->input(0))) return round_weight(op);
-    std::vector<Value*> inputs{operators::padded_input(gm_, *weighted, op->input(0)->node()->input(0), op)};
+    std::vector<Value*> inputs{operators::padded_input(*weighted, op->input(0)->node()->input(0), op)};
     if (op->inputs().size() == 2) {
       Value* addend = op->input(1)->node()->input(0);
       inputs.push_back(call.addend_may_broadcast
-                           ? operators::expanded_addend(gm_, *weighted, inputs.front(), addend, q)
+                           ? operators::expanded_addend(*weighted, inputs.front(), addend, q)
                            : addend);
     }
     inputs.push_back(packed_for(*weighted, *row, op, call.path, q));
@@ -205,7 +205,7 @@ class StaticLowering : public KernelLowering {
     Value* input = op->input(0)->node()->input(0);
     if (weighted && !can_run(op, *weighted, *row, input)) return false;
     Value* packed = weighted ? packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q)
-                             : kernels::packed_at_run(gm_, op, row->prepack, q);
+                             : kernels::packed_at_run(op, row->prepack, q);
     if (packed == nullptr) return false;
     std::vector<Value*> inputs{input, packed, q->input(1), q->input(2)};
     if (post_op == PostOp::LeakyReLU) {

@@ -32,8 +32,7 @@ void use_kernel(Model& model, const Node* concatenation, Node* quantize) {
   std::vector<Value*> elements;
   for (const Value* operand : concatenation->input(0)->node()->inputs())
     elements.push_back(operand->node()->input(0));
-  Value* list = ir::insert_before(model, quantize, "prim::ListConstruct", elements);
-  list->setType(c10::ListType::ofTensors());
+  Value* list = ir::list_before(quantize, c10::TensorType::get(), elements);
   Value* dim = const_cast<Value*>(concatenation->input(1));
   Value* result = insert_kernel(model, concatenation, kKernel,
                                 {list, dim, quantize->input(1), quantize->input(2)}, quantize);

@@ -73,12 +73,6 @@ bool is_packing(const Node* node) {
   return kind.starts_with("quantized::") && kind.ends_with("_prepack");
 }
 
-Value* read_attribute(ir::Model& gm, Value* module, const std::string& name, Node* before) {
-  Value* value = ir::insert_before(gm, before, "prim::GetAttr", {module});
-  value->node()->s_(c10::attr::name, name);
-  return value;
-}
-
 Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
   const kernels::KernelUse use{.target = target_,
                                .gm = gm_,
@@ -100,15 +94,11 @@ Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& si
                         .when_loaded = when_loaded,
                         .input_has_zero_point = site.input_has_zero_point});
   }
-  Value* held = read_attribute(gm_, gm_.graph->inputs().at(0), found->second, site.before);
-  if (!when_loaded) {
-    held->setType(kernels::packed_type(site.prepack));
-    return held;
-  }
+  const c10::TypePtr type = kernels::packed_type(site.prepack);
+  Value* held = ir::read_attribute(site.before, gm_.graph->inputs().at(0), found->second, type);
+  if (!when_loaded) return held;
   owners_.emplace_back(held, found->second);
-  Value* params = read_attribute(gm_, held, "packed", site.before);
-  params->setType(kernels::packed_type(site.prepack));
-  return params;
+  return ir::read_attribute(site.before, held, "packed", type);
 }
 
 std::string WeightPacking::unique_name(const std::string& path) {

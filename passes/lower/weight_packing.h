@@ -23,9 +23,6 @@ const std::string* refusal_of(const PackingRefusals& refusals, std::string_view 
 /// Whether a node packs a weight when the model runs.
 [[nodiscard]] bool is_packing(const ir::Node* node);
 
-/// An attribute of a module that is a value of the graph, read in front of `before`.
-ir::Value* read_attribute(ir::Model& gm, ir::Value* module, const std::string& name, ir::Node* before);
-
 /// How a packed weight is used.
 struct PackingSite {
   const ir::Node* op{};       ///< the float operator

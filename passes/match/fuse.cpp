@@ -18,7 +18,6 @@
 #include "config/known_names.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "ir/methods.h"
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
 #include "operators/weighted.h"
@@ -300,12 +299,8 @@ bool apply(Model& model, const FusionMatch& match, Form form) {
   std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
   const auto extra_inputs = match::extra_inputs_of(match.tree, *match.row);
   inputs.insert(inputs.end(), extra_inputs.begin(), extra_inputs.end());
-  Node* made = ir::create_module_call(model, std::move(*fused), inputs, ir::scope_index(root).value_or(0));
-  made->insertBefore(last);
-  made->output()->setType(last->output()->type());
-  made->setSourceRange(root->sourceRange());
-  ir::take_place(made, root);
-  last->output()->replaceAllUsesWith(made->output());
+  ir::Value* made = ir::Rewriter(model, last, root).call(std::move(*fused), inputs);
+  last->output()->replaceAllUsesWith(made->setType(last->output()->type()));
   // Last first: each node's reader is gone before the node.
   for (Node* node : match::nodes_of(match.tree)) node->destroy();
   return true;

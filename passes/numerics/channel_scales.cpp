@@ -82,7 +82,7 @@ Value* multiply_channels(Model& model, Node* before, Value* x, const at::Tensor&
                          const std::string& name, const Node* layer) {
   const int64_t channel_axis = match::equalizable(model, layer)->channel_axis;
   Value* scale = ir::attribute_before(model, before, name, along_axis(factors, -channel_axis, 0));
-  Value* product = ir::insert_before(model, before, "aten::mul", {x, scale});
+  Value* product = ir::insert_before(before, "aten::mul", {x, scale});
   ir::take_scope(product->node(), layer);
   return product;
 }

@@ -17,9 +17,9 @@ bool clamp_observed(ir::Model& model, const PassContext& /*context*/) {
     const auto saturation = activation_after(model, observer);
     if (!saturation || observer->input(0)->uses().size() != 1) continue;
     const auto constant = [&](const std::optional<double>& bound) {
-      return ir::constant_before(model, observer, bound ? c10::IValue(*bound) : c10::IValue());
+      return ir::constant_before(observer, bound ? c10::IValue(*bound) : c10::IValue());
     };
-    observer->replaceInput(0, ir::insert_before(model, observer, "aten::clamp",
+    observer->replaceInput(0, ir::insert_before(observer, "aten::clamp",
                                                 {observer->input(0), constant(saturation->lowest),
                                                  constant(saturation->highest)}));
     changed = true;

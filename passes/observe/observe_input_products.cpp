@@ -58,52 +58,42 @@ const ir::Weighted* layer_to_round(const Model& model, const Node* node) {
   return fits ? weighted : nullptr;
 }
 
-Value* typed(Model& model, Node* before, const char* kind, const std::vector<Value*>& inputs,
-             const c10::TypePtr& type) {
-  Value* result = ir::insert_before(model, before, kind, inputs);
-  result->setType(type);
-  return result;
-}
-
 /// The convolution's strides times what leaves no more than kMostWindows of them.
-Value* wide_strides(Model& model, const ir::Weighted& weighted, const Window& window, Value* input,
-                    Node* before) {
-  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(model, before, value); };
+Value* wide_strides(const ir::Weighted& weighted, const Window& window, Value* input, Node* before) {
+  const auto constant = [&](const c10::IValue& value) { return ir::constant_before(before, value); };
   const int64_t values_of_window =
       weighted.weight.size(1) * weighted.groups * window.stride[0] * window.stride[1];
   const bool is_image = weighted.stride.size() == 2;
-  Value* values = typed(model, before, "aten::numel", {input}, c10::IntType::get());
-  Value* times = typed(model, before, "aten::floordiv", {values, constant(values_of_window * kMostWindows)},
-                       c10::IntType::get());
+  Value* values = ir::insert_before(before, "aten::numel", {input}, c10::IntType::get());
+  Value* times = ir::insert_before(before, "aten::floordiv",
+                                   {values, constant(values_of_window * kMostWindows)}, c10::IntType::get());
   if (is_image) {
-    Value* root = typed(model, before, "aten::sqrt", {times}, c10::FloatType::get());
-    times = typed(model, before, "aten::floor", {root}, c10::IntType::get());
+    Value* root = ir::insert_before(before, "aten::sqrt", {times}, c10::FloatType::get());
+    times = ir::insert_before(before, "aten::floor", {root}, c10::IntType::get());
   }
-  times = typed(model, before, "aten::add", {times, constant(int64_t{1})}, c10::IntType::get());
+  times = ir::insert_before(before, "aten::add", {times, constant(int64_t{1})}, c10::IntType::get());
   const auto wide = [&](int64_t stride) {
-    return typed(model, before, "aten::mul", {times, constant(stride)}, c10::IntType::get());
+    return ir::insert_before(before, "aten::mul", {times, constant(stride)}, c10::IntType::get());
   };
   Value* height = is_image ? wide(window.stride[0]) : constant(int64_t{1});
   Value* width = wide(window.stride[1]);
-  return typed(model, before, "prim::ListConstruct", {height, width}, c10::ListType::ofInts());
+  return ir::list_before(before, c10::IntType::get(), {height, width});
 }
 
 /// What the rows of the weight are multiplied with, along axis -2; the input itself, along the last axis, for
 /// a linear layer. Null where it cannot be told.
-Value* met_by_rows(Model& model, const ir::Weighted& weighted, Value* input, Node* before) {
+Value* met_by_rows(const ir::Weighted& weighted, Value* input, Node* before) {
   if (weighted.stride.empty()) return input;
   const auto window = window_of(weighted);
   if (!window) return nullptr;
   if (weighted.stride.size() == 1) {
     constexpr int64_t kHeight = -2;
-    input = ir::insert_before(model, before, "aten::unsqueeze",
-                              {input, ir::constant_before(model, before, kHeight)});
+    input = ir::insert_before(before, "aten::unsqueeze", {input, ir::constant_before(before, kHeight)});
   }
-  return ir::insert_before(model, before, "aten::im2col",
-                           {input, ir::constant_before(model, before, window->kernel),
-                            ir::constant_before(model, before, window->dilation),
-                            ir::constant_before(model, before, window->padding),
-                            wide_strides(model, weighted, *window, input, before)});
+  return ir::insert_before(
+      before, "aten::im2col",
+      {input, ir::constant_before(before, window->kernel), ir::constant_before(before, window->dilation),
+       ir::constant_before(before, window->padding), wide_strides(weighted, *window, input, before)});
 }
 
 }  // namespace
@@ -115,7 +105,7 @@ bool observe_input_products(Model& model, const PassContext& /*context*/) {
     if (weighted == nullptr) continue;
     // After the layer: of a tensor that it cannot read, it says so itself.
     Node* before = node->next();
-    Value* met = met_by_rows(model, *weighted, node->input(0), before);
+    Value* met = met_by_rows(*weighted, node->input(0), before);
     if (met == nullptr) continue;
     const ObserverSpec spec{.observer = observer_classes::kInputProducts,
                             .ch_axis = weighted->stride.empty() ? -1 : -2,

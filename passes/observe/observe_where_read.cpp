@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "operators/no_value.h"
 #include "passes/observe/passes.h"
 
@@ -16,7 +17,7 @@ bool hands_on(const ir::Node* user) {
 }
 
 /// Each reader gets an observer of its own in front of it.
-void observe_in_front_of_readers(ir::Model& model, ir::Node* observer) {
+void observe_in_front_of_readers(ir::Node* observer) {
   ir::Value* value = observer->input(0);
   const std::vector<torch::jit::Use> uses = observer->output()->uses();
   for (const torch::jit::Use& use : uses) {
@@ -24,9 +25,7 @@ void observe_in_front_of_readers(ir::Model& model, ir::Node* observer) {
       use.user->replaceInput(use.offset, value);
       continue;
     }
-    ir::Node* made = model.graph->createClone(observer, [](ir::Value* input) { return input; });
-    made->insertBefore(use.user);
-    use.user->replaceInput(use.offset, made->output());
+    use.user->replaceInput(use.offset, ir::insert_copy(use.user, observer)->output());
   }
   observer->destroy();
 }
@@ -38,7 +37,7 @@ bool observe_where_read(ir::Model& model, const PassContext& /*context*/) {
   const auto nodes = ir::nodes_in_order(*model.graph);
   for (ir::Node* node : std::views::reverse(nodes)) {  // the last of several observers in a row first
     if (!ir::is_observer(node) || !operators::may_be_no_value(node->input(0))) continue;
-    observe_in_front_of_readers(model, node);
+    observe_in_front_of_readers(node);
     changed = true;
   }
   return changed;

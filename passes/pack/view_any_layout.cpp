@@ -29,9 +29,9 @@ bool is_written(const Model& gm, const Node* node) {
   return ir::placement_of(gm, node) == ir::Placement::Written;
 }
 
-Value* contiguous_before(Model& gm, Node* before, Value* value) {
-  Value* format = ir::constant_before(gm, before, static_cast<int64_t>(at::MemoryFormat::Contiguous));
-  return ir::insert_before(gm, before, "aten::contiguous", {value, format});
+Value* contiguous_before(Node* before, Value* value) {
+  Value* format = ir::constant_before(before, static_cast<int64_t>(at::MemoryFormat::Contiguous));
+  return ir::insert_before(before, "aten::contiguous", {value, format});
 }
 
 /// The memory that a view in front of a write is of.
@@ -53,7 +53,7 @@ bool make_memory_contiguous(Model& gm, Node* view) {
   const bool is_given = maker->kind() == c10::prim::Param || maker->kind() == c10::prim::GetAttr ||
                         maker->kind() == c10::prim::Constant;
   if (is_given || maker->kind() == kContiguous) return false;
-  Value* made = contiguous_before(gm, maker->next(), memory);
+  Value* made = contiguous_before(maker->next(), memory);
   ir::take_scope(made->node(), maker);
   memory->replaceAllUsesAfterNodeWith(made->node(), made);
   return true;
@@ -64,14 +64,14 @@ void make_reshape(Model& gm, Node* view) {
   if (view->kind() == c10::aten::view) {
     ir::reshape_for_view(gm, view);
   } else if (view->kind() == c10::aten::view_as) {
-    Value* made = ir::insert_before(gm, view, "aten::reshape_as", view->inputs().vec());
+    Value* made = ir::insert_before(view, "aten::reshape_as", view->inputs().vec());
     made->copyMetadata(view->output());
     ir::take_scope(made->node(), view);
     ir::take_record(made->node(), view);
     view->output()->replaceAllUsesWith(made);
     view->destroy();
   } else {
-    view->replaceInput(0, contiguous_before(gm, view, view->input(0)));
+    view->replaceInput(0, contiguous_before(view, view->input(0)));
   }
 }
 

@@ -124,13 +124,13 @@ bool gives_more_than_a_tensor(const Node* node) {
 }
 
 /// The call's inputs: indices, and for bags offsets and weights of samples.
-std::vector<Value*> inputs_of(Model& model, Node* node, bool is_bag) {
+std::vector<Value*> inputs_of(Node* node, bool is_bag) {
   Value* indices = argument(node, "indices");
   if (indices == nullptr) indices = argument(node, "input");
   if (!is_bag) return {indices};
   const auto given = [&](const char* name) {
     Value* value = argument(node, name);
-    return value != nullptr ? value : ir::constant_before(model, node, c10::IValue());
+    return value != nullptr ? value : ir::constant_before(node, c10::IValue());
   };
   return {indices, given("offsets"), given("per_sample_weights")};
 }
@@ -175,7 +175,7 @@ class EmbeddingLifting {
     ir::ModuleCall call{.type = type_of(node, is_bag), .path = path_of(node, function)};
     call.module = torchscript::float_embedding(table);
     call.embedding = std::move(table);
-    Value* made = ir::Rewriter(model_, node).call(std::move(call), inputs_of(model_, node, is_bag));
+    Value* made = ir::Rewriter(model_, node).call(std::move(call), inputs_of(node, is_bag));
     made->setType(node->output(0)->type());
     node->output(0)->replaceAllUsesWith(made);
     node->destroy();

@@ -193,8 +193,7 @@ class RecurrentLifting {
 
   void replace_outputs(Node* node, Value* lifted) {
     if (node->outputs().size() == 1) return node->output()->replaceAllUsesWith(lifted);
-    Node* unpack = model_.graph->createTupleUnpack(lifted);
-    unpack->insertBefore(node);
+    Node* unpack = ir::unpack_before(node, lifted);
     for (std::size_t i = 0; i < node->outputs().size(); ++i)
       node->output(i)->replaceAllUsesWith(unpack->output(i));
   }

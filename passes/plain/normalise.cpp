@@ -77,8 +77,8 @@ bool make_operators_out_of_place(Model& model) {
                               mutated->node()->owningBlock() == node->owningBlock();
     if (is_state || !in_one_block || is_read_later(model, root, mutated, node)) continue;
     const std::string out_of_place(kind.substr(0, kind.size() - 1));
-    Value* made = ir::Rewriter(model, node).op(out_of_place.c_str(), node->inputs().vec());
-    made->setType(node->output()->type());
+    Value* made =
+        ir::Rewriter(model, node).op(out_of_place.c_str(), node->inputs().vec(), node->output()->type());
     mutated->replaceAllUsesAfterNodeWith(node, made);
     node->output()->replaceAllUsesWith(made);
     node->destroy();
@@ -97,8 +97,7 @@ bool restore_subtractions(Model& model) {
     std::vector<Value*> inputs = node->inputs().vec();
     inputs.front() = node->input(0)->node()->input(0);
     // The source range tells of TorchScript's two operators: it stays with them.
-    Value* made = ir::insert_before(model, node, "aten::rsub", inputs);
-    made->setType(node->output()->type());
+    Value* made = ir::insert_before(node, "aten::rsub", inputs, node->output()->type());
     ir::take_scope(made->node(), node);
     node->output()->replaceAllUsesWith(made);
     node->destroy();

@@ -36,8 +36,7 @@ std::size_t length_of(const Value* list) {
 }
 
 void replace(Model& model, Node* node, const std::string& kind, const std::vector<Value*>& inputs) {
-  Value* made = ir::Rewriter(model, node).op(kind.c_str(), inputs);
-  made->setType(node->output()->type());
+  Value* made = ir::Rewriter(model, node).op(kind.c_str(), inputs, node->output()->type());
   if (node->output()->hasDebugName()) made->setDebugName(node->output()->debugNameBase());
   node->output()->replaceAllUsesWith(made);
   node->destroy();
@@ -115,11 +114,7 @@ Value* whole_number(Model& model, Value* tensor, Node* place) {
   Value* left = whole_number(model, node->input(0), place);
   Value* right = left == nullptr ? nullptr : whole_number(model, node->input(1), place);
   if (right == nullptr) return nullptr;
-  Value* made = ir::insert_before(model, place, found->of_numbers, {left, right});
-  made->setType(c10::IntType::get());
-  made->node()->setSourceRange(node->sourceRange());
-  ir::take_scope(made->node(), node);
-  return made;
+  return ir::Rewriter(model, place, node).op(found->of_numbers, {left, right}, c10::IntType::get());
 }
 
 /// The number inside Int(NumToTensor(n)), which tracing puts around sizes.
@@ -138,7 +133,7 @@ bool is_arithmetic(const Node* node) {
 }
 
 /// Traced `x + 2.0` adds a tensor; to FX, which traces the same source, it is a number.
-bool restore_number(Model& model, Node* node) {
+bool restore_number(Node* node) {
   const Node* made = node->input(1)->node();
   if (made->kind() == c10::prim::NumToTensor && !is_written(node->input(1))) {
     node->replaceInput(1, made->input(0));
@@ -146,7 +141,7 @@ bool restore_number(Model& model, Node* node) {
   }
   const auto number = traced_constant(node->input(1));
   if (!number) return false;
-  node->replaceInput(1, ir::constant_before(model, node, *number));
+  node->replaceInput(1, ir::constant_before(node, *number));
   return true;
 }
 
@@ -181,7 +176,7 @@ bool restore_linear(Model& model, Node* product) {
   Node* addition = bias_addition(model, product, transposed.size(1));
   Node* last = addition == nullptr ? product : addition;
   Value* weight = ir::attribute_before(model, last, "constant", transposed.t().contiguous());
-  Value* bias = addition == nullptr ? ir::constant_before(model, last, c10::IValue()) : addition->input(1);
+  Value* bias = addition == nullptr ? ir::constant_before(last, c10::IValue()) : addition->input(1);
   replace(model, last, "aten::linear", {product->input(0), weight, bias});
   return true;
 }
@@ -207,7 +202,7 @@ bool restore(Model& model, Node* node) {
     case c10::prim::Constant:
       return lift_tensor(model, node);
     default:
-      return is_arithmetic(node) && restore_number(model, node);
+      return is_arithmetic(node) && restore_number(node);
   }
 }
 

@@ -165,9 +165,7 @@ class BatchInputs {
   }
 
   static Value* sizes(const ir::Rewriter& rewriter, const char* kind, const std::vector<Value*>& inputs) {
-    Value* made = rewriter.op(kind, inputs);
-    made->setType(c10::ListType::ofInts());
-    return made;
+    return rewriter.op(kind, inputs, c10::ListType::ofInts());
   }
   static Value* part(const ir::Rewriter& rewriter, Value* list, const c10::IValue& from,
                      const c10::IValue& to) {

@@ -235,13 +235,13 @@ class Unreached {
   }
 
   void quantize_when_run(Node* node) {
-    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(model_, node, value); };
+    const ir::Rewriter in_front(model_, node);
     const auto dtype = resolve(ir::observed_qconfig(model_, node)->activation).dtype;
     const bool reduces_range = kernels::reduces_dynamic_range(target_);
-    Value* quantized =
-        ir::insert_before(model_, node, "aten::quantize_per_tensor_dynamic",
-                          {node->input(0), constant(static_cast<int64_t>(dtype)), constant(reduces_range)});
-    node->replaceInput(0, ir::insert_before(model_, node, "aten::dequantize", {quantized}));
+    Value* quantized = in_front.op(
+        "aten::quantize_per_tensor_dynamic",
+        {node->input(0), in_front.constant(static_cast<int64_t>(dtype)), in_front.constant(reduces_range)});
+    node->replaceInput(0, in_front.op("aten::dequantize", {quantized}));
   }
 
   Model& model_;

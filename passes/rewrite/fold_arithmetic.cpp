@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
 #include "operators/traits.h"
@@ -199,15 +200,14 @@ class ArithmeticFolding {
     const ir::ModuleCall& call = ir::call_of(model_, layer);
     const auto spatial = static_cast<int64_t>(call.weighted->stride.size());
     const int64_t channels = call.weighted->weight.size(operators::is_transposed(call.type) ? 0 : 1);
-    const torch::jit::WithInsertPoint guard(layer);
+    const auto number = [&](int64_t value) { return ir::constant_before(layer, value); };
     std::vector<Value*> sizes{
-        model_.graph->insertConstant(int64_t{-1}),
-        model_.graph->insertConstant(channels *
-                                     (operators::is_transposed(call.type) ? 1 : call.weighted->groups))};
+        number(-1), number(channels * (operators::is_transposed(call.type) ? 1 : call.weighted->groups))};
     for (int64_t i = -spatial; i < 0; ++i)
-      sizes.push_back(model_.graph->insert(c10::aten::size, {layer->input(0), i}));
-    Value* list = model_.graph->insertNode(model_.graph->createList(c10::IntType::get(), sizes))->output();
-    Value* batch = model_.graph->insert(c10::aten::reshape, {layer->input(0), list});
+      sizes.push_back(
+          ir::insert_before(layer, "aten::size", {layer->input(0), number(i)}, c10::IntType::get()));
+    Value* list = ir::list_before(layer, c10::IntType::get(), sizes);
+    Value* batch = ir::insert_before(layer, "aten::reshape", {layer->input(0), list});
     ir::take_scope(batch->node(), layer);
     layer->replaceInput(0, batch);
     batched_.clear();

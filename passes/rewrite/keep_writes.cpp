@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "operators/traits.h"
 #include "passes/rewrite/passes.h"
 
@@ -208,11 +209,6 @@ class KeepWrites {
   /// What was there before `level`, and is read after it in its block.
   void read_again_after(Node* level, Memory& memory) {
     const Block* block = level->owningBlock();
-    Node* place = level;
-    const auto insert = [&](Node* made) {
-      made->insertAfter(place);
-      place = made;
-    };
     const auto is_after = [&](Node* user) {
       const Node* ancestor = ancestor_in(user, block);
       return ancestor != nullptr && ancestor != level && level->isBefore(ancestor);
@@ -221,66 +217,51 @@ class KeepWrites {
       const Node* ancestor = ancestor_in(const_cast<Node*>(value->node()), block);
       return ancestor == nullptr || (ancestor != level && ancestor->isBefore(level));
     };
-    replace_reads(memory, is_after, is_older, insert);
+    replace_reads(memory, is_after, is_older, level->next());
   }
 
   void read_again_in_each_turn(Node* loop, Memory& memory) {
     Block* body = loop->blocks()[0];
-    Node* place = nullptr;
-    const auto insert = [&](Node* made) {
-      if (place == nullptr) {
-        body->prependNode(made);
-      } else {
-        made->insertAfter(place);
-      }
-      place = made;
-    };
     const auto is_inside = [&](Node* node) { return ancestor_in(node, body) != nullptr; };
     const auto is_from_outside = [&](Value* value) { return !is_inside(value->node()); };
-    replace_reads(memory, is_inside, is_from_outside, insert);
+    replace_reads(memory, is_inside, is_from_outside, *body->nodes().begin());
   }
 
-  template <typename IsReader, typename IsOlder, typename Insert>
-  void replace_reads(Memory& memory, const IsReader& is_reader, const IsOlder& is_older,
-                     const Insert& insert) {
+  /// New nodes are put in front of `before`.
+  template <typename IsReader, typename IsOlder>
+  void replace_reads(Memory& memory, const IsReader& is_reader, const IsOlder& is_older, Node* before) {
     std::unordered_map<Value*, Value*> again;
     std::vector<Value*> containers;
     const std::vector<Value*> values = memory.values;  // it grows
     for (Value* value : values) {
       if (!is_older(value) || !is_read(value, is_reader)) continue;
       if (value->type()->kind() == c10::TypeKind::TensorType) {
-        replace_uses(value, read_again(value, memory, insert, again), is_reader);
+        replace_uses(value, read_again(value, memory, before, again), is_reader);
       } else if (ir::is_container_construct(value->node())) {
         containers.push_back(value);
       }
     }
-    for (Value* container : containers) construct_again(container, memory, is_reader, insert, again);
+    for (Value* container : containers) construct_again(container, memory, is_reader, before, again);
   }
 
-  template <typename Insert>
-  Value* read_again(Value* value, Memory& memory, const Insert& insert,
-                    std::unordered_map<Value*, Value*>& again) {
+  Value* read_again(Value* value, Memory& memory, Node* before, std::unordered_map<Value*, Value*>& again) {
     if (const auto found = again.find(value); found != again.end()) return found->second;
-    static const c10::Symbol kAlias = c10::Symbol::fromQualString("aten::alias");
-    Node* made = model_.graph->create(kAlias, {value}, 1);
-    made->output()->setType(value->type());
-    ir::take_scope(made, value->node());
-    insert(made);
-    add_made(made->output(), value, memory);
-    return again[value] = made->output();
+    Value* made = ir::insert_before(before, "aten::alias", {value}, value->type());
+    ir::take_scope(made->node(), value->node());
+    add_made(made, value, memory);
+    return again[value] = made;
   }
 
   /// A list that is made before the write and read after it, its elements one by one.
-  template <typename IsReader, typename Insert>
-  void construct_again(Value* container, Memory& memory, const IsReader& is_reader, const Insert& insert,
+  template <typename IsReader>
+  void construct_again(Value* container, Memory& memory, const IsReader& is_reader, Node* before,
                        std::unordered_map<Value*, Value*>& again) {
-    Node* made = model_.graph->createClone(container->node(), [](Value* value) { return value; });
+    Node* made = ir::insert_copy(before, container->node());
     for (std::size_t i = 0; i < made->inputs().size(); ++i) {
       Value* element = made->input(i);
       if (element->type()->kind() == c10::TypeKind::TensorType && is_of(memory, element))
-        made->replaceInput(i, read_again(element, memory, insert, again));
+        made->replaceInput(i, read_again(element, memory, made, again));
     }
-    insert(made);
     add_made(made->output(), container, memory);
     replace_uses(container, made->output(), is_reader);
   }

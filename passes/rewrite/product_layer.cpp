@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "ir/edit.h"
-#include "ir/methods.h"
 
 namespace tsq::passes {
 namespace {
@@ -20,20 +19,15 @@ class AfterProduct {
 
   Value* op(const char* kind, Value* input, const std::vector<c10::IValue>& arguments) {
     std::vector<Value*> inputs{input};
-    for (const c10::IValue& argument : arguments)
-      inputs.push_back(ir::constant_before(model_, before_, argument));
-    Value* made = ir::insert_before(model_, before_, kind, inputs);
+    for (const c10::IValue& argument : arguments) inputs.push_back(ir::constant_before(before_, argument));
+    Value* made = ir::insert_before(before_, kind, inputs);
     ir::take_scope(made->node(), last_);
     return made;
   }
 
   Node* layer(ir::ModuleCall call, Value* input) {
-    Node* made = ir::create_module_call(model_, std::move(call), {input}, ir::scope_index(last_).value_or(0));
-    made->insertBefore(before_);
-    made->output()->setType(last_->output()->type());
-    made->setSourceRange(last_->sourceRange());
-    ir::take_place(made, last_);
-    return made;
+    Value* made = ir::Rewriter(model_, before_, last_).call(std::move(call), {input});
+    return made->setType(last_->output()->type())->node();
   }
 
  private:

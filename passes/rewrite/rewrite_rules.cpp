@@ -13,9 +13,7 @@ void replace(Model& model, Node* last, const RewriteRule& rule, const Leaves& le
   const ir::Rewriter in_front(model, last);
   const std::vector<Value*> arguments =
       rule.arguments == nullptr ? std::vector{leaves.at("x")} : rule.arguments(model, in_front, leaves);
-  Value* made = in_front.op(rule.replacement, arguments);
-  made->setType(last->output()->type());
-  ir::Rewriter::replace(last, made);
+  ir::Rewriter::replace(last, in_front.op(rule.replacement, arguments, last->output()->type()));
 }
 
 }  // namespace

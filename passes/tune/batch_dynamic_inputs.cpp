@@ -31,33 +31,23 @@ class Batching {
   void run(int64_t dims) {
     Value* x = kernel_->input(0);
     const ir::Rewriter in_front(gm_, kernel_);
-    Value* rank = in_front.op("aten::dim", {x});
-    rank->setType(c10::IntType::get());
-    Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)});
-    lacks_batch->setType(c10::BoolType::get());
+    Value* rank = in_front.op("aten::dim", {x}, c10::IntType::get());
+    Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)}, c10::BoolType::get());
     Value* zero = in_front.constant(int64_t{0});
-    Node* batch = branch(lacks_batch, "aten::unsqueeze", x, zero);
-    batch->insertBefore(kernel_);
-    kernel_->replaceInput(0, batch->output());
-    Node* result = branch(lacks_batch, "aten::squeeze", kernel_->output(), zero);
-    result->insertAfter(kernel_);
-    kernel_->output()->replaceAllUsesAfterNodeWith(result, result->output());
+    kernel_->replaceInput(0, branch(kernel_, lacks_batch, "aten::unsqueeze", x, zero));
+    Value* result = branch(kernel_->next(), lacks_batch, "aten::squeeze", kernel_->output(), zero);
+    kernel_->output()->replaceAllUsesAfterNodeWith(result->node(), result);
   }
 
  private:
   /// `function`(value, zero) if `condition` else value.
-  Node* branch(Value* condition, const char* function, Value* value, Value* zero) {
-    Node* made = gm_.graph->create(c10::prim::If, {condition}, 1);
+  Value* branch(Node* before, Value* condition, const char* function, Value* value, Value* zero) {
+    Node* made = ir::Rewriter(gm_, before, kernel_).node(c10::prim::If, {condition});
     torch::jit::Block* changed = made->addBlock();
-    Node* call = gm_.graph->create(c10::Symbol::fromQualString(function), {value, zero}, 1);
-    changed->appendNode(call);
-    changed->registerOutput(call->output());
+    const ir::Rewriter in_block(gm_, changed->return_node(), kernel_);
+    changed->registerOutput(in_block.op(function, {value, zero}));
     made->addBlock()->registerOutput(value);
-    for (Node* node : {made, call}) {
-      node->setSourceRange(kernel_->sourceRange());
-      ir::take_scope(node, kernel_);
-    }
-    return made;
+    return made->output();
   }
 
   Model& gm_;

@@ -47,50 +47,49 @@ std::vector<Value*> states_of(const Node* cell) {
   return states->node()->inputs().vec();
 }
 
-/// Whether all values are matrices, asked in front of the insertion point.
-Value* are_matrices(ir::Graph& graph, std::span<Value* const> values) {
+/// Whether all values are matrices.
+Value* are_matrices(const ir::Rewriter& in_front, std::span<Value* const> values) {
   Value* all = nullptr;
   for (Value* value : values) {
     constexpr int64_t kMatrix = 2;
-    Value* one = graph.insert(c10::aten::eq, {graph.insert(c10::aten::dim, {value}), kMatrix});
-    all = all == nullptr ? one : graph.insert(c10::aten::__and__, {all, one});
+    Value* rank = in_front.op("aten::dim", {value}, c10::IntType::get());
+    Value* one = in_front.op("aten::eq", {rank, in_front.constant(kMatrix)}, c10::BoolType::get());
+    all = all == nullptr ? one : in_front.op("aten::__and__", {all, one}, c10::BoolType::get());
   }
   return all;
 }
 
-/// The operator's result, as the module returns it, at the end of `block`.
-Value* result_of(Model& gm, torch::jit::Block* block, const Cell& cell, const std::string& path,
+/// The operator's result, as the module `from` returns it, at the end of `block`.
+Value* result_of(Model& gm, torch::jit::Block* block, const Cell& cell, const Node* from,
                  const torchscript::RecurrentWeights& parameters, std::span<Value* const> values) {
-  Node* end = block->return_node();
-  const torch::jit::WithInsertPoint guard(end);
-  ir::Graph& graph = *gm.graph;
+  const ir::Rewriter at_end(gm, block->return_node(), from);
+  const std::string& path = ir::call_of(gm, from).path;
   const std::vector<Value*> states(values.begin() + 1, values.end());
   const bool gives_tuple = states.size() > 1;
   std::vector<Value*> inputs{
       values[0],
-      gives_tuple ? graph.insertNode(graph.createList(c10::TensorType::get(), states))->output() : states[0]};
+      gives_tuple ? ir::list_before(block->return_node(), c10::TensorType::get(), states) : states[0]};
   const auto take = [&](const std::vector<at::Tensor>& tensors, const char* name) {
     for (const at::Tensor& tensor : tensors)
-      inputs.push_back(tensor.defined() ? ir::attribute_before(gm, end, path + name, tensor.detach())
-                                        : graph.insertConstant(c10::IValue()));
+      inputs.push_back(tensor.defined() ? at_end.attribute(path + name, tensor.detach())
+                                        : at_end.constant(c10::IValue()));
   };
   take(parameters.weights, "_weight");
   take(parameters.biases, "_bias");
-  Node* op =
-      graph.insertNode(graph.create(c10::Symbol::fromQualString(std::string(cell.op)), inputs, cell.states));
-  return gives_tuple ? graph.insertNode(graph.createTuple(op->outputs()))->output() : op->output();
+  Node* op = at_end.node(c10::Symbol::fromQualString(std::string(cell.op)), inputs, cell.states);
+  return gives_tuple ? ir::tuple_before(block->return_node(), op->outputs()) : op->output();
 }
 
 /// False where the cell's weights are not known.
 bool call_directly(Model& gm, Node* node, const Cell& cell, const std::vector<Value*>& values) {
   const torchscript::RecurrentWeights parameters = torchscript::recurrent_weights(ir::call_of(gm, node));
   if (parameters.weights.size() != 2) return false;
-  const torch::jit::WithInsertPoint guard(node);
-  Node* branch = gm.graph->insertNode(gm.graph->create(c10::prim::If, {are_matrices(*gm.graph, values)}, 1));
+  const ir::Rewriter in_front(gm, node);
+  Node* branch = in_front.node(c10::prim::If, {are_matrices(in_front, values)});
   branch->output()->setType(node->output()->type());
   node->output()->replaceAllUsesWith(branch->output());
   torch::jit::Block* direct = branch->addBlock();
-  direct->registerOutput(result_of(gm, direct, cell, ir::call_of(gm, node).path, parameters, values));
+  direct->registerOutput(result_of(gm, direct, cell, node, parameters, values));
   torch::jit::Block* otherwise = branch->addBlock();
   node->moveBefore(otherwise->return_node());
   otherwise->registerOutput(node->output());

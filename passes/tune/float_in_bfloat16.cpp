@@ -272,13 +272,10 @@ class Casting {
   }
 
   Value* cast(Value* value, ScalarType dtype, Node* before, const Node* scope) {
-    const auto constant = [&](const c10::IValue& number) { return ir::constant_before(gm_, before, number); };
-    Value* no = constant(false);
-    Value* made = ir::insert_before(
-        gm_, before, "aten::to",
-        {value, constant(static_cast<int64_t>(dtype)), no, no, /*memory_format*/ constant(c10::IValue())});
-    ir::take_scope(made->node(), scope);
-    return made;
+    const ir::Rewriter in_front(gm_, before, scope);
+    Value* no = in_front.constant(false);
+    return in_front.op("aten::to", {value, in_front.constant(static_cast<int64_t>(dtype)), no, no,
+                                    /*memory_format*/ in_front.constant(c10::IValue())});
   }
 
   Model& gm_;

@@ -145,9 +145,9 @@ class Joining {
     std::vector<int64_t> rows;
     for (const Layer& layer : layers) rows.push_back(layer.params.weight.size(0));
     Value* parts =
-        in_front.op("aten::split_with_sizes", {all, in_front.constant(rows), in_front.constant(int64_t{-1})});
-    parts->setType(c10::ListType::ofTensors());
-    Node* part = gm_.graph->insertNode(gm_.graph->createListUnpack(parts, layers.size()));
+        in_front.op("aten::split_with_sizes", {all, in_front.constant(rows), in_front.constant(int64_t{-1})},
+                    c10::ListType::ofTensors());
+    Node* part = in_front.node(c10::prim::ListUnpack, {parts}, layers.size());
     for (std::size_t i = 0; i < layers.size(); ++i) {
       layers[i].node->output()->replaceAllUsesWith(part->output(i));
       layers[i].node->destroy();

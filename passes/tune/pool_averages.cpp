@@ -29,9 +29,7 @@ using ir::Value;
 /// x.size()[2:]
 Value* image_size(const ir::Rewriter& in_front, Value* x) {
   const auto sizes = [&](const char* kind, const std::vector<Value*>& inputs) {
-    Value* list = in_front.op(kind, inputs);
-    list->setType(c10::ListType::ofInts());
-    return list;
+    return in_front.op(kind, inputs, c10::ListType::ofInts());
   };
   return sizes("aten::slice", {sizes("aten::size", {x}), in_front.constant(int64_t{2}),
                                in_front.constant(c10::IValue()), in_front.constant(int64_t{1})});
@@ -128,10 +126,8 @@ bool is_mean_of_signals(const Model& gm, const Node* node) {
 void use_average_pool_of_signals(Model& gm, Node* mean) {
   const ir::Rewriter in_front(gm, mean);
   const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
-  Value* length = in_front.op("aten::size", {mean->input(0), constant(int64_t{-1})});
-  length->setType(c10::IntType::get());
-  Value* kernel = in_front.op("prim::ListConstruct", {length});
-  kernel->setType(c10::ListType::ofInts());
+  Value* length = in_front.op("aten::size", {mean->input(0), constant(int64_t{-1})}, c10::IntType::get());
+  Value* kernel = ir::list_before(mean, c10::IntType::get(), {length});
   Value* pooled =
       in_front.op("aten::avg_pool1d", {mean->input(0), kernel, constant(c10::List<int64_t>()),
                                        constant(std::vector<int64_t>{0}), constant(false), constant(true)});

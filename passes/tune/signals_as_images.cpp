@@ -79,7 +79,7 @@ class SignalsAsImages {
     for (std::size_t i = 0; kernel.sizes > 0 && i < kOfHeight.size(); ++i) {
       std::vector<int64_t> sizes = operators::constant_value(inputs[kernel.sizes + i])->toIntVector();
       sizes.insert(sizes.begin(), kOfHeight[i]);
-      inputs[kernel.sizes + i] = ir::constant_before(gm_, node, sizes);
+      inputs[kernel.sizes + i] = ir::constant_before(node, sizes);
     }
     replace(node, kernel.for_images, inputs);
   }
@@ -130,7 +130,7 @@ class SignalsAsImages {
     const bool is_counted_alike = *dim >= 0 ? *dim < kHeight : *dim == -1;
     const int64_t of_image = is_counted_alike ? *dim : *dim + (*dim < 0 ? -1 : 1);
     squeeze->replaceInput(0, images_.at(squeeze->input(0)));
-    squeeze->replaceInput(1, ir::constant_before(gm_, squeeze, std::vector<int64_t>{kHeight, of_image}));
+    squeeze->replaceInput(1, ir::constant_before(squeeze, std::vector<int64_t>{kHeight, of_image}));
   }
 
   Model& gm_;

@@ -100,8 +100,7 @@ void replace_by_parts(Model& gm, Node* op, const Parts& parts) {
     if (Value* part = sliced_part(reader, parts, batched)) reader->output()->replaceAllUsesWith(part);
   }
   const Rewriter in_front(gm, op);
-  Value* both = in_front.op("prim::ListConstruct", {parts.real, parts.imaginary});
-  both->setType(c10::ListType::ofTensors());
+  Value* both = ir::list_before(op, c10::TensorType::get(), {parts.real, parts.imaginary});
   op->output()->replaceAllUsesWith(in_front.op("aten::cat", {both, in_front.constant(int64_t{-2})}));
 }
 

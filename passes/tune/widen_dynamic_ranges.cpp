@@ -43,7 +43,7 @@ bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
     const kernels::WeightedShape shape{
         .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
     if (kernels::sums_pairs_in_16_bits(context.target, shape)) continue;
-    node->replaceInput(node->inputs().size() - 1, ir::constant_before(model, node, false));
+    node->replaceInput(node->inputs().size() - 1, ir::constant_before(node, false));
     has_changed = true;
   }
   return has_changed;

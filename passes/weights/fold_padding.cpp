@@ -55,11 +55,10 @@ int64_t kernel_size(const ir::Weighted& weighted, std::size_t dim) {
 void cut(Model& model, const Node* convolution, Node* quantize, const PaddingFold& fold) {
   const ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, convolution));
   Node* before = quantize->next();
-  const auto integer = [&](int64_t value) { return ir::constant_before(model, before, value); };
+  const ir::Rewriter in_front(model, before, quantize);
+  const auto integer = [&](int64_t value) { return in_front.constant(value); };
   const auto number = [&](const char* kind, const std::vector<Value*>& inputs) {
-    Value* value = ir::insert_before(model, before, kind, inputs);
-    value->setType(c10::IntType::get());
-    return value;
+    return in_front.op(kind, inputs, c10::IntType::get());
   };
   Value* result = quantize->output();
   Node* first = nullptr;
@@ -69,9 +68,7 @@ void cut(Model& model, const Node* convolution, Node* quantize, const PaddingFol
     size = number("aten::add", {size, integer(fold.before[i] + fold.after[i] - kernel_size(weighted, i))});
     size = number("aten::floordiv", {size, integer(weighted.stride[i])});
     size = number("aten::add", {size, integer(1)});
-    result =
-        ir::insert_before(model, before, "aten::slice", {result, integer(dim), integer(0), size, integer(1)});
-    ir::take_scope(result->node(), quantize);
+    result = in_front.op("aten::slice", {result, integer(dim), integer(0), size, integer(1)});
     if (first == nullptr) first = result->node();
   }
   quantize->output()->replaceAllUsesWith(result);

@@ -146,9 +146,9 @@ const c10::Symbol& compare_kind() {
   return kKind;
 }
 
-Value* insert_comparison(Model& model, Node* before, Value* sums, std::size_t layer) {
-  return ir::insert_before(model, before, compare_kind().toQualString(),
-                           {sums, ir::constant_before(model, before, static_cast<int64_t>(layer))});
+Value* insert_comparison(Node* before, Value* sums, std::size_t layer) {
+  return ir::insert_before(before, compare_kind().toQualString(),
+                           {sums, ir::constant_before(before, static_cast<int64_t>(layer))});
 }
 
 /// The members of a fused call one by one, with a comparison of the root's sums, the other addend among them.
@@ -158,14 +158,14 @@ void compare_fused(Model& model, Node* node, std::size_t layer) {
   Value* value = rewriter.call(call.members.front(), {node->input(0)});
   if (node->inputs().size() == 2)
     value = rewriter.op("aten::add", {value, node->input(1), rewriter.constant(int64_t{1})});
-  value = insert_comparison(model, node, value, layer);
+  value = insert_comparison(node, value, layer);
   for (std::size_t i = 1; i < call.members.size(); ++i) value = rewriter.call(call.members[i], {value});
   node->output()->replaceAllUsesWith(value);
   node->destroy();
 }
 
-void compare_plain(Model& model, Node* node, std::size_t layer) {
-  Value* compared = insert_comparison(model, node->next(), node->output(), layer);
+void compare_plain(Node* node, std::size_t layer) {
+  Value* compared = insert_comparison(node->next(), node->output(), layer);
   node->output()->replaceAllUsesAfterNodeWith(compared->node(), compared);
 }
 
@@ -201,7 +201,7 @@ torch::jit::Module compared_module(const Model& source, const std::vector<Layer>
     const auto found = ir::is_module_call(node) ? index_of.find(node->output()->debugName()) : index_of.end();
     if (found == index_of.end()) continue;
     if (ir::call_of(model, node).members.empty()) {
-      compare_plain(model, node, found->second);
+      compare_plain(node, found->second);
     } else {
       compare_fused(model, node, found->second);
     }

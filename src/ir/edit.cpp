@@ -52,8 +52,7 @@ void replace_operand(Node* node, Value* from, Value* to) {
       if (std::find(elements.begin(), elements.end(), from) == elements.end()) continue;
       // A list may serve several readers, and the new value may be made after it: this reader gets a list of
       // its own.
-      Node* own = node->owningGraph()->createClone(input->node(), [](Value* v) { return v; });
-      own->insertBefore(node);
+      Node* own = insert_copy(node, input->node());
       for (std::size_t k = 0; k < own->inputs().size(); ++k) {
         if (own->inputs()[k] == from) own->replaceInput(k, to);
       }
@@ -83,11 +82,7 @@ Value* insert_attribute(Model& gm, const std::string& name, const c10::IValue& v
                         const c10::TypePtr& type) {
   const std::string unique = unique_attribute_name(gm, name);
   gm.attributes.register_attribute(unique, type, value);
-  Node* node = gm.graph->create(c10::prim::GetAttr, {gm.graph->inputs().at(0)}, 1);
-  node->s_(c10::attr::name, unique);
-  node->output()->setType(type);
-  gm.graph->insertNode(node);
-  return node->output();
+  return read_attribute(gm.graph->insertPoint(), gm.graph->inputs().at(0), unique, type);
 }
 
 Value* insert_double(Model& gm, const std::string& name, double value) {
@@ -96,9 +91,9 @@ Value* insert_double(Model& gm, const std::string& name, double value) {
   return insert_attribute(gm, name, value, c10::FloatType::get());
 }
 
-Value* constant_before(Model& gm, Node* before, const c10::IValue& value) {
+Value* constant_before(Node* before, const c10::IValue& value) {
   const torch::jit::WithInsertPoint guard(before);
-  return gm.graph->insertConstant(value);
+  return before->owningGraph()->insertConstant(value);
 }
 
 Value* attribute_before(Model& gm, Node* before, const std::string& name, const at::Tensor& value) {
@@ -106,33 +101,66 @@ Value* attribute_before(Model& gm, Node* before, const std::string& name, const 
   return insert_attribute(gm, name, value, c10::TensorType::get());
 }
 
-Value* insert_before(Model& gm, Node* before, const char* kind, const std::vector<Value*>& inputs) {
-  Node* node = gm.graph->create(c10::Symbol::fromQualString(kind), inputs, 1);
-  node->insertBefore(before);
-  return node->output();
+Node* insert_node(Node* before, c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t outputs) {
+  return before->owningGraph()->create(kind, inputs, outputs)->insertBefore(before);
 }
 
-Rewriter::Rewriter(Model& model, Node* at) : model_(model), at_(at) {}
-
-Node* Rewriter::insert(Node* node) const {
-  node->setSourceRange(at_->sourceRange());
-  take_scope(node, at_);
-  node->insertBefore(at_);
-  return node;
+Value* insert_before(Node* before, const char* kind, const std::vector<Value*>& inputs,
+                     const c10::TypePtr& type) {
+  Value* made = insert_node(before, c10::Symbol::fromQualString(kind), inputs)->output();
+  return type ? made->setType(type) : made;
 }
 
-Value* Rewriter::constant(const c10::IValue& value) const { return constant_before(model_, at_, value); }
+Node* insert_copy(Node* before, Node* node) {
+  return before->owningGraph()->createClone(node, [](Value* value) { return value; })->insertBefore(before);
+}
+
+Value* list_before(Node* before, const c10::TypePtr& element, c10::ArrayRef<Value*> elements) {
+  return before->owningGraph()->createList(element, elements)->insertBefore(before)->output();
+}
+
+Value* tuple_before(Node* before, c10::ArrayRef<Value*> elements, c10::TupleTypePtr type) {
+  return before->owningGraph()->createTuple(elements, std::move(type))->insertBefore(before)->output();
+}
+
+Node* unpack_before(Node* before, Value* tuple) {
+  return before->owningGraph()->createTupleUnpack(tuple)->insertBefore(before);
+}
+
+Value* read_attribute(Node* before, Value* object, const std::string& name, const c10::TypePtr& type) {
+  Node* node = insert_node(before, c10::prim::GetAttr, {object});
+  node->s_(c10::attr::name, name);
+  return node->output()->setType(type);
+}
+
+Rewriter::Rewriter(Model& model, Node* before, const Node* from)
+    : model_(model), before_(before), from_(from) {}
+
+Node* Rewriter::placed(Node* made) const {
+  made->setSourceRange(from_->sourceRange());
+  take_scope(made, from_);
+  return made;
+}
+
+Value* Rewriter::constant(const c10::IValue& value) const { return constant_before(before_, value); }
 
 Value* Rewriter::attribute(const std::string& name, const at::Tensor& value) const {
-  return attribute_before(model_, at_, name, value);
+  return attribute_before(model_, before_, name, value);
 }
 
-Value* Rewriter::op(const char* kind, const std::vector<Value*>& inputs) const {
-  return insert(model_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1))->output();
+Node* Rewriter::node(c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t outputs) const {
+  return placed(insert_node(before_, kind, inputs, outputs));
+}
+
+Value* Rewriter::op(const char* kind, const std::vector<Value*>& inputs, const c10::TypePtr& type) const {
+  Value* made = insert_before(before_, kind, inputs, type);
+  placed(made->node());
+  return made;
 }
 
 Value* Rewriter::call(ModuleCall call, const std::vector<Value*>& inputs) const {
-  return insert(create_module_call(model_, std::move(call), inputs, scope_index(at_).value_or(0)))->output();
+  Node* made = create_module_call(model_, std::move(call), inputs, scope_index(from_).value_or(0));
+  return placed(made->insertBefore(before_))->output();
 }
 
 void Rewriter::replace(Node* node, Value* by) {

@@ -27,33 +27,51 @@ Value* insert_double(Model& gm, const std::string& name, double value);
 std::string unique_attribute_name(Model& gm, std::string_view path);
 
 /// A constant in front of `before`.
-Value* constant_before(Model& gm, Node* before, const c10::IValue& value);
+Value* constant_before(Node* before, const c10::IValue& value);
 /// A tensor as a new attribute of the graph module, read in front of `before`.
 Value* attribute_before(Model& gm, Node* before, const std::string& name, const at::Tensor& value);
-/// A node of one output in front of `before`.
-Value* insert_before(Model& gm, Node* before, const char* kind, const std::vector<Value*>& inputs);
+/// A node in front of `before`; its outputs are tensors.
+Node* insert_node(Node* before, c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t outputs = 1);
+/// A node of one output in front of `before`: "aten::add". Without a type, a tensor.
+Value* insert_before(Node* before, const char* kind, const std::vector<Value*>& inputs,
+                     const c10::TypePtr& type = nullptr);
+/// A node that is the same as another, in front of `before`.
+Node* insert_copy(Node* before, Node* node);
+/// A list of values of a type, in front of `before`.
+Value* list_before(Node* before, const c10::TypePtr& element, c10::ArrayRef<Value*> elements);
+/// A tuple of values, in front of `before`.
+Value* tuple_before(Node* before, c10::ArrayRef<Value*> elements, c10::TupleTypePtr type = nullptr);
+/// The parts of a tuple, in front of `before`.
+Node* unpack_before(Node* before, Value* tuple);
+/// An attribute of an object, read in front of `before`.
+Value* read_attribute(Node* before, Value* object, const std::string& name, const c10::TypePtr& type);
 
 /// Writes nodes in front of a node, as if they stood in its place of the user's model: they have its scope,
 /// its place and its source range.
 class Rewriter {
  public:
-  Rewriter(Model& model, Node* at);
+  Rewriter(Model& model, Node* at) : Rewriter(model, at, at) {}
+  /// In front of `before`, in the place of `from`.
+  Rewriter(Model& model, Node* before, const Node* from);
 
   Value* constant(const c10::IValue& value) const;
   /// A new attribute of the model.
   Value* attribute(const std::string& name, const at::Tensor& value) const;
-  /// An operator of one output: "aten::add".
-  Value* op(const char* kind, const std::vector<Value*>& inputs) const;
+  /// A node of any number of outputs, which are tensors.
+  Node* node(c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t outputs = 1) const;
+  /// An operator of one output: "aten::add". Without a type, a tensor.
+  Value* op(const char* kind, const std::vector<Value*>& inputs, const c10::TypePtr& type = nullptr) const;
   Value* call(ModuleCall call, const std::vector<Value*>& inputs) const;
 
   /// Whoever reads the only output of `node` reads `by`, which has its name and record from here on.
   static void replace(Node* node, Value* by);
 
  private:
-  Node* insert(Node* node) const;
+  Node* placed(Node* made) const;
 
   Model& model_;
-  Node* at_;
+  Node* before_;
+  const Node* from_;
 };
 
 /// Puts the nodes of the branch that a constant chooses in the place of an `if`.

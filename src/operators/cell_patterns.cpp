@@ -7,6 +7,7 @@
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
+#include "ir/edit.h"
 
 namespace tsq::operators {
 namespace {
@@ -147,22 +148,15 @@ class CellMatcher {
       return node->owningBlock() == first_result->owningBlock();
     });
     if (!in_one_block || !is_private(results)) return nullptr;
-    Graph& graph = *first_result->owningGraph();
-    const torch::jit::WithInsertPoint guard(first_result);
-    Value* hidden = state.front();
-    if (state.size() > 1)
-      hidden = graph.insertNode(graph.createList(c10::TensorType::get(), state))->output();
-    Node* cell = graph.insertNode(
-        graph.create(c10::Symbol::fromQualString(kind),
-                     {layers.input->input(0), hidden, layers.input->input(1), layers.hidden->input(1),
-                      layers.input->input(2), layers.hidden->input(2)},
-                     results.size()));
+    Value* hidden =
+        state.size() > 1 ? ir::list_before(first_result, c10::TensorType::get(), state) : state.front();
+    Node* cell = ir::insert_node(first_result, c10::Symbol::fromQualString(kind),
+                                 {layers.input->input(0), hidden, layers.input->input(1),
+                                  layers.hidden->input(1), layers.input->input(2), layers.hidden->input(2)},
+                                 results.size());
     cell->setSourceRange(result_->node()->sourceRange());
     ir::take_scope(cell, result_->node());
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      cell->output(i)->setType(c10::TensorType::get());
-      results[i]->replaceAllUsesWith(cell->output(i));
-    }
+    for (std::size_t i = 0; i < results.size(); ++i) results[i]->replaceAllUsesWith(cell->output(i));
     destroy_passed();
     return cell;
   }

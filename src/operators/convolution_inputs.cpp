@@ -7,38 +7,33 @@
 
 namespace tsq::operators {
 
-using ir::Model;
 using ir::Node;
 using ir::Value;
 
-Value* padded_input(Model& gm, const ir::Weighted& weighted, Value* input, Node* before) {
+Value* padded_input(const ir::Weighted& weighted, Value* input, Node* before) {
   if (!pads_outside(weighted)) return input;
   const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
-  Value* padding = constant_before(gm, before, explicit_padding(weighted));
-  Value* none = constant_before(gm, before, c10::IValue());
+  Value* padding = ir::constant_before(before, explicit_padding(weighted));
+  Value* none = ir::constant_before(before, c10::IValue());
   if (mode == "reflect")
-    return insert_before(gm, before, "aten::pad", {input, padding, constant_before(gm, before, mode), none});
+    return ir::insert_before(before, "aten::pad", {input, padding, ir::constant_before(before, mode), none});
   // The other modes have no kernel for quantized tensors. Padding copies values, so nothing is lost on the
   // way through float.
-  Value* as_float = insert_before(gm, before, "aten::pad",
-                                  {insert_before(gm, before, "aten::dequantize", {input}), padding,
-                                   constant_before(gm, before, mode), none});
-  Value* scale = insert_before(gm, before, "aten::q_scale", {input});
-  scale->setType(c10::FloatType::get());
-  Value* zero_point = insert_before(gm, before, "aten::q_zero_point", {input});
-  zero_point->setType(c10::IntType::get());
-  return insert_before(gm, before, "aten::quantize_per_tensor",
-                       {as_float, scale, zero_point,
-                        constant_before(gm, before, static_cast<int64_t>(c10::ScalarType::QUInt8))});
+  Value* as_float = ir::insert_before(before, "aten::pad",
+                                      {ir::insert_before(before, "aten::dequantize", {input}), padding,
+                                       ir::constant_before(before, mode), none});
+  Value* scale = ir::insert_before(before, "aten::q_scale", {input}, c10::FloatType::get());
+  Value* zero_point = ir::insert_before(before, "aten::q_zero_point", {input}, c10::IntType::get());
+  return ir::insert_before(before, "aten::quantize_per_tensor",
+                           {as_float, scale, zero_point,
+                            ir::constant_before(before, static_cast<int64_t>(c10::ScalarType::QUInt8))});
 }
 
-Value* expanded_addend(Model& gm, const ir::Weighted& weighted, Value* input, Value* addend, Node* before) {
-  const auto number = [&](const char* kind, std::vector<Value*> inputs) {
-    Value* value = insert_before(gm, before, kind, inputs);
-    value->setType(c10::IntType::get());
-    return value;
+Value* expanded_addend(const ir::Weighted& weighted, Value* input, Value* addend, Node* before) {
+  const auto number = [&](const char* kind, const std::vector<Value*>& inputs) {
+    return ir::insert_before(before, kind, inputs, c10::IntType::get());
   };
-  const auto integer = [&](int64_t value) { return constant_before(gm, before, value); };
+  const auto integer = [&](int64_t value) { return ir::constant_before(before, value); };
   const bool pads_itself = !pads_outside(weighted) && weighted.padding_name.empty();
   std::vector<Value*> sizes{number("aten::size", {input, integer(0)}), integer(weighted.weight.size(0))};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -49,10 +44,8 @@ Value* expanded_addend(Model& gm, const ir::Weighted& weighted, Value* input, Va
     size = number("aten::floordiv", {size, integer(weighted.stride[i])});
     sizes.push_back(number("aten::add", {size, integer(1)}));
   }
-  Node* list = gm.graph->createList(c10::IntType::get(), sizes);
-  list->insertBefore(before);
-  return insert_before(gm, before, "aten::expand",
-                       {addend, list->output(), constant_before(gm, before, false)});
+  Value* list = ir::list_before(before, c10::IntType::get(), sizes);
+  return ir::insert_before(before, "aten::expand", {addend, list, ir::constant_before(before, false)});
 }
 
 }  // namespace tsq::operators

@@ -27,12 +27,10 @@ at::Tensor without_rest(const at::Tensor& tensor) {
 
 void FoldedConstants::replace(ir::Value* value, const std::vector<std::string>& sources,
                               const at::Tensor& tensor) {
-  ir::Node* node = gm_.graph->create(c10::prim::GetAttr, {gm_.graph->inputs().at(0)}, 1);
-  node->s_(c10::attr::name, name_of(sources, tensor));
-  node->output()->setType(c10::TensorType::get());
-  node->insertBefore(value->node());
-  ir::take_scope(node, value->node());
-  value->replaceAllUsesWith(node->output());
+  ir::Value* held = ir::read_attribute(value->node(), gm_.graph->inputs().at(0), name_of(sources, tensor),
+                                       c10::TensorType::get());
+  ir::take_scope(held->node(), value->node());
+  value->replaceAllUsesWith(held);
 }
 
 std::string FoldedConstants::name_of(const std::vector<std::string>& sources, const at::Tensor& tensor) {
