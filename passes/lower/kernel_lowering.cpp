@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/edit.h"
+#include "ir/reasons.h"
 
 namespace tsq::passes {
 
@@ -42,8 +43,7 @@ void set_no_kernel(Model& model, const Node* op, Placement placement, ir::Reason
 
 void keep_between_roundings(Model& model, const Node* op, ir::Reason reason, std::string_view why,
                             std::string remedy) {
-  set_no_kernel(model, op, Placement::Reference, reason,
-                fmt::format("computed in float between dequantize and quantize: {}", why), std::move(remedy));
+  set_no_kernel(model, op, Placement::Reference, reason, ir::between_roundings(why), std::move(remedy));
 }
 
 void leave_without_kernel(Model& model, const Node* op, const Refusal& refusal) {

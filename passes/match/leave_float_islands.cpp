@@ -76,28 +76,6 @@ bool is_squared(at::ArrayRef<const Value*> values) {
   });
 }
 
-const char* sentence_of(Reason reason) {
-  switch (reason) {
-    case Reason::ShortRows:
-      return "its rows are so short that a scale for each makes them larger";
-    case Reason::OfAttention:
-      return "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float";
-    case Reason::WholeAverage:
-      return "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
-             "rounds";
-    case Reason::Amplified:
-      return "a logarithm, root, reciprocal or division reads it, which is steep where rounding loses small "
-             "values";
-    case Reason::FloatAfterLayer:
-      return "after a layer whose kernel returns float it is as fast in float, and rounds nothing";
-    case Reason::FilterBank:
-      return "it is a filter bank that float operators read: its quiet bands would disappear in the rounding";
-    default:
-      return "it does not lie between quantized operators: rounding its values would cost accuracy and save "
-             "no time";
-  }
-}
-
 /// What is known of a match, whatever is quantized around it.
 struct Facts {
   bool has_weight{false};
@@ -130,8 +108,7 @@ class Islands {
     bool changed = false;
     for (std::size_t i = 0; i < quantized_.size(); ++i) {
       if (quantized_[i] || !is_optional(i)) continue;
-      const Reason reason = reason_of(i);
-      leave_match_float(model_, model_.matches[i], reason, sentence_of(reason));
+      leave_match_float(model_, model_.matches[i], reason_of(i));
       changed = true;
     }
     remove_empty_matches(model_);

@@ -1,7 +1,5 @@
 // Layers for which the table has no reference module stay float, and nothing around them is rounded.
 
-#include <fmt/format.h>
-
 #include "match/root_modules.h"
 #include "passes/match/matches.h"
 #include "passes/match/passes.h"
@@ -14,8 +12,7 @@ bool leave_unswapped(ir::Model& model, const PassContext& context) {
     if (match.root == nullptr || !ir::is_module_call(match.root)) continue;
     const ir::ModuleCall& call = ir::call_of(model, match.root);
     if (call.standalone || !match::lacks_reference_module(context.table, call)) continue;
-    leave_match_float(model, match, ir::Reason::NoReferenceModule,
-                      fmt::format("the table has no reference module for {}", call.type.name));
+    leave_match_float(model, match, ir::Reason::NoReferenceModule, call.type.name);
     changed = true;
   }
   remove_empty_matches(model);

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "ir/reasons.h"
+
 namespace tsq::passes {
 
 void remove_empty_matches(ir::Model& model) {
@@ -11,15 +13,16 @@ void remove_empty_matches(ir::Model& model) {
   }
 }
 
-void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, const std::string& sentence) {
+void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, std::string_view detail) {
+  const ir::Explanation why = ir::explanation_of(reason, detail);
   // Calibration may show that it is too small for that (drop_output_observers).
   const bool keeps_qconfig = reason == ir::Reason::FloatAfterLayer;
   for (ir::Node* node : match.nodes) {
     ir::NodeRecord& record = ir::record_for(model, node);
     if (!keeps_qconfig) record.lookup.qconfig.reset();
     record.match.reset();
-    record.decision.reason = sentence;
-    record.decision.remedy = "nothing, or use --recipe fx";
+    record.decision.reason = why.reason;
+    record.decision.remedy = why.remedy;
     if (record.placement == ir::Placement::Written) continue;
     record.placement = ir::Placement::Float;
     record.reason = reason;

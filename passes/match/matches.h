@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "ir/model.h"
 
@@ -12,6 +12,6 @@ void remove_empty_matches(ir::Model& model);
 
 /// The operators of a match stay float, and the match has none any more. They lose their QConfig, unless
 /// place may quantize them after all.
-void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, const std::string& sentence);
+void leave_match_float(ir::Model& model, ir::Match& match, ir::Reason reason, std::string_view detail = {});
 
 }  // namespace tsq::passes

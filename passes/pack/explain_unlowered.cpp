@@ -10,6 +10,7 @@
 #include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
+#include "ir/reasons.h"
 #include "operators/functional_weighted.h"
 #include "operators/is_operator.h"
 #include "passes/lower/kernel_lowering.h"
@@ -18,14 +19,10 @@
 namespace tsq::passes {
 namespace {
 
+using ir::Explanation;
 using ir::Model;
 using ir::Node;
 using ir::Value;
-
-struct Explanation {
-  std::string reason{};
-  std::string remedy{};
-};
 
 bool is_dequantized(const Value* value) { return value->node()->kind() == ir::kDequantize; }
 bool is_quantize(const Node* node) { return node->kind() == ir::kQuantize; }

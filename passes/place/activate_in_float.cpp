@@ -61,9 +61,7 @@ bool activate_in_float(Model& model, const PassContext& context) {
   bool has_changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (!is_slow(model, context, node)) continue;
-    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::SlowKernel,
-                    "computed in float between dequantize and quantize: its int8 kernel takes several times "
-                    "as long after a convolution");
+    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::SlowActivation);
     has_changed = true;
   }
   return has_changed;

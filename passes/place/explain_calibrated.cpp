@@ -55,7 +55,7 @@ Observers output_observers(const Model& model, const Node* node) {
 }
 
 /// Whether there was anything to say.
-bool explain(const Model& model, const Node* node, ir::NodeRecord& record) {
+bool explain(Model& model, Node* node, ir::NodeRecord& record) {
   const Observers inputs = input_observers(model, node);
   const Observers outputs = output_observers(model, node);
   if (inputs.empty() && outputs.empty()) return false;
@@ -71,11 +71,7 @@ bool explain(const Model& model, const Node* node, ir::NodeRecord& record) {
   const auto is_of_other_dtype = [](const ObserverEntry* entry) { return met_other_dtype(*entry); };
   if (!std::ranges::all_of(inputs, is_of_other_dtype) || !std::ranges::all_of(outputs, is_of_other_dtype))
     return false;
-  record.reason = ir::Reason::OtherDtype;
-  record.decision.quantized = false;
-  record.decision.reason = "its tensors are not float32 (integers, booleans), and only float32 is quantized";
-  record.decision.remedy =
-      "nothing where they are integers; otherwise convert its input to float32 in the model";
+  ir::leave_float(model, node, ir::Placement::Float, ir::Reason::OtherDtype);
   return true;
 }
 
@@ -98,7 +94,7 @@ bool explain_calibrated(Model& model, const PassContext& /*context*/) {
   model.unobserved_layers = unobserved_layers(model);
   bool has_changed = !model.unobserved_layers.empty();
   if (is_uncalibrated(model)) return has_changed;  // without data there is nothing to tell of operators
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     ir::NodeRecord* record = ir::record_of(model, node);
     if (record == nullptr || !record->is_reported || !record->decision.quantized) continue;
     has_changed = explain(model, node, *record) || has_changed;

@@ -21,8 +21,6 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-constexpr const char* kGateReason = "it is part of a small gate, which is faster in float";
-
 bool is_linear_at_points(const ir::Weighted& weighted) {
   const bool is_kernel_of_one = weighted.weight.dim() == 4 && weighted.weight.size(2) == 1 &&
                                 weighted.weight.size(3) == 1 && weighted.groups == 1;
@@ -66,7 +64,7 @@ class Gates {
     for (Node* step : gate.steps) {
       ir::Weighted* weighted = layer(step);
       if (weighted != nullptr) {
-        compute_in_float(model_, step, ir::Reason::SmallGate, kGateReason);
+        compute_in_float(model_, step, ir::Reason::SmallGate);
       } else {
         leave_float(step);
       }
@@ -80,7 +78,7 @@ class Gates {
 
   void leave_float(Node* step) {
     if (ir::placement_of(model_, step) == ir::Placement::Float) return;
-    ir::leave_float(model_, step, ir::Placement::Float, ir::Reason::SmallGate, kGateReason);
+    ir::leave_float(model_, step, ir::Placement::Float, ir::Reason::SmallGate);
   }
 
   /// Whether its layers are linear layers of numbers that are written as images of one point.

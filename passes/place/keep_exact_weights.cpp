@@ -17,8 +17,6 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-constexpr const char* kExactReason = "it reads float values that nothing rounds";
-
 bool is_static(const Model& model, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(model, node);
   return qconfig != nullptr && match::is_static(*qconfig);
@@ -39,13 +37,13 @@ Value* exact_weight(const Model& model, Node* node) {
 /// Whether the weight was to be rounded.
 bool keep_exact_weight(Model& model, const PassContext& context, Node* node) {
   if (int8_layer(model, context, node) != nullptr) {
-    compute_in_float(model, node, ir::Reason::ReadsFloat, kExactReason);
+    compute_in_float(model, node, ir::Reason::ReadsFloat);
     return true;
   }
   Value* weight = ir::is_module_call(node) ? nullptr : exact_weight(model, node);
   if (weight == nullptr) return false;
   node->replaceInput(1, weight);
-  ir::leave_float(model, node, ir::Placement::Float, ir::Reason::ReadsFloat, kExactReason);
+  ir::leave_float(model, node, ir::Placement::Float, ir::Reason::ReadsFloat);
   return true;
 }
 

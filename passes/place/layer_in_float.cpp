@@ -1,7 +1,5 @@
 #include "passes/place/layer_in_float.h"
 
-#include <utility>
-
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/float_output.h"
 #include "passes/place/rounding.h"
@@ -18,22 +16,20 @@ ir::Value* exact_input(const ir::Model& model, ir::Node* layer) {
 
 }  // namespace
 
-void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, const char* sentence) {
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason) {
   layer->replaceInput(0, exact_input(model, layer));
   ir::Weighted& weighted = *ir::weighted_of(ir::call_of(model, layer));
   weighted.input_products.reset();
   weighted.input = {};
-  ir::leave_float(model, layer, ir::Placement::Float, reason, sentence);
+  ir::leave_float(model, layer, ir::Placement::Float, reason);
 }
 
-void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string sentence,
-               std::string remedy) {
+void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail) {
   ir::NodeRecord& record = ir::record_for(model, node);
   record.observed = false;
   record.lookup.qconfig.reset();
   if (record.is_reported && record.decision.quantized) record.decision.equalization.clear();
-  if (!ir::stays_float(model, node))
-    ir::leave_float(model, node, ir::Placement::Float, reason, std::move(sentence), std::move(remedy));
+  if (!ir::stays_float(model, node)) ir::leave_float(model, node, ir::Placement::Float, reason, detail);
 }
 
 bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer) {

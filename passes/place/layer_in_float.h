@@ -1,18 +1,17 @@
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "passes/context/pass_context.h"
 
 namespace tsq::passes {
 
 /// A layer that was placed in int8 is computed in float after all, with its float weight. It reads what was
-/// rounded for it alone not rounded; what it returns is rounded as before. `sentence`: why, for the report.
-void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason, const char* sentence);
+/// rounded for it alone not rounded; what it returns is rounded as before.
+void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason);
 
 /// An operator that prepare observed stays float as if it had not: it has no QConfig.
-void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string sentence,
-               std::string remedy = {});
+void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail);
 
 /// Whether the only int8 kernel that the engine has for a layer takes many times as long as the float one.
 [[nodiscard]] bool is_slow_layer(const ir::Model& model, const PassContext& context, const ir::Node* layer);

@@ -13,8 +13,7 @@ bool leave_slow_layers(ir::Model& model, const PassContext& context) {
   bool has_changed = false;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (int8_layer(model, context, node) == nullptr || !is_slow_layer(model, context, node)) continue;
-    compute_in_float(model, node, ir::Reason::SlowKernel,
-                     "the engine's kernel for it is slower than the float one");
+    compute_in_float(model, node, ir::Reason::SlowKernel);
     has_changed = true;
   }
   ir::eliminate_dead_code(*model.graph);

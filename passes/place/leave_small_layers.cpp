@@ -25,8 +25,7 @@ bool leave_small_layers(ir::Model& model, const PassContext& context) {
   bool has_changed = false;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!small.contains(node) || !returns_float(model, node)) continue;
-    compute_in_float(model, node, ir::Reason::SmallLayer,
-                     "it is faster in float, and has a small part of the network's work");
+    compute_in_float(model, node, ir::Reason::SmallLayer);
     has_changed = true;
   }
   ir::eliminate_dead_code(*model.graph);

@@ -1,23 +1,12 @@
 // An operator that no calibration sample reached has no range, and stays float.
 //   linear(x) that was observed, and whose observers saw nothing   →   linear(x) without a QConfig
 
-#include <fmt/format.h>
-
 #include "ir/analysis.h"
 #include "ir/methods.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 
 namespace tsq::passes {
-namespace {
-
-constexpr const char* kReason = "no calibration sample reached it, so that its ranges are not known";
-constexpr const char* kRemedy = "add samples that reach it";
-constexpr const char* kMethodReason =
-    "method '{}' stays float where no calibration sample reached it and forward does not run the same";
-constexpr const char* kMethodRemedy = "calibrate by calling it (--method)";
-
-}  // namespace
 
 bool leave_unreached(ir::Model& model, const PassContext& /*context*/) {
   bool has_changed = false;
@@ -25,9 +14,7 @@ bool leave_unreached(ir::Model& model, const PassContext& /*context*/) {
     const ir::NodeRecord* record = ir::record_of(model, node);
     if (record == nullptr || record->reason != ir::Reason::NotReached || !record->observed) continue;
     const std::string method = ir::method_of(node);
-    leave_out(model, node, ir::Reason::NotReached,
-              method.empty() ? kReason : fmt::format(kMethodReason, method),
-              method.empty() ? kRemedy : kMethodRemedy);
+    leave_out(model, node, method.empty() ? ir::Reason::NotReached : ir::Reason::MethodNotReached, method);
     has_changed = true;
   }
   return has_changed;

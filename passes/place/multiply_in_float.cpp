@@ -12,9 +12,7 @@ bool multiply_in_float(ir::Model& model, const PassContext& /*context*/) {
   bool has_changed = false;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!gate_of(model, node)) continue;
-    ir::leave_float(
-        model, node, ir::Placement::Reference, ir::Reason::Broadcasts,
-        "computed in float between dequantize and quantize: int8 kernels are slow where they broadcast");
+    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::Broadcasts);
     has_changed = true;
   }
   return has_changed;

@@ -13,8 +13,7 @@ bool normalise_in_float(ir::Model& model, const PassContext& /*context*/) {
     if (record == nullptr || record->reason != ir::Reason::OfSample ||
         record->placement == ir::Placement::Reference)
       continue;
-    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::OfSample,
-                    "computed in float between dequantize and quantize: its kernel takes batches only");
+    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::OfSample);
     has_changed = true;
   }
   return has_changed;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ir/methods.h"
+#include "ir/reasons.h"
 
 namespace tsq::ir {
 namespace {
@@ -128,15 +129,15 @@ bool stays_float(const Model& model, const Node* node) {
   return placement == Placement::Reference || placement == Placement::Written;
 }
 
-void leave_float(Model& model, Node* node, Placement placement, Reason reason, std::string sentence,
-                 std::string remedy) {
+void leave_float(Model& model, Node* node, Placement placement, Reason reason, std::string_view detail) {
   NodeRecord& record = record_for(model, node);
   record.placement = placement;
   record.reason = reason;
   if (!record.is_reported || !record.decision.quantized) return;
+  const Explanation why = explanation_of(reason, detail);
   record.decision.quantized = false;
-  record.decision.reason = std::move(sentence);
-  record.decision.remedy = std::move(remedy);
+  record.decision.reason = placement == Placement::Reference ? between_roundings(why.reason) : why.reason;
+  record.decision.remedy = why.remedy;
 }
 
 }  // namespace tsq::ir

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -245,8 +246,7 @@ void take_record(Node* to, const Node* from);
 /// Whether a node must not become a kernel: it is placed as Reference or Written.
 [[nodiscard]] bool stays_float(const Model& model, const Node* node);
 /// Leaves an operator out of int8: the record says where and why. Its entry of the report, where it said
-/// "quantized" until now, is given the sentence.
-void leave_float(Model& model, Node* node, Placement placement, Reason reason, std::string sentence,
-                 std::string remedy = {});
+/// "quantized" until now, is given the sentence (explanation_of).
+void leave_float(Model& model, Node* node, Placement placement, Reason reason, std::string_view detail = {});
 
 }  // namespace tsq::ir

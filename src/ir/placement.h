@@ -12,7 +12,7 @@ enum class Placement {
   Written,       ///< in float where it is: it writes into memory that others see, or is a view of it
 };
 
-/// Why. The sentence for people is Decision::reason.
+/// Why. What the report says of it is in reasons.cpp, or with those that give a reason of several sentences.
 enum class Reason {
   None,
   Table,              ///< no row of the table matches it or takes its dtypes
@@ -28,6 +28,7 @@ enum class Reason {
   FilterBank,         ///< that float operators read
   Island,             ///< not between quantized operators
   NotReached,         ///< by calibration data
+  MethodNotReached,   ///< nor the method beside forward that it is in
   OfSample,           ///< a norm of a sample without a batch, where its kernel takes batches only
   ConvertMapping,     ///< the mapping that convert was given
   LeftOut,            ///< by the caller: a trial or a search for a goal
@@ -35,6 +36,7 @@ enum class Reason {
   SmallGate,          ///< part of a gate that is faster in float
   SmallLayer,         ///< a small part of the network's work, faster in float
   SlowKernel,         ///< slower than the float operator
+  SlowActivation,     ///< the same, after a convolution
   Broadcasts,         ///< int8 kernels are slow where they broadcast
   KeptReference,      ///< the caller of lower
   NoKernel,           ///< no engine has one, or it does not take these arguments

@@ -103,7 +103,7 @@ TEST(ActivateInFloat, AnActivationWhoseKernelIsSlowIsComputedBetweenDequantizeAn
   EXPECT_TRUE(passes::activate_in_float(result.model, result.context));
   const ir::Node* prelu = call_node(result.model, "prelu");
   EXPECT_EQ(record(result, prelu).placement, Placement::Reference);
-  EXPECT_EQ(record(result, prelu).reason, Reason::SlowKernel);
+  EXPECT_EQ(record(result, prelu).reason, Reason::SlowActivation);
   EXPECT_FALSE(record(result, prelu).decision.quantized);
 }
 

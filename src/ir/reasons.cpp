@@ -1,0 +1,73 @@
+#include "ir/reasons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tsq::ir {
+namespace {
+
+struct Row {
+  Reason reason;
+  std::string_view sentence;  ///< {}: the detail
+  std::string_view remedy{};
+};
+
+constexpr std::string_view kUseFx = "nothing, or use --recipe fx";
+
+constexpr std::array kRows{
+    // Before calibration.
+    Row{Reason::NoReferenceModule, "the table has no reference module for {}", kUseFx},
+    Row{Reason::ShortRows, "its rows are so short that a scale for each makes them larger", kUseFx},
+    Row{Reason::OfAttention,
+        "recipe best computes products of activations, softmax, LayerNorm, GroupNorm and GELU in float",
+        kUseFx},
+    Row{Reason::WholeAverage,
+        "an average of a whole map uses a small part of the map's range, in which the quantized kernel "
+        "rounds",
+        kUseFx},
+    Row{Reason::Amplified,
+        "a logarithm, root, reciprocal or division reads it, which is steep where rounding loses small "
+        "values",
+        kUseFx},
+    Row{Reason::FloatAfterLayer,
+        "after a layer whose kernel returns float it is as fast in float, and rounds nothing", kUseFx},
+    Row{Reason::FilterBank,
+        "it is a filter bank that float operators read: its quiet bands would disappear in the rounding",
+        kUseFx},
+    Row{Reason::Island,
+        "it does not lie between quantized operators: rounding its values would cost accuracy and save no "
+        "time",
+        kUseFx},
+
+    // After it.
+    Row{Reason::NotReached, "no calibration sample reached it, so that its ranges are not known",
+        "add samples that reach it"},
+    Row{Reason::MethodNotReached,
+        "method '{}' stays float where no calibration sample reached it and forward does not run the same",
+        "calibrate by calling it (--method)"},
+    Row{Reason::OfSample, "its kernel takes batches only"},
+    Row{Reason::OtherDtype, "its tensors are not float32 (integers, booleans), and only float32 is quantized",
+        "nothing where they are integers; otherwise convert its input to float32 in the model"},
+    Row{Reason::ReadsFloat, "it reads float values that nothing rounds"},
+    Row{Reason::SmallGate, "it is part of a small gate, which is faster in float"},
+    Row{Reason::SmallLayer, "it is faster in float, and has a small part of the network's work"},
+    Row{Reason::SlowKernel, "the engine's kernel for it is slower than the float one"},
+    Row{Reason::SlowActivation, "its int8 kernel takes several times as long after a convolution"},
+    Row{Reason::Broadcasts, "int8 kernels are slow where they broadcast"},
+};
+
+}  // namespace
+
+Explanation explanation_of(Reason reason, std::string_view detail) {
+  const auto* const row = std::ranges::find(kRows, reason, &Row::reason);
+  if (row == kRows.end()) return {.reason = std::string(detail)};
+  return {.reason = fmt::format(fmt::runtime(row->sentence), detail), .remedy = std::string(row->remedy)};
+}
+
+std::string between_roundings(std::string_view why) {
+  return fmt::format("computed in float between dequantize and quantize: {}", why);
+}
+
+}  // namespace tsq::ir
