@@ -33,20 +33,20 @@ struct Representable {
   double scale{};
 };
 
-std::optional<double> number(const Model& gm, const Value* value) {
+std::optional<double> number(const Model& model, const Value* value) {
   if (const auto constant = torch::jit::toIValue(value)) {
     if (constant->isDouble()) return constant->toDouble();
     if (constant->isInt()) return static_cast<double>(constant->toInt());
   }
-  if (value->node()->kind() != c10::prim::GetAttr || value->node()->input(0) != gm.graph->inputs().at(0))
+  if (value->node()->kind() != c10::prim::GetAttr || value->node()->input(0) != model.graph->inputs().at(0))
     return std::nullopt;
-  const c10::IValue held = gm.attributes.attr(value->node()->s(c10::attr::name));
+  const c10::IValue held = model.attributes.attr(value->node()->s(c10::attr::name));
   return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
 }
 
-std::optional<Representable> representable(const Model& gm, const Node* quantize) {
-  const auto scale = number(gm, quantize->input(1));
-  const auto zero_point = number(gm, quantize->input(2));
+std::optional<Representable> representable(const Model& model, const Node* quantize) {
+  const auto scale = number(model, quantize->input(1));
+  const auto zero_point = number(model, quantize->input(2));
   const auto dtype = ir::whole_number_constant(quantize->input(3));
   if (!scale || !zero_point || !dtype) return std::nullopt;
   const bool is_signed = static_cast<c10::ScalarType>(*dtype) == c10::ScalarType::QInt8;
@@ -65,9 +65,9 @@ bool saturates_within(const Representable& range, const operators::ClampBounds& 
 
 /// Kernels of a sum or product with a number work their range out themselves, and do not saturate at that of
 /// the quantize node.
-bool has_a_range_of_its_own(const Model& gm, const Node* node) {
+bool has_a_range_of_its_own(const Model& model, const Node* node) {
   if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
-  const auto targets = ir::targets(gm, node);
+  const auto targets = ir::targets(model, node);
   return std::ranges::any_of(
       targets, [](const Symbol& target) { return kernels::binary_kernel(target.name) != nullptr; });
 }

@@ -69,14 +69,14 @@ struct Pool {
 };
 
 /// Empty when the pool's numbers are not known, or its sizes do not follow the common rule.
-std::optional<Pool> pool_of(const Model& gm, const Node* node) {
+std::optional<Pool> pool_of(const Model& model, const Node* node) {
   const auto sizes = [&](const char* name) {
-    const auto value = operators::argument_constant(gm, node, name);
+    const auto value = operators::argument_constant(model, node, name);
     return value ? both_sizes(*value) : std::vector<int64_t>();
   };
   Pool pool{.kernel = sizes("kernel_size"), .stride = sizes("stride"), .padding = sizes("padding")};
   if (pool.stride.size() != 2) pool.stride = pool.kernel;
-  const auto ceil_mode = operators::argument_constant(gm, node, "ceil_mode");
+  const auto ceil_mode = operators::argument_constant(model, node, "ceil_mode");
   const auto dilation = sizes("dilation");
   const bool dilated = !dilation.empty() && dilation != std::vector<int64_t>{1, 1};
   if (pool.kernel.size() != 2 || pool.padding.size() != 2 || dilated || (ceil_mode && ceil_mode->toBool()))
@@ -86,8 +86,8 @@ std::optional<Pool> pool_of(const Model& gm, const Node* node) {
 
 }  // namespace
 
-ImageShapes::ImageShapes(const Model& gm) : gm_(gm) {
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) visit(node);
+ImageShapes::ImageShapes(const Model& model) : model_(model) {
+  for (const Node* node : ir::nodes_in_order(*model.graph)) visit(node);
 }
 
 std::size_t ImageShapes::constant(int64_t value) {
@@ -115,8 +115,9 @@ std::size_t ImageShapes::strided(std::size_t size, int64_t offset, int64_t strid
 }
 
 std::optional<at::Tensor> ImageShapes::known_tensor(const Value* value) const {
-  if (value->node()->kind() == c10::prim::GetAttr && value->node()->input(0) == gm_.graph->inputs().at(0)) {
-    const c10::IValue attribute = gm_.attributes.attr(value->node()->s(c10::attr::name));
+  if (value->node()->kind() == c10::prim::GetAttr &&
+      value->node()->input(0) == model_.graph->inputs().at(0)) {
+    const c10::IValue attribute = model_.attributes.attr(value->node()->s(c10::attr::name));
     if (attribute.isTensor()) return attribute.toTensor();
   }
   const auto known = torch::jit::toIValue(value);
@@ -168,7 +169,7 @@ void ImageShapes::visit_convolution(const Node* node, const Weighted& weighted) 
 }
 
 std::optional<std::vector<int64_t>> ImageShapes::pooled_size(const Node* node) const {
-  const auto size = operators::argument_constant(gm_, node, "output_size");
+  const auto size = operators::argument_constant(model_, node, "output_size");
   if (!size) return std::nullopt;
   auto sizes = both_sizes(*size);
   return sizes.size() == 2 ? std::optional(std::move(sizes)) : std::nullopt;
@@ -176,11 +177,11 @@ std::optional<std::vector<int64_t>> ImageShapes::pooled_size(const Node* node) c
 
 void ImageShapes::visit(const Node* node) {
   if (node->outputs().size() != 1) return;
-  const auto targets = ir::targets(gm_, node);
+  const auto targets = ir::targets(model_, node);
   if (targets.empty()) return;
   const Value* output = node->output();
   if (ir::is_module_call(node)) {
-    const ModuleCall& call = call_of(gm_, node);
+    const ModuleCall& call = call_of(model_, node);
     if (call.weighted && call.weighted->stride.size() == 2 && !operators::is_transposed(call.type))
       return visit_convolution(node, *call.weighted);
   }
@@ -188,13 +189,13 @@ void ImageShapes::visit(const Node* node) {
   if (operands.empty()) return;
   const std::string_view name = operator_name(targets.front().name);
   Shape shape = shape_of(operands.front());
-  const auto* const row = traits_of(gm_, node);
+  const auto* const row = traits_of(model_, node);
   if (has(row, KeepsShape)) {
     shapes_[output] = shape;
   } else if (has(row, ElementwiseOfTwo) && operands.size() >= 2) {
     shapes_[output] = ir::holds_tensor(operands[1]) ? broadcast(output, shape, shape_of(operands[1])) : shape;
   } else if (contains(kPools, name)) {
-    const auto pool = pool_of(gm_, node);
+    const auto pool = pool_of(model_, node);
     for (std::size_t i = 0; i < 2; ++i) {
       shape[i + 2] = pool ? strided(shape[i + 2], 2 * pool->padding[i] - pool->kernel[i], pool->stride[i])
                           : own_size(output, i + 2);
