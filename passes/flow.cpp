@@ -21,8 +21,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-
 /// Models that train are fused whatever the mapping says, as FX's are.
 bool is_quantized(const Model& model, const PassContext& context) {
   return model.is_quantized || context.trains;

@@ -58,7 +58,7 @@ bool is_signed(const KernelUse& use) {
 }
 
 bool averages_over_other_count(const KernelUse& use) {
-  const auto number = [&](const char* name) { return operators::argument_constant(use.gm, use.op, name); };
+  const auto number = [&](const char* name) { return operators::argument_constant(use.model, use.op, name); };
   const auto ceil_mode = number("ceil_mode");
   if (ceil_mode && ceil_mode->toBool()) return false;  // that one is not qnnpack's
   const auto divisor = number("divisor_override");
@@ -73,14 +73,14 @@ bool averages_over_other_count(const KernelUse& use) {
 
 bool has_one_bound(const KernelUse& use) {
   const auto is_none = [&](const char* name) {
-    const auto bound = operators::argument_constant(use.gm, use.op, name);
+    const auto bound = operators::argument_constant(use.model, use.op, name);
     return bound && bound->isNone();
   };
   return is_none("min") || is_none("max");
 }
 
 bool is_not_over_channels(const KernelUse& use) {
-  const auto dim = operators::argument_constant(use.gm, use.op, "dim");
+  const auto dim = operators::argument_constant(use.model, use.op, "dim");
   return known_rank(use.input) != 4 || !dim || !dim->isInt() || dim->toInt() != 1;
 }
 
@@ -98,7 +98,7 @@ bool has_no_interpolation(const KernelUse& use) {
     const std::string_view kind = use.op->kind().toUnqualString();
     return std::find(kWithKernel.begin(), kWithKernel.end(), kind) == kWithKernel.end();
   }
-  const auto mode = operators::argument_constant(use.gm, use.op, "mode");
+  const auto mode = operators::argument_constant(use.model, use.op, "mode");
   if (!mode || !mode->isString()) return false;
   const std::string& name = mode->toStringRef();
   if (name == "area") return false;

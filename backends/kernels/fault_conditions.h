@@ -12,7 +12,7 @@ namespace tsq::kernels {
 /// A kernel as lowering is about to use it.
 struct KernelUse {
   const Target& target;
-  const ir::Model& gm;
+  const ir::Model& model;
   const ir::Node* op{};            ///< the float operator that it stands for
   std::string_view kernel{};       ///< the kernel, or the operator's name where it runs itself
   const ir::Value* input{};        ///< the quantized tensor that it reads

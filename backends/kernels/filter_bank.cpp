@@ -11,12 +11,13 @@
 namespace tsq::kernels {
 namespace {
 
-std::optional<ir::Weighted> convolution(const ir::Model& gm, const ir::Node* node) {
+std::optional<ir::Weighted> convolution(const ir::Model& model, const ir::Node* node) {
   if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
+    const ir::ModuleCall& call = ir::call_of(model, node);
     return call.type.name == "torch.nn.Conv1d" ? call.weighted : std::nullopt;
   }
-  return node->kind() == c10::aten::conv1d ? operators::float_functional_parameters(gm, node) : std::nullopt;
+  return node->kind() == c10::aten::conv1d ? operators::float_functional_parameters(model, node)
+                                           : std::nullopt;
 }
 
 bool has_one_channel(const ir::Weighted& weighted) {
@@ -43,10 +44,10 @@ bool has_few_copies(const Target& target, const ir::Weighted& filters) {
   return filters.weight.size(2) <= costs_of(target).copies_of_signal * filters.stride.front();
 }
 
-bool slides_over_one_channel(const Target& target, const ir::Model& gm, const ir::Node* node) {
-  const auto found = convolution(gm, node);
+bool slides_over_one_channel(const Target& target, const ir::Model& model, const ir::Node* node) {
+  const auto found = convolution(model, node);
   return found && has_one_channel(*found) &&
-         (has_few_copies(target, *found) || float_output_kernel_of(target, gm, node) == nullptr);
+         (has_few_copies(target, *found) || float_output_kernel_of(target, model, node) == nullptr);
 }
 
 ir::Value* squared_value(const ir::Node* node) {
@@ -56,14 +57,14 @@ ir::Value* squared_value(const ir::Node* node) {
   return squares ? const_cast<ir::Value*>(node->input(0)) : nullptr;
 }
 
-std::vector<FilterBank> filter_banks(ir::Model& gm) {
+std::vector<FilterBank> filter_banks(ir::Model& model) {
   std::vector<FilterBank> found;
-  const auto written = ir::written_attributes(gm);
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    auto filters = reads_one_of(node, written) ? std::nullopt : convolution(gm, node);
+  const auto written = ir::written_attributes(model);
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    auto filters = reads_one_of(node, written) ? std::nullopt : convolution(model, node);
     if (!filters || !is_plain(*filters)) continue;
     const std::string& path =
-        ir::is_module_call(node) ? ir::call_of(gm, node).path : ir::scope_of(gm, node).path;
+        ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
     found.push_back({node, *std::move(filters), path});
   }
   return found;

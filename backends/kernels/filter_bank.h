@@ -14,7 +14,7 @@ bool has_few_copies(const Target& target, const ir::Weighted& filters);
 
 /// Whether an operator is a float convolution that slides filters over one channel of one dimension, as an
 /// STFT is spelt, and that is fast in float or has to be: the engine has no kernel for it that returns float.
-bool slides_over_one_channel(const Target& target, const ir::Model& gm, const ir::Node* node);
+bool slides_over_one_channel(const Target& target, const ir::Model& model, const ir::Node* node);
 
 /// Such a convolution that does not pad its input, with filters that the model does not change.
 struct FilterBank {
@@ -23,7 +23,7 @@ struct FilterBank {
   std::string path{};      ///< of the module that it is, or is called in
 };
 
-std::vector<FilterBank> filter_banks(ir::Model& gm);
+std::vector<FilterBank> filter_banks(ir::Model& model);
 
 /// What a node squares, however spelt; null for other nodes.
 ir::Value* squared_value(const ir::Node* node);

@@ -16,13 +16,13 @@ using ir::Node;
 using kernels::FloatOutputKernel;
 using kernels::PostOp;
 
-std::optional<ir::Weighted> parameters_of(const Model& gm, const Node* layer) {
+std::optional<ir::Weighted> parameters_of(const Model& model, const Node* layer) {
   if (ir::is_module_call(layer)) {
-    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm, layer));
+    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, layer));
     return weighted == nullptr ? std::nullopt : std::optional(*weighted);
   }
-  if (auto quantized = operators::functional_parameters(gm, layer)) return quantized;
-  return operators::float_functional_parameters(gm, layer);
+  if (auto quantized = operators::functional_parameters(model, layer)) return quantized;
+  return operators::float_functional_parameters(model, layer);
 }
 
 kernels::LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
@@ -37,65 +37,67 @@ const Node* giver(const ir::Value* value) {
   return ir::is_observer(node) ? node->input(0)->node() : node;
 }
 
-bool pays(const Target& target, const Model& gm, const Node* layer, const Node* activation,
+bool pays(const Target& target, const Model& model, const Node* layer, const Node* activation,
           kernels::LayerWork work) {
-  work.slopes = operators::slope_count(gm, activation);
-  const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
-  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& name) {
+  work.slopes = operators::slope_count(model, activation);
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(model, activation), [&](const Symbol& name) {
            return kernels::pays_with_float_output(target, *kernel, name.name, work);
          });
 }
 
-bool has_post_op(const Target& target, const Model& gm, const Node* layer, const Node* activation) {
-  const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
-  return kernel != nullptr && std::ranges::any_of(ir::targets(gm, activation), [&](const Symbol& name) {
+bool has_post_op(const Target& target, const Model& model, const Node* layer, const Node* activation) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
+  return kernel != nullptr && std::ranges::any_of(ir::targets(model, activation), [&](const Symbol& name) {
            return !kernels::pointwise_post_op(name.name, kernel->kernel).empty();
          });
 }
 
 /// Whether the layer in front returns bytes already, its activation being done in its kernel.
-bool reads_bytes(const Target& target, const Model& gm, const Node* layer) {
+bool reads_bytes(const Target& target, const Model& model, const Node* layer) {
   const Node* activation = giver(layer->input(0));
   const auto operands = ir::operands(activation);
   if (operands.empty()) return false;
   const Node* before = giver(operands.front());
-  if (!has_post_op(target, gm, before, activation)) return false;
-  const auto weighted = parameters_of(gm, before);
-  return weighted && pays(target, gm, before, activation, work_of(*weighted, /*reads_bytes=*/false));
+  if (!has_post_op(target, model, before, activation)) return false;
+  const auto weighted = parameters_of(model, before);
+  return weighted && pays(target, model, before, activation, work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace
 
-const FloatOutputKernel* float_output_kernel_of(const Target& target, const Model& gm, const Node* layer) {
+const FloatOutputKernel* float_output_kernel_of(const Target& target, const Model& model, const Node* layer) {
   const std::string_view engine = target.engine;
   if (ir::is_module_call(layer)) {
-    const ir::ModuleCall& call = ir::call_of(gm, layer);
+    const ir::ModuleCall& call = ir::call_of(model, layer);
     if (layer->inputs().size() != 1) return nullptr;
     if (call.members.empty()) return kernels::float_output_kernel(engine, call.type.name, PostOp::None);
     const PostOp post_op = kernels::post_op_of(call.type.name);
     if (post_op == PostOp::None) return nullptr;
     return kernels::float_output_kernel(engine, call.members.front().type.name, post_op);
   }
-  for (const Symbol& name : ir::targets(gm, layer)) {
+  for (const Symbol& name : ir::targets(model, layer)) {
     const std::string_view module = operators::module_of_functional(name.name);
     if (!module.empty()) return kernels::float_output_kernel(engine, module, PostOp::None);
   }
   return nullptr;
 }
 
-bool stays_float_after(const Target& target, const Model& gm, const Node* layer, const Node* activation) {
-  if (float_output_kernel_of(target, gm, layer) == nullptr || ir::only_reader(layer) == nullptr) return false;
-  const auto weighted = parameters_of(gm, layer);
-  return weighted && pays(target, gm, layer, activation, work_of(*weighted, reads_bytes(target, gm, layer)));
+bool stays_float_after(const Target& target, const Model& model, const Node* layer, const Node* activation) {
+  if (float_output_kernel_of(target, model, layer) == nullptr || ir::only_reader(layer) == nullptr)
+    return false;
+  const auto weighted = parameters_of(model, layer);
+  return weighted &&
+         pays(target, model, layer, activation, work_of(*weighted, reads_bytes(target, model, layer)));
 }
 
-bool is_done_by_kernel(const Target& target, const Model& gm, const Node* layer, const Node* activation) {
-  return has_post_op(target, gm, layer, activation) && stays_float_after(target, gm, layer, activation);
+bool is_done_by_kernel(const Target& target, const Model& model, const Node* layer, const Node* activation) {
+  return has_post_op(target, model, layer, activation) && stays_float_after(target, model, layer, activation);
 }
 
-bool gives_float_for_free(const Target& target, const Model& gm, const Node* layer) {
-  const FloatOutputKernel* kernel = float_output_kernel_of(target, gm, layer);
-  const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(gm, layer);
+bool gives_float_for_free(const Target& target, const Model& model, const Node* layer) {
+  const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
+  const auto weighted = kernel == nullptr ? std::nullopt : parameters_of(model, layer);
   if (!weighted) return false;
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
   const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;

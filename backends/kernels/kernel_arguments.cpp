@@ -26,7 +26,7 @@ Value* constant(const KernelSite& site, const c10::IValue& value) {
 }
 
 Value* attribute(const KernelSite& site, const at::Tensor& tensor, const std::string& name) {
-  return ir::attribute_before(site.gm, site.quantize, name, tensor);
+  return ir::attribute_before(site.model, site.quantize, name, tensor);
 }
 
 std::vector<Value*> with_qparams(const KernelSite& site, std::vector<Value*> inputs) {
@@ -81,7 +81,7 @@ std::optional<at::Tensor> quantized_slopes(const ObserverSpec& spec, const at::T
 
 /// nnq.PReLU.from_reference: slopes quantized with a fresh weight observer.
 Inputs prelu_inputs(const KernelSite& site, const ModuleParameters& module) {
-  const ir::NodeRecord* record = ir::record_of(site.gm, site.op);
+  const ir::NodeRecord* record = ir::record_of(site.model, site.op);
   if (record == nullptr || !record->lookup.qconfig) return std::nullopt;
   const auto quantized = quantized_slopes(record->lookup.qconfig->weight, module.tensor_or_none("weight"));
   if (!quantized) return std::nullopt;
@@ -163,7 +163,7 @@ Inputs function_kernel_inputs(std::string_view kernel, const KernelSite& site) {
     if (slope == nullptr) return std::nullopt;
     return with_qparams(site, {site.input, slope, constant(site, false)});
   }
-  const auto input_stats = operators::argument_constant(site.gm, site.op, "use_input_stats");
+  const auto input_stats = operators::argument_constant(site.model, site.op, "use_input_stats");
   if (input_stats && !input_stats->toBool()) return std::nullopt;
   for (const FunctionArguments& row : kFunctionArguments) {
     if (row.kernel != kernel) continue;
@@ -181,10 +181,10 @@ Inputs function_kernel_inputs(std::string_view kernel, const KernelSite& site) {
 
 }  // namespace
 
-std::string kernel_of_call(std::string_view kernel, const ir::Model& gm, const Node* op) {
+std::string kernel_of_call(std::string_view kernel, const ir::Model& model, const Node* op) {
   std::string name(kernel);
   if (!ir::is_module_call(op)) return name;
-  const ModuleCall& call = ir::call_of(gm, op);
+  const ModuleCall& call = ir::call_of(model, op);
   const ModuleCall& root = call.members.empty() ? call : call.members.front();
   const auto rank = root.has_unknown_rank ? name.find("2d") : std::string::npos;
   if (rank != std::string::npos) name.erase(rank, 2);
@@ -194,7 +194,7 @@ std::string kernel_of_call(std::string_view kernel, const ir::Model& gm, const N
 Inputs kernel_inputs(std::string_view kernel, const KernelSite& site) {
   if (kernel == "quantized::hardswish") return with_qparams(site, {site.input});
   if (!ir::is_module_call(site.op)) return function_kernel_inputs(kernel, site);
-  const ModuleCall& call = ir::call_of(site.gm, site.op);
+  const ModuleCall& call = ir::call_of(site.model, site.op);
   return module_kernel_inputs(kernel, site, call.members.empty() ? call : call.members.front());
 }
 

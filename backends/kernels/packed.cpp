@@ -67,12 +67,13 @@ torch::jit::Stack call_operator(std::string_view name, torch::jit::Stack stack) 
   return stack;
 }
 
-std::optional<UnpackedParams> unpacked(const ir::Model& gm, const ir::Value* packed,
+std::optional<UnpackedParams> unpacked(const ir::Model& model, const ir::Value* packed,
                                        std::string_view unpack) {
   const ir::Node* attribute = packed->node();
-  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().at(0))
+  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != model.graph->inputs().at(0))
     return std::nullopt;
-  const torch::jit::Stack parts = call_operator(unpack, {gm.attributes.attr(attribute->s(c10::attr::name))});
+  const torch::jit::Stack parts =
+      call_operator(unpack, {model.attributes.attr(attribute->s(c10::attr::name))});
   return UnpackedParams{.weight = parts.at(0).toTensor(),
                         .bias = parts.at(1).isNone() ? at::Tensor() : parts.at(1).toTensor()};
 }

@@ -27,7 +27,8 @@ struct UnpackedParams {
 };
 /// Those that an attribute of the graph module holds, by `unpack` ("quantized::linear_unpack"); empty where
 /// `packed` is anything else.
-std::optional<UnpackedParams> unpacked(const ir::Model& gm, const ir::Value* packed, std::string_view unpack);
+std::optional<UnpackedParams> unpacked(const ir::Model& model, const ir::Value* packed,
+                                       std::string_view unpack);
 
 /// That an engine cannot pack a weight, with LibTorch's reason.
 Error refusal(std::string_view prepack, const char* reason);

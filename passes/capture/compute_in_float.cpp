@@ -17,8 +17,6 @@ namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
-using ir::Node;
-using ir::Value;
 
 /// Whether some operator of the graph writes into a tensor.
 bool writes_tensors(ir::Graph& graph) {

@@ -21,6 +21,10 @@
 
 namespace tsq::passes {
 
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
 /// What a pass may know beside the model. What a pass learns for others stands in the model.
 struct PassContext {
   torch::jit::Module source{};  ///< the user's model; capture reads it

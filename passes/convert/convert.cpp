@@ -17,9 +17,6 @@ namespace {
 
 using c10::ScalarType;
 using ir::kDequantize;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 bool is_per_channel(c10::QScheme scheme) {
   return scheme == c10::QScheme::PER_CHANNEL_AFFINE || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC ||

@@ -15,8 +15,6 @@ namespace {
 
 using ir::kDequantize;
 using ir::kQuantize;
-using ir::Node;
-using ir::Value;
 
 /// Scale, zero point and dtype of a quantized value, where they are constants.
 std::optional<std::vector<c10::IValue>> qparams_of(const Value* value) {

@@ -23,10 +23,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
-using ir::Value;
 
 /// Indices, offsets, weights of samples. Traced calls leave out what was not given.
 constexpr std::size_t kBagArguments = 3;

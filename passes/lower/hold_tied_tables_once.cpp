@@ -17,10 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 constexpr std::string_view kPrepack = "quantized::linear_prepack";
 
 /// The rows that a lowered embedding looks up.

@@ -7,10 +7,7 @@
 
 namespace tsq::passes {
 
-using ir::Model;
-using ir::Node;
 using ir::Placement;
-using ir::Value;
 
 bool has_other_placement(const Model& model, const Node* op) {
   return ir::stays_float(model, op) || ir::placement_of(model, op) == Placement::Int8FloatOut;

@@ -46,8 +46,8 @@ void leave_without_kernel(ir::Model& model, const ir::Node* op, const Refusal& r
 /// asks for.
 class KernelLowering {
  public:
-  KernelLowering(ir::Model& gm, const PassContext& context, const PackingRefusals& refusals)
-      : gm_(gm), context_(context), refusals_(refusals), packing_(gm, context.target) {}
+  KernelLowering(ir::Model& model, const PassContext& context, const PackingRefusals& refusals)
+      : model_(model), context_(context), refusals_(refusals), packing_(model, context.target) {}
 
   [[nodiscard]] bool has_changed() const { return has_changed_; }
   bool pack_all(PackingRefusals& refusals) { return packing_.pack_all(refusals); }
@@ -58,14 +58,14 @@ class KernelLowering {
                                           const ir::Value* input = nullptr,
                                           const ir::Weighted* weighted = nullptr) const {
     return {.target = context_.target,
-            .gm = gm_,
+            .model = model_,
             .op = op,
             .kernel = kernel,
             .input = input,
             .weighted = weighted};
   }
 
-  ir::Model& gm_;
+  ir::Model& model_;
   const PassContext& context_;
   const PackingRefusals& refusals_;
   WeightPacking packing_;

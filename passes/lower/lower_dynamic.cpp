@@ -20,10 +20,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::Reason;
-using ir::Value;
 using kernels::DynamicKernel;
 using kernels::PostOp;
 using operators::DynamicInput;
@@ -33,8 +30,8 @@ class DynamicLowering : public KernelLowering {
   using KernelLowering::KernelLowering;
 
   void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty() || ir::stays_float(gm_, node)) continue;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (node->inputs().empty() || ir::stays_float(model_, node)) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else if (node->kind().is_aten()) {
@@ -46,7 +43,7 @@ class DynamicLowering : public KernelLowering {
  private:
   // L-09.
   void lower_module(Node* op) {
-    ir::ModuleCall& call = ir::call_of(gm_, op);
+    ir::ModuleCall& call = ir::call_of(model_, op);
     ir::Weighted* weighted = ir::weighted_of(call);
     const auto input = input_of(op);
     if (weighted == nullptr || !weighted->weight_qparams || !input || op->inputs().size() != 1) return;
@@ -68,7 +65,7 @@ class DynamicLowering : public KernelLowering {
   /// What a module with a dynamic QConfig reads; some inputs have no observer, and need none (D-21).
   std::optional<DynamicInput> input_of(const Node* op) const {
     if (const auto input = operators::dynamic_input(op->input(0))) return input;
-    const ir::NodeRecord* record = ir::record_of(gm_, op);
+    const ir::NodeRecord* record = ir::record_of(model_, op);
     if (record == nullptr || !record->lookup.qconfig) return std::nullopt;
     const ResolvedObserver activation = resolve(record->lookup.qconfig->activation);
     if (!activation.is_dynamic) return std::nullopt;
@@ -79,14 +76,14 @@ class DynamicLowering : public KernelLowering {
   Value* padded_input(const ir::Weighted& weighted, Value* input, Node* before) {
     if (!operators::pads_outside(weighted)) return input;
     const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
-    const ir::Rewriter in_front(gm_, before);
+    const ir::Rewriter in_front(model_, before);
     return in_front.op("aten::pad", {input, in_front.constant(operators::explicit_padding(weighted)),
                                      in_front.constant(mode), in_front.constant(c10::IValue())});
   }
 
   // L-11; L-05: a function that is configured not to be quantized stays.
   void lower_functional(Node* op) {
-    const ir::NodeRecord* record = ir::record_of(gm_, op);
+    const ir::NodeRecord* record = ir::record_of(model_, op);
     if (op->inputs().size() < 2 || (record != nullptr && !record->lookup.qconfig)) return;
     const auto input = operators::dynamic_input(op->input(0));
     const auto dtype = operators::functional_weight_dtype(op);
@@ -98,12 +95,12 @@ class DynamicLowering : public KernelLowering {
       row = functional_kernel(op, PostOp::None, *dtype);
     }
     if (row == nullptr) return;
-    const auto weighted = operators::functional_parameters(gm_, op);
+    const auto weighted = operators::functional_parameters(model_, op);
     if (const auto refusal = refusal_by_engine(op, *row, weighted ? &*weighted : nullptr)) {
       op->replaceInput(1, op->input(1)->node()->input(0)->node()->input(0));
       return stay_float(op, *input, *refusal);
     }
-    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(gm_, op).path)
+    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(model_, op).path)
                              : kernels::packed_at_run(op, row->prepack, op);
     if (packed != nullptr)
       replace(relu == nullptr ? op : relu, op, *row, {input->value, packed}, input->reduce_range);
@@ -130,7 +127,7 @@ class DynamicLowering : public KernelLowering {
   }
 
   const DynamicKernel* functional_kernel(const Node* op, PostOp post_op, c10::ScalarType dtype) const {
-    for (const Symbol& target : ir::targets(gm_, op)) {
+    for (const Symbol& target : ir::targets(model_, op)) {
       const std::string_view module = operators::module_of_functional(target.name);
       if (!module.empty()) return kernels::dynamic_kernel(module, post_op, dtype);
     }
@@ -142,7 +139,7 @@ class DynamicLowering : public KernelLowering {
     if (op->output()->uses().size() != 1) return nullptr;
     Node* user = op->output()->uses().front().user;
     if (user->outputs().size() != 1 || user->owningBlock() != op->owningBlock()) return nullptr;
-    for (const Symbol& target : ir::targets(gm_, user)) {
+    for (const Symbol& target : ir::targets(model_, user)) {
       if (kernels::activation_post_op(target.name) == PostOp::ReLU) return user;
     }
     return nullptr;
@@ -152,8 +149,8 @@ class DynamicLowering : public KernelLowering {
   void replace(Node* last, Node* op, const DynamicKernel& row, std::vector<Value*> inputs,
                Value* reduce_range) {
     if (row.takes_reduce_range) inputs.push_back(full_range_where_ignored(op, row, reduce_range));
-    Value* made = insert_kernel(gm_, op, row.kernel, inputs, op);
-    set_kernel(gm_, op, row.kernel, ir::Placement::Int8);
+    Value* made = insert_kernel(model_, op, row.kernel, inputs, op);
+    set_kernel(model_, op, row.kernel, ir::Placement::Int8);
     ir::take_record(made->node(), op);
     last->output()->replaceAllUsesWith(made);
     has_changed_ = true;
@@ -167,7 +164,7 @@ class DynamicLowering : public KernelLowering {
 
   void stay_float(Node* op, const DynamicInput& input, const Refusal& refusal) {
     op->replaceInput(0, input.value);
-    leave_without_kernel(gm_, op, refusal);
+    leave_without_kernel(model_, op, refusal);
     has_changed_ = true;
   }
 };

@@ -19,9 +19,7 @@ namespace tsq::passes {
 namespace {
 
 using ir::EmbeddingTable;
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
 
 /// Calls of one table share its rows in memory and on disk.
 class SharedRows {

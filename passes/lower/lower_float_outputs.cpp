@@ -33,10 +33,7 @@ namespace {
 
 using ir::kDequantize;
 using ir::kQuantize;
-using ir::Model;
-using ir::Node;
 using ir::Placement;
-using ir::Value;
 using kernels::FloatOutputKernel;
 using kernels::PostOp;
 using kernels::Reads;
@@ -48,9 +45,9 @@ class FloatOutputLowering : public KernelLowering {
   using KernelLowering::KernelLowering;
 
   void run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (node->inputs().empty() || !reads_quantized(node) || ir::stays_float(gm_, node)) continue;
-      if (is_quantized_after(node) && ir::placement_of(gm_, node) != Placement::Int8FloatOut) continue;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (node->inputs().empty() || !reads_quantized(node) || ir::stays_float(model_, node)) continue;
+      if (is_quantized_after(node) && ir::placement_of(model_, node) != Placement::Int8FloatOut) continue;
       if (ir::is_module_call(node)) {
         lower_module(node);
       } else {
@@ -72,25 +69,25 @@ class FloatOutputLowering : public KernelLowering {
   }
 
   void lower_module(Node* op) {
-    const ir::ModuleCall& call = ir::call_of(gm_, op);
+    const ir::ModuleCall& call = ir::call_of(model_, op);
     const ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !weighted->weight_qparams) return;
     lower_layer(op, *weighted, call.path);
   }
 
   void lower_functional(Node* op) {
-    const ir::NodeRecord* record = ir::record_of(gm_, op);
-    if (kernels::float_output_kernel_of(context_.target, gm_, op) == nullptr || record == nullptr ||
+    const ir::NodeRecord* record = ir::record_of(model_, op);
+    if (kernels::float_output_kernel_of(context_.target, model_, op) == nullptr || record == nullptr ||
         !record->lookup.qconfig)
       return;
     if (op->input(1)->node()->kind() != kDequantize) return;
-    const auto weighted = operators::functional_parameters(gm_, op);
-    if (weighted) lower_layer(op, *weighted, ir::scope_of(gm_, op).path);
+    const auto weighted = operators::functional_parameters(model_, op);
+    if (weighted) lower_layer(op, *weighted, ir::scope_of(model_, op).path);
   }
 
   void lower_layer(Node* op, const ir::Weighted& weighted, const std::string& path) {
     if (weighted.weight_qparams->dtype != c10::ScalarType::QInt8) return;
-    const FloatOutputKernel* row = kernels::float_output_kernel_of(context_.target, gm_, op);
+    const FloatOutputKernel* row = kernels::float_output_kernel_of(context_.target, model_, op);
     if (row == nullptr || refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
     const kernels::KernelUse use = use_of(op, row->kernel, op->input(0)->node()->input(0), &weighted);
     if (kernels::fault_of(use, kernels::Precaution::KeepReference) != nullptr) return;
@@ -99,7 +96,7 @@ class FloatOutputLowering : public KernelLowering {
     } else {
       lower_to_linear(*row, op, weighted, path);
     }
-    set_kernel(gm_, op, row->kernel, Placement::Int8FloatOut);
+    set_kernel(model_, op, row->kernel, Placement::Int8FloatOut);
     has_changed_ = true;
   }
 
@@ -111,7 +108,7 @@ class FloatOutputLowering : public KernelLowering {
     inputs.push_back(packing_.packed(
         weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
     if (finds_range) inputs.push_back(ir::constant_before(op, /*reduce_range*/ false));
-    Value* result = insert_kernel(gm_, op, row.kernel, inputs, op);
+    Value* result = insert_kernel(model_, op, row.kernel, inputs, op);
     ir::take_record(result->node(), op);
     op->output()->replaceAllUsesWith(result);
   }
@@ -146,7 +143,7 @@ class FloatOutputLowering : public KernelLowering {
     if (activation != nullptr && activation->kind() == kQuantize && is_quint8(activation))
       return {none.activation, activation, activation};
     if (row.post_op != PostOp::None || activation == nullptr) return none;
-    for (const Symbol& target : ir::targets(gm_, activation)) {
+    for (const Symbol& target : ir::targets(model_, activation)) {
       const std::string_view name = kernels::pointwise_post_op(target.name, row.kernel);
       if (name.empty()) continue;
       Node* quantize = only_user(activation);
@@ -171,7 +168,7 @@ class FloatOutputLowering : public KernelLowering {
     const PostOps post_ops = post_ops_of(row, op);
     Node* before = post_ops.last;
     Value* result =
-        insert_kernel(gm_, op, row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), before);
+        insert_kernel(model_, op, row.kernel, pointwise_inputs(row, op, weighted, path, post_ops), before);
     if (Node* quantize = post_ops.quantize) {
       result = ir::insert_before(before, kMakeQuantized, {result, quantize->input(1), quantize->input(2)});
     }
@@ -216,8 +213,8 @@ class FloatOutputLowering : public KernelLowering {
 
   /// For float readers of pointwise kernels, which return channels-last tensors as all convolutions in int8.
   void read_any_layout() {
-    for (Node* view : ir::nodes_in_order(*gm_.graph)) {
-      if (view->kind() == c10::aten::view) ir::reshape_for_view(gm_, view);
+    for (Node* view : ir::nodes_in_order(*model_.graph)) {
+      if (view->kind() == c10::aten::view) ir::reshape_for_view(model_, view);
     }
   }
 

@@ -20,31 +20,29 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
 using ir::Reason;
 using torch::jit::Module;
 
 class RecurrentLowering {
  public:
-  RecurrentLowering(Model& gm, const PassContext& context) : gm_(gm), context_(context) {}
+  RecurrentLowering(Model& model, const PassContext& context) : model_(model), context_(context) {}
 
   bool run() {
     bool has_changed = false;
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
-      if (!ir::is_module_call(node) || ir::stays_float(gm_, node)) continue;
-      if (!torchscript::is_recurrent(ir::call_of(gm_, node).type) || !is_dynamic(node)) continue;
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (!ir::is_module_call(node) || ir::stays_float(model_, node)) continue;
+      if (!torchscript::is_recurrent(ir::call_of(model_, node).type) || !is_dynamic(node)) continue;
       lower(node);
       has_changed = true;
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
     return has_changed;
   }
 
  private:
   void lower(Node* op) {
-    ModuleCall& call = ir::call_of(gm_, op);
+    ModuleCall& call = ir::call_of(model_, op);
     // Packed sequences are no tensors and have no quantize node in front.
     const auto input = operators::dynamic_input(op->input(0));
     const Refusal refusal = call.recurrent_qparams.empty()
@@ -53,11 +51,11 @@ class RecurrentLowering {
     call.recurrent_qparams.clear();
     // A state that is the input itself was observed with it (D-20).
     if (input) ir::replace_operand(op, op->input(0), input->value);
-    if (!refusal.why.empty()) leave_without_kernel(gm_, op, refusal);
+    if (!refusal.why.empty()) leave_without_kernel(model_, op, refusal);
   }
 
   bool is_dynamic(const Node* op) const {
-    const QConfig* qconfig = ir::observed_qconfig(gm_, op);
+    const QConfig* qconfig = ir::observed_qconfig(model_, op);
     return qconfig != nullptr && resolve(qconfig->activation).is_dynamic;
   }
 
@@ -79,7 +77,7 @@ class RecurrentLowering {
         return {Reason::PackingRefused, error.problem()};
       }
     }
-    set_kernel(gm_, op, torchscript::recurrent_kernel_of(call), ir::Placement::Int8);
+    set_kernel(model_, op, torchscript::recurrent_kernel_of(call), ir::Placement::Int8);
     call.module = found->second;
     call.method = "forward";
     return {};
@@ -93,10 +91,11 @@ class RecurrentLowering {
 
   const kernels::KernelFault* fault_of(const Node* op, std::string_view kernel,
                                        kernels::Precaution precaution) const {
-    return kernels::fault_of({.target = context_.target, .gm = gm_, .op = op, .kernel = kernel}, precaution);
+    return kernels::fault_of({.target = context_.target, .model = model_, .op = op, .kernel = kernel},
+                             precaution);
   }
 
-  Model& gm_;
+  Model& model_;
   const PassContext& context_;
   std::map<std::pair<const void*, std::string>, Module> made_;
 };

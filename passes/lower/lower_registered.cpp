@@ -19,9 +19,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Module;
 
 c10::FunctionSchema schema_of(const std::string& name) {
@@ -68,19 +65,19 @@ std::optional<ToPack> weight_in(const Module& module) {
 
 class RegisteredLowering {
  public:
-  RegisteredLowering(Model& gm, std::span<const LoweringRow> rows) : gm_(gm), rows_(rows) {}
+  RegisteredLowering(Model& model, std::span<const LoweringRow> rows) : model_(model), rows_(rows) {}
 
   bool run() {
     bool has_changed = false;
-    for (Node* quantize : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* quantize : ir::nodes_in_order(*model_.graph)) {
       if (quantize->kind() != ir::kQuantize) continue;
       Node* op = quantize->input(0)->node();
-      if (has_other_placement(gm_, op)) continue;
+      if (has_other_placement(model_, op)) continue;
       if (op->outputs().size() != 1 || op->output()->uses().size() != 1) continue;
       const LoweringRow* row = row_of(op);
       if (row != nullptr && lower(quantize, op, *row)) has_changed = true;
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
     return has_changed;
   }
 
@@ -88,9 +85,9 @@ class RegisteredLowering {
   const LoweringRow* row_of(const Node* op) const {
     std::vector<Symbol> targets;
     if (ir::is_module_call(op)) {
-      targets = {ir::call_of(gm_, op).type};
+      targets = {ir::call_of(model_, op).type};
     } else {
-      targets = ir::targets(gm_, op);
+      targets = ir::targets(model_, op);
     }
     const auto found = std::ranges::find_if(
         rows_, [&](const LoweringRow& row) { return std::ranges::find(targets, row.op) != targets.end(); });
@@ -121,8 +118,8 @@ class RegisteredLowering {
                               row.kernel, wanted, row.op.name, inputs.size()),
                   "see LoweringRow::kernel for the arguments");
     }
-    Value* result = insert_kernel(gm_, op, row.kernel, inputs, quantize);
-    set_kernel(gm_, op, row.kernel, ir::Placement::Int8);
+    Value* result = insert_kernel(model_, op, row.kernel, inputs, quantize);
+    set_kernel(model_, op, row.kernel, ir::Placement::Int8);
     quantize->output()->replaceAllUsesWith(result);
     quantize->destroy();
     return true;
@@ -130,7 +127,7 @@ class RegisteredLowering {
 
   std::optional<ToPack> weight_of(const Node* op) const {
     if (!ir::is_module_call(op)) return std::nullopt;
-    const ir::ModuleCall& call = ir::call_of(gm_, op);
+    const ir::ModuleCall& call = ir::call_of(model_, op);
     if (const ir::Weighted* weighted = ir::weighted_of(call)) {
       if (!weighted->weight_qparams) return std::nullopt;
       return ToPack{
@@ -149,12 +146,12 @@ class RegisteredLowering {
     for (std::size_t i = 2; i < schema.arguments().size(); ++i)
       stack.push_back(layer_argument(row, schema.arguments()[i].name(), weight->layer));
     const c10::IValue packed = kernels::call_operator(row.prepack, std::move(stack)).back();
-    const std::string name = ir::call_of(gm_, op).path + "_packed_params";
+    const std::string name = ir::call_of(model_, op).path + "_packed_params";
     const torch::jit::WithInsertPoint guard(before);
-    return ir::insert_attribute(gm_, name, packed, packed.type());
+    return ir::insert_attribute(model_, name, packed, packed.type());
   }
 
-  Model& gm_;
+  Model& model_;
   std::span<const LoweringRow> rows_;
 };
 

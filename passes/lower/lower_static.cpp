@@ -29,10 +29,7 @@ namespace {
 
 using ir::kDequantize;
 using ir::kQuantize;
-using ir::Model;
-using ir::Node;
 using ir::Reason;
-using ir::Value;
 using kernels::KernelUse;
 using kernels::PostOp;
 using kernels::Precaution;
@@ -57,21 +54,21 @@ class StaticLowering : public KernelLowering {
   /// there is one. Graph order.
   template <typename Rule>
   void lower_each(const Rule& rule) {
-    for (Node* q : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* q : ir::nodes_in_order(*model_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
-      if (has_other_placement(gm_, producer)) continue;
+      if (has_other_placement(model_, producer)) continue;
       if (producer->outputs().size() != 1 || producer->output()->uses().size() != 1) continue;
       if (rule(q, nullptr, producer) || post_op_of(producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
-      if (has_other_placement(gm_, op)) continue;
+      if (has_other_placement(model_, op)) continue;
       if (op->outputs().size() == 1 && op->output()->uses().size() == 1) rule(q, producer, op);
     }
   }
 
   PostOp post_op_of(const Node* node) const {
     if (node == nullptr) return PostOp::None;
-    for (const Symbol& target : ir::targets(gm_, node)) {
+    for (const Symbol& target : ir::targets(model_, node)) {
       const PostOp post_op = kernels::activation_post_op(target.name);
       if (post_op != PostOp::None) return post_op;
     }
@@ -80,14 +77,14 @@ class StaticLowering : public KernelLowering {
 
   /// L-05: an operator that is configured not to be quantized stays.
   bool is_configured_float(const Node* node) const {
-    const ir::NodeRecord* record = ir::record_of(gm_, node);
+    const ir::NodeRecord* record = ir::record_of(model_, node);
     return record != nullptr && !record->lookup.qconfig;
   }
 
   /// Puts `kernel` in place of operator, ReLU and quantize.
   void replace(Node* q, Node* op, std::string_view kernel, const std::vector<Value*>& inputs) {
     const std::string_view without_overload = kernel.substr(0, kernel.find('.'));
-    finish(q, op, insert_kernel(gm_, op, without_overload, inputs, q), without_overload);
+    finish(q, op, insert_kernel(model_, op, without_overload, inputs, q), without_overload);
   }
 
   void finish(Node* q, const Node* op, Value* result, std::string_view kernel) {
@@ -100,8 +97,8 @@ class StaticLowering : public KernelLowering {
 
   /// An operator that nothing asked to quantize gets a kernel all the same between operators that are.
   void report_kernel(const Node* op, std::string_view kernel) {
-    set_kernel(gm_, op, kernel, ir::Placement::Int8);
-    Decision* decision = ir::decision_of(gm_, op);
+    set_kernel(model_, op, kernel, ir::Placement::Int8);
+    Decision* decision = ir::decision_of(model_, op);
     if (decision == nullptr || decision->quantized) return;
     decision->quantized = true;
     decision->notes.push_back(
@@ -113,7 +110,7 @@ class StaticLowering : public KernelLowering {
 
   /// The operator stays between dequantize and quantize.
   bool keep_reference(const Node* op, Reason reason, std::string_view why, const std::string& remedy) {
-    keep_between_roundings(gm_, op, reason, why, remedy);
+    keep_between_roundings(model_, op, reason, why, remedy);
     has_changed_ = true;
     return false;
   }
@@ -147,7 +144,7 @@ class StaticLowering : public KernelLowering {
   // L-02, L-08, and transposed convolutions of L-15.
   bool lower_weighted_module(Node* q, Node* post, Node* op) {
     if (!ir::is_module_call(op) || is_configured_float(op)) return false;
-    const ir::ModuleCall& call = ir::call_of(gm_, op);
+    const ir::ModuleCall& call = ir::call_of(model_, op);
     const ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !weighted->weight_qparams ||
         weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
@@ -182,7 +179,7 @@ class StaticLowering : public KernelLowering {
 
   /// The float operator that stays has its weight rounded once, not at every run.
   bool round_weight(const Node* op) {
-    ir::Weighted* weighted = ir::weighted_of(ir::call_of(gm_, op));
+    ir::Weighted* weighted = ir::weighted_of(ir::call_of(model_, op));
     weighted->weight = kernels::quantized_weight(*weighted).dequantize();
     weighted->weight_qparams.reset();
     return false;
@@ -201,10 +198,10 @@ class StaticLowering : public KernelLowering {
                             fmt::format("no kernel takes a weight of {}", dtype_name(*weight_dtype)),
                             "name the weight by 'input_type_to_index' in the backend's row");
     }
-    const auto weighted = operators::functional_parameters(gm_, op);
+    const auto weighted = operators::functional_parameters(model_, op);
     Value* input = op->input(0)->node()->input(0);
     if (weighted && !can_run(op, *weighted, *row, input)) return false;
-    Value* packed = weighted ? packed_for(*weighted, *row, op, ir::scope_of(gm_, op).path, q)
+    Value* packed = weighted ? packed_for(*weighted, *row, op, ir::scope_of(model_, op).path, q)
                              : kernels::packed_at_run(op, row->prepack, q);
     if (packed == nullptr) return false;
     std::vector<Value*> inputs{input, packed, q->input(1), q->input(2)};
@@ -218,13 +215,13 @@ class StaticLowering : public KernelLowering {
   }
 
   std::optional<double> slope_of(const Node* leaky_relu) const {
-    if (ir::is_module_call(leaky_relu)) return operators::negative_slope(ir::call_of(gm_, leaky_relu));
-    const auto slope = operators::argument_constant(gm_, leaky_relu, "negative_slope");
+    if (ir::is_module_call(leaky_relu)) return operators::negative_slope(ir::call_of(model_, leaky_relu));
+    const auto slope = operators::argument_constant(model_, leaky_relu, "negative_slope");
     return slope ? std::optional(slope->toDouble()) : std::nullopt;
   }
 
   const kernels::WeightedKernel* functional_kernel(const Node* op, PostOp post_op) const {
-    for (const Symbol& target : ir::targets(gm_, op)) {
+    for (const Symbol& target : ir::targets(model_, op)) {
       const std::string_view module = operators::module_of_functional(target.name);
       if (!module.empty()) return kernels::weighted_kernel(module, post_op);
     }
@@ -235,7 +232,7 @@ class StaticLowering : public KernelLowering {
   bool lower_binary(Node* q, Node* post, Node* op) {
     if (post != nullptr && post_op_of(post) != PostOp::ReLU) return false;
     const kernels::BinaryKernel* row = nullptr;
-    for (const Symbol& target : ir::targets(gm_, op)) {
+    for (const Symbol& target : ir::targets(model_, op)) {
       if (row == nullptr) row = kernels::binary_kernel(target.name);
     }
     if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
@@ -264,7 +261,7 @@ class StaticLowering : public KernelLowering {
 
   /// Sizes are the same before dequantize.
   void read_shapes_of_quantized() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       const bool asks_shape = operators::has(operators::traits_of(node), operators::ReadsShapeOnly);
       if (!asks_shape || !is_dequantize(node->input(0))) continue;
       node->replaceInput(0, node->input(0)->node()->input(0));
@@ -276,7 +273,7 @@ class StaticLowering : public KernelLowering {
   bool lower_unary(Node* q, Node* op) {
     const kernels::UnaryKernel* row = nullptr;
     std::string_view name;
-    for (const Symbol& target : ir::targets(gm_, op)) {
+    for (const Symbol& target : ir::targets(model_, op)) {
       if (row != nullptr) break;
       row = kernels::unary_kernel(target);
       name = target.name;
@@ -299,12 +296,12 @@ class StaticLowering : public KernelLowering {
       case kernels::Unary::Kernel: {
         if (kernels::fault_of(use, Precaution::ContiguousInput) != nullptr) input = contiguous(input, q);
         const auto inputs =
-            kernels::kernel_inputs(row->kernel, {.gm = gm_, .quantize = q, .op = op, .input = input});
+            kernels::kernel_inputs(row->kernel, {.model = model_, .quantize = q, .op = op, .input = input});
         if (!inputs)
           return keep_reference(op, Reason::NoKernel,
                                 fmt::format("{} does not take its arguments", row->kernel),
                                 "give it no qconfig: the rounding before and after it saves no time");
-        replace(q, op, kernels::kernel_of_call(row->kernel, gm_, op), *inputs);
+        replace(q, op, kernels::kernel_of_call(row->kernel, model_, op), *inputs);
         return true;
       }
     }
@@ -313,14 +310,14 @@ class StaticLowering : public KernelLowering {
 
   void run_on_quantized(Node* q, Node* op, const std::vector<Value*>& reads, const KernelUse& use) {
     for (Value* value : reads) ir::replace_operand(op, value, value->node()->input(0));
-    if (op->kind() == c10::aten::view) op = ir::reshape_for_view(gm_, op);
+    if (op->kind() == c10::aten::view) op = ir::reshape_for_view(model_, op);
     Value* result = op->output();
     if (kernels::fault_of(use, Precaution::PlainLayout) != nullptr) result = in_plain_layout(q, op);
     finish(q, op, result, "the same operator on the quantized tensor");
   }
 
   Value* contiguous(Value* value, Node* before) {
-    const ir::Rewriter in_front(gm_, before);
+    const ir::Rewriter in_front(model_, before);
     return in_front.op("aten::contiguous",
                        {value, in_front.constant(static_cast<int64_t>(at::MemoryFormat::Contiguous))});
   }
@@ -337,7 +334,7 @@ class StaticLowering : public KernelLowering {
       return op->output();
     }
     const auto permuted = [&](Value* value, const std::vector<int64_t>& order, Node* before) {
-      const ir::Rewriter in_front(gm_, before);
+      const ir::Rewriter in_front(model_, before);
       return in_front.op("aten::permute", {value, in_front.constant(order)});
     };
     const bool is_volume = *rank == 5;
@@ -369,7 +366,7 @@ bool may_overwrite(const Value* addend, const Node* kernel) {
 void give_addends_of_their_own(Model& model, const PassContext& context) {
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     const KernelUse use{
-        .target = context.target, .gm = model, .op = node, .kernel = node->kind().toQualString()};
+        .target = context.target, .model = model, .op = node, .kernel = node->kind().toQualString()};
     if (kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr) continue;
     if (may_overwrite(node->input(1), node)) continue;
     const ir::Rewriter in_front(model, node);

@@ -16,13 +16,11 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
 
 /// Whether the QConfig leaves activations in float.
-bool is_weight_only(const Model& gm, const Node* node) {
-  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+bool is_weight_only(const Model& model, const Node* node) {
+  const QConfig* qconfig = ir::observed_qconfig(model, node);
   return qconfig != nullptr && match::is_weight_only(*qconfig);
 }
 

@@ -15,9 +15,6 @@ namespace {
 
 using ir::kDequantize;
 using ir::kQuantize;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 constexpr std::string_view kKernel = "quantized::cat";
 

@@ -22,9 +22,6 @@ namespace {
 
 using ir::kDequantize;
 using ir::kQuantize;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 /// What a quantize node can represent.
 struct Representable {
@@ -33,16 +30,16 @@ struct Representable {
   double scale{};
 };
 
-std::optional<double> number(const Model& gm, const Value* value) {
+std::optional<double> number(const Model& model, const Value* value) {
   if (const auto constant = ir::number_constant(value)) return constant;
-  const std::string* name = ir::attribute_read(gm, value);
-  const c10::IValue held = name == nullptr ? c10::IValue() : gm.attributes.attr(*name);
+  const std::string* name = ir::attribute_read(model, value);
+  const c10::IValue held = name == nullptr ? c10::IValue() : model.attributes.attr(*name);
   return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
 }
 
-std::optional<Representable> representable(const Model& gm, const Node* quantize) {
-  const auto scale = number(gm, quantize->input(1));
-  const auto zero_point = number(gm, quantize->input(2));
+std::optional<Representable> representable(const Model& model, const Node* quantize) {
+  const auto scale = number(model, quantize->input(1));
+  const auto zero_point = number(model, quantize->input(2));
   const auto dtype = ir::whole_number_constant(quantize->input(3));
   if (!scale || !zero_point || !dtype) return std::nullopt;
   const bool is_signed = static_cast<c10::ScalarType>(*dtype) == c10::ScalarType::QInt8;
@@ -61,9 +58,9 @@ bool saturates_within(const Representable& range, const operators::ClampBounds& 
 
 /// Kernels of a sum or product with a number work their range out themselves, and do not saturate at that of
 /// the quantize node.
-bool has_a_range_of_its_own(const Model& gm, const Node* node) {
+bool has_a_range_of_its_own(const Model& model, const Node* node) {
   if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
-  const auto targets = ir::targets(gm, node);
+  const auto targets = ir::targets(model, node);
   return std::ranges::any_of(
       targets, [](const Symbol& target) { return kernels::binary_kernel(target.name) != nullptr; });
 }

@@ -75,7 +75,7 @@ bool is_packing(const Node* node) {
 
 Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
   const kernels::KernelUse use{.target = target_,
-                               .gm = gm_,
+                               .model = model_,
                                .op = site.op,
                                .kernel = site.kernel,
                                .input = nullptr,
@@ -95,14 +95,14 @@ Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& si
                         .input_has_zero_point = site.input_has_zero_point});
   }
   const c10::TypePtr type = kernels::packed_type(site.prepack);
-  Value* held = ir::read_attribute(site.before, gm_.graph->inputs().at(0), found->second, type);
+  Value* held = ir::read_attribute(site.before, model_.graph->inputs().at(0), found->second, type);
   if (!when_loaded) return held;
   owners_.emplace_back(held, found->second);
   return ir::read_attribute(site.before, held, "packed", type);
 }
 
 std::string WeightPacking::unique_name(const std::string& path) {
-  const std::string base = ir::unique_attribute_name(gm_, path + "_packed_params");
+  const std::string base = ir::unique_attribute_name(model_, path + "_packed_params");
   std::string name = base;
   for (int& number = last_number_[base]; !taken_.insert(name).second;)
     name = fmt::format("{}_{}", base, ++number);
@@ -136,7 +136,7 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
   for (const Packing& packing : to_pack_) {
     if (packing.refusal.empty()) {
       types[packing.name] = packing.result.type();
-      gm_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
+      model_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
       continue;
     }
     complete = false;

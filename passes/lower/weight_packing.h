@@ -36,7 +36,7 @@ struct PackingSite {
 /// The packed weights of one graph: asked for one by one, then packed together.
 class WeightPacking {
  public:
-  WeightPacking(ir::Model& gm, const kernels::Target& target) : gm_(gm), target_(target) {}
+  WeightPacking(ir::Model& model, const kernels::Target& target) : model_(model), target_(target) {}
 
   /// The packed weight as a value of the graph, where it packs when it is loaded an attribute of the module
   /// that does so. Calls of one module share it, where the engine allows that.
@@ -64,7 +64,7 @@ class WeightPacking {
   static void pack(Packing& packing);
   std::string unique_name(const std::string& path);
 
-  ir::Model& gm_;
+  ir::Model& model_;
   const kernels::Target& target_;
   std::map<std::string, std::string> names_;          ///< of attributes, by what they hold
   std::unordered_set<std::string> taken_;             ///< names of attributes

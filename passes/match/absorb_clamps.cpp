@@ -13,8 +13,6 @@ namespace tsq::passes {
 namespace {
 
 using ir::Match;
-using ir::Model;
-using ir::Node;
 
 /// Whether two operators have one static QConfig.
 bool round_alike(const ir::NodeRecord* a, const ir::NodeRecord* b) {

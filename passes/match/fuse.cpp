@@ -28,9 +28,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
 using match::MatchedNode;
 using operators::ImageShapes;
 

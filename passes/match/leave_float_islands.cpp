@@ -29,10 +29,7 @@ namespace tsq::passes {
 namespace {
 
 using ir::Match;
-using ir::Model;
-using ir::Node;
 using ir::Reason;
-using ir::Value;
 
 /// Products of two activations, what normalises them, and GELU: of a wide range, and no engine is fast with
 /// them.

@@ -16,9 +16,6 @@ namespace tsq::passes {
 namespace {
 
 using ir::Match;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 /// Counts arguments that tensors reach; looks each value up once.
 class TensorArguments {

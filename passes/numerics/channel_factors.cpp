@@ -12,9 +12,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 /// A channel that hardly showed in the calibration data may be larger elsewhere.
 constexpr double kLargestFactor = 16;
 /// Exponents of the factors that are tried, in tenths.

@@ -21,9 +21,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Module;
 
 struct EqualizedLayer {

@@ -24,9 +24,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Module;
 
 /// No scale is derived from less: of a channel that is always zero, or a column of zeros.

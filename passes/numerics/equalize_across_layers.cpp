@@ -24,10 +24,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Of the error that is expected without factors; a larger share is not worth the change.
 constexpr double kNoticeable = 0.99;
 /// Padding of any number of dimensions after the channels.

@@ -19,10 +19,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Of the error that is expected without the multiplication; a larger share is not worth it: beside a layer
 /// that takes much longer, and beside one that takes as long as the multiplication.
 constexpr double kWorthALittle = 0.5;

@@ -17,10 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool is_quantized(const Model& model, const Node* node) {
   const ir::NodeRecord* record = ir::record_of(model, node);
   return record != nullptr && record->lookup.qconfig.has_value();

@@ -16,10 +16,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 std::string source_text(const QConfigDecision& lookup) {
   const std::string_view level = to_string(lookup.source);
   return lookup.key.empty() ? std::string(level) : fmt::format("{} '{}'", level, lookup.key);

@@ -15,9 +15,6 @@ namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 /// D-24: functionals whose weight has no kernel that takes it quantized.
 bool has_quantizable_weight(std::span<const Symbol> targets) {

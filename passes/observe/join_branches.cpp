@@ -12,10 +12,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// What a value comes from through the branches that return it.
 struct Sources {
   std::vector<Node*> observers{};                       ///< observed in its branch

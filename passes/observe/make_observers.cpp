@@ -8,9 +8,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 int64_t channels_of(const ObserverSpec& spec, const at::Tensor& weight) {
   const int64_t axis = resolve(spec).ch_axis;
   return axis < weight.dim() ? weight.size(axis) : 1;

@@ -17,9 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 class Observe {
  public:
   Observe(Model& model, const PassContext& context)

@@ -19,10 +19,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// A convolution's tensors have their channels in front of as many dimensions as there are strides.
 int64_t dimensions_of(const Model& model, const Node* layer) {
   return static_cast<int64_t>(ir::weighted_of(ir::call_of(model, layer))->stride.size());

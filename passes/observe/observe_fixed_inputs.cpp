@@ -11,10 +11,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool is_fixed(const ObserverSpec& spec) {
   return spec.observer == observer_classes::kFixedQParams && resolve(spec).dtype == c10::ScalarType::QUInt8;
 }

@@ -13,10 +13,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// A matrix of more columns would take more than 16 MB.
 constexpr int64_t kMostColumns = 2048;
 /// So many windows of a tensor are cut out at most, evenly spread: neighbours say the same.

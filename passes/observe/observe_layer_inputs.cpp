@@ -11,10 +11,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool has_weight(const Model& model, const Node* node) {
   if (ir::is_standalone(model, node)) return false;
   if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(model, node)) != nullptr;

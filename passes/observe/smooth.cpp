@@ -19,10 +19,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Linear layers that read one observed tensor.
 struct Group {
   Value* observed{};

@@ -12,9 +12,6 @@ namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 constexpr std::array kQuantizedDtypes{ScalarType::QUInt8, ScalarType::QInt8, ScalarType::QInt32,
                                       ScalarType::Half,   ScalarType::Byte,  ScalarType::Char,

@@ -17,8 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::Reason;
 using operators::OpaqueCall;
 

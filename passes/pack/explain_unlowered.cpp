@@ -20,9 +20,6 @@ namespace tsq::passes {
 namespace {
 
 using ir::Explanation;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 bool is_dequantized(const Value* value) { return value->node()->kind() == ir::kDequantize; }
 bool is_quantize(const Node* node) { return node->kind() == ir::kQuantize; }
@@ -56,17 +53,18 @@ std::vector<Node*> readers_of(const Model& model, const Value* value) {
 }
 
 /// "torch.nn.SiLU ('block.act')", "aten::cat ('z')".
-std::string name_with_place(const Model& gm, const Node* node) {
-  const Decision* decision = ir::decision_of(gm, node);
-  const std::string place = ir::is_module_call(node)  ? ir::call_of(gm, node).path
-                            : node->outputs().empty() ? ir::scope_of(gm, node).path
+std::string name_with_place(const Model& model, const Node* node) {
+  const Decision* decision = ir::decision_of(model, node);
+  const std::string place = ir::is_module_call(node)  ? ir::call_of(model, node).path
+                            : node->outputs().empty() ? ir::scope_of(model, node).path
                             : decision != nullptr     ? decision->node
                                                       : node->outputs().front()->debugName();
-  return fmt::format("{}{}", ir::display_name(gm, node), place.empty() ? "" : fmt::format(" ('{}')", place));
+  return fmt::format("{}{}", ir::display_name(model, node),
+                     place.empty() ? "" : fmt::format(" ('{}')", place));
 }
 
-bool has_kernel(const Model& gm, const Node* node) {
-  for (const Symbol& target : ir::targets(gm, node)) {
+bool has_kernel(const Model& model, const Node* node) {
+  for (const Symbol& target : ir::targets(model, node)) {
     if (kernels::binary_kernel(target.name) != nullptr || kernels::unary_kernel(target) != nullptr)
       return true;
     const std::string_view module = operators::module_of_functional(target.name);
@@ -74,19 +72,19 @@ bool has_kernel(const Model& gm, const Node* node) {
       return true;
   }
   if (!ir::is_module_call(node)) return false;
-  const ir::ModuleCall& call = ir::call_of(gm, node);
+  const ir::ModuleCall& call = ir::call_of(model, node);
   return !call.members.empty() && kernels::weighted_kernel(call.members.front().type.name,
                                                            kernels::post_op_of(call.type.name)) != nullptr;
 }
 
-const Value* float_input(const Model& gm, const Node* node) {
-  for (const Value* operand : operands_of(gm, node)) {
+const Value* float_input(const Model& model, const Node* node) {
+  for (const Value* operand : operands_of(model, node)) {
     if (ir::holds_tensor(operand) && !ir::is_constant(operand) && !is_dequantized(operand)) return operand;
   }
   return nullptr;
 }
 
-Explanation of_float_input(const Model& gm, const Value* value) {
+Explanation of_float_input(const Model& model, const Value* value) {
   const Node* maker = value->node();
   const bool in_loop = maker->kind() == c10::prim::Param && maker->owningBlock()->owningNode() != nullptr;
   if (in_loop || maker->kind() == c10::prim::Loop)
@@ -102,10 +100,10 @@ Explanation of_float_input(const Model& gm, const Value* value) {
   }
   if (maker->kind() == c10::prim::GetAttr)
     return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
-  if (!operators::is_operator(gm, maker))
+  if (!operators::is_operator(model, maker))
     return {"it reads a float value from a list, a tuple or a dict", "leave it float"};
-  const std::string name = name_with_place(gm, maker);
-  if (ir::is_standalone(gm, maker)) {
+  const std::string name = name_with_place(model, maker);
+  if (ir::is_standalone(model, maker)) {
     return {fmt::format("it reads the result of the standalone module {}, which leaves it in float", name),
             "give the standalone module output_quantized_idxs [0]"};
   }
@@ -113,8 +111,8 @@ Explanation of_float_input(const Model& gm, const Value* value) {
           fmt::format("quantize {}, or give this no qconfig", name)};
 }
 
-bool reads_dynamic(const Model& gm, const Node* node) {
-  const auto operands = operands_of(gm, node);
+bool reads_dynamic(const Model& model, const Node* node) {
+  const auto operands = operands_of(model, node);
   return std::any_of(operands.begin(), operands.end(), [](const Value* operand) {
     return is_dequantized(operand) && operand->node()->input(0)->node()->kind() ==
                                           c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
@@ -131,8 +129,8 @@ bool has_other_alpha(const Node* node) {
 }
 
 /// The engines' kernels take quint8 and qint8: whether the QConfig asks for these.
-bool has_dtypes_of_engines(const Model& gm, const Node* node) {
-  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+bool has_dtypes_of_engines(const Model& model, const Node* node) {
+  const QConfig* qconfig = ir::observed_qconfig(model, node);
   return qconfig != nullptr && resolve(qconfig->activation).dtype == c10::ScalarType::QUInt8 &&
          resolve(qconfig->weight).dtype == c10::ScalarType::QInt8;
 }

@@ -19,16 +19,12 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Copies what a value is computed from into a graph of its own, attributes as constants. False where it
 /// depends on the model's input or state.
 class Slice {
  public:
-  Slice(const Model& gm, const std::unordered_set<std::string>& written)
-      : gm_(gm), written_(written), graph_(std::make_shared<torch::jit::Graph>()) {}
+  Slice(const Model& model, const std::unordered_set<std::string>& written)
+      : model_(model), written_(written), graph_(std::make_shared<torch::jit::Graph>()) {}
 
   std::optional<c10::IValue> run(Value* value) {
     Value* result = copied(value);
@@ -66,14 +62,14 @@ class Slice {
   Value* attribute(Value* value) {
     const Node* node = value->node();
     const std::string& name = node->s(c10::attr::name);
-    if (node->input(0) != gm_.graph->inputs().at(0) || written_.contains(name)) return nullptr;
-    const c10::IValue held = gm_.attributes.attr(name);
+    if (node->input(0) != model_.graph->inputs().at(0) || written_.contains(name)) return nullptr;
+    const c10::IValue held = model_.attributes.attr(name);
     const auto constant = torch::jit::tryInsertConstant(
         *graph_, held.isTensor() ? c10::IValue(held.toTensor().detach()) : held);
     return constant ? copies_[value] = *constant : nullptr;
   }
 
-  const Model& gm_;
+  const Model& model_;
   const std::unordered_set<std::string>& written_;
   std::shared_ptr<torch::jit::Graph> graph_;
   std::unordered_map<Value*, Value*> copies_;

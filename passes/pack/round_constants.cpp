@@ -17,9 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
 bool is_same_rounding(const ir::Weighted& a, const ir::Weighted& b) {
@@ -49,11 +46,11 @@ class RoundedWeights {
   std::vector<std::pair<ir::Weighted, at::Tensor>> rounded_;
 };
 
-bool round_weights_of_layers(Model& gm) {
+bool round_weights_of_layers(Model& model) {
   bool has_changed = false;
   RoundedWeights weights;
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) {
-    ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(gm, node)) : nullptr;
+  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+    ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
     if (weighted == nullptr || !weighted->weight_qparams) continue;
     if (weighted->weight_qparams->dtype == c10::ScalarType::Half) continue;
     weights.round(*weighted);
@@ -62,18 +59,18 @@ bool round_weights_of_layers(Model& gm) {
   return has_changed;
 }
 
-bool fold(Model& gm, std::span<const c10::Symbol> kinds) {
+bool fold(Model& model, std::span<const c10::Symbol> kinds) {
   bool has_changed = false;
-  const operators::ConstantExpressions constants(gm);
-  operators::FoldedConstants folded(gm);
-  for (Node* node : ir::nodes_in_order(*gm.graph)) {
+  const operators::ConstantExpressions constants(model);
+  operators::FoldedConstants folded(model);
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
     if (std::ranges::find(kinds, node->kind()) == kinds.end()) continue;
     const auto value = constants.value_of(node->output());
     if (!value || !value->isTensor()) continue;
     folded.replace(node->output(), constants.attributes_of(node->output()), value->toTensor());
     has_changed = true;
   }
-  ir::eliminate_dead_code(*gm.graph);
+  ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }
 

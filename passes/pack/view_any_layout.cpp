@@ -12,10 +12,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 const c10::Symbol kAsStrided = c10::Symbol::fromQualString("aten::as_strided");
 const c10::Symbol kContiguous = c10::Symbol::fromQualString("aten::contiguous");
 
@@ -25,8 +21,8 @@ bool is_view(const Node* node) {
   return node->kind() == c10::aten::view_as || node->kind() == kAsStrided;
 }
 
-bool is_written(const Model& gm, const Node* node) {
-  return ir::placement_of(gm, node) == ir::Placement::Written;
+bool is_written(const Model& model, const Node* node) {
+  return ir::placement_of(model, node) == ir::Placement::Written;
 }
 
 Value* contiguous_before(Node* before, Value* value) {
@@ -35,9 +31,9 @@ Value* contiguous_before(Node* before, Value* value) {
 }
 
 /// The memory that a view in front of a write is of.
-Value* memory_of(const Model& gm, Node* view) {
+Value* memory_of(const Model& model, Node* view) {
   Value* value = view->input(0);
-  while (is_written(gm, value->node())) {
+  while (is_written(model, value->node())) {
     const auto operands = ir::operands(value->node());
     if (operands.empty() || operands.front()->type()->kind() != c10::TypeKind::TensorType) break;
     value = operands.front();
@@ -46,8 +42,8 @@ Value* memory_of(const Model& gm, Node* view) {
 }
 
 /// False where it is given from outside, or is contiguous.
-bool make_memory_contiguous(Model& gm, Node* view) {
-  Value* memory = memory_of(gm, view);
+bool make_memory_contiguous(Model& model, Node* view) {
+  Value* memory = memory_of(model, view);
   Node* maker = memory->node();
   if (memory->type()->kind() != c10::TypeKind::TensorType) return false;
   const bool is_given = maker->kind() == c10::prim::Param || maker->kind() == c10::prim::GetAttr ||
@@ -60,9 +56,9 @@ bool make_memory_contiguous(Model& gm, Node* view) {
 }
 
 /// reshape returns a view where it can.
-void make_reshape(Model& gm, Node* view) {
+void make_reshape(Model& model, Node* view) {
   if (view->kind() == c10::aten::view) {
-    ir::reshape_for_view(gm, view);
+    ir::reshape_for_view(model, view);
   } else if (view->kind() == c10::aten::view_as) {
     Value* made = ir::insert_before(view, "aten::reshape_as", view->inputs().vec());
     made->copyMetadata(view->output());

@@ -15,9 +15,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 bool is_convolution(const Model& model, const Node* node) {
   if (ir::is_module_call(node)) {
     const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node));

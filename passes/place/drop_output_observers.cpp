@@ -8,8 +8,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::NodeRecord;
 
 /// What was left float for such a layer, which turned out to be too small, has a kernel all the same.

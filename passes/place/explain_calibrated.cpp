@@ -12,10 +12,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::ObserverEntry;
-using ir::Value;
 
 /// Whether an observer is there for a range; others look at channels.
 bool observes_values(const ObserverEntry& entry) {

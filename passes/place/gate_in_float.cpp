@@ -17,10 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool is_linear_at_points(const ir::Weighted& weighted) {
   const bool is_kernel_of_one = weighted.weight.dim() == 4 && weighted.weight.size(2) == 1 &&
                                 weighted.weight.size(3) == 1 && weighted.groups == 1;

@@ -10,10 +10,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool is_layer(const Model& model, const Node* node) {
   return ir::is_module_call(node) && !ir::is_standalone(model, node) && node->inputs().size() == 1 &&
          ir::weighted_of(ir::call_of(model, node)) != nullptr;

@@ -13,10 +13,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool is_static(const Model& model, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(model, node);
   return qconfig != nullptr && match::is_static(*qconfig);

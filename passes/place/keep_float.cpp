@@ -10,10 +10,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::NodeRecord;
-using ir::Value;
 
 std::string name_of(const Node* node) {
   return node->outputs().empty() ? std::string() : node->outputs().front()->debugName();

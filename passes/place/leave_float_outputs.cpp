@@ -18,9 +18,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Use;
 
 bool is_container(const Node* node) {

@@ -14,9 +14,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
 using ir::NodeRecord;
 using ir::Placement;
 using ir::Reason;

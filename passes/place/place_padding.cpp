@@ -22,10 +22,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::PaddingFold;
-using ir::Value;
 
 int64_t kernel_size(const ir::Weighted& weighted, std::size_t dim) {
   return weighted.weight.size(static_cast<int64_t>(dim) + 2);

@@ -9,9 +9,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 /// Whether a node calls a recurrent module whose weights become bytes.
 bool has_byte_weights(const Model& model, const PassContext& context, const Node* node) {
   if (!ir::is_module_call(node) || ir::placement_of(model, node) != ir::Placement::Int8) return false;

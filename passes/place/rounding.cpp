@@ -13,9 +13,6 @@ namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 bool is_integer(ScalarType dtype) {
   return dtype == ScalarType::QUInt8 || dtype == ScalarType::QInt8 || dtype == ScalarType::QInt32;

@@ -11,8 +11,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using operators::products_of_call;
 
 bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }

@@ -22,10 +22,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// A whole number as a multiple of another value.
 struct Multiple {
   const Value* unit{};

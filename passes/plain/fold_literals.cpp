@@ -16,10 +16,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// What makes a tensor of numbers, the same each time.
 constexpr std::array<std::string_view, 11> kFactories{"tensor", "scalar_tensor", "full",        "ones",
                                                       "zeros",  "arange",        "linspace",    "logspace",

@@ -23,10 +23,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
-using ir::Value;
 
 /// The constant arguments of an operator by name.
 class Arguments {

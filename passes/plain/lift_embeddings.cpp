@@ -23,9 +23,6 @@ namespace tsq::passes {
 namespace {
 
 using ir::EmbeddingTable;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 const c10::Symbol kEmbeddingBag = c10::Symbol::fromQualString("aten::embedding_bag");
 

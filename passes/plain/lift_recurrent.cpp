@@ -29,9 +29,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Module;
 
 struct RecurrentOperator {

@@ -15,10 +15,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Whether a node writes the result of an operator on values into its operand. Python's `x += y` is traced by
 /// FX as `x = x + y`; the result of `x.relu_()` has to be kept, which FX loses.
 bool computes_in_place(const Node* node) {

@@ -9,10 +9,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Whether a traced module's forward writes into its argument: its operator says so, not an attribute.
 bool writes_argument(const torch::jit::Module& module) {
   const auto method = module.find_method("forward");

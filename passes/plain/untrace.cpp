@@ -25,10 +25,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 std::size_t length_of(const Value* list) {
   if (list->node()->kind() == c10::prim::ListConstruct) return list->node()->inputs().size();
   const auto constant = torch::jit::toIValue(list);

@@ -16,10 +16,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// A value, by the code that computes it or by the code that reads it.
 struct Key {
   bool is_read{false};

@@ -20,9 +20,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Block;
 
 constexpr const char* kFindsRange =

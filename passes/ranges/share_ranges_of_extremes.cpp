@@ -13,10 +13,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Whether a node compares two values, which rounding before or after it does not change.
 bool is_extreme(const Node* node) {
   const auto* const row = operators::traits_of(node);

@@ -11,8 +11,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using torch::jit::Module;
 
 ir::ChannelStatistics statistics_of(const Module& observer) {

@@ -10,8 +10,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using torch::jit::Module;
 
 bool is_product_observer(const Model& model, const Node* node) {

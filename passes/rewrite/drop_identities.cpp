@@ -15,9 +15,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 bool is_training(const torch::jit::Module& module) {
   return module.hasattr("training") && module.attr("training").toBool();
 }

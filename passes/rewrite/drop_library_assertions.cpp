@@ -14,8 +14,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
-
 bool only_raises(const torch::jit::Block* block) {
   const auto nodes = block->nodes();
   return std::any_of(nodes.begin(), nodes.end(),

@@ -25,10 +25,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 bool is_sum(const Node* node) { return node->kind() == c10::aten::add || node->kind() == c10::aten::sub; }
 bool is_product(const Node* node) { return node->kind() == c10::aten::mul || node->kind() == c10::aten::div; }
 

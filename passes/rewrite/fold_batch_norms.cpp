@@ -12,9 +12,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-
 bool is_batch_norm(const Model& model, const Node* node) {
   return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");
 }

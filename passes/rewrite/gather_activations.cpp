@@ -18,10 +18,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Whether x comes from a layer or a batch norm: it is of floating point, and the activation may join the
 /// layer.
 bool is_of_layer(const Model& model, const Leaves& leaves) {

@@ -11,9 +11,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Value;
-
 bool have_one_size(const Model& model, const Leaves& leaves) {
   return vector_size(model, leaves.at("weight")) == vector_size(model, leaves.at("bias"));
 }

@@ -17,9 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using torch::jit::Block;
 
 /// Whether an output may be memory of an input. Schemas do not say it of dropout.

@@ -27,9 +27,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using Lookups = std::unordered_map<const Node*, QConfigDecision>;
 
 /// multi_dot([x, W, V])   →   matmul(matmul(x, W), V). Returns whether the node was such a chain.

@@ -9,10 +9,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// The operator of two tensors that chooses as a node does of many; empty for other nodes.
 std::optional<c10::Symbol> chooser(const Node* node) {
   const bool has_indices = node->outputs().size() == 2;

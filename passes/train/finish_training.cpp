@@ -22,9 +22,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
 using torch::jit::Module;
 
 /// LibTorch chooses kernels by whether a parameter trains: that is copied too.

@@ -12,10 +12,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// The dimensions of what the node reads, where it is a kernel that asks for batches.
 std::optional<int64_t> batch_dims(const Node* node) {
   const std::string_view kind = node->kind().toQualString();
@@ -26,11 +22,11 @@ std::optional<int64_t> batch_dims(const Node* node) {
 
 class Batching {
  public:
-  Batching(Model& gm, Node* kernel) : gm_(gm), kernel_(kernel) {}
+  Batching(Model& model, Node* kernel) : model_(model), kernel_(kernel) {}
 
   void run(int64_t dims) {
     Value* x = kernel_->input(0);
-    const ir::Rewriter in_front(gm_, kernel_);
+    const ir::Rewriter in_front(model_, kernel_);
     Value* rank = in_front.op("aten::dim", {x}, c10::IntType::get());
     Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)}, c10::BoolType::get());
     Value* zero = in_front.constant(int64_t{0});
@@ -42,15 +38,15 @@ class Batching {
  private:
   /// `function`(value, zero) if `condition` else value.
   Value* branch(Node* before, Value* condition, const char* function, Value* value, Value* zero) {
-    Node* made = ir::Rewriter(gm_, before, kernel_).node(c10::prim::If, {condition});
+    Node* made = ir::Rewriter(model_, before, kernel_).node(c10::prim::If, {condition});
     torch::jit::Block* changed = made->addBlock();
-    const ir::Rewriter in_block(gm_, changed->return_node(), kernel_);
+    const ir::Rewriter in_block(model_, changed->return_node(), kernel_);
     changed->registerOutput(in_block.op(function, {value, zero}));
     made->addBlock()->registerOutput(value);
     return made->output();
   }
 
-  Model& gm_;
+  Model& model_;
   Node* kernel_;
 };
 

@@ -14,10 +14,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 struct Cell {
   std::string_view type;
   std::string_view op;
@@ -60,10 +56,10 @@ Value* are_matrices(const ir::Rewriter& in_front, std::span<Value* const> values
 }
 
 /// The operator's result, as the module `from` returns it, at the end of `block`.
-Value* result_of(Model& gm, torch::jit::Block* block, const Cell& cell, const Node* from,
+Value* result_of(Model& model, torch::jit::Block* block, const Cell& cell, const Node* from,
                  const torchscript::RecurrentWeights& parameters, std::span<Value* const> values) {
-  const ir::Rewriter at_end(gm, block->return_node(), from);
-  const std::string& path = ir::call_of(gm, from).path;
+  const ir::Rewriter at_end(model, block->return_node(), from);
+  const std::string& path = ir::call_of(model, from).path;
   const std::vector<Value*> states(values.begin() + 1, values.end());
   const bool gives_tuple = states.size() > 1;
   std::vector<Value*> inputs{
@@ -81,15 +77,15 @@ Value* result_of(Model& gm, torch::jit::Block* block, const Cell& cell, const No
 }
 
 /// False where the cell's weights are not known.
-bool call_directly(Model& gm, Node* node, const Cell& cell, const std::vector<Value*>& values) {
-  const torchscript::RecurrentWeights parameters = torchscript::recurrent_weights(ir::call_of(gm, node));
+bool call_directly(Model& model, Node* node, const Cell& cell, const std::vector<Value*>& values) {
+  const torchscript::RecurrentWeights parameters = torchscript::recurrent_weights(ir::call_of(model, node));
   if (parameters.weights.size() != 2) return false;
-  const ir::Rewriter in_front(gm, node);
+  const ir::Rewriter in_front(model, node);
   Node* branch = in_front.node(c10::prim::If, {are_matrices(in_front, values)});
   branch->output()->setType(node->output()->type());
   node->output()->replaceAllUsesWith(branch->output());
   torch::jit::Block* direct = branch->addBlock();
-  direct->registerOutput(result_of(gm, direct, cell, node, parameters, values));
+  direct->registerOutput(result_of(model, direct, cell, node, parameters, values));
   torch::jit::Block* otherwise = branch->addBlock();
   node->moveBefore(otherwise->return_node());
   otherwise->registerOutput(node->output());

@@ -22,10 +22,7 @@ namespace tsq::passes {
 namespace {
 
 using c10::ScalarType;
-using ir::Model;
 using ir::ModuleCall;
-using ir::Node;
-using ir::Value;
 
 /// Operators that are worth a cast: all their tensors have one dtype.
 constexpr std::array<std::string_view, 7> kHeavy{"aten::matmul",
@@ -111,14 +108,14 @@ std::unordered_set<const Node*> makers_of_packed(torch::jit::Graph& graph) {
 
 class Casting {
  public:
-  explicit Casting(Model& gm)
-      : gm_(gm),
-        written_(ir::written_attributes(gm)),
-        packed_(makers_of_packed(*gm.graph)),
-        sinks_(!has_in_place_operator(*gm.graph)) {}
+  explicit Casting(Model& model)
+      : model_(model),
+        written_(ir::written_attributes(model)),
+        packed_(makers_of_packed(*model.graph)),
+        sinks_(!has_in_place_operator(*model.graph)) {}
 
   bool run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (packed_.contains(node)) continue;
       if (ir::is_module_call(node)) {
         visit_call(node);
@@ -132,7 +129,7 @@ class Casting {
         visit_binary(node);
       }
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
     return !casts_.empty();
   }
 
@@ -153,18 +150,18 @@ class Casting {
   }
 
   bool call_is_float(const Node* node) const {
-    ModuleCall& call = ir::call_of(gm_, node);
+    ModuleCall& call = ir::call_of(model_, node);
     if (float_layer(call) != nullptr) return true;
     if (call.embedding) return call.embedding->weight.scalar_type() == at::kFloat;
-    return (is_small_linear(call) || takes_bfloat16(operators::traits_of(gm_, node))) &&
+    return (is_small_linear(call) || takes_bfloat16(operators::traits_of(model_, node))) &&
            is_float(node->input(0));
   }
 
   bool held_is_float(const Node* node) const {
-    if (node->input(0) != gm_.graph->inputs().at(0)) return false;
+    if (node->input(0) != model_.graph->inputs().at(0)) return false;
     const std::string& name = node->s(c10::attr::name);
-    if (!gm_.attributes.hasattr(name)) return false;
-    const c10::IValue held = gm_.attributes.attr(name);
+    if (!model_.attributes.hasattr(name)) return false;
+    const c10::IValue held = model_.attributes.attr(name);
     return held.isTensor() && held.toTensor().scalar_type() == at::kFloat;
   }
 
@@ -197,13 +194,13 @@ class Casting {
   // Rewrites.
 
   void visit_call(Node* node) {
-    ModuleCall& call = ir::call_of(gm_, node);
+    ModuleCall& call = ir::call_of(model_, node);
     if (ir::Weighted* layer = float_layer(call)) {
       if (node->inputs().size() != 1) return;
       layer->weight = in_bfloat16(layer->weight);
       layer->bias = in_bfloat16(layer->bias);
       run_in_bfloat16(node);
-    } else if (sinks_ && (is_small_linear(call) || takes_bfloat16(operators::traits_of(gm_, node))) &&
+    } else if (sinks_ && (is_small_linear(call) || takes_bfloat16(operators::traits_of(model_, node))) &&
                node->inputs().size() == 1 && is_cast(node->input(0))) {
       sink(node, {node->input(0)});
     }
@@ -264,21 +261,21 @@ class Casting {
   /// A parameter is cast now; state that the model writes, when it runs.
   Value* held_in_bfloat16(Value* value, Node* user) {
     const std::string name = value->node()->s(c10::attr::name);
-    if (written_.contains(name) || gm_.state.contains(name))
+    if (written_.contains(name) || model_.state.contains(name))
       return cast(value, ScalarType::BFloat16, user, user);
     const torch::jit::WithInsertPoint guard(user);
-    return ir::insert_attribute(gm_, name + "_bfloat16", in_bfloat16(gm_.attributes.attr(name).toTensor()),
-                                c10::TensorType::get());
+    return ir::insert_attribute(model_, name + "_bfloat16",
+                                in_bfloat16(model_.attributes.attr(name).toTensor()), c10::TensorType::get());
   }
 
   Value* cast(Value* value, ScalarType dtype, Node* before, const Node* scope) {
-    const ir::Rewriter in_front(gm_, before, scope);
+    const ir::Rewriter in_front(model_, before, scope);
     Value* no = in_front.constant(false);
     return in_front.op("aten::to", {value, in_front.constant(static_cast<int64_t>(dtype)), no, no,
                                     /*memory_format*/ in_front.constant(c10::IValue())});
   }
 
-  Model& gm_;
+  Model& model_;
   std::unordered_set<std::string> written_;
   std::unordered_set<const Node*> packed_;
   bool sinks_;  ///< what is written in place must stay the memory that views of it see

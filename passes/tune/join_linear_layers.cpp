@@ -19,10 +19,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 constexpr std::array<std::string_view, 2> kLinearKernels{"quantized::linear_dynamic",
                                                          "quantized::linear_relu_dynamic"};
 constexpr const char* kNote =
@@ -46,9 +42,9 @@ bool shares_memory(const Node* node) {
 
 /// Whether nobody can tell that a value, or a view of it, is not contiguous. Views that would refuse it go to
 /// `views`.
-bool may_be_strided(const Model& gm, const Value* value, std::vector<Node*>& views) {
+bool may_be_strided(const Model& model, const Value* value, std::vector<Node*>& views) {
   return std::ranges::all_of(ir::users(value), [&](Node* reader) {
-    if (!reader->kind().is_aten() || reader->maybeSchema() == nullptr || ir::stays_float(gm, reader))
+    if (!reader->kind().is_aten() || reader->maybeSchema() == nullptr || ir::stays_float(model, reader))
       return false;
     if (!operators::has(operators::traits_of(reader), operators::IsView))
       return !shares_memory(reader) || reader->kind() == c10::aten::contiguous;
@@ -57,14 +53,14 @@ bool may_be_strided(const Model& gm, const Value* value, std::vector<Node*>& vie
       if (reader->input(1)->type()->kind() != c10::TypeKind::ListType) return false;
       views.push_back(reader);
     }
-    return may_be_strided(gm, reader->output(), views);
+    return may_be_strided(model, reader->output(), views);
   });
 }
 
 class Joining {
  public:
-  explicit Joining(Model& gm) : gm_(gm) {
-    for (Node* node : ir::nodes_in_order(*gm.graph)) {
+  explicit Joining(Model& model) : model_(model) {
+    for (Node* node : ir::nodes_in_order(*model.graph)) {
       if (node->kind() == c10::prim::GetAttr) ++readers_[node->s(c10::attr::name)];
       if (is_linear(node)) linear_.push_back(node);
     }
@@ -77,13 +73,13 @@ class Joining {
       const std::vector<Layer> layers = layers_like(node);
       if (layers.size() < 2) continue;
       for (const Layer& layer : layers) {
-        if (Decision* decision = ir::decision_of(gm_, layer.node)) decision->notes.emplace_back(kNote);
-        for (Node* view : layer.views) ir::reshape_for_view(gm_, view);
+        if (Decision* decision = ir::decision_of(model_, layer.node)) decision->notes.emplace_back(kNote);
+        for (Node* view : layer.views) ir::reshape_for_view(model_, view);
       }
       join(layers);
       has_changed = true;
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
     return has_changed;
   }
 
@@ -98,7 +94,8 @@ class Joining {
                                ir::constant_value(reader->input(2)) == ir::constant_value(node->input(2));
       if (!reads_alike || !done_.insert(reader).second) continue;
       auto layer = layer_of(reader);
-      if (layer && may_be_strided(gm_, reader->output(), layer->views)) layers.push_back(std::move(*layer));
+      if (layer && may_be_strided(model_, reader->output(), layer->views))
+        layers.push_back(std::move(*layer));
     }
     return layers;
   }
@@ -106,7 +103,7 @@ class Joining {
   /// What a node computes, when its packed params are its own; empty for others.
   std::optional<Layer> layer_of(Node* node) const {
     if (node->input(1)->uses().size() != 1) return std::nullopt;
-    auto params = kernels::unpacked(gm_, node->input(1), "quantized::linear_unpack");
+    auto params = kernels::unpacked(model_, node->input(1), "quantized::linear_unpack");
     if (!params || params->weight.qscheme() != c10::kPerChannelAffine) return std::nullopt;
     const bool is_own = readers_.at(node->input(1)->node()->s(c10::attr::name)) == 1;
     return is_own ? std::optional(Layer{.node = node, .params = std::move(*params)}) : std::nullopt;
@@ -139,8 +136,8 @@ class Joining {
     const c10::IValue params = packed(layers);
     std::vector<Value*> inputs = first->inputs().vec();
     const std::string& name = inputs[1]->node()->s(c10::attr::name);
-    inputs[1] = ir::insert_attribute(gm_, name + "_joined", params, params.type());
-    const ir::Rewriter in_front(gm_, first);
+    inputs[1] = ir::insert_attribute(model_, name + "_joined", params, params.type());
+    const ir::Rewriter in_front(model_, first);
     Value* all = in_front.op(first->kind().toQualString(), inputs);
     std::vector<int64_t> rows;
     for (const Layer& layer : layers) rows.push_back(layer.params.weight.size(0));
@@ -154,7 +151,7 @@ class Joining {
     }
   }
 
-  Model& gm_;
+  Model& model_;
   std::vector<Node*> linear_;
   std::unordered_map<std::string, int> readers_;  ///< of an attribute
   std::unordered_set<const Node*> done_;

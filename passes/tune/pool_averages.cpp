@@ -22,10 +22,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// x.size()[2:]
 Value* image_size(const ir::Rewriter& in_front, Value* x) {
   const auto sizes = [&](const char* kind, const std::vector<Value*>& inputs) {
@@ -37,28 +33,28 @@ Value* image_size(const ir::Rewriter& in_front, Value* x) {
 
 /// Whether a kernel returns a value, or what it is made of, in channels-last layout, and with four
 /// dimensions.
-bool is_image_of_kernel(const Model& gm, const Value* value) {
+bool is_image_of_kernel(const Model& model, const Value* value) {
   const Node* node = value->node();
   const bool is_float = node->kind() == c10::Symbol::fromQualString("onednn::qconv2d_pointwise");
   if (node->kind() != ir::kDequantize && !is_float) {
     const auto operands = ir::operands(node);
-    return operators::has(operators::traits_of(gm, node), operators::KeepsLayout) && !operands.empty() &&
-           is_image_of_kernel(gm, operands.front());
+    return operators::has(operators::traits_of(model, node), operators::KeepsLayout) && !operands.empty() &&
+           is_image_of_kernel(model, operands.front());
   }
   const Node* kernel = is_float ? node : node->input(0)->node();
   if (!ir::is_module_call(kernel)) return kernels::known_rank(value) == 4;
-  return ir::call_of(gm, kernel).type.name.ends_with("2d");  // MaxPool2d
+  return ir::call_of(model, kernel).type.name.ends_with("2d");  // MaxPool2d
 }
 
 /// The numbers by which the channels of a value are multiplied, for the average alone; null: they are not.
-Value* factors_of_channels(const Model& gm, Value* value) {
+Value* factors_of_channels(const Model& model, Value* value) {
   Node* product = value->node();
   if (product->kind() != c10::aten::mul || ir::only_reader(product) == nullptr) return nullptr;
   const Node* attribute = product->input(1)->node();
-  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != gm.graph->inputs().front() ||
-      gm.state.contains(attribute->s(c10::attr::name)))
+  if (attribute->kind() != c10::prim::GetAttr || attribute->input(0) != model.graph->inputs().front() ||
+      model.state.contains(attribute->s(c10::attr::name)))
     return nullptr;
-  const c10::IValue factors = gm.attributes.attr(attribute->s(c10::attr::name));
+  const c10::IValue factors = model.attributes.attr(attribute->s(c10::attr::name));
   if (!factors.isTensor()) return nullptr;
   const at::Tensor& tensor = factors.toTensor();
   const bool is_of_channels = tensor.dim() == 3 && tensor.numel() == tensor.size(0);
@@ -70,11 +66,11 @@ void replace(Node* average, Value* pooled) {
   average->destroy();
 }
 
-void use_average_pool(Model& gm, Node* average) {
-  const ir::Rewriter in_front(gm, average);
+void use_average_pool(Model& model, Node* average) {
+  const ir::Rewriter in_front(model, average);
   const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* x = ir::operands(average).front();
-  Value* factors = factors_of_channels(gm, x);
+  Value* factors = factors_of_channels(model, x);
   if (factors != nullptr) x = x->node()->input(0);
   Value* no_strides = constant(c10::List<int64_t>());
   Value* no_padding = constant(std::vector<int64_t>{0, 0});
@@ -89,13 +85,13 @@ struct Signals {
   int64_t dims{};  ///< the kernel's three, or two where its one channel is taken out
 };
 
-bool has_one_channel(const Model& gm, const Node* kernel) {
-  const auto params = kernels::unpacked(gm, kernel->input(1), "quantized::conv1d_unpack");
+bool has_one_channel(const Model& model, const Node* kernel) {
+  const auto params = kernels::unpacked(model, kernel->input(1), "quantized::conv1d_unpack");
   return params && params->weight.size(0) == 1;
 }
 
 /// The signals of a kernel that a value is made of, value by value; empty for others.
-std::optional<Signals> signals_of(const Model& gm, const Value* value) {
+std::optional<Signals> signals_of(const Model& model, const Value* value) {
   constexpr int64_t kOfKernel = 3;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize) {
@@ -106,25 +102,25 @@ std::optional<Signals> signals_of(const Model& gm, const Value* value) {
   }
   const bool squeezes = node->kind() == c10::aten::squeeze;
   if (!squeezes && !operators::is_elementwise(operators::traits_of(node))) return std::nullopt;
-  const auto signals = signals_of(gm, ir::operands(node).front());
+  const auto signals = signals_of(model, ir::operands(node).front());
   if (!signals || !squeezes) return signals;
   const auto dim = ir::whole_number_constant(node->inputs().back());
   const bool takes_channel_out =
-      signals->dims == kOfKernel && (dim == 1 || dim == -2) && has_one_channel(gm, signals->kernel);
+      signals->dims == kOfKernel && (dim == 1 || dim == -2) && has_one_channel(model, signals->kernel);
   return takes_channel_out ? std::optional(Signals{signals->kernel, kOfKernel - 1}) : std::nullopt;
 }
 
 /// Whether a node is the mean of each signal, in whose place it leaves one value.
-bool is_mean_of_signals(const Model& gm, const Node* node) {
-  const auto over = operators::averaged_and_kept(gm, node);
+bool is_mean_of_signals(const Model& model, const Node* node) {
+  const auto over = operators::averaged_and_kept(model, node);
   if (!over || over->size() != 1) return false;
-  const auto dtype = operators::argument_constant(gm, node, "dtype");
-  const auto signals = signals_of(gm, node->input(0));
+  const auto dtype = operators::argument_constant(model, node, "dtype");
+  const auto signals = signals_of(model, node->input(0));
   return signals && dtype && dtype->isNone() && (over->front() == -1 || over->front() == signals->dims - 1);
 }
 
-void use_average_pool_of_signals(Model& gm, Node* mean) {
-  const ir::Rewriter in_front(gm, mean);
+void use_average_pool_of_signals(Model& model, Node* mean) {
+  const ir::Rewriter in_front(model, mean);
   const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* length = in_front.op("aten::size", {mean->input(0), constant(int64_t{-1})}, c10::IntType::get());
   Value* kernel = ir::list_before(mean, c10::IntType::get(), {length});

@@ -17,10 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// The same operator for signals and for images, by the position of the first of its lists of sizes.
 struct Kernel {
   std::string_view for_signals;
@@ -54,10 +50,10 @@ std::size_t tensors_of(const Node* node) {
 
 class SignalsAsImages {
  public:
-  explicit SignalsAsImages(Model& gm) : gm_(gm) {}
+  explicit SignalsAsImages(Model& model) : model_(model) {}
 
   bool run() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (const Kernel* kernel = kernel_of(node)) {
         convolve(node, *kernel);
       } else if (const std::size_t tensors = tensors_of(node); tensors > 0 && reads_images(node, tensors)) {
@@ -66,7 +62,7 @@ class SignalsAsImages {
         squeeze_at_once(node);
       }
     }
-    ir::eliminate_dead_code(*gm_.graph);
+    ir::eliminate_dead_code(*model_.graph);
     return !images_.empty();
   }
 
@@ -103,7 +99,7 @@ class SignalsAsImages {
         node->owningBlock() == reader->owningBlock() &&
         std::ranges::find(kInFront, std::string_view(node->kind().toQualString())) != kInFront.end();
     if (!may_be_made) {
-      const ir::Rewriter in_front(gm_, reader);
+      const ir::Rewriter in_front(model_, reader);
       return in_front.op("aten::unsqueeze", {signal, in_front.constant(kHeight)});
     }
     std::vector<Value*> inputs = node->inputs().vec();
@@ -113,7 +109,7 @@ class SignalsAsImages {
 
   /// A node that returns an image, and the signal in it for readers that take no other.
   Value* replace(Node* node, std::string_view kind, const std::vector<Value*>& inputs) {
-    const ir::Rewriter in_front(gm_, node);
+    const ir::Rewriter in_front(model_, node);
     Value* image = in_front.op(std::string(kind).c_str(), inputs);
     Value* signal = in_front.op("aten::squeeze", {image, in_front.constant(kHeight)});
     node->output()->replaceAllUsesWith(signal);
@@ -132,7 +128,7 @@ class SignalsAsImages {
     squeeze->replaceInput(1, ir::constant_before(squeeze, std::vector<int64_t>{kHeight, of_image}));
   }
 
-  Model& gm_;
+  Model& model_;
   std::unordered_map<const Value*, Value*> images_;  ///< of a signal
 };
 

@@ -21,10 +21,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
 using ir::Rewriter;
-using ir::Value;
 using kernels::squared_value;
 
 bool is_constant_of(const Value* value, int64_t number) {
@@ -44,7 +41,7 @@ const Value* origin(const Value* value) {
 }
 
 /// Whether a node returns as many dimensions as `value` has, which is its first input.
-bool keeps_rank(const Model& gm, const Node* node, const Value* value) {
+bool keeps_rank(const Model& model, const Node* node, const Value* value) {
   if (squared_value(node) != nullptr || operators::keeps_rank(operators::traits_of(node))) return true;
   if (node->kind() != c10::aten::add && node->kind() != c10::aten::mul) return false;
   const Value* other = node->input(1);
@@ -52,18 +49,18 @@ bool keeps_rank(const Model& gm, const Node* node, const Value* value) {
   if (other->node()->kind() != c10::prim::GetAttr) return false;
   const std::string& name = other->node()->s(c10::attr::name);
   constexpr int64_t kSpectrumRank = 3;
-  return gm.attributes.hasattr(name) && gm.attributes.attr(name).isTensor() &&
-         gm.attributes.attr(name).toTensor().dim() < kSpectrumRank;
+  return model.attributes.hasattr(name) && model.attributes.attr(name).isTensor() &&
+         model.attributes.attr(name).toTensor().dim() < kSpectrumRank;
 }
 
 /// Whether a kernel reads a tensor that takes three dimensions only: then what filters return has a batch.
-bool has_batch(const Model& gm, const Value* value) {
+bool has_batch(const Model& model, const Value* value) {
   return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
     const Node* reader = use.user;
     if (use.offset != 0 || reader->owningBlock() != value->node()->owningBlock()) return false;
     const std::string_view kind = reader->kind().toQualString();
     return kind.starts_with("quantized::conv1d") || kind == "onednn::qconv1d_pointwise" ||
-           (keeps_rank(gm, reader, value) && has_batch(gm, reader->output()));
+           (keeps_rank(model, reader, value) && has_batch(model, reader->output()));
   });
 }
 
@@ -89,16 +86,16 @@ Value* sliced_part(const Node* slice, const Parts& parts, bool has_batch) {
 }
 
 /// Slices read the parts, all others both of them.
-void replace_by_parts(Model& gm, Node* op, const Parts& parts) {
-  const bool batched = has_batch(gm, op->output());
+void replace_by_parts(Model& model, Node* op, const Parts& parts) {
+  const bool batched = has_batch(model, op->output());
   const std::vector<Node*> readers = ir::users(op->output());
   const bool is_written = std::ranges::any_of(
-      readers, [&](const Node* reader) { return ir::placement_of(gm, reader) == ir::Placement::Written; });
+      readers, [&](const Node* reader) { return ir::placement_of(model, reader) == ir::Placement::Written; });
   for (Node* reader : readers) {
     if (reader->kind() != c10::aten::slice || is_written) continue;
     if (Value* part = sliced_part(reader, parts, batched)) reader->output()->replaceAllUsesWith(part);
   }
-  const Rewriter in_front(gm, op);
+  const Rewriter in_front(model, op);
   Value* both = ir::list_before(op, c10::TensorType::get(), {parts.real, parts.imaginary});
   op->output()->replaceAllUsesWith(in_front.op("aten::cat", {both, in_front.constant(int64_t{-2})}));
 }
@@ -109,24 +106,24 @@ bool puts_channels_in(const Node* node) {
 }
 
 /// Whether a node pads signals alike with and without a dimension of channels.
-bool pads_signals(const Model& gm, const Node* node) {
-  const auto targets = ir::targets(gm, node);
+bool pads_signals(const Model& model, const Node* node) {
+  const auto targets = ir::targets(model, node);
   const bool pads = std::ranges::any_of(
       targets, [](const Symbol& target) { return target.name == "torch.nn.functional.pad"; });
   if (!pads || node->output()->uses().size() != 1) return false;
-  const auto sides = operators::argument_constant(gm, node, "pad");
-  const auto mode = operators::argument_constant(gm, node, "mode");
+  const auto sides = operators::argument_constant(model, node, "pad");
+  const auto mode = operators::argument_constant(model, node, "mode");
   return sides && sides->isIntList() && sides->toIntList().size() == 2 && mode && mode->isString() &&
          (mode->toStringRef() == "reflect" || mode->toStringRef() == "constant");
 }
 
 /// What a convolution reads, without the dimension of its one channel.
-Value* signal_of(Model& gm, Node* op) {
+Value* signal_of(Model& model, Node* op) {
   Node* pad = op->input(0)->node();
-  Value* padded = pads_signals(gm, pad) ? ir::operands(pad).front() : op->input(0);
+  Value* padded = pads_signals(model, pad) ? ir::operands(pad).front() : op->input(0);
   const Node* unsqueeze = padded->node();
   if (!puts_channels_in(unsqueeze)) {
-    const Rewriter in_front(gm, op);
+    const Rewriter in_front(model, op);
     return in_front.op("aten::squeeze", {op->input(0), in_front.constant(int64_t{-2})});
   }
   Value* signal = const_cast<Value*>(unsqueeze->input(0));
@@ -135,10 +132,10 @@ Value* signal_of(Model& gm, Node* op) {
   return pad->output();
 }
 
-void transform(Model& gm, const kernels::FilterBank& bank, const FourierBasis& basis) {
+void transform(Model& model, const kernels::FilterBank& bank, const FourierBasis& basis) {
   Node* op = bank.node;
-  Value* signal = signal_of(gm, op);
-  const Rewriter in_front(gm, op);
+  Value* signal = signal_of(model, op);
+  const Rewriter in_front(model, op);
   const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* length = constant(basis.window.size(0));
   Value* window = in_front.attribute(bank.path + "_window", basis.window);
@@ -152,7 +149,7 @@ void transform(Model& gm, const kernels::FilterBank& bank, const FourierBasis& b
   } else if (!basis.has_cosines) {
     op->output()->replaceAllUsesWith(part("aten::imag"));
   } else {
-    replace_by_parts(gm, op, {part("aten::real"), part("aten::imag"), basis.window.size(0) / 2 + 1});
+    replace_by_parts(model, op, {part("aten::real"), part("aten::imag"), basis.window.size(0) / 2 + 1});
   }
   op->destroy();
 }

@@ -12,9 +12,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using kernels::FilterBank;
 
 constexpr auto kContiguous = static_cast<int64_t>(c10::MemoryFormat::Contiguous);

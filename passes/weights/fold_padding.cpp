@@ -19,10 +19,7 @@ namespace {
 
 using ir::kDequantize;
 using ir::kQuantize;
-using ir::Model;
-using ir::Node;
 using ir::PaddingFold;
-using ir::Value;
 
 /// A convolution of a rounded input that is padded, from the operator that pads on.
 struct PaddedInput {

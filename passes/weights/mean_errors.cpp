@@ -27,10 +27,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// A channel that passes on less is corrected by less than its error.
 constexpr double kLeastShare = 0.05;
 

@@ -18,9 +18,6 @@ namespace tsq::passes {
 namespace {
 
 using ir::EmbeddingTable;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 

@@ -139,9 +139,9 @@ const Node* memory_after(const Value* value) {
 
 }  // namespace
 
-std::unordered_set<std::string> written_attributes(const Model& gm) {
+std::unordered_set<std::string> written_attributes(const Model& model) {
   std::unordered_set<std::string> names;
-  for (const Node* node : nodes_in_order(*gm.graph)) {
+  for (const Node* node : nodes_in_order(*model.graph)) {
     if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
     const c10::FunctionSchema* schema = node->maybeSchema();
     if (schema == nullptr || !schema->is_mutable()) continue;

@@ -34,13 +34,13 @@ std::vector<Node*> users(const Value* value);
 /// PyTorch's spellings of a node, the likeliest first: one for a module or a torch.nn.functional function,
 /// several where TorchScript merges functions, methods and operators, all of them with `any_spelling`. Empty
 /// for nodes of no interest (constants, lists …).
-[[nodiscard]] std::vector<Symbol> targets(const Model& gm, const Node* node);
+[[nodiscard]] std::vector<Symbol> targets(const Model& model, const Node* node);
 /// The name for messages: "torch.nn.Conv2d", "torch.add", "aten::foo".
-[[nodiscard]] std::string display_name(const Model& gm, const Node* node);
+[[nodiscard]] std::string display_name(const Model& model, const Node* node);
 
 /// The slots of `attributes` that the graph writes, by SetAttr or by an operator that writes into its
 /// argument: state, not parameters.
-std::unordered_set<std::string> written_attributes(const Model& gm);
+std::unordered_set<std::string> written_attributes(const Model& model);
 
 /// Removes nodes without effect whose outputs nobody uses. Returns whether there were any.
 bool eliminate_dead_code(Graph& graph);

@@ -10,11 +10,11 @@
 
 namespace tsq::ir {
 
-Node* create_module_call(Model& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope) {
-  Node* node = gm.graph->create(kModuleKind, inputs, 1);
-  set_call(node, gm.calls.size());
+Node* create_module_call(Model& model, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope) {
+  Node* node = model.graph->create(kModuleKind, inputs, 1);
+  set_call(node, model.calls.size());
   set_scope(node, scope);
-  gm.calls.push_back(std::move(call));
+  model.calls.push_back(std::move(call));
   return node;
 }
 
@@ -31,8 +31,8 @@ Node* first_after_earlier_results(const Value* input, Node* node) {
 
 }  // namespace
 
-Node* insert_observer(Model& gm, Value* input, std::size_t observer) {
-  Node* node = gm.graph->create(kObserverKind, {input}, 1);
+Node* insert_observer(Model& model, Value* input, std::size_t observer) {
+  Node* node = model.graph->create(kObserverKind, {input}, 1);
   set_observer_index(node, observer);
   take_scope(node, input->node());
   node->output()->setType(input->type());
@@ -62,7 +62,7 @@ void replace_operand(Node* node, Value* from, Value* to) {
   }
 }
 
-std::string unique_attribute_name(Model& gm, std::string_view path) {
+std::string unique_attribute_name(Model& model, std::string_view path) {
   std::string base(path);
   for (char& c : base) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
@@ -71,24 +71,24 @@ std::string unique_attribute_name(Model& gm, std::string_view path) {
     base = fmt::format("_{}", base);
   const auto numbered = [&](int number) { return number == 0 ? base : fmt::format("{}_{}", base, number); };
   const auto is_taken = [&](const std::string& name) {
-    return gm.attributes.hasattr(name) || gm.taken_names.contains(name);
+    return model.attributes.hasattr(name) || model.taken_names.contains(name);
   };
-  int& number = gm.first_free_numbers[base];
+  int& number = model.first_free_numbers[base];
   while (is_taken(numbered(number))) ++number;
   return numbered(number);
 }
 
-Value* insert_attribute(Model& gm, const std::string& name, const c10::IValue& value,
+Value* insert_attribute(Model& model, const std::string& name, const c10::IValue& value,
                         const c10::TypePtr& type) {
-  const std::string unique = unique_attribute_name(gm, name);
-  gm.attributes.register_attribute(unique, type, value);
-  return read_attribute(gm.graph->insertPoint(), gm.graph->inputs().at(0), unique, type);
+  const std::string unique = unique_attribute_name(model, name);
+  model.attributes.register_attribute(unique, type, value);
+  return read_attribute(model.graph->insertPoint(), model.graph->inputs().at(0), unique, type);
 }
 
-Value* insert_double(Model& gm, const std::string& name, double value) {
+Value* insert_double(Model& model, const std::string& name, double value) {
   constexpr double kLosesItsPoint = 1e10;
-  if (std::abs(value) < kLosesItsPoint) return gm.graph->insertConstant(value);
-  return insert_attribute(gm, name, value, c10::FloatType::get());
+  if (std::abs(value) < kLosesItsPoint) return model.graph->insertConstant(value);
+  return insert_attribute(model, name, value, c10::FloatType::get());
 }
 
 Value* constant_before(Node* before, const c10::IValue& value) {
@@ -96,9 +96,9 @@ Value* constant_before(Node* before, const c10::IValue& value) {
   return before->owningGraph()->insertConstant(value);
 }
 
-Value* attribute_before(Model& gm, Node* before, const std::string& name, const at::Tensor& value) {
+Value* attribute_before(Model& model, Node* before, const std::string& name, const at::Tensor& value) {
   const torch::jit::WithInsertPoint guard(before);
-  return insert_attribute(gm, name, value, c10::TensorType::get());
+  return insert_attribute(model, name, value, c10::TensorType::get());
 }
 
 Node* insert_node(Node* before, c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t outputs) {
@@ -182,8 +182,8 @@ void take_branch(Node* branches, bool condition) {
   branches->destroy();
 }
 
-Node* reshape_for_view(Model& gm, Node* view) {
-  Node* made = gm.graph->create(c10::aten::reshape, view->inputs(), 1);
+Node* reshape_for_view(Model& model, Node* view) {
+  Node* made = model.graph->create(c10::aten::reshape, view->inputs(), 1);
   made->insertBefore(view);
   made->output()->copyMetadata(view->output());
   take_scope(made, view);

@@ -10,26 +10,26 @@
 namespace tsq::ir {
 
 /// A new `prim::tsq_module` node, not yet inserted.
-Node* create_module_call(Model& gm, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope);
+Node* create_module_call(Model& model, ModuleCall call, c10::ArrayRef<Value*> inputs, std::size_t scope);
 /// A new `prim::tsq_observer` node of `input`, inserted right after the value's definition.
-Node* insert_observer(Model& gm, Value* input, std::size_t observer);
+Node* insert_observer(Model& model, Value* input, std::size_t observer);
 
 /// Replaces `from` by `to` among the inputs of `node`, also inside a list or tuple made for it.
 void replace_operand(Node* node, Value* from, Value* to);
 /// A GetAttr of a new attribute of the graph module, inserted at the graph's insertion point. The name is
 /// made unique.
-Value* insert_attribute(Model& gm, const std::string& name, const c10::IValue& value,
+Value* insert_attribute(Model& model, const std::string& name, const c10::IValue& value,
                         const c10::TypePtr& type);
 /// A number as a constant, or as an attribute where TorchScript would not write it as a float (whole numbers
 /// from 1e10 lose their point).
-Value* insert_double(Model& gm, const std::string& name, double value);
+Value* insert_double(Model& model, const std::string& name, double value);
 /// A name that neither `attributes` nor the user has: path with dots as underscores, numbered when taken.
-std::string unique_attribute_name(Model& gm, std::string_view path);
+std::string unique_attribute_name(Model& model, std::string_view path);
 
 /// A constant in front of `before`.
 Value* constant_before(Node* before, const c10::IValue& value);
 /// A tensor as a new attribute of the graph module, read in front of `before`.
-Value* attribute_before(Model& gm, Node* before, const std::string& name, const at::Tensor& value);
+Value* attribute_before(Model& model, Node* before, const std::string& name, const at::Tensor& value);
 /// A node in front of `before`; its outputs are tensors.
 Node* insert_node(Node* before, c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t outputs = 1);
 /// A node of one output in front of `before`: "aten::add". Without a type, a tensor.
@@ -78,6 +78,6 @@ class Rewriter {
 void take_branch(Node* branches, bool condition);
 
 /// Puts a reshape in the place of a view, which refuses the channels-last tensors that convolutions return.
-Node* reshape_for_view(Model& gm, Node* view);
+Node* reshape_for_view(Model& model, Node* view);
 
 }  // namespace tsq::ir

@@ -13,9 +13,9 @@ const c10::Symbol kPlace = c10::Symbol::attr("tsq_place");
 bool calls_layers(Graph& graph) { return std::ranges::any_of(nodes_in_order(graph), is_module_call); }
 
 /// A graph of its own for the block of a method. What is made outside of the block comes along.
-std::shared_ptr<Graph> taken_out(const Model& gm, Block* block) {
+std::shared_ptr<Graph> taken_out(const Model& model, Block* block) {
   auto graph = std::make_shared<Graph>();
-  const Value* self = gm.graph->inputs().at(0);
+  const Value* self = model.graph->inputs().at(0);
   std::map<const Value*, Value*> inside{{self, graph->addInput()->copyMetadata(const_cast<Value*>(self))}};
   const std::function<Value*(Value*)> find = [&](Value* outside) {
     if (const auto found = inside.find(outside); found != inside.end()) return found->second;
@@ -35,35 +35,35 @@ const c10::Symbol kMethodsKind = c10::Symbol::fromQualString("prim::tsq_methods"
 
 bool is_forward_call(const Node* node) { return node->kind() == kForwardKind; }
 
-void join_methods(Model& gm) {
-  Node* all = gm.graph->create(kMethodsKind, /*num_outputs=*/0);
+void join_methods(Model& model) {
+  Node* all = model.graph->create(kMethodsKind, /*num_outputs=*/0);
   std::vector<std::string> names;
-  for (Method& method : gm.methods) {
+  for (Method& method : model.methods) {
     if (!method.graph || !calls_layers(*method.graph)) continue;
     Block* block = all->addBlock();
     block->cloneFrom(method.graph->block(), [](Value* value) { return value; });
-    block->inputs().at(0)->replaceAllUsesWith(gm.graph->inputs().at(0));
+    block->inputs().at(0)->replaceAllUsesWith(model.graph->inputs().at(0));
     block->eraseInput(0);
     names.push_back(method.name);
     method.graph.reset();
   }
   if (names.empty()) return all->destroy();
   all->ss_(kNames, names);
-  gm.graph->appendNode(all);
+  model.graph->appendNode(all);
 }
 
-void split_methods(Model& gm) {
-  Node* all = methods_node(gm);
+void split_methods(Model& model) {
+  Node* all = methods_node(model);
   if (all == nullptr) return;
   for (std::size_t i = 0; i < all->blocks().size(); ++i) {
-    const auto method = std::ranges::find(gm.methods, all->ss(kNames)[i], &Method::name);
-    method->graph = taken_out(gm, all->blocks()[i]);
+    const auto method = std::ranges::find(model.methods, all->ss(kNames)[i], &Method::name);
+    method->graph = taken_out(model, all->blocks()[i]);
   }
   all->destroy();
 }
 
-Node* methods_node(const Model& gm) {
-  Node* last = gm.graph->block()->return_node()->prev();
+Node* methods_node(const Model& model) {
+  Node* last = model.graph->block()->return_node()->prev();
   return last->kind() == kMethodsKind ? last : nullptr;
 }
 

@@ -17,13 +17,13 @@ extern const c10::Symbol kMethodsKind;
 
 [[nodiscard]] bool is_forward_call(const Node* node);
 
-/// Puts the methods that call layers into the graph: gm.methods keeps their names and schemas, without a
+/// Puts the methods that call layers into the graph: model.methods keeps their names and schemas, without a
 /// graph.
-void join_methods(Model& gm);
+void join_methods(Model& model);
 /// Takes them out again.
-void split_methods(Model& gm);
+void split_methods(Model& model);
 /// The node of the methods; null where none is in the graph.
-[[nodiscard]] Node* methods_node(const Model& gm);
+[[nodiscard]] Node* methods_node(const Model& model);
 /// The method in whose block a node is; empty: forward.
 [[nodiscard]] std::string method_of(const Node* node);
 

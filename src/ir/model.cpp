@@ -47,15 +47,15 @@ Model Model::copy() const {
 bool is_module_call(const Node* node) { return node->kind() == kModuleKind; }
 bool is_observer(const Node* node) { return node->kind() == kObserverKind; }
 
-bool is_standalone(const Model& gm, const Node* node) {
-  return is_module_call(node) && call_of(gm, node).standalone.has_value();
+bool is_standalone(const Model& model, const Node* node) {
+  return is_module_call(node) && call_of(model, node).standalone.has_value();
 }
 
-ModuleCall& call_of(Model& gm, const Node* node) {
-  return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
+ModuleCall& call_of(Model& model, const Node* node) {
+  return model.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
 }
-const ModuleCall& call_of(const Model& gm, const Node* node) {
-  return gm.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
+const ModuleCall& call_of(const Model& model, const Node* node) {
+  return model.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
 }
 
 void set_call(Node* node, std::size_t index) { node->i_(kCallAttribute, static_cast<int64_t>(index)); }
@@ -70,8 +70,8 @@ std::optional<std::size_t> scope_index(const Node* node) {
   return static_cast<std::size_t>(node->i(kScopeAttribute));
 }
 
-const Scope& scope_of(const Model& gm, const Node* node) {
-  return gm.scopes.at(scope_index(node).value_or(0));
+const Scope& scope_of(const Model& model, const Node* node) {
+  return model.scopes.at(scope_index(node).value_or(0));
 }
 void set_scope(Node* node, std::size_t index) { node->i_(kScopeAttribute, static_cast<int64_t>(index)); }
 void take_scope(Node* to, const Node* from) {

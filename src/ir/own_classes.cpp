@@ -27,16 +27,17 @@ struct Uses {
 
 class OwnClasses {
  public:
-  OwnClasses(Model& gm, const std::shared_ptr<torch::jit::CompilationUnit>& unit) : gm_(gm), unit_(unit) {}
+  OwnClasses(Model& model, const std::shared_ptr<torch::jit::CompilationUnit>& unit)
+      : model_(model), unit_(unit) {}
 
   void run() {
-    collect(*gm_.graph);
-    for (const Method& method : gm_.methods) collect(*method.graph);
-    const Module old = gm_.attributes;
+    collect(*model_.graph);
+    for (const Method& method : model_.methods) collect(*method.graph);
+    const Module old = model_.attributes;
     const auto type = old.type();
-    gm_.attributes = Module("__torch__.tsq.Attributes");
+    model_.attributes = Module("__torch__.tsq.Attributes");
     for (std::size_t i = 0; i < type->numAttributes(); ++i)
-      copy_attribute(gm_.attributes, *old._ivalue(), type->getAttributeName(i));
+      copy_attribute(model_.attributes, *old._ivalue(), type->getAttributeName(i));
     for (const auto& [value, object] : objects_) {
       const auto found = replaced_.find(object.get());
       if (found != replaced_.end()) value->setType(found->second.type());
@@ -46,7 +47,7 @@ class OwnClasses {
  private:
   /// The module that a value is, by the attributes of self that lead to it; null for others.
   Object object_of(const Graph& graph, const Value* value) const {
-    if (value == graph.inputs().at(0)) return gm_.attributes._ivalue();
+    if (value == graph.inputs().at(0)) return model_.attributes._ivalue();
     if (value->node()->kind() != c10::prim::GetAttr) return {};
     const Object owner = object_of(graph, value->node()->input(0));
     const std::string& name = value->node()->s(c10::attr::name);
@@ -115,7 +116,7 @@ class OwnClasses {
     return replaced_.emplace(object.get(), made).first->second._ivalue();
   }
 
-  Model& gm_;
+  Model& model_;
   const std::shared_ptr<torch::jit::CompilationUnit>& unit_;
   std::vector<std::pair<Value*, Object>> objects_{};
   std::map<const void*, Uses> uses_{};
@@ -124,8 +125,8 @@ class OwnClasses {
 
 }  // namespace
 
-void own_classes(Model& gm, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
-  OwnClasses(gm, unit).run();
+void own_classes(Model& model, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
+  OwnClasses(model, unit).run();
 }
 
 }  // namespace tsq::ir

@@ -226,25 +226,25 @@ std::vector<Symbol> spellings(const Node* node, std::string_view name) {
 }
 
 /// Whether a value is a tensor of the model's own that is no parameter. Frozen files do not tell.
-bool is_buffer(const Model& gm, const Value* value) {
+bool is_buffer(const Model& model, const Value* value) {
   const Node* node = value->node();
-  if (node->kind() != c10::prim::GetAttr || node->input(0) != gm.graph->inputs().at(0)) return false;
-  return node->hasAttribute(kLiteral) || gm.state.contains(node->s(c10::attr::name));
+  if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0)) return false;
+  return node->hasAttribute(kLiteral) || model.state.contains(node->s(c10::attr::name));
 }
 
 /// FX traces with parameters as proxies, but with buffers and literals themselves: of `self.buffer * x` it
 /// sees a call of the tensor's method.
-std::vector<Symbol> with_own_tensor_on_the_left(const Model& gm, const Node* node,
+std::vector<Symbol> with_own_tensor_on_the_left(const Model& model, const Node* node,
                                                 std::vector<Symbol> written) {
   const bool is_operator = written.size() == 1 && written.front().name.starts_with("operator.");
   if (!is_operator || node->inputs().size() < 2 || !holds_tensor(node->input(1))) return written;
-  if (!is_buffer(gm, node->input(0)) || is_buffer(gm, node->input(1))) return written;
+  if (!is_buffer(model, node->input(0)) || is_buffer(model, node->input(1))) return written;
   return {symbol(node->kind().toUnqualString())};
 }
 
 /// What the file tells of how its author wrote a node.
-std::vector<Symbol> written_spellings(const Model& gm, const Node* node) {
-  if (is_module_call(node)) return {call_of(gm, node).type};
+std::vector<Symbol> written_spellings(const Model& model, const Node* node) {
+  if (is_module_call(node)) return {call_of(model, node).type};
   if (node->kind() == c10::prim::CallFunction) {
     const auto function = node->input(0)->type()->cast<c10::FunctionType>();
     const std::string name = function ? function->function()->qualname().qualifiedName() : "";
@@ -252,16 +252,16 @@ std::vector<Symbol> written_spellings(const Model& gm, const Node* node) {
     return {parse_symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
   }
   if (!node->kind().is_aten()) return {};
-  return with_own_tensor_on_the_left(gm, node, spellings(node, node->kind().toUnqualString()));
+  return with_own_tensor_on_the_left(model, node, spellings(node, node->kind().toUnqualString()));
 }
 
 /// The other ways to write a node, functions of torch.nn.functional and modules that do nothing else
 /// included.
-std::vector<Symbol> other_spellings(const Model& gm, const Node* node) {
+std::vector<Symbol> other_spellings(const Model& model, const Node* node) {
   static const Symbol kFlatten = parse_symbol("torch.nn.Flatten");
   if (is_module_call(node))
-    return call_of(gm, node).type == kFlatten ? std::vector{parse_symbol("torch.flatten")}
-                                              : std::vector<Symbol>{};
+    return call_of(model, node).type == kFlatten ? std::vector{parse_symbol("torch.flatten")}
+                                                 : std::vector<Symbol>{};
   if (!node->kind().is_aten()) return {};
   const std::string_view name = node->kind().toUnqualString();
   std::vector<Symbol> result = aten_spellings(name);
@@ -272,19 +272,19 @@ std::vector<Symbol> other_spellings(const Model& gm, const Node* node) {
 
 }  // namespace
 
-std::vector<Symbol> targets(const Model& gm, const Node* node) {
-  std::vector<Symbol> result = written_spellings(gm, node);
-  if (!gm.any_spelling || result.empty()) return result;
-  for (const Symbol& other : other_spellings(gm, node)) {
+std::vector<Symbol> targets(const Model& model, const Node* node) {
+  std::vector<Symbol> result = written_spellings(model, node);
+  if (!model.any_spelling || result.empty()) return result;
+  for (const Symbol& other : other_spellings(model, node)) {
     if (std::ranges::find(result, other) == result.end()) result.push_back(other);
   }
   return result;
 }
 
-std::string display_name(const Model& gm, const Node* node) {
-  if (is_module_call(node)) return std::string(call_of(gm, node).type.name);
+std::string display_name(const Model& model, const Node* node) {
+  if (is_module_call(node)) return std::string(call_of(model, node).type.name);
   if (node->kind() == c10::prim::CallFunction) {
-    const auto symbols = targets(gm, node);
+    const auto symbols = targets(model, node);
     return symbols.empty() ? "a function" : std::string(symbols.front().name);
   }
   return node->kind().toQualString();

@@ -46,28 +46,31 @@ std::optional<Equalizable> functional(const ir::Node* node, const Kind& kind) {
 
 }  // namespace
 
-std::optional<Equalizable> equalizable(const ir::Model& gm, const ir::Node* node) {
+std::optional<Equalizable> equalizable(const ir::Model& model, const ir::Node* node) {
   if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
+    const ir::ModuleCall& call = ir::call_of(model, node);
     const Kind* kind = find(kModules, call.type.name);
     if (kind == nullptr || ir::weighted_of(call) == nullptr) return std::nullopt;
     return Equalizable{.channel_axis = kind->channel_axis};
   }
-  for (const Symbol& target : ir::targets(gm, node)) {
+  for (const Symbol& target : ir::targets(model, node)) {
     if (const Kind* kind = find(kFunctionals, target.name)) return functional(node, *kind);
   }
   return std::nullopt;
 }
 
-std::optional<at::Tensor> parameter_after(const ir::Model& gm, const ir::Value* operand) {
+std::optional<at::Tensor> parameter_after(const ir::Model& model, const ir::Value* operand) {
   const ir::Node* node = operand->node();
   if (ir::is_observer(node)) node = node->input(0)->node();
-  if (node->kind() != c10::prim::GetAttr || node->input(0) != gm.graph->inputs().at(0)) return std::nullopt;
-  const c10::IValue value = gm.attributes.attr(node->s(c10::attr::name));
+  if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0))
+    return std::nullopt;
+  const c10::IValue value = model.attributes.attr(node->s(c10::attr::name));
   if (!value.isTensor()) return std::nullopt;
   return value.toTensor();
 }
 
-bool is_relu(const ir::Model& gm, const ir::Node* node) { return operators::is_one_of(gm, node, {"relu"}); }
+bool is_relu(const ir::Model& model, const ir::Node* node) {
+  return operators::is_one_of(model, node, {"relu"});
+}
 
 }  // namespace tsq::match

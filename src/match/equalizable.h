@@ -17,12 +17,12 @@ struct Equalizable {
   ir::Value* bias{};
 };
 /// Empty for other operators. Source: node_supports_equalization in torch/ao/quantization/fx/_equalize.py.
-std::optional<Equalizable> equalizable(const ir::Model& gm, const ir::Node* node);
+std::optional<Equalizable> equalizable(const ir::Model& model, const ir::Node* node);
 
 /// The tensor of the model that an operand is, looked at through an observer; empty for others.
-std::optional<at::Tensor> parameter_after(const ir::Model& gm, const ir::Value* operand);
+std::optional<at::Tensor> parameter_after(const ir::Model& model, const ir::Value* operand);
 
 /// nn.ReLU, F.relu, torch.relu or x.relu().
-bool is_relu(const ir::Model& gm, const ir::Node* node);
+bool is_relu(const ir::Model& model, const ir::Node* node);
 
 }  // namespace tsq::match

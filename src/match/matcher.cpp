@@ -14,7 +14,7 @@ namespace tsq::match {
 const std::vector<Symbol>& Matcher::targets(const ir::Node* node) {
   const auto found = targets_.find(node);
   if (found != targets_.end()) return found->second;
-  return targets_.emplace(node, ir::targets(gm_, node)).first->second;
+  return targets_.emplace(node, ir::targets(model_, node)).first->second;
 }
 
 bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern& pattern,
@@ -33,8 +33,8 @@ bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern&
 bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& result) {
   result.pattern = &pattern;
   result.node = node;
-  if (ir::stays_float(gm_, node)) return false;
-  if (ir::is_standalone(gm_, node)) return false;  // C-09: it is no part of another pattern
+  if (ir::stays_float(model_, node)) return false;
+  if (ir::is_standalone(model_, node)) return false;  // C-09: it is no part of another pattern
   const std::vector<Symbol>& spellings = targets(node);
   if (std::find(spellings.begin(), spellings.end(), pattern.symbol) == spellings.end()) return false;
   if (pattern.args.empty()) return true;

@@ -20,7 +20,7 @@ struct MatchedNode {
 /// Matches patterns against nodes; looks PyTorch's spellings of a node up once.
 class Matcher {
  public:
-  explicit Matcher(const ir::Model& gm) : gm_(gm) {}
+  explicit Matcher(const ir::Model& model) : model_(model) {}
 
   /// `node` as the last operator of `pattern` (C-03 … C-08). The last node may have any number of users,
   /// inner ones one.
@@ -32,7 +32,7 @@ class Matcher {
   bool match_node(ir::Node* node, const Pattern& pattern, MatchedNode& result);
   bool match_value(ir::Value* value, const ir::Node* user, const Pattern& pattern, MatchedNode& result);
 
-  const ir::Model& gm_;
+  const ir::Model& model_;
   std::unordered_map<const ir::Node*, std::vector<Symbol>> targets_;
 };
 

@@ -9,8 +9,8 @@ namespace tsq::match {
 namespace {
 
 /// B-16: a fused class takes the object type entry of its first member.
-QConfigMapping with_fused_types(const ir::Model& gm, QConfigMapping mapping) {
-  for (const ir::ModuleCall& call : gm.calls) {
+QConfigMapping with_fused_types(const ir::Model& model, QConfigMapping mapping) {
+  for (const ir::ModuleCall& call : model.calls) {
     if (call.members.empty()) continue;
     for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) {
       if (type != call.members.front().type || !qconfig) continue;
@@ -35,12 +35,12 @@ class OrderCounter {
   std::map<std::pair<std::string, std::string>, int> counts_;
 };
 
-QConfigQuery query_for(const ir::Model& gm, const ir::Node* node, const std::vector<Symbol>& targets,
+QConfigQuery query_for(const ir::Model& model, const ir::Node* node, const std::vector<Symbol>& targets,
                        OrderCounter& order) {
   QConfigQuery query;
   query.targets = targets;
   if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(gm, node);
+    const ir::ModuleCall& call = ir::call_of(model, node);
     query.is_module = true;
     query.module_path = call.path;
     query.parent_path = parent_of(call.path);
@@ -48,7 +48,7 @@ QConfigQuery query_for(const ir::Model& gm, const ir::Node* node, const std::vec
     query.order_index = order.next(query.parent_path, *query.order_type);
     return query;
   }
-  const ir::Scope& scope = ir::scope_of(gm, node);
+  const ir::Scope& scope = ir::scope_of(model, node);
   query.module_path = scope.path;
   query.module_type = scope.type;
   query.parent_path = scope.path;
@@ -58,21 +58,21 @@ QConfigQuery query_for(const ir::Model& gm, const ir::Node* node, const std::vec
 
 }  // namespace
 
-std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::Model& gm) {
+std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::Model& model) {
   std::vector<std::pair<const ir::Node*, QConfigQuery>> queries;
   OrderCounter order;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->kind() == c10::prim::Constant || ir::is_observer(node)) continue;
-    queries.emplace_back(node, query_for(gm, node, ir::targets(gm, node), order));
+    queries.emplace_back(node, query_for(model, node, ir::targets(model, node), order));
   }
   return queries;
 }
 
-std::unordered_map<const ir::Node*, QConfigDecision> find_qconfigs(const ir::Model& gm,
+std::unordered_map<const ir::Node*, QConfigDecision> find_qconfigs(const ir::Model& model,
                                                                    const QConfigMapping& user_mapping) {
-  const QConfigMapping mapping = with_fused_types(gm, user_mapping);
+  const QConfigMapping mapping = with_fused_types(model, user_mapping);
   std::unordered_map<const ir::Node*, QConfigDecision> decisions;
-  for (const auto& [node, query] : qconfig_queries(gm)) decisions[node] = find_qconfig(mapping, query);
+  for (const auto& [node, query] : qconfig_queries(model)) decisions[node] = find_qconfig(mapping, query);
   return decisions;
 }
 

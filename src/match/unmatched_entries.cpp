@@ -53,13 +53,14 @@ std::vector<std::string> nearest_names(std::string_view name, const std::set<std
 /// What the model has for a mapping to name.
 class Names {
  public:
-  Names(const ir::Model& gm, const torch::jit::Module& model) : gm_(gm), queries_(qconfig_queries(gm)) {
+  Names(const ir::Model& model, const torch::jit::Module& source)
+      : model_(model), queries_(qconfig_queries(model)) {
     for (const auto& [node, query] : queries_) {
-      if (ir::targets(gm, node).empty()) continue;
+      if (ir::targets(model, node).empty()) continue;
       paths_.insert(query.module_path);
       types_.insert(std::string(query.targets.front().name));
     }
-    for (const auto& named : model.named_modules()) modules_.insert(named.name);
+    for (const auto& named : source.named_modules()) modules_.insert(named.name);
   }
 
   std::optional<UnmatchedEntry> module_name(const std::string& name) const {
@@ -101,7 +102,7 @@ class Names {
       return std::nullopt;
     UnmatchedEntry entry{
         .level = "object type", .entry = std::string(type.name), .reason = {}, .nearest = {}};
-    for (const ir::ModuleCall& call : gm_.calls) {
+    for (const ir::ModuleCall& call : model_.calls) {
       for (const ir::Scope& part : call.parts) {
         if (part.type != type) continue;
         entry.reason = fmt::format(
@@ -138,7 +139,7 @@ class Names {
  private:
   /// Why no operator has the name of a module that there is; empty when there is none.
   std::string fate_of(const std::string& name) const {
-    for (const ir::ModuleCall& call : gm_.calls) {
+    for (const ir::ModuleCall& call : model_.calls) {
       for (const ir::Scope& part : call.parts) {
         if (part.path == name && call.path != name)
           return fmt::format("it is fused into '{}', whose entry applies", call.path);
@@ -152,7 +153,7 @@ class Names {
     return modules_.contains(name) ? "forward runs no operator of this module" : "";
   }
 
-  const ir::Model& gm_;
+  const ir::Model& model_;
   std::vector<std::pair<const ir::Node*, QConfigQuery>> queries_;
   std::set<std::string> paths_;    ///< of modules with operators
   std::set<std::string> types_;    ///< of operators
@@ -202,9 +203,9 @@ bool is_default_entry(const std::pair<Symbol, MaybeQConfig>& entry) {
 
 }  // namespace
 
-std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& gm, const torch::jit::Module& model,
+std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& model, const torch::jit::Module& source,
                                               const QConfigMapping& mapping) {
-  const Names names(gm, model);
+  const Names names(model, source);
   std::vector<UnmatchedEntry> entries;
   const auto add = [&entries](std::optional<UnmatchedEntry> entry) {
     if (entry) entries.push_back(std::move(*entry));

@@ -11,8 +11,8 @@ namespace tsq::match {
 
 /// The entries of a mapping that no operator of the fused graph looks up, in the order of the mapping: a name
 /// that is misspelt, a module that was fused into another. Entries that the default mappings have are
-/// left out, of any backend and mode: they are there for models of all kinds. `model` is the user's module.
-std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& gm, const torch::jit::Module& model,
+/// left out, of any backend and mode: they are there for models of all kinds. `source` is the user's module.
+std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& model, const torch::jit::Module& source,
                                               const QConfigMapping& mapping);
 
 }  // namespace tsq::match

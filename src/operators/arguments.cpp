@@ -29,9 +29,10 @@ Value* argument_named(const Node* op, const std::string& name) {
   return const_cast<Value*>(op->input(static_cast<std::size_t>(*index) + first));
 }
 
-std::optional<c10::IValue> argument_constant(const ir::Model& gm, const Node* op, const std::string& name) {
+std::optional<c10::IValue> argument_constant(const ir::Model& model, const Node* op,
+                                             const std::string& name) {
   if (ir::is_module_call(op)) {
-    const ModuleCall& call = ir::call_of(gm, op);
+    const ModuleCall& call = ir::call_of(model, op);
     if (!call.module) return std::nullopt;
     for (const auto aten : {c10::aten::avg_pool2d, c10::aten::avg_pool1d}) {
       if (auto value = module_constant(*call.module, name, aten, name)) return value;
@@ -50,20 +51,20 @@ double negative_slope(const ModuleCall& leaky_relu) {
   return slope ? slope->toDouble() : 0.01;
 }
 
-at::Tensor slopes_of(const ir::Model& gm, const Node* activation) {
+at::Tensor slopes_of(const ir::Model& model, const Node* activation) {
   if (ir::is_module_call(activation)) {
-    const ModuleCall& call = ir::call_of(gm, activation);
+    const ModuleCall& call = ir::call_of(model, activation);
     if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
     const bool has_weight =
         call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
     return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
   }
-  const auto slope = argument_constant(gm, activation, "negative_slope");
+  const auto slope = argument_constant(model, activation, "negative_slope");
   return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();
 }
 
-int64_t slope_count(const ir::Model& gm, const Node* activation) {
-  const at::Tensor slopes = slopes_of(gm, activation);
+int64_t slope_count(const ir::Model& model, const Node* activation) {
+  const at::Tensor slopes = slopes_of(model, activation);
   return slopes.defined() ? slopes.numel() : 1;
 }
 

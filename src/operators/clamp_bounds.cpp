@@ -15,20 +15,20 @@ const c10::Symbol kHighest = c10::Symbol::attr("tsq_highest");
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::optional<c10::IValue> argument(const ir::Model& gm, const ir::Node* node, const char* name) {
-  if (!ir::is_module_call(node)) return argument_constant(gm, node, name);
-  const ir::ModuleCall& call = ir::call_of(gm, node);
+std::optional<c10::IValue> argument(const ir::Model& model, const ir::Node* node, const char* name) {
+  if (!ir::is_module_call(node)) return argument_constant(model, node, name);
+  const ir::ModuleCall& call = ir::call_of(model, node);
   return call.module ? module_constant(*call.module, name, c10::aten::hardtanh, name) : std::nullopt;
 }
 
 /// Empty for a bound that is known only when the model runs.
-std::optional<double> value_of(const ir::Model& gm, const ir::Node* node, const Bound& bound,
+std::optional<double> value_of(const ir::Model& model, const ir::Node* node, const Bound& bound,
                                double unlimited) {
   if (bound.number) return bound.number;
   if (bound.argument.empty()) return unlimited;
   const std::string name(bound.argument);
   if (!ir::is_module_call(node) && argument_named(node, name) == nullptr) return unlimited;
-  const auto value = argument(gm, node, name.c_str());
+  const auto value = argument(model, node, name.c_str());
   if (!value) return std::nullopt;
   if (value->isNone()) return unlimited;
   if (value->isDouble()) return value->toDouble();
@@ -37,11 +37,11 @@ std::optional<double> value_of(const ir::Model& gm, const ir::Node* node, const 
 
 }  // namespace
 
-std::optional<ClampBounds> clamp_bounds(const ir::Model& gm, const ir::Node* node) {
-  const auto* const row = traits_of(gm, node);
+std::optional<ClampBounds> clamp_bounds(const ir::Model& model, const ir::Node* node) {
+  const auto* const row = traits_of(model, node);
   if (row == nullptr || !row->clamp || node->outputs().size() != 1) return std::nullopt;
-  const auto lowest = value_of(gm, node, row->clamp->lowest, -kInfinity);
-  const auto highest = value_of(gm, node, row->clamp->highest, kInfinity);
+  const auto lowest = value_of(model, node, row->clamp->lowest, -kInfinity);
+  const auto highest = value_of(model, node, row->clamp->highest, kInfinity);
   if (!lowest || !highest) return std::nullopt;
   return ClampBounds{.lowest = *lowest, .highest = *highest};
 }

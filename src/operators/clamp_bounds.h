@@ -12,7 +12,7 @@ struct ClampBounds {
 
 /// The bounds of a relu, relu6, hardtanh or clamp, module or function; empty for other operators and for
 /// bounds that are known only when the model runs.
-std::optional<ClampBounds> clamp_bounds(const ir::Model& gm, const ir::Node* node);
+std::optional<ClampBounds> clamp_bounds(const ir::Model& model, const ir::Node* node);
 
 /// Notes at a quantize node that its range stands for a clamp that went away. Who reads what the node reads,
 /// without its rounding, has to clamp it.

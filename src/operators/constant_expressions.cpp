@@ -30,10 +30,10 @@ bool is_operator(const Node* node) {
 }
 
 /// Modules of torch.nn and functions of torch.nn.functional write nothing but what their name says.
-bool calls_library(const ir::Model& gm, const Node* node) {
-  if (ir::is_module_call(node)) return ir::call_of(gm, node).type.name.starts_with("torch.nn.");
+bool calls_library(const ir::Model& model, const Node* node) {
+  if (ir::is_module_call(node)) return ir::call_of(model, node).type.name.starts_with("torch.nn.");
   if (node->kind() != c10::prim::CallFunction) return false;
-  const auto targets = ir::targets(gm, node);
+  const auto targets = ir::targets(model, node);
   return !targets.empty() && !targets.front().name.ends_with('_');
 }
 
@@ -70,9 +70,9 @@ c10::IValue list_of(const Node* node, const torch::jit::Stack& elements) {
 
 }  // namespace
 
-ConstantExpressions::ConstantExpressions(const ir::Model& gm) : gm_(gm) {
-  collect_written(*gm.graph);
-  for (const ir::Method& method : gm.methods) {
+ConstantExpressions::ConstantExpressions(const ir::Model& model) : model_(model) {
+  collect_written(*model.graph);
+  for (const ir::Method& method : model.methods) {
     if (method.graph) collect_written(*method.graph);
   }
 }
@@ -91,7 +91,7 @@ bool ConstantExpressions::only_reads(const torch::jit::Use& use) const {
   const auto results_are_only_read = [&] {
     return std::ranges::all_of(user->outputs(), [&](const Value* each) { return is_only_read(each); });
   };
-  if (handles_containers(user) || ir::is_observer(user) || calls_library(gm_, user))
+  if (handles_containers(user) || ir::is_observer(user) || calls_library(model_, user))
     return results_are_only_read();
   const c10::FunctionSchema* schema = is_operator(user) ? user->maybeSchema() : nullptr;
   if (schema == nullptr) return false;
@@ -124,7 +124,7 @@ std::optional<c10::IValue> ConstantExpressions::evaluated(const Value* value) co
   if (!is_attribute(node)) return computed(node, value->offset());
   const std::string& name = node->s(c10::attr::name);
   if (written_.contains(name)) return std::nullopt;
-  c10::IValue held = gm_.attributes.attr(name);
+  c10::IValue held = model_.attributes.attr(name);
   const bool is_known = held.isTensor() || held.isScalar() || held.isNone() || held.isString();
   return is_known ? std::optional(std::move(held)) : std::nullopt;
 }

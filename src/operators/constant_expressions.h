@@ -14,7 +14,7 @@ namespace tsq::operators {
 /// not changed, but for nodes that are added.
 class ConstantExpressions {
  public:
-  explicit ConstantExpressions(const ir::Model& gm);
+  explicit ConstantExpressions(const ir::Model& model);
 
   /// The value; empty for what depends on the model's inputs, on chance or on memory that may be written.
   [[nodiscard]] std::optional<c10::IValue> value_of(const ir::Value* value) const;
@@ -29,7 +29,7 @@ class ConstantExpressions {
   [[nodiscard]] bool only_reads(const torch::jit::Use& use) const;
   void collect_written(const torch::jit::Graph& graph);
 
-  const ir::Model& gm_;
+  const ir::Model& model_;
   std::unordered_set<std::string> written_;  ///< attributes, also those that may be written
   mutable std::unordered_map<const ir::Value*, std::optional<c10::IValue>> known_;
   mutable std::unordered_map<const ir::Value*, bool> only_read_;  ///< what is_only_read found

@@ -39,18 +39,18 @@ ErrorPassage fused_passage(const ir::ModuleCall& activation, int64_t dims) {
 
 }  // namespace
 
-ErrorPassage error_passage_after(const Model& gm, const Node* layer, int64_t dims) {
-  const ir::ModuleCall& call = ir::call_of(gm, layer);
+ErrorPassage error_passage_after(const Model& model, const Node* layer, int64_t dims) {
+  const ir::ModuleCall& call = ir::call_of(model, layer);
   if (call.members.size() > 1) return fused_passage(call.members.back(), dims);
   const Node* reader = ir::only_reader(layer);
   while (reader != nullptr && (reader->kind() == ir::kQuantize || reader->kind() == ir::kDequantize))
     reader = ir::only_reader(reader);
   if (reader == nullptr) return PassesAll{};
-  if (const auto bounds = clamp_bounds(gm, reader)) return PassesBetween{bounds->lowest, bounds->highest};
-  if (is_one_of(gm, reader, {"hardswish", "silu"})) return PassesAsHardswish{};
-  if (is_one_of(gm, reader, {"hardsigmoid", "sigmoid"})) return PassesBetween{-kBend, kBend};
-  const bool is_leaky = is_one_of(gm, reader, {"prelu", "leaky_relu"});
-  return is_leaky ? leaky(slopes_of(gm, reader), dims) : PassesAll{};
+  if (const auto bounds = clamp_bounds(model, reader)) return PassesBetween{bounds->lowest, bounds->highest};
+  if (is_one_of(model, reader, {"hardswish", "silu"})) return PassesAsHardswish{};
+  if (is_one_of(model, reader, {"hardsigmoid", "sigmoid"})) return PassesBetween{-kBend, kBend};
+  const bool is_leaky = is_one_of(model, reader, {"prelu", "leaky_relu"});
+  return is_leaky ? leaky(slopes_of(model, reader), dims) : PassesAll{};
 }
 
 namespace {

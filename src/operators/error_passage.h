@@ -24,7 +24,7 @@ using ErrorPassage = std::variant<PassesAll, PassesBetween, PassesBelowZero, Pas
 
 /// That of the operator which alone reads what `layer` returns, rounded or not, or is fused with it. `dims`:
 /// of the tensor, after the channels.
-ErrorPassage error_passage_after(const ir::Model& gm, const ir::Node* layer, int64_t dims);
+ErrorPassage error_passage_after(const ir::Model& model, const ir::Node* layer, int64_t dims);
 
 at::Tensor passed_share(const ErrorPassage& passage, const at::Tensor& x);
 /// The integral of passed_share: where two tensors agree in its mean, the errors that get through cancel.

@@ -27,7 +27,7 @@ at::Tensor without_rest(const at::Tensor& tensor) {
 
 void FoldedConstants::replace(ir::Value* value, const std::vector<std::string>& sources,
                               const at::Tensor& tensor) {
-  ir::Value* held = ir::read_attribute(value->node(), gm_.graph->inputs().at(0), name_of(sources, tensor),
+  ir::Value* held = ir::read_attribute(value->node(), model_.graph->inputs().at(0), name_of(sources, tensor),
                                        c10::TensorType::get());
   ir::take_scope(held->node(), value->node());
   value->replaceAllUsesWith(held);
@@ -39,8 +39,8 @@ std::string FoldedConstants::name_of(const std::vector<std::string>& sources, co
       std::ranges::find_if(same_sources, [&](const Folded& each) { return is_same(each.tensor, tensor); });
   if (found != same_sources.end()) return found->name;
   std::string name =
-      ir::unique_attribute_name(gm_, sources.empty() ? std::string("constant") : sources.front());
-  gm_.attributes.register_attribute(name, c10::TensorType::get(), without_rest(tensor));
+      ir::unique_attribute_name(model_, sources.empty() ? std::string("constant") : sources.front());
+  model_.attributes.register_attribute(name, c10::TensorType::get(), without_rest(tensor));
   same_sources.push_back({tensor, name});
   return name;
 }

@@ -12,7 +12,7 @@ namespace tsq::operators {
 /// become one.
 class FoldedConstants {
  public:
-  explicit FoldedConstants(ir::Model& gm) : gm_(gm) {}
+  explicit FoldedConstants(ir::Model& model) : model_(model) {}
 
   /// Puts `tensor`, computed from the attributes `sources`, in the place of `value`.
   void replace(ir::Value* value, const std::vector<std::string>& sources, const at::Tensor& tensor);
@@ -25,7 +25,7 @@ class FoldedConstants {
 
   std::string name_of(const std::vector<std::string>& sources, const at::Tensor& tensor);
 
-  ir::Model& gm_;
+  ir::Model& model_;
   std::map<std::vector<std::string>, std::vector<Folded>> folded_;  ///< by their sources
 };
 

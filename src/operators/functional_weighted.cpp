@@ -20,19 +20,19 @@ using ir::Value;
 
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
-std::optional<at::Tensor> attribute_tensor(const Model& gm, const Value* value) {
-  const at::Tensor held = ir::held_tensor(gm, value);
+std::optional<at::Tensor> attribute_tensor(const Model& model, const Value* value) {
+  const at::Tensor held = ir::held_tensor(model, value);
   return held.defined() ? std::optional(held.detach()) : std::nullopt;
 }
 
-std::optional<ir::Weighted> with_bias_and_geometry(const Model& gm, const Node* op, ir::Weighted result) {
+std::optional<ir::Weighted> with_bias_and_geometry(const Model& model, const Node* op, ir::Weighted result) {
   if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
-    const auto bias = attribute_tensor(gm, op->input(2));
+    const auto bias = attribute_tensor(model, op->input(2));
     if (!bias) return std::nullopt;
     result.bias = *bias;
   }
   if (op->inputs().size() <= 3) return result;
-  const auto argument = [&](const char* name) { return argument_constant(gm, op, name); };
+  const auto argument = [&](const char* name) { return argument_constant(model, op, name); };
   const auto stride = argument("stride");
   const auto padding = argument("padding");
   const auto dilation = argument("dilation");
@@ -74,12 +74,12 @@ std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
   return ir::dtype_constant(is_cast ? quantize->input(1) : quantize->inputs().back());
 }
 
-std::optional<ir::Weighted> functional_parameters(const Model& gm, const Node* op) {
+std::optional<ir::Weighted> functional_parameters(const Model& model, const Node* op) {
   ir::Weighted result;
   const auto dtype = functional_weight_dtype(op);
   if (!dtype) return std::nullopt;
   const Node* quantize = op->input(1)->node()->input(0)->node();
-  const auto weight = attribute_tensor(gm, quantize->input(0));
+  const auto weight = attribute_tensor(model, quantize->input(0));
   if (!weight) return std::nullopt;
   result.weight = *weight;
   QParams qparams{.dtype = *dtype};
@@ -88,19 +88,19 @@ std::optional<ir::Weighted> functional_parameters(const Model& gm, const Node* o
     qparams.zero_point = at::scalar_tensor(ir::constant_value(quantize->input(2))->toInt(), at::kLong);
   } else if (quantize->kind() == kQuantizePerChannel) {
     qparams.qscheme = c10::QScheme::PER_CHANNEL_AFFINE;
-    qparams.scale = *attribute_tensor(gm, quantize->input(1));
-    qparams.zero_point = *attribute_tensor(gm, quantize->input(2));
+    qparams.scale = *attribute_tensor(model, quantize->input(1));
+    qparams.zero_point = *attribute_tensor(model, quantize->input(2));
     qparams.axis = ir::constant_value(quantize->input(3))->toInt();
   }
   result.weight_qparams = qparams;
-  return with_bias_and_geometry(gm, op, std::move(result));
+  return with_bias_and_geometry(model, op, std::move(result));
 }
 
-std::optional<ir::Weighted> float_functional_parameters(const Model& gm, const Node* op) {
+std::optional<ir::Weighted> float_functional_parameters(const Model& model, const Node* op) {
   const Value* held = op->input(1);
-  const auto weight = attribute_tensor(gm, ir::is_observer(held->node()) ? held->node()->input(0) : held);
+  const auto weight = attribute_tensor(model, ir::is_observer(held->node()) ? held->node()->input(0) : held);
   if (!weight) return std::nullopt;
-  return with_bias_and_geometry(gm, op, {.weight = *weight});
+  return with_bias_and_geometry(model, op, {.weight = *weight});
 }
 
 }  // namespace tsq::operators

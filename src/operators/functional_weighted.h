@@ -12,9 +12,9 @@ std::string_view module_of_functional(std::string_view function);
 std::optional<c10::ScalarType> functional_weight_dtype(const ir::Node* op);
 
 /// Weight and arguments of F.linear / F.conv* in a reference graph, when all of them are known now.
-std::optional<ir::Weighted> functional_parameters(const ir::Model& gm, const ir::Node* op);
+std::optional<ir::Weighted> functional_parameters(const ir::Model& model, const ir::Node* op);
 
 /// The same where the weight is not rounded; it may be observed.
-std::optional<ir::Weighted> float_functional_parameters(const ir::Model& gm, const ir::Node* op);
+std::optional<ir::Weighted> float_functional_parameters(const ir::Model& model, const ir::Node* op);
 
 }  // namespace tsq::operators

@@ -58,14 +58,14 @@ struct Pool {
 };
 
 /// Empty when the pool's numbers are not known, or its sizes do not follow the common rule.
-std::optional<Pool> pool_of(const Model& gm, const Node* node) {
+std::optional<Pool> pool_of(const Model& model, const Node* node) {
   const auto sizes = [&](const char* name) {
-    const auto value = operators::argument_constant(gm, node, name);
+    const auto value = operators::argument_constant(model, node, name);
     return value ? both_sizes(*value) : std::vector<int64_t>();
   };
   Pool pool{.kernel = sizes("kernel_size"), .stride = sizes("stride"), .padding = sizes("padding")};
   if (pool.stride.size() != 2) pool.stride = pool.kernel;
-  const auto ceil_mode = operators::argument_constant(gm, node, "ceil_mode");
+  const auto ceil_mode = operators::argument_constant(model, node, "ceil_mode");
   const auto dilation = sizes("dilation");
   const bool dilated = !dilation.empty() && dilation != std::vector<int64_t>{1, 1};
   if (pool.kernel.size() != 2 || pool.padding.size() != 2 || dilated || (ceil_mode && ceil_mode->toBool()))
@@ -75,8 +75,8 @@ std::optional<Pool> pool_of(const Model& gm, const Node* node) {
 
 }  // namespace
 
-ImageShapes::ImageShapes(const Model& gm) : gm_(gm) {
-  for (const Node* node : ir::nodes_in_order(*gm.graph)) visit(node);
+ImageShapes::ImageShapes(const Model& model) : model_(model) {
+  for (const Node* node : ir::nodes_in_order(*model.graph)) visit(node);
 }
 
 std::size_t ImageShapes::constant(int64_t value) {
@@ -106,7 +106,7 @@ std::size_t ImageShapes::strided(std::size_t size, int64_t offset, int64_t strid
 ImageShapes::Shape ImageShapes::shape_of(const Value* value) {
   if (const auto found = shapes_.find(value); found != shapes_.end()) return found->second;
   Shape shape{};
-  const at::Tensor tensor = ir::held_tensor(gm_, value);
+  const at::Tensor tensor = ir::held_tensor(model_, value);
   if (tensor.defined() && tensor.dim() <= 4) {
     shape.fill(constant(1));
     for (int64_t i = 0; i < tensor.dim(); ++i)
@@ -148,7 +148,7 @@ void ImageShapes::visit_convolution(const Node* node, const Weighted& weighted) 
 }
 
 std::optional<std::vector<int64_t>> ImageShapes::pooled_size(const Node* node) const {
-  const auto size = operators::argument_constant(gm_, node, "output_size");
+  const auto size = operators::argument_constant(model_, node, "output_size");
   if (!size) return std::nullopt;
   auto sizes = both_sizes(*size);
   return sizes.size() == 2 ? std::optional(std::move(sizes)) : std::nullopt;
@@ -156,11 +156,11 @@ std::optional<std::vector<int64_t>> ImageShapes::pooled_size(const Node* node) c
 
 void ImageShapes::visit(const Node* node) {
   if (node->outputs().size() != 1) return;
-  const auto targets = ir::targets(gm_, node);
+  const auto targets = ir::targets(model_, node);
   if (targets.empty()) return;
   const Value* output = node->output();
   if (ir::is_module_call(node)) {
-    const ModuleCall& call = call_of(gm_, node);
+    const ModuleCall& call = call_of(model_, node);
     if (call.weighted && call.weighted->stride.size() == 2 && !operators::is_transposed(call.type))
       return visit_convolution(node, *call.weighted);
   }
@@ -168,13 +168,13 @@ void ImageShapes::visit(const Node* node) {
   if (operands.empty()) return;
   const std::string_view name = operator_name(targets.front().name);
   Shape shape = shape_of(operands.front());
-  const auto* const row = traits_of(gm_, node);
+  const auto* const row = traits_of(model_, node);
   if (has(row, KeepsShape)) {
     shapes_[output] = shape;
   } else if (has(row, ElementwiseOfTwo) && operands.size() >= 2) {
     shapes_[output] = ir::holds_tensor(operands[1]) ? broadcast(output, shape, shape_of(operands[1])) : shape;
   } else if (contains(kPools, name)) {
-    const auto pool = pool_of(gm_, node);
+    const auto pool = pool_of(model_, node);
     for (std::size_t i = 0; i < 2; ++i) {
       shape[i + 2] = pool ? strided(shape[i + 2], 2 * pool->padding[i] - pool->kernel[i], pool->stride[i])
                           : own_size(output, i + 2);

@@ -14,7 +14,7 @@ namespace tsq::operators {
 /// runs. Sizes are expressions over those of the graph's inputs; equal expressions are equal sizes.
 class ImageShapes {
  public:
-  explicit ImageShapes(const ir::Model& gm);
+  explicit ImageShapes(const ir::Model& model);
 
   /// How an addend goes with the shape of what it is added to.
   enum class Fit {
@@ -45,7 +45,7 @@ class ImageShapes {
   std::size_t own_size(const ir::Value* value, std::size_t axis);
   Fit fit_size(std::size_t addend, std::size_t other) const;
 
-  const ir::Model& gm_;
+  const ir::Model& model_;
   std::vector<Size> sizes_;
   std::map<std::string, std::size_t> interned_;
   std::unordered_map<const ir::Value*, Shape> shapes_;

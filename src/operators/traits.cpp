@@ -320,14 +320,14 @@ const OperatorTraits* traits_of(const ir::Node* node) {
   return row == nullptr || is_other_operator(node, *row) ? nullptr : row;
 }
 
-const OperatorTraits* traits_of(const ir::Model& gm, const ir::Node* node) {
+const OperatorTraits* traits_of(const ir::Model& model, const ir::Node* node) {
   if (!ir::is_module_call(node)) return traits_of(node);
-  const std::string_view type = ir::call_of(gm, node).type.name;
-  return type.starts_with("torch.nn.") && !ir::is_standalone(gm, node) ? find(type) : nullptr;
+  const std::string_view type = ir::call_of(model, node).type.name;
+  return type.starts_with("torch.nn.") && !ir::is_standalone(model, node) ? find(type) : nullptr;
 }
 
-bool is_one_of(const ir::Model& gm, const ir::Node* node, std::initializer_list<std::string_view> names) {
-  const OperatorTraits* row = traits_of(gm, node);
+bool is_one_of(const ir::Model& model, const ir::Node* node, std::initializer_list<std::string_view> names) {
+  const OperatorTraits* row = traits_of(model, node);
   return row != nullptr && std::ranges::find(names, row->name) != names.end();
 }
 

@@ -91,12 +91,12 @@ struct OperatorTraits {
 [[nodiscard]] const OperatorTraits* find(std::string_view name);
 /// The row of a node, be it an operator, a function or a module, that reads a tensor or a list of tensors;
 /// null where there is none.
-[[nodiscard]] const OperatorTraits* traits_of(const ir::Model& gm, const ir::Node* node);
+[[nodiscard]] const OperatorTraits* traits_of(const ir::Model& model, const ir::Node* node);
 /// The same where modules do not matter.
 [[nodiscard]] const OperatorTraits* traits_of(const ir::Node* node);
 
 /// Whether a node is one of the operators of these names, in any spelling.
-[[nodiscard]] bool is_one_of(const ir::Model& gm, const ir::Node* node,
+[[nodiscard]] bool is_one_of(const ir::Model& model, const ir::Node* node,
                              std::initializer_list<std::string_view> names);
 
 /// Whether the name of an operator, "relu_", says that it writes its result into its first operand.

@@ -9,15 +9,15 @@
 namespace tsq::operators {
 namespace {
 
-bool is_image_pool(const ir::Model& gm, const ir::Node* node) {
-  return is_one_of(gm, node, {"adaptive_avg_pool2d"});
+bool is_image_pool(const ir::Model& model, const ir::Node* node) {
+  return is_one_of(model, node, {"adaptive_avg_pool2d"});
 }
 
-std::optional<c10::IValue> output_size(const ir::Model& gm, const ir::Node* pool) {
-  if (!ir::is_module_call(pool)) return argument_constant(gm, pool, "output_size");
-  const ir::ModuleCall& call = ir::call_of(gm, pool);
+std::optional<c10::IValue> output_size(const ir::Model& model, const ir::Node* pool) {
+  if (!ir::is_module_call(pool)) return argument_constant(model, pool, "output_size");
+  const ir::ModuleCall& call = ir::call_of(model, pool);
   if (!call.module) return std::nullopt;
-  const bool is_image = is_image_pool(gm, pool);
+  const bool is_image = is_image_pool(model, pool);
   return module_constant(*call.module, "output_size",
                          is_image ? c10::aten::adaptive_avg_pool2d : c10::aten::adaptive_avg_pool1d,
                          "output_size");
@@ -34,36 +34,36 @@ bool holds_ones(const c10::IValue& sizes) {
   return is_one(sizes);
 }
 
-bool gives_one_value(const ir::Model& gm, const ir::Node* pool) {
-  const auto sizes = output_size(gm, pool);
+bool gives_one_value(const ir::Model& model, const ir::Node* pool) {
+  const auto sizes = output_size(model, pool);
   return sizes && holds_ones(*sizes);
 }
 
 /// The dimensions of a mean; empty where they are not known, or where all are meant.
-std::optional<std::vector<int64_t>> averaged_dims(const ir::Model& gm, const ir::Node* node) {
+std::optional<std::vector<int64_t>> averaged_dims(const ir::Model& model, const ir::Node* node) {
   if (node->kind() != c10::aten::mean) return std::nullopt;
-  const auto dims = argument_constant(gm, node, "dim");
+  const auto dims = argument_constant(model, node, "dim");
   return dims && dims->isIntList() ? std::optional(dims->toIntVector()) : std::nullopt;
 }
 
 }  // namespace
 
-bool is_whole_average(const ir::Model& gm, const ir::Node* node) {
-  if (averaged_dims(gm, node)) return true;
-  return is_one_of(gm, node, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}) &&
-         gives_one_value(gm, node);
+bool is_whole_average(const ir::Model& model, const ir::Node* node) {
+  if (averaged_dims(model, node)) return true;
+  return is_one_of(model, node, {"adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d"}) &&
+         gives_one_value(model, node);
 }
 
-bool is_whole_image_average(const ir::Model& gm, const ir::Node* node) {
-  if (is_image_pool(gm, node)) return gives_one_value(gm, node);
-  return averaged_and_kept(gm, node) == std::vector<int64_t>{2, 3};
+bool is_whole_image_average(const ir::Model& model, const ir::Node* node) {
+  if (is_image_pool(model, node)) return gives_one_value(model, node);
+  return averaged_and_kept(model, node) == std::vector<int64_t>{2, 3};
 }
 
-std::optional<std::vector<int64_t>> averaged_and_kept(const ir::Model& gm, const ir::Node* node) {
-  auto dims = averaged_dims(gm, node);
+std::optional<std::vector<int64_t>> averaged_and_kept(const ir::Model& model, const ir::Node* node) {
+  auto dims = averaged_dims(model, node);
   if (!dims) return std::nullopt;
   std::ranges::sort(*dims);
-  const auto keeps = argument_constant(gm, node, "keepdim");
+  const auto keeps = argument_constant(model, node, "keepdim");
   return keeps && keeps->isBool() && keeps->toBool() ? dims : std::nullopt;
 }
 

@@ -12,29 +12,31 @@ namespace {
 using ir::Model;
 using ir::Node;
 
-bool is_pad(const Model& gm, const Node* node) { return is_one_of(gm, node, {"pad", "constant_pad_nd"}); }
+bool is_pad(const Model& model, const Node* node) {
+  return is_one_of(model, node, {"pad", "constant_pad_nd"});
+}
 
-std::optional<c10::IValue> padding_argument(const Model& gm, const Node* pad, const char* of_function,
+std::optional<c10::IValue> padding_argument(const Model& model, const Node* pad, const char* of_function,
                                             const char* of_module) {
-  if (!ir::is_module_call(pad)) return argument_constant(gm, pad, of_function);
-  const ir::ModuleCall& call = ir::call_of(gm, pad);
+  if (!ir::is_module_call(pad)) return argument_constant(model, pad, of_function);
+  const ir::ModuleCall& call = ir::call_of(model, pad);
   if (!call.module) return std::nullopt;
   return module_constant(*call.module, of_module, c10::aten::pad, of_function);
 }
 
-bool adds_zeros(const Model& gm, const Node* pad) {
-  const auto value = padding_argument(gm, pad, "value", "value");
+bool adds_zeros(const Model& model, const Node* pad) {
+  const auto value = padding_argument(model, pad, "value", "value");
   if (value) {
     return value->isNone() || (value->isDouble() && value->toDouble() == 0) ||
            (value->isInt() && value->toInt() == 0);
   }
-  if (ir::is_module_call(pad)) return ir::call_of(gm, pad).type.name.starts_with("torch.nn.ZeroPad");
+  if (ir::is_module_call(pad)) return ir::call_of(model, pad).type.name.starts_with("torch.nn.ZeroPad");
   return argument_named(pad, "value") == nullptr;
 }
 
-bool is_constant_mode(const Model& gm, const Node* pad) {
+bool is_constant_mode(const Model& model, const Node* pad) {
   if (ir::is_module_call(pad) || argument_named(pad, "mode") == nullptr) return true;
-  const auto mode = argument_constant(gm, pad, "mode");
+  const auto mode = argument_constant(model, pad, "mode");
   return mode && mode->isString() && mode->toStringRef() == "constant";
 }
 
@@ -52,10 +54,10 @@ std::optional<std::vector<int64_t>> int_list(const std::optional<c10::IValue>& v
 
 }  // namespace
 
-std::optional<Padding> zero_padding(const Model& gm, const Node* pad, std::size_t dims) {
-  if (!is_pad(gm, pad)) return std::nullopt;
-  if (!adds_zeros(gm, pad) || !is_constant_mode(gm, pad)) return std::nullopt;
-  const auto sides = int_list(padding_argument(gm, pad, "pad", "padding"));
+std::optional<Padding> zero_padding(const Model& model, const Node* pad, std::size_t dims) {
+  if (!is_pad(model, pad)) return std::nullopt;
+  if (!adds_zeros(model, pad) || !is_constant_mode(model, pad)) return std::nullopt;
+  const auto sides = int_list(padding_argument(model, pad, "pad", "padding"));
   if (!sides || sides->size() > 2 * dims || sides->size() % 2 != 0) return std::nullopt;
   if (std::any_of(sides->begin(), sides->end(), [](int64_t side) { return side < 0; })) return std::nullopt;
   Padding result{.before = std::vector<int64_t>(dims, 0), .after = std::vector<int64_t>(dims, 0)};

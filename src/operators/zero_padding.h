@@ -14,6 +14,6 @@ struct Padding {
 };
 
 /// What a node adds to the last `dims` dimensions; empty when it does anything else than add zeros there.
-std::optional<Padding> zero_padding(const ir::Model& gm, const ir::Node* pad, std::size_t dims);
+std::optional<Padding> zero_padding(const ir::Model& model, const ir::Node* pad, std::size_t dims);
 
 }  // namespace tsq::operators

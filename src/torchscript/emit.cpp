@@ -49,43 +49,43 @@ struct Layer {
 class Emitter {
  public:
   Emitter(const Model& source, Layout layout)
-      : gm_(source.copy()),
-        has_observers_(std::ranges::any_of(ir::nodes_in_order(*gm_.graph), ir::is_observer)),
+      : model_(source.copy()),
+        has_observers_(std::ranges::any_of(ir::nodes_in_order(*model_.graph), ir::is_observer)),
         layout_(layout),
         root_("__torch__.tsq.GraphModule", std::make_shared<torch::jit::CompilationUnit>()) {}
 
   Module run() {
-    join_methods(gm_);
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    join_methods(model_);
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (ir::is_module_call(node)) {
         expand(node);
       } else if (ir::is_observer(node)) {
         call_observer(node);
       }
     }
-    ir::eliminate_dead_code(*gm_.graph);
-    split_methods(gm_);
-    ir::strip_marks(*gm_.graph);
-    for (Method& method : gm_.methods) ir::strip_marks(*method.graph);
-    self()->setType(gm_.attributes.type());
+    ir::eliminate_dead_code(*model_.graph);
+    split_methods(model_);
+    ir::strip_marks(*model_.graph);
+    for (Method& method : model_.methods) ir::strip_marks(*method.graph);
+    self()->setType(model_.attributes.type());
     // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
-    if (!has_observers_) inline_calls(gm_.graph);
-    for (Method& method : gm_.methods) {
-      method.graph->inputs().at(0)->setType(gm_.attributes.type());
+    if (!has_observers_) inline_calls(model_.graph);
+    for (Method& method : model_.methods) {
+      method.graph->inputs().at(0)->setType(model_.attributes.type());
       inline_calls(method.graph);
     }
-    if (!has_observers_) own_classes(gm_, root_._ivalue()->compilation_unit());
+    if (!has_observers_) own_classes(model_, root_._ivalue()->compilation_unit());
     copy_attributes();
     call_layers();
-    ir::define_method(root_, "forward", gm_.graph, gm_.schema);
-    for (const Method& method : gm_.methods)
+    ir::define_method(root_, "forward", model_.graph, model_.schema);
+    for (const Method& method : model_.methods)
       ir::define_method(root_, method.name, method.graph, method.schema);
     return root_;
   }
 
  private:
-  Value* self() { return gm_.graph->inputs().at(0); }
-  Graph& graph() { return *gm_.graph; }
+  Value* self() { return model_.graph->inputs().at(0); }
+  Graph& graph() { return *model_.graph; }
   Value* constant(const c10::IValue& value) { return graph().insertConstant(value); }
 
   Value* insert(const char* kind, std::vector<Value*> inputs) {
@@ -102,12 +102,12 @@ class Emitter {
     const auto key = std::make_pair(static_cast<const void*>(tensor.unsafeGetTensorImpl()), name);
     auto found = tensors_.find(key);
     if (found == tensors_.end()) {
-      const std::string unique = unique_attribute_name(gm_, name);
+      const std::string unique = unique_attribute_name(model_, name);
       if (tensor.requires_grad() || as_parameter) {
-        gm_.attributes.register_parameter(unique, as_parameter ? tensor.detach().requires_grad_() : tensor,
-                                          /*is_buffer=*/false);
+        model_.attributes.register_parameter(unique, as_parameter ? tensor.detach().requires_grad_() : tensor,
+                                             /*is_buffer=*/false);
       } else {
-        gm_.attributes.register_attribute(unique, c10::TensorType::get(), tensor);
+        model_.attributes.register_attribute(unique, c10::TensorType::get(), tensor);
       }
       found = tensors_.emplace(key, unique).first;
     }
@@ -127,9 +127,9 @@ class Emitter {
     const void* key = module._ivalue().get();
     auto found = submodules_.find(key);
     if (found == submodules_.end()) {
-      const std::string name = unique_attribute_name(gm_, path);
-      gm_.attributes.register_attribute(name, module.type(), module._ivalue());
-      gm_.slots[name] = slot_at(path);
+      const std::string name = unique_attribute_name(model_, path);
+      model_.attributes.register_attribute(name, module.type(), module._ivalue());
+      model_.slots[name] = slot_at(path);
       found = submodules_.emplace(key, name).first;
     }
     return found->second;
@@ -148,7 +148,7 @@ class Emitter {
 
   void call_observer(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
-    const ir::ObserverEntry& observer = ir::observer_of(gm_, node);
+    const ir::ObserverEntry& observer = ir::observer_of(model_, node);
     Value* result =
         call_method("forward", observer.name, *observer.module, {node->input(0)}, c10::TensorType::get());
     node->output()->replaceAllUsesWith(result);
@@ -157,7 +157,7 @@ class Emitter {
 
   void expand(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
-    const ModuleCall& call = call_of(gm_, node);
+    const ModuleCall& call = call_of(model_, node);
     std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
     Value* result = apply(call, inputs, node->output()->type());
     if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
@@ -208,9 +208,9 @@ class Emitter {
     if (has_rounded_weight(call)) {
       const QParams& qparams = *w.weight_qparams;
       const bool is_per_tensor = qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE;
-      values.weight_scale = is_per_tensor
-                                ? insert_double(gm_, call.path + "_weight_scale", qparams.scale.item<float>())
-                                : tensor_attribute(call, "weight_scale", flat_qparam(w, qparams.scale));
+      values.weight_scale =
+          is_per_tensor ? insert_double(model_, call.path + "_weight_scale", qparams.scale.item<float>())
+                        : tensor_attribute(call, "weight_scale", flat_qparam(w, qparams.scale));
       values.weight_zero_point =
           is_per_tensor ? constant(qparams.zero_point.item<int64_t>())
                         : tensor_attribute(call, "weight_zero_point", flat_qparam(w, qparams.zero_point));
@@ -274,8 +274,8 @@ class Emitter {
   void copy_attributes() {
     std::set<std::string> used;
     collect_attributes(graph(), used);
-    for (const Method& method : gm_.methods) collect_attributes(*method.graph, used);
-    for (const ir::ObserverEntry& observer : gm_.observers) {
+    for (const Method& method : model_.methods) collect_attributes(*method.graph, used);
+    for (const ir::ObserverEntry& observer : model_.observers) {
       const auto found =
           observer.module ? submodules_.find(observer.module->_ivalue().get()) : submodules_.end();
       if (found == submodules_.end() || used.erase(found->second) == 0) continue;
@@ -283,15 +283,15 @@ class Emitter {
                  /*is_parameter=*/false, /*is_buffer=*/false);
     }
     c10::IValue::HashIdentityIValueMap copies;
-    const auto type = gm_.attributes.type();
+    const auto type = model_.attributes.type();
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
       const std::string& name = type->getAttributeName(i);
       if (!used.contains(name)) continue;
-      const c10::IValue value = gm_.attributes.attr(name);
-      const auto slot = gm_.slots.find(name);
-      const bool is_placed = layout_ == Layout::OfUser && slot != gm_.slots.end();
+      const c10::IValue value = model_.attributes.attr(name);
+      const auto slot = model_.slots.find(name);
+      const bool is_placed = layout_ == Layout::OfUser && slot != model_.slots.end();
       hung_.hang(name, is_placed ? std::optional(slot->second) : std::nullopt, type->getAttribute(i),
-                 gm_.state.contains(name) ? value.deepcopy(copies) : value, type->is_parameter(i),
+                 model_.state.contains(name) ? value.deepcopy(copies) : value, type->is_parameter(i),
                  type->is_buffer(i));
     }
   }
@@ -301,7 +301,7 @@ class Emitter {
     if (layout_ == Layout::Flat) return;
     for (Layer& layer : layers_) layer.path = hung_.hang_module(layer.path, layer.module);
     call_layers_in(graph());
-    for (const Method& method : gm_.methods) call_layers_in(*method.graph);
+    for (const Method& method : model_.methods) call_layers_in(*method.graph);
   }
 
   void call_layers_in(Graph& graph) {
@@ -314,7 +314,7 @@ class Emitter {
     }
   }
 
-  Model gm_;
+  Model model_;
   bool has_observers_;
   Layout layout_;
   Module root_;

@@ -34,8 +34,8 @@ def __setstate__(self, state: Tuple[Tensor, Tensor, Optional[Tensor], bool]):
 constexpr int64_t kBytesOfNumbers = 8;
 constexpr int kSign = 0x80;
 
-bool is_to_be_quantized(const ir::Model& gm, const ir::Node* node, const ir::ModuleCall& call) {
-  const QConfig* qconfig = ir::observed_qconfig(gm, node);
+bool is_to_be_quantized(const ir::Model& model, const ir::Node* node, const ir::ModuleCall& call) {
+  const QConfig* qconfig = ir::observed_qconfig(model, node);
   return call.embedding &&
          (call.embedding->weight_qparams || (qconfig != nullptr && match::weight_is_quantized(*qconfig)));
 }
@@ -46,11 +46,11 @@ bool is_same(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-bool is_quantized_table(const ir::Model& gm, const at::Tensor& weight) {
-  return std::ranges::any_of(ir::nodes_in_order(*gm.graph), [&](const ir::Node* node) {
+bool is_quantized_table(const ir::Model& model, const at::Tensor& weight) {
+  return std::ranges::any_of(ir::nodes_in_order(*model.graph), [&](const ir::Node* node) {
     if (!ir::is_module_call(node)) return false;
-    const ir::ModuleCall& call = ir::call_of(gm, node);
-    return is_to_be_quantized(gm, node, call) && is_same(call.embedding->weight, weight);
+    const ir::ModuleCall& call = ir::call_of(model, node);
+    return is_to_be_quantized(model, node, call) && is_same(call.embedding->weight, weight);
   });
 }
 

@@ -8,7 +8,7 @@ namespace tsq::torchscript {
 
 /// Whether `weight` is the table of an embedding, too, whose rows are or will be quantized: the head of a
 /// language model, tied to its words.
-[[nodiscard]] bool is_quantized_table(const ir::Model& gm, const at::Tensor& weight);
+[[nodiscard]] bool is_quantized_table(const ir::Model& model, const at::Tensor& weight);
 
 /// Whether a weight is rounded to int8 with a scale for each row, and zero to zero.
 [[nodiscard]] bool are_symmetric_rows(const QParams& qparams);

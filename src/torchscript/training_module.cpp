@@ -51,27 +51,27 @@ const c10::Symbol kReached = c10::Symbol::attr("tsq_reached");
 class Writer {
  public:
   explicit Writer(const TrainingGraph& source)
-      : source_(source), gm_(source.gm.copy()), unit_(std::make_shared<torch::jit::CompilationUnit>()) {}
+      : source_(source), model_(source.gm.copy()), unit_(std::make_shared<torch::jit::CompilationUnit>()) {}
 
   Module run() {
-    ir::join_methods(gm_);
+    ir::join_methods(model_);
     collect_modules();
     collect_slots();
     root_ = container("", source_.model);
     register_observers();
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (ir::is_module_call(node)) {
         call_modules(node);
       } else if (ir::is_observer(node)) {
         call_observer(node);
       }
     }
-    ir::eliminate_dead_code(*gm_.graph);
-    ir::split_methods(gm_);
-    define(*gm_.graph);
-    for (ir::Method& method : gm_.methods) define(*method.graph);
-    ir::define_method(root_, "forward", gm_.graph, gm_.schema);
-    for (const ir::Method& method : gm_.methods)
+    ir::eliminate_dead_code(*model_.graph);
+    ir::split_methods(model_);
+    define(*model_.graph);
+    for (ir::Method& method : model_.methods) define(*method.graph);
+    ir::define_method(root_, "forward", model_.graph, model_.schema);
+    for (const ir::Method& method : model_.methods)
       ir::define_method(root_, method.name, method.graph, method.schema);
     define_switches();
     return root_;
@@ -81,9 +81,9 @@ class Writer {
   // The modules.
 
   void collect_modules() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (!ir::is_module_call(node)) continue;
-      const ModuleCall& call = ir::call_of(gm_, node);
+      const ModuleCall& call = ir::call_of(model_, node);
       if (call.standalone) {
         if (replaced_.emplace(object_of(call), source_.standalone.at(call.path)).second)
           switched_.push_back(call.path);
@@ -133,8 +133,8 @@ class Writer {
 
   /// The attributes of containers that the graph reads or writes.
   void collect_slots() {
-    for (Node* node : ir::nodes_in_order(*gm_.graph)) collect_slot(node);
-    for (const ir::Method& method : gm_.methods) {
+    for (Node* node : ir::nodes_in_order(*model_.graph)) collect_slot(node);
+    for (const ir::Method& method : model_.methods) {
       if (!method.graph) continue;
       for (Node* node : ir::nodes_in_order(*method.graph)) collect_slot(node);
     }
@@ -142,13 +142,13 @@ class Writer {
 
   void collect_slot(const Node* node) {
     if (node->kind() != c10::prim::GetAttr && node->kind() != c10::prim::SetAttr) return;
-    const auto slot = gm_.slots.find(node->s(c10::attr::name));
-    if (slot != gm_.slots.end()) used_.insert({slot->second.module, slot->second.name});
+    const auto slot = model_.slots.find(node->s(c10::attr::name));
+    if (slot != model_.slots.end()) used_.insert({slot->second.module, slot->second.name});
   }
 
   bool is_kept_by_name(const std::string& path) const {
-    return path.find('.') == std::string::npos && gm_.attributes.hasattr(path) &&
-           gm_.attributes.attr(path).isModule();
+    return path.find('.') == std::string::npos && model_.attributes.hasattr(path) &&
+           model_.attributes.attr(path).isModule();
   }
 
   Module module_at(const std::string& path, const Module& of_model) {
@@ -184,7 +184,7 @@ class Writer {
   }
 
   void register_observers() {
-    for (const ir::ObserverEntry& observer : gm_.observers) {
+    for (const ir::ObserverEntry& observer : model_.observers) {
       observer_names_.push_back(observer_attribute(source_.model, observer.name));
       root_.register_module(observer_names_.back(), *observer.module);
     }
@@ -192,8 +192,8 @@ class Writer {
 
   // The graph.
 
-  Value* self() { return gm_.graph->inputs().at(0); }
-  Value* constant(const c10::IValue& value) { return gm_.graph->insertConstant(value); }
+  Value* self() { return model_.graph->inputs().at(0); }
+  Value* constant(const c10::IValue& value) { return model_.graph->insertConstant(value); }
 
   static Value* get(Graph& graph, Value* owner, const std::string& name, const c10::TypePtr& type) {
     Node* node = graph.insertNode(graph.create(c10::prim::GetAttr, {owner}, 1));
@@ -214,13 +214,14 @@ class Writer {
   }
 
   Value* insert(const char* kind, const std::vector<Value*>& inputs) {
-    return gm_.graph->insertNode(gm_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1))->output();
+    return model_.graph->insertNode(model_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1))
+        ->output();
   }
 
   Value* call(const std::string& path, const std::string& method, std::vector<Value*> inputs,
               const c10::TypePtr& result) {
-    inputs.insert(inputs.begin(), reach(*gm_.graph, path).second);
-    Node* node = gm_.graph->insertNode(gm_.graph->create(c10::prim::CallMethod, inputs, 1));
+    inputs.insert(inputs.begin(), reach(*model_.graph, path).second);
+    Node* node = model_.graph->insertNode(model_.graph->create(c10::prim::CallMethod, inputs, 1));
     node->s_(c10::attr::name, method);
     node->output()->setType(result);
     return node->output();
@@ -239,7 +240,7 @@ class Writer {
 
   void call_modules(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
-    const ModuleCall made = ir::call_of(gm_, node);
+    const ModuleCall made = ir::call_of(model_, node);
     const std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
     Value* result = made.members.empty()
                         ? apply(made, inputs, node->output()->type(), is_training_layer(made))
@@ -276,9 +277,9 @@ class Writer {
 
   Value* apply_scaled(const ModuleCall& fused, Value* input) {
     const std::string& path = fused.members[1].path;
-    const auto [batch_norm, value] = reach(*gm_.graph, path);
-    Value* gamma = get(*gm_.graph, value, "weight", c10::TensorType::get());
-    Value* running_var = get(*gm_.graph, value, "running_var", c10::TensorType::get());
+    const auto [batch_norm, value] = reach(*model_.graph, path);
+    Value* gamma = get(*model_.graph, value, "weight", c10::TensorType::get());
+    Value* running_var = get(*model_.graph, value, "running_var", c10::TensorType::get());
     Value* eps = constant(batch_norm.attr("eps"));
     return call(fused.members.front().path, "forward_scaled", {input, gamma, running_var, eps},
                 c10::TensorType::get());
@@ -291,11 +292,11 @@ class Writer {
       const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
       if (!touches || node->hasAttribute(kReached) || node->input(0) != graph.inputs().at(0)) continue;
       const std::string name = node->s(c10::attr::name);
-      if (const auto slot = gm_.slots.find(name); slot != gm_.slots.end()) {
+      if (const auto slot = model_.slots.find(name); slot != model_.slots.end()) {
         const torch::jit::WithInsertPoint guard(node);
         node->replaceInput(0, reach(graph, slot->second.module).second);
         node->s_(c10::attr::name, slot->second.name);
-      } else if (gm_.attributes.hasattr(name) && !gm_.attributes.attr(name).isModule()) {
+      } else if (model_.attributes.hasattr(name) && !model_.attributes.attr(name).isModule()) {
         node->s_(c10::attr::name, own_attribute(name));
       }
     }
@@ -310,9 +311,9 @@ class Writer {
     if (const auto found = own_.find(name); found != own_.end()) return found->second;
     std::string unique = name;
     while (root_.hasattr(unique) || source_.model.hasattr(unique)) unique += "_";
-    const auto type = gm_.attributes.type();
+    const auto type = model_.attributes.type();
     const std::size_t slot = type->getAttributeSlot(name);
-    root_.register_attribute(unique, type->getAttribute(slot), gm_.attributes.attr(name));
+    root_.register_attribute(unique, type->getAttribute(slot), model_.attributes.attr(name));
     own_.emplace(name, unique);
     return unique;
   }
@@ -344,7 +345,7 @@ class Writer {
   }
 
   const TrainingGraph& source_;
-  ir::Model gm_;
+  ir::Model model_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   Module root_{};
   TrainingLayers layers_{};

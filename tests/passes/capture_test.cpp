@@ -12,10 +12,10 @@ namespace {
 
 using torch::jit::Module;
 
-std::vector<std::string> operators_of(const ir::Model& gm) {
+std::vector<std::string> operators_of(const ir::Model& model) {
   std::vector<std::string> names;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (!ir::targets(gm, node).empty()) names.push_back(ir::display_name(gm, node));
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::targets(model, node).empty()) names.push_back(ir::display_name(model, node));
   }
   return names;
 }
@@ -24,10 +24,10 @@ TEST(Capture, KeepsLeafModulesAsCallsAndInlinesTheRest) {
   Module outer = testing::user_module("Outer");
   outer.register_module("block", testing::conv_bn_relu());
   outer.define("def forward(self, x):\n  return self.block.forward(x) + 1\n");
-  const ir::Model gm = testing::captured(outer);
-  EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"torch.nn.Conv2d", "torch.nn.BatchNorm2d",
-                                                        "torch.nn.ReLU", "aten::add"}));
-  EXPECT_EQ(gm.calls.front().path, "block.conv");
+  const ir::Model model = testing::captured(outer);
+  EXPECT_EQ(operators_of(model), (std::vector<std::string>{"torch.nn.Conv2d", "torch.nn.BatchNorm2d",
+                                                           "torch.nn.ReLU", "aten::add"}));
+  EXPECT_EQ(model.calls.front().path, "block.conv");
 }
 
 TEST(Capture, DoesNotChangeTheUsersModule) {
@@ -52,9 +52,9 @@ TEST(Capture, SeesTheElementsOfAListThatGrows) {
   model.define(
       "def forward(self, x):\n  l = [x]\n  l.append(torch.sin(x))\n  y = torch.cat(l, 1)\n  "
       "l.append(torch.cos(y))\n  return torch.cat(l, 1)\n");
-  const ir::Model gm = testing::captured(model);
+  const ir::Model made = testing::captured(model);
   std::vector<std::size_t> elements;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
     if (node->kind() == c10::aten::cat) elements.push_back(ir::arguments(node).front().elements.size());
   }
   EXPECT_EQ(elements, (std::vector<std::size_t>{2, 3}));
@@ -66,17 +66,18 @@ TEST(Capture, SeesTheValuesOfADictThatIsFilledKeyByKey) {
       "def forward(self, x):\n  d = {'a': torch.sin(x)}\n  d['b'] = torch.cos(d['a'])\n  d['a'] = d['b'] + "
       "x\n"
       "  return d['a'] * d['b']\n");
-  const ir::Model gm = testing::captured(model);
-  EXPECT_EQ(operators_of(gm), (std::vector<std::string>{"aten::sin", "aten::cos", "aten::add", "aten::mul"}));
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph))
+  const ir::Model made = testing::captured(model);
+  EXPECT_EQ(operators_of(made),
+            (std::vector<std::string>{"aten::sin", "aten::cos", "aten::add", "aten::mul"}));
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph))
     EXPECT_NE(node->kind(), c10::prim::DictConstruct);
 }
 
 TEST(Capture, KeepsADictWhoseKeysAreComputed) {
   Module model = testing::user_module("Computes");
   model.define("def forward(self, x, key: str):\n  d = {'a': x}\n  d[key] = torch.cos(x)\n  return d['a']\n");
-  const ir::Model gm = testing::captured(model);
-  EXPECT_NE(gm.graph->toString().find("aten::_set_item"), std::string::npos);
+  const ir::Model made = testing::captured(model);
+  EXPECT_NE(made.graph->toString().find("aten::_set_item"), std::string::npos);
 }
 
 TEST(Capture, KeepsACatOfACat) {
@@ -96,8 +97,8 @@ TEST(Capture, KeepsStateThatTheModelWrites) {
   Module model = testing::user_module("Counter");
   model.register_attribute("count", c10::IntType::get(), int64_t{0});
   model.define("def forward(self, x):\n  self.count = self.count + 1\n  return x * self.count\n");
-  const ir::Model gm = testing::captured(model);
-  EXPECT_NE(gm.graph->toString().find("prim::SetAttr"), std::string::npos);
+  const ir::Model made = testing::captured(model);
+  EXPECT_NE(made.graph->toString().find("prim::SetAttr"), std::string::npos);
 }
 
 TEST(Capture, NamesAModelWithoutForward) {
@@ -115,8 +116,8 @@ TEST(Normalise, MakesAnInPlaceAdditionOutOfPlaceWhereNobodySeesIt) {
   Module model = testing::user_module("InPlace");
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n  y = self.conv.forward(x)\n  y += x\n  return y\n");
-  const ir::Model gm = testing::normalised(model);
-  EXPECT_EQ(operators_of(gm).back(), "aten::add");
+  const ir::Model made = testing::normalised(model);
+  EXPECT_EQ(operators_of(made).back(), "aten::add");
 }
 
 TEST(Normalise, KeepsAnInPlaceAdditionThatIsReadThroughAnotherName) {
@@ -124,18 +125,18 @@ TEST(Normalise, KeepsAnInPlaceAdditionThatIsReadThroughAnotherName) {
   model.register_module("conv", testing::conv2d(3, 3, 3));
   model.define(
       "def forward(self, x):\n  y = self.conv.forward(x)\n  z = y.view([-1])\n  y += x\n  return z\n");
-  const ir::Model gm = testing::normalised(model);
-  EXPECT_EQ(operators_of(gm).back(), "aten::add_");
+  const ir::Model made = testing::normalised(model);
+  EXPECT_EQ(operators_of(made).back(), "aten::add_");
 }
 
 TEST(Normalise, ReadsANumberMinusATensorAsOneSubtraction) {
   Module model = testing::user_module("Minus");
   model.define("def forward(self, x):\n  return 1.0 - x\n");
-  const ir::Model gm = testing::normalised(model);
-  EXPECT_EQ(operators_of(gm), std::vector<std::string>{"aten::rsub"});
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+  const ir::Model made = testing::normalised(model);
+  EXPECT_EQ(operators_of(made), std::vector<std::string>{"aten::rsub"});
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
     if (node->kind() != c10::aten::rsub) continue;
-    EXPECT_EQ(ir::targets(gm, node), std::vector<Symbol>{symbol("operator.sub")});
+    EXPECT_EQ(ir::targets(made, node), std::vector<Symbol>{symbol("operator.sub")});
   }
 }
 
@@ -149,15 +150,15 @@ TEST(Normalise, KeepsTheNegativeThatSomebodyWrote) {
 std::string second_type_of_sum(const at::Tensor& constant) {
   Module model = testing::user_module("Sum");
   model.define("def forward(self, x, y):\n  return x + y\n");
-  ir::Model gm = testing::captured(model);
+  ir::Model made = testing::captured(model);
   ir::Node* sum = nullptr;
-  for (ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+  for (ir::Node* node : ir::nodes_in_order(*made.graph)) {
     if (node->kind() == c10::aten::add) sum = node;
   }
   const torch::jit::WithInsertPoint guard(sum);
-  sum->replaceInput(1, gm.graph->insertConstant(constant));
-  passes::untrace(gm, {});
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+  sum->replaceInput(1, made.graph->insertConstant(constant));
+  passes::untrace(made, {});
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
     if (node->kind() == c10::aten::add) return node->input(1)->type()->str();
   }
   return {};

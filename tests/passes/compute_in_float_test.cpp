@@ -54,10 +54,10 @@ Module quantized(const Module& model, const std::vector<Sample>& samples, Recipe
 }
 
 std::size_t casts(const Module& model) {
-  ir::Model gm = testing::captured(model);
-  passes::compute_in_float(gm, {});
+  ir::Model made = testing::captured(model);
+  passes::compute_in_float(made, {});
   return static_cast<std::size_t>(
-      std::count_if(gm.calls.begin(), gm.calls.end(),
+      std::count_if(made.calls.begin(), made.calls.end(),
                     [](const ir::ModuleCall& call) { return call.type.name == ir::kCastType; }));
 }
 

@@ -34,9 +34,9 @@ Module two_linears() {
 /// The classes of the observers in graph order.
 std::vector<std::string> observers_of(const Prepared& prepared) {
   std::vector<std::string> result;
-  const ir::Model& gm = detail::stage_of(prepared).model;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (ir::is_observer(node)) result.push_back(gm.observers[ir::observer_index(node)].spec.observer);
+  const ir::Model& model = detail::stage_of(prepared).model;
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node)) result.push_back(model.observers[ir::observer_index(node)].spec.observer);
   }
   return result;
 }

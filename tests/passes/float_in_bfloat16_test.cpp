@@ -39,30 +39,30 @@ Module two_layers() {
   return model;
 }
 
-std::size_t casts_in(const ir::Model& gm) {
+std::size_t casts_in(const ir::Model& model) {
   std::size_t count = 0;
-  for (const torch::jit::Node* node : gm.graph->nodes()) count += node->kind() == c10::aten::to ? 1 : 0;
+  for (const torch::jit::Node* node : model.graph->nodes()) count += node->kind() == c10::aten::to ? 1 : 0;
   return count;
 }
 
 TEST(FloatInBFloat16, CastsSinkThroughWhatKeepsTheDtype) {
-  ir::Model gm = testing::normalised(two_layers());
-  EXPECT_TRUE(passes::float_in_bfloat16(gm, {}));
-  EXPECT_EQ(casts_in(gm), 2U) << "the input's and the result's";
+  ir::Model model = testing::normalised(two_layers());
+  EXPECT_TRUE(passes::float_in_bfloat16(model, {}));
+  EXPECT_EQ(casts_in(model), 2U) << "the input's and the result's";
   torch::jit::testing::FileCheck()
       .check("aten::to")
       ->check("tsq_module")
       ->check("aten::matmul")
       ->check("aten::softmax")
-      ->run(*gm.graph);
+      ->run(*model.graph);
 }
 
 TEST(FloatInBFloat16, NumbersThatAreNoFloatTensorsStay) {
   Module model = testing::user_module("Products");
   model.define("def forward(self, x, y):\n  return torch.matmul(x, y)\n");
-  ir::Model gm = testing::normalised(model);
-  EXPECT_FALSE(passes::float_in_bfloat16(gm, {}));
-  EXPECT_EQ(casts_in(gm), 0U) << "the inputs may be integers";
+  ir::Model made = testing::normalised(model);
+  EXPECT_FALSE(passes::float_in_bfloat16(made, {}));
+  EXPECT_EQ(casts_in(made), 0U) << "the inputs may be integers";
 }
 
 TEST(FloatInBFloat16, WeightsThatArePackedOfParametersAreComputedInFloat) {
@@ -90,10 +90,10 @@ TEST(FloatInBFloat16, WhatIsWrittenInPlaceKeepsItsViews) {
       "  y.add_(1.0)\n"
       "  y.fill_(2.0)\n"
       "  return z\n");
-  ir::Model gm = testing::normalised(model);
-  passes::float_in_bfloat16(gm, {});
+  ir::Model made = testing::normalised(model);
+  passes::float_in_bfloat16(made, {});
   const torch::jit::Node* transpose = nullptr;
-  for (const torch::jit::Node* node : gm.graph->nodes()) {
+  for (const torch::jit::Node* node : made.graph->nodes()) {
     if (node->kind() == c10::aten::transpose) transpose = node;
   }
   ASSERT_NE(transpose, nullptr);

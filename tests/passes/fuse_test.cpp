@@ -12,29 +12,29 @@ namespace {
 
 using torch::jit::Module;
 
-std::vector<std::string_view> calls_in_graph(const ir::Model& gm) {
+std::vector<std::string_view> calls_in_graph(const ir::Model& model) {
   std::vector<std::string_view> types;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (ir::is_module_call(node)) types.push_back(ir::call_of(gm, node).type.name);
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_module_call(node)) types.push_back(ir::call_of(model, node).type.name);
   }
   return types;
 }
 
 ir::Model fused(const Module& model) {
-  ir::Model gm = testing::normalised(model);
-  passes::fuse(gm, {.table = backend_config("x86")});
-  return gm;
+  ir::Model made = testing::normalised(model);
+  passes::fuse(made, {.table = backend_config("x86")});
+  return made;
 }
 
 TEST(Fuse, ConvBnReluBecomesOneModuleThatComputesTheSame) {
   const at::NoGradGuard no_grad;
   torch::manual_seed(0);
   Module model = testing::conv_bn_relu();
-  const ir::Model gm = fused(model);
-  EXPECT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.ao.nn.intrinsic.ConvReLU2d"});
+  const ir::Model made = fused(model);
+  EXPECT_EQ(calls_in_graph(made), std::vector<std::string_view>{"torch.ao.nn.intrinsic.ConvReLU2d"});
   const at::Tensor x = torch::randn({1, 3, 8, 8});
-  EXPECT_TRUE(
-      at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(torchscript::emit(made).forward({x}).toTensor(), model.forward({x}).toTensor(),
+                           1e-4, 1e-4));
 }
 
 TEST(Fuse, KeepsAConvWhoseOutputIsReadTwice) {  // C-08
@@ -61,11 +61,11 @@ TEST(Fuse, FoldsABatchNormIntoAConvWithoutBias) {  // C-21
   model.register_module("conv", testing::conv2d(3, 4, 1, /*bias=*/false));
   model.register_module("bn", testing::batch_norm2d(4));
   model.define("def forward(self, x):\n  return self.bn.forward(self.conv.forward(x))\n");
-  const ir::Model gm = fused(model);
-  ASSERT_EQ(calls_in_graph(gm), std::vector<std::string_view>{"torch.nn.Conv2d"});
+  const ir::Model made = fused(model);
+  ASSERT_EQ(calls_in_graph(made), std::vector<std::string_view>{"torch.nn.Conv2d"});
   const at::Tensor x = torch::randn({1, 3, 4, 4});
-  EXPECT_TRUE(
-      at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(torchscript::emit(made).forward({x}).toTensor(), model.forward({x}).toTensor(),
+                           1e-4, 1e-4));
 }
 
 TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twice in a row
@@ -75,23 +75,23 @@ TEST(Fuse, AResidualChainReadsTheFusedBlockBefore) {  // onednn: conv + add, twi
   model.define(
       "def forward(self, x):\n  x = self.a.forward(x)\n  x = self.b.forward(x) + x\n  return "
       "self.c.forward(x) + x\n");
-  ir::Model gm = testing::normalised(model);
-  passes::fuse(gm, {.table = backend_config("onednn")});
-  EXPECT_EQ(calls_in_graph(gm),
+  ir::Model made = testing::normalised(model);
+  passes::fuse(made, {.table = backend_config("onednn")});
+  EXPECT_EQ(calls_in_graph(made),
             (std::vector<std::string_view>{"torch.nn.Conv2d", "torch.ao.nn.intrinsic.ConvAdd2d",
                                            "torch.ao.nn.intrinsic.ConvAdd2d"}));
   const at::Tensor x = torch::randn({1, 3, 8, 8});
-  EXPECT_TRUE(
-      at::allclose(torchscript::emit(gm).forward({x}).toTensor(), model.forward({x}).toTensor(), 1e-3, 1e-3));
+  EXPECT_TRUE(at::allclose(torchscript::emit(made).forward({x}).toTensor(), model.forward({x}).toTensor(),
+                           1e-3, 1e-3));
 }
 
 ir::Model fused_for_onednn(const std::string& forward) {
   Module model = testing::user_module("Addition");
   for (const char* name : {"a", "b"}) model.register_module(name, testing::conv2d(3, 3, 3));
   model.define("def forward(self, x):\n" + forward);
-  ir::Model gm = testing::normalised(model);
-  passes::fuse(gm, {.table = backend_config("onednn")});
-  return gm;
+  ir::Model made = testing::normalised(model);
+  passes::fuse(made, {.table = backend_config("onednn")});
+  return made;
 }
 
 const std::vector<std::string_view> kConv{"torch.nn.Conv2d"};
@@ -116,10 +116,10 @@ TEST(Fuse, AConvolutionIsNotFusedWithAnAddendThatItIsBroadcastTo) {
             kConv);
 }
 
-bool addend_may_broadcast(const ir::Model& gm) {
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+bool addend_may_broadcast(const ir::Model& model) {
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (ir::is_module_call(node) && node->inputs().size() == 2)
-      return ir::call_of(gm, node).addend_may_broadcast;
+      return ir::call_of(model, node).addend_may_broadcast;
   }
   ADD_FAILURE() << "nothing was fused";
   return false;

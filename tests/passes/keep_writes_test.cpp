@@ -47,24 +47,24 @@ float distance(const Module& model) {
 }
 
 ir::Model captured(const Module& model) {
-  ir::Model gm = testing::normalised(model);
-  passes::keep_writes(gm, {});
-  return gm;
+  ir::Model made = testing::normalised(model);
+  passes::keep_writes(made, {});
+  return made;
 }
 
 TEST(KeepWrites, WhoReadsMemoryAfterAWriteReadsANewValue) {
-  const ir::Model gm =
+  const ir::Model model =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
                           "self.second.forward(y)\n"));
-  FileCheck().check("aten::slice")->check("aten::alias")->check("prim::tsq_module")->run(*gm.graph);
+  FileCheck().check("aten::slice")->check("aten::alias")->check("prim::tsq_module")->run(*model.graph);
 }
 
 TEST(KeepWrites, AModelThatWritesNothingStaysAsItIs) {
-  const ir::Model gm =
+  const ir::Model model =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  z = y[:, 1:]\n  return "
                           "self.second.forward(y), z\n"));
-  FileCheck().check_not("aten::alias")->run(*gm.graph);
-  for (const ir::Node* node : gm.graph->nodes()) EXPECT_FALSE(ir::stays_float(gm, node)) << *node;
+  FileCheck().check_not("aten::alias")->run(*model.graph);
+  for (const ir::Node* node : model.graph->nodes()) EXPECT_FALSE(ir::stays_float(model, node)) << *node;
 }
 
 TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
@@ -79,7 +79,7 @@ TEST(KeepWrites, WhatPassesMarkOnNodesIsNotPartOfTheModel) {
 }
 
 TEST(KeepWrites, AWriteInALoopIsReadInTheNextTurn) {
-  const ir::Model gm = captured(two_layers(
+  const ir::Model model = captured(two_layers(
       "def forward(self, x, n: int):\n  y = self.first.forward(x)\n  for i in range(n):\n    y[i] = "
       "self.second.forward(y)[0]\n  return y\n"));
   FileCheck()
@@ -89,7 +89,7 @@ TEST(KeepWrites, AWriteInALoopIsReadInTheNextTurn) {
       ->check("aten::copy_")
       ->check("aten::alias")
       ->check("return")
-      ->run(*gm.graph);
+      ->run(*model.graph);
 }
 
 TEST(KeepWrites, TheInt8ModelSeesWhatIsWritten) {
@@ -138,7 +138,7 @@ TEST(KeepWrites, AViewOfALayersOutputIsWrittenThroughWhateverItsLayout) {
 }
 
 TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
-  const ir::Model gm = captured(two_layers(
+  const ir::Model model = captured(two_layers(
       "def forward(self, x):\n  y = self.first.forward(x)\n  both = [y, x]\n  y[:, 0] = 2.0\n  return "
       "torch.cat(both, 0)\n"));
   FileCheck()
@@ -146,11 +146,11 @@ TEST(KeepWrites, AListHoldsWhatIsWrittenLater) {
       ->check("aten::alias")
       ->check("prim::ListConstruct")
       ->check("aten::cat")
-      ->run(*gm.graph);
+      ->run(*model.graph);
 }
 
 TEST(KeepWrites, EachWriteIsReadByWhatComesAfterIt) {
-  const ir::Model gm =
+  const ir::Model model =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 1.0\n  z = "
                           "self.second.forward(y)\n  y[:, 1] = 2.0\n  return self.second.forward(y) + z\n"));
   FileCheck()
@@ -160,11 +160,11 @@ TEST(KeepWrites, EachWriteIsReadByWhatComesAfterIt) {
       ->check("aten::copy_")
       ->check_next("aten::alias")
       ->check("prim::tsq_module")
-      ->run(*gm.graph);
+      ->run(*model.graph);
 }
 
 TEST(KeepWrites, EachBranchReadsWhatItHasWritten) {
-  const ir::Model gm = captured(
+  const ir::Model model = captured(
       two_layers("def forward(self, x, c: bool):\n  y = self.first.forward(x)\n  if c:\n    y[:, 0] = "
                  "1.0\n    z = self.second.forward(x)\n  else:\n    y[:, 1] = 2.0\n    z = "
                  "self.second.forward(y)\n  return z\n"));
@@ -173,16 +173,16 @@ TEST(KeepWrites, EachBranchReadsWhatItHasWritten) {
       ->check("aten::copy_")
       ->check("aten::alias")
       ->check("prim::tsq_module")
-      ->run(*gm.graph);
+      ->run(*model.graph);
 }
 
 TEST(KeepWrites, TheRecordsOfWhatIsWrittenSaySo) {
-  const ir::Model gm =
+  const ir::Model model =
       captured(two_layers("def forward(self, x):\n  y = self.first.forward(x)\n  y[:, 0] = 2.0\n  return "
                           "self.second.forward(y)\n"));
-  for (const ir::Node* node : gm.graph->nodes()) {
+  for (const ir::Node* node : model.graph->nodes()) {
     const bool writes = node->kind() == c10::aten::copy_ || node->kind() == c10::aten::select;
-    EXPECT_EQ(ir::placement_of(gm, node) == ir::Placement::Written,
+    EXPECT_EQ(ir::placement_of(model, node) == ir::Placement::Written,
               writes || node->kind() == c10::aten::slice)
         << *node;
   }

@@ -20,10 +20,10 @@ using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
 ir::Model parsed(const std::string& text) {
-  ir::Model gm;
-  gm.graph = std::make_shared<torch::jit::Graph>();
-  torch::jit::parseIR(text, gm.graph.get());
-  return gm;
+  ir::Model model;
+  model.graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR(text, model.graph.get());
+  return model;
 }
 
 /// Frozen, and without debug information: the sources of these models are no Python that would tell modules
@@ -36,8 +36,8 @@ Module frozen(const Module& model) {
   return result;
 }
 
-const torch::jit::Node* node_of_kind(const ir::Model& gm, const char* kind) {
-  for (const torch::jit::Node* node : gm.graph->nodes()) {
+const torch::jit::Node* node_of_kind(const ir::Model& model, const char* kind) {
+  for (const torch::jit::Node* node : model.graph->nodes()) {
     if (node->kind() == c10::Symbol::fromQualString(kind)) return node;
   }
   return nullptr;
@@ -60,7 +60,7 @@ at::Tensor quantized_output(const Module& model) {
 }
 
 TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
-  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
+  ir::Model model = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
   %stride : int[] = prim::Constant[value=[2, 2]]()
   %padding : int[] = prim::Constant[value=[0, 1]]()
   %dilation : int[] = prim::Constant[value=[1, 3]]()
@@ -69,11 +69,11 @@ TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
   %groups : int = prim::Constant[value=4]()
   %y : Tensor = aten::_convolution(%x, %w, %b, %stride, %padding, %dilation, %no, %output, %groups, %no, %no, %no, %no)
   return (%y))");
-  passes::untrace(gm, {});
-  const torch::jit::Node* conv = node_of_kind(gm, "aten::conv2d");
+  passes::untrace(model, {});
+  const torch::jit::Node* conv = node_of_kind(model, "aten::conv2d");
   ASSERT_NE(conv, nullptr);
   ASSERT_EQ(conv->inputs().size(), 7u);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(conv->input(i), gm.graph->inputs().at(i + 1));
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(conv->input(i), model.graph->inputs().at(i + 1));
   EXPECT_EQ(ints(conv->input(3)), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(ints(conv->input(4)), (std::vector<int64_t>{0, 1}));
   EXPECT_EQ(ints(conv->input(5)), (std::vector<int64_t>{1, 3}));
@@ -81,7 +81,7 @@ TEST(Untrace, AConvolutionOfTracedFilesIsAnOrdinaryOne) {
 }
 
 TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
-  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
+  ir::Model model = parsed(R"(graph(%self, %x : Tensor, %w : Tensor, %b : Tensor):
   %stride : int[] = prim::Constant[value=[2]]()
   %padding : int[] = prim::Constant[value=[3]]()
   %dilation : int[] = prim::Constant[value=[5]]()
@@ -91,8 +91,8 @@ TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
   %groups : int = prim::Constant[value=4]()
   %y : Tensor = aten::_convolution(%x, %w, %b, %stride, %padding, %dilation, %yes, %output, %groups, %no, %no, %no, %no)
   return (%y))");
-  passes::untrace(gm, {});
-  const torch::jit::Node* conv = node_of_kind(gm, "aten::conv_transpose1d");
+  passes::untrace(model, {});
+  const torch::jit::Node* conv = node_of_kind(model, "aten::conv_transpose1d");
   ASSERT_NE(conv, nullptr);
   EXPECT_EQ(ints(conv->input(3)), std::vector<int64_t>{2});
   EXPECT_EQ(ints(conv->input(4)), std::vector<int64_t>{3});
@@ -102,26 +102,26 @@ TEST(Untrace, ATransposedOneHasItsArgumentsInTheirOrder) {
 }
 
 TEST(Untrace, ASizeThatTracingMadeATensorIsANumberAgain) {
-  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
+  ir::Model model = parsed(R"(graph(%self, %x : Tensor, %n : int):
   %t : Tensor = prim::NumToTensor(%n)
   %m : int = aten::Int(%t)
   %sizes : int[] = prim::ListConstruct(%m)
   %y : Tensor = aten::reshape(%x, %sizes)
   return (%y))");
-  passes::untrace(gm, {});
-  FileCheck().check_not("aten::Int")->check("prim::ListConstruct(%n)")->run(*gm.graph);
+  passes::untrace(model, {});
+  FileCheck().check_not("aten::Int")->check("prim::ListConstruct(%n)")->run(*model.graph);
 }
 
 /// A constant in place of the graph's last input: the parser reads no tensors.
-void make_last_input_constant(const ir::Model& gm, const at::Tensor& tensor) {
-  const torch::jit::WithInsertPoint guard(*gm.graph->nodes().begin());
-  const std::size_t last = gm.graph->inputs().size() - 1;
-  gm.graph->inputs()[last]->replaceAllUsesWith(gm.graph->insertConstant(tensor));
-  gm.graph->eraseInput(last);
+void make_last_input_constant(const ir::Model& model, const at::Tensor& tensor) {
+  const torch::jit::WithInsertPoint guard(*model.graph->nodes().begin());
+  const std::size_t last = model.graph->inputs().size() - 1;
+  model.graph->inputs()[last]->replaceAllUsesWith(model.graph->insertConstant(tensor));
+  model.graph->eraseInput(last);
 }
 
 TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
-  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %n : int, %two : Tensor):
+  ir::Model model = parsed(R"(graph(%self, %x : Tensor, %n : int, %two : Tensor):
   %one : int = prim::Constant[value=1]()
   %t : Tensor = prim::NumToTensor(%n)
   %half : Tensor = aten::floor_divide(%t, %two)
@@ -130,19 +130,19 @@ TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
   %sizes : int[] = prim::ListConstruct(%m)
   %y : Tensor = aten::reshape(%x, %sizes)
   return (%y))");
-  make_last_input_constant(gm, at::scalar_tensor(2, at::kLong));
-  passes::untrace(gm, {});
+  make_last_input_constant(model, at::scalar_tensor(2, at::kLong));
+  passes::untrace(model, {});
   FileCheck()
       .check_not("NumToTensor")
       ->check("aten::floordiv(%n")
       ->check("aten::add(")
       ->check("aten::reshape")
-      ->run(*gm.graph);
+      ->run(*model.graph);
 }
 
 /// Python's `n += 1` on a size.
 TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
-  ir::Model gm = parsed(R"(graph(%self, %x : Tensor, %n : int):
+  ir::Model model = parsed(R"(graph(%self, %x : Tensor, %n : int):
   %one : int = prim::Constant[value=1]()
   %t : Tensor = prim::NumToTensor(%n)
   %u : Tensor = aten::add_(%t, %one, %one)
@@ -150,17 +150,17 @@ TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
   %sizes : int[] = prim::ListConstruct(%m)
   %y : Tensor = aten::reshape(%x, %sizes)
   return (%y))");
-  passes::untrace(gm, {});
-  FileCheck().check("NumToTensor")->check("aten::Int")->check("aten::reshape")->run(*gm.graph);
+  passes::untrace(model, {});
+  FileCheck().check("NumToTensor")->check("aten::Int")->check("aten::reshape")->run(*model.graph);
 }
 
 TEST(Untrace, WhatInterpolateCallsIsInterpolate) {
-  const ir::Model gm = parsed(R"(graph(%self, %x : Tensor):
+  const ir::Model model = parsed(R"(graph(%self, %x : Tensor):
   %size : int[] = prim::Constant[value=[4, 4]]()
   %none : NoneType = prim::Constant()
   %y : Tensor = aten::upsample_nearest2d(%x, %size, %none)
   return (%y))");
-  const auto targets = ir::targets(gm, node_of_kind(gm, "aten::upsample_nearest2d"));
+  const auto targets = ir::targets(model, node_of_kind(model, "aten::upsample_nearest2d"));
   ASSERT_EQ(targets.size(), 1u);
   EXPECT_EQ(targets.front(), symbol("torch.nn.functional.interpolate"));
 }
@@ -172,12 +172,12 @@ TEST(Untrace, AProductWithAConstantWithoutSourceIsALinearLayer) {
   model.define("def forward(self, x):\n  return self.linear.forward(x)\n");
   model.eval();
   Module optimized = torch::jit::optimize_for_inference(model);
-  ir::Model gm = testing::captured(optimized);
-  passes::untrace(gm, {});
-  FileCheck().check_not("aten::matmul")->check("aten::linear")->run(*gm.graph);
-  passes::normalise(gm, {});
-  passes::lift(gm, {});
-  FileCheck().check("prim::tsq_module")->run(*gm.graph);
+  ir::Model made = testing::captured(optimized);
+  passes::untrace(made, {});
+  FileCheck().check_not("aten::matmul")->check("aten::linear")->run(*made.graph);
+  passes::normalise(made, {});
+  passes::lift(made, {});
+  FileCheck().check("prim::tsq_module")->run(*made.graph);
 }
 
 TEST(Capture, AModelInTheLayoutOfOneDnnIsRefusedWithASentence) {
@@ -208,12 +208,12 @@ TEST(Lift, AFrozenModelGivesTheInt8ModelOfItsScriptedTwin) {
 }
 
 TEST(Lift, FrozenConvolutionAndBatchNormAreFusedAgain) {
-  ir::Model gm = testing::lifted(frozen(testing::conv_bn_relu()));
-  passes::fuse(gm, {.table = backend_config("x86")});
-  ASSERT_EQ(std::count_if(gm.graph->nodes().begin(), gm.graph->nodes().end(), ir::is_module_call), 1);
-  for (const ir::Node* node : gm.graph->nodes()) {
+  ir::Model model = testing::lifted(frozen(testing::conv_bn_relu()));
+  passes::fuse(model, {.table = backend_config("x86")});
+  ASSERT_EQ(std::count_if(model.graph->nodes().begin(), model.graph->nodes().end(), ir::is_module_call), 1);
+  for (const ir::Node* node : model.graph->nodes()) {
     if (!ir::is_module_call(node)) continue;
-    EXPECT_EQ(ir::call_of(gm, node).type, symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
+    EXPECT_EQ(ir::call_of(model, node).type, symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
   }
 }
 
@@ -221,16 +221,16 @@ TEST(Lift, AConvolutionWhoseWeightIsComputedStaysAFunction) {
   Module model = testing::user_module("Computed");
   model.register_parameter("w", torch::randn({4, 3, 1, 1}), false);
   model.define("def forward(self, x):\n  return torch.conv2d(x, self.w * x.sum())\n");
-  const ir::Model gm = testing::lifted(model);
-  FileCheck().check("aten::conv2d")->run(*gm.graph);
+  const ir::Model made = testing::lifted(model);
+  FileCheck().check("aten::conv2d")->run(*made.graph);
 }
 
 TEST(Lift, AWeightThatTheModelWritesIsNoParameter) {
   Module model = testing::user_module("Fast");
   model.register_buffer("w", torch::randn({4, 3, 1, 1}));
   model.define("def forward(self, x):\n  y = torch.conv2d(x, self.w)\n  self.w.mul_(2)\n  return y\n");
-  const ir::Model gm = testing::lifted(model);
-  FileCheck().check("aten::conv2d")->run(*gm.graph);
+  const ir::Model made = testing::lifted(model);
+  FileCheck().check("aten::conv2d")->run(*made.graph);
 }
 
 }  // namespace

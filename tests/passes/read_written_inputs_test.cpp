@@ -54,11 +54,11 @@ Module scripted_in_place() {
 }
 
 std::size_t uses_of_layer(const Module& model) {
-  ir::Model gm = testing::normalised(model);
-  passes::read_written_inputs(gm, {});
+  ir::Model made = testing::normalised(model);
+  passes::read_written_inputs(made, {});
   const ir::Node* relu = nullptr;
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
-    if (ir::is_module_call(node) && ir::call_of(gm, node).path == "relu") relu = node;
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
+    if (ir::is_module_call(node) && ir::call_of(made, node).path == "relu") relu = node;
   }
   return ir::operands(relu).front()->uses().size();
 }

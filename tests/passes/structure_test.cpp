@@ -73,13 +73,13 @@ TEST(FoldBatchNorms, ABatchNormBeforeAConvolutionWithoutPaddingBecomesPartOfIt) 
 TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
   torch::manual_seed(4);
   Module model = batch_norm_before(unpadded_convolution());
-  ir::Model gm = testing::normalised(model);
-  passes::fold_batch_norms(gm, {});
+  ir::Model made = testing::normalised(model);
+  passes::fold_batch_norms(made, {});
   const Sample sample{torch::randn({2, 4, 6, 6})};
-  ASSERT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 1);
-  for (const ir::Node* node : ir::nodes_in_order(*gm.graph)) {
+  ASSERT_EQ(std::ranges::count_if(ir::nodes_in_order(*made.graph), ir::is_module_call), 1);
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
     if (!ir::is_module_call(node)) continue;
-    const ir::Weighted& folded = *ir::call_of(gm, node).weighted;
+    const ir::Weighted& folded = *ir::call_of(made, node).weighted;
     const at::Tensor expected = model.forward(sample).toTensor();
     const at::Tensor got = at::conv2d(sample.front().toTensor(), folded.weight, folded.bias);
     EXPECT_TRUE(at::allclose(got, expected, 1e-4, 1e-5));
@@ -88,9 +88,9 @@ TEST(FoldBatchNorms, TheFoldedConvolutionComputesTheSameInFloat) {
 
 TEST(FoldBatchNorms, PaddingComesAfterTheBatchNormWhichThenStays) {
   torch::manual_seed(3);
-  ir::Model gm = testing::normalised(batch_norm_before(testing::conv2d(4, 8, 3)));
-  passes::fold_batch_norms(gm, {});
-  EXPECT_EQ(std::ranges::count_if(ir::nodes_in_order(*gm.graph), ir::is_module_call), 2);
+  ir::Model model = testing::normalised(batch_norm_before(testing::conv2d(4, 8, 3)));
+  passes::fold_batch_norms(model, {});
+  EXPECT_EQ(std::ranges::count_if(ir::nodes_in_order(*model.graph), ir::is_module_call), 2);
 }
 
 /// `a`, an nn.Identity, an nn.Dropout and `b`, one after the other.

@@ -189,13 +189,13 @@ TEST(WeightOnly, AFunctionWithAParameterIsAnEmbeddingToo) {
   Module model = testing::user_module("Words");
   model.register_parameter("table", torch::randn({kRows, 8}), false);
   model.define("def forward(self, x):\n  return torch.embedding(self.table, x)\n");
-  const ir::Model gm = [&] {
+  const ir::Model made = [&] {
     ir::Model result = testing::captured(model);
     passes::lift_embeddings(result, {});
     return result;
   }();
-  ASSERT_EQ(gm.calls.size(), 1U);
-  EXPECT_TRUE(gm.calls.front().embedding.has_value());
+  ASSERT_EQ(made.calls.size(), 1U);
+  EXPECT_TRUE(made.calls.front().embedding.has_value());
   const Lowered result = quantized(model, weight_only_qconfig_mapping(8));
   EXPECT_GT(sqnr(run(model, {ids({1, 2})}), run(result.module(), {ids({1, 2})})), 35);
   EXPECT_LT(sqnr(run(model, {ids({1, 2})}), run(result.module(), {ids({1, 2})})), 100) << "it is float";
@@ -206,9 +206,9 @@ TEST(WeightOnly, ATableThatTheModelWritesIsNoEmbedding) {
   model.register_buffer("table", torch::randn({kRows, 8}));
   model.define(
       "def forward(self, x):\n  self.table = self.table * 0.5\n  return torch.embedding(self.table, x)\n");
-  ir::Model gm = testing::captured(model);
-  passes::lift_embeddings(gm, {});
-  EXPECT_TRUE(gm.calls.empty());
+  ir::Model made = testing::captured(model);
+  passes::lift_embeddings(made, {});
+  EXPECT_TRUE(made.calls.empty());
 }
 
 TEST(WeightOnly, LinearLayersReadSmallWeights) {
