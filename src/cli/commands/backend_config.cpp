@@ -19,7 +19,7 @@ constexpr const char* kBackendConfigExamples =
     "  tsq backend-config show x86 > mine.json\n"
     "  tsq backend-config check mine.json";
 
-void list(const Session& session) {
+void list_tables(const Session& session) {
   nlohmann::json tables = nlohmann::json::array();
   std::vector<std::vector<std::string>> rows;
   for (const BackendEntry& entry : backend_entries()) {
@@ -33,9 +33,9 @@ void list(const Session& session) {
 }
 
 /// Its result is JSON with and without --json: the table is what was asked for.
-void show(const std::string& name) { std::cout << backend_config(name).to_dict().dump(2) << '\n'; }
+void show_table(const std::string& name) { std::cout << backend_config(name).to_dict().dump(2) << '\n'; }
 
-void check(const std::string& path, const Session& session) {
+void check_file(const std::string& path, const Session& session) {
   const auto config = read_config<BackendConfig>(path);
   std::string text = fmt::format("'{}' is a backend config '{}' with {} patterns\n", path, config.name(),
                                  config.configs().size());
@@ -63,20 +63,20 @@ void add_backend_config(CLI::App& app, Session& session) {
   const auto argument = std::make_shared<std::string>();
   CLI::App* list_command =
       add_command(*group, session, "list", "Name the shipped tables", kBackendConfigExamples);
-  list_command->callback([&session] { session.action = [&session] { list(session); }; });
+  list_command->callback([&session] { session.action = [&session] { list_tables(session); }; });
   CLI::App* show_command =
       add_command(*group, session, "show", "Print a shipped table as JSON", kBackendConfigExamples);
   show_command->add_option("NAME", *argument, "A name from 'tsq backend-config list'")
       ->required()
       ->type_name("");
-  show_command->callback([argument, &session] { session.action = [argument] { show(*argument); }; });
+  show_command->callback([argument, &session] { session.action = [argument] { show_table(*argument); }; });
   CLI::App* check_command =
       add_command(*group, session, "check",
                   "Say whether a JSON file is a table, what is wrong with it, and which rows do nothing",
                   kBackendConfigExamples);
   check_command->add_option("B.json", *argument, "The table")->required()->type_name("");
   check_command->callback(
-      [argument, &session] { session.action = [argument, &session] { check(*argument, session); }; });
+      [argument, &session] { session.action = [argument, &session] { check_file(*argument, session); }; });
 }
 
 }  // namespace tsq::cli

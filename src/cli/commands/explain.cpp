@@ -95,15 +95,15 @@ std::string passes_text(const std::vector<PassRun>& passes) {
 }
 
 nlohmann::json passes_json(const std::vector<PassRun>& passes) {
-  nlohmann::json json = nlohmann::json::array();
+  nlohmann::json answer = nlohmann::json::array();
   for (const PassRun& pass : passes) {
-    json.push_back({{"room", pass.room},
-                    {"name", pass.name},
-                    {"changes", pass.changes},
-                    {"seconds", pass.seconds},
-                    {"sentence", pass.sentence}});
+    answer.push_back({{"room", pass.room},
+                      {"name", pass.name},
+                      {"changes", pass.changes},
+                      {"seconds", pass.seconds},
+                      {"sentence", pass.sentence}});
   }
-  return json;
+  return answer;
 }
 
 void run_explain(const ExplainOptions& options, const Session& session) {
@@ -112,9 +112,9 @@ void run_explain(const ExplainOptions& options, const Session& session) {
     std::cout << report.to_text() << unobserved_text(report);
     if (options.passes) std::cout << passes_text(report.passes);
   }
-  nlohmann::json json = report.to_json();
-  if (options.passes) json["passes"] = passes_json(report.passes);
-  print_json(session, json);
+  nlohmann::json answer = report.to_json();
+  if (options.passes) answer["passes"] = passes_json(report.passes);
+  print_json(session, answer);
 }
 
 }  // namespace

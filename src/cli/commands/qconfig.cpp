@@ -46,7 +46,7 @@ constexpr std::array<NamedMapping, 12> kMappings{{
      [] { return weight_only_qconfig_mapping(); }},
 }};
 
-void list(const Session& session) {
+void list_mappings(const Session& session) {
   nlohmann::json mappings = nlohmann::json::array();
   std::string text = "Mappings:\n";
   for (const NamedMapping& entry : kMappings) {
@@ -75,9 +75,9 @@ QConfigMapping mapping_of(const std::string& name) {
               suggestion(name, known));
 }
 
-void show(const std::string& name) { std::cout << mapping_of(name).to_dict().dump(2) << '\n'; }
+void show_mapping(const std::string& name) { std::cout << mapping_of(name).to_dict().dump(2) << '\n'; }
 
-void check(const std::string& path, const Session& session) {
+void check_mapping(const std::string& path, const Session& session) {
   const auto mapping = read_config<QConfigMapping>(path);
   const nlohmann::json counts = {
       {"path", path},
@@ -106,17 +106,17 @@ void add_qconfig(CLI::App& app, Session& session) {
   const auto argument = std::make_shared<std::string>();
   CLI::App* list_command =
       add_command(*group, session, "list", "Name the mappings and QConfigs that tsq knows", kQconfigExamples);
-  list_command->callback([&session] { session.action = [&session] { list(session); }; });
+  list_command->callback([&session] { session.action = [&session] { list_mappings(session); }; });
   CLI::App* show_command =
       add_command(*group, session, "show", "Print a mapping as JSON, ready for --qconfig", kQconfigExamples);
   show_command->add_option("NAME", *argument, "A name from 'tsq qconfig list'")->required()->type_name("");
-  show_command->callback([argument, &session] { session.action = [argument] { show(*argument); }; });
+  show_command->callback([argument, &session] { session.action = [argument] { show_mapping(*argument); }; });
   CLI::App* check_command =
       add_command(*group, session, "check", "Say whether a JSON file is a mapping, or what is wrong with it",
                   kQconfigExamples);
   check_command->add_option("Q.json", *argument, "The mapping")->required()->type_name("");
   check_command->callback(
-      [argument, &session] { session.action = [argument, &session] { check(*argument, session); }; });
+      [argument, &session] { session.action = [argument, &session] { check_mapping(*argument, session); }; });
 }
 
 }  // namespace tsq::cli

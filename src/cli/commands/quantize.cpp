@@ -252,20 +252,20 @@ nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& out
   }
   nlohmann::json warnings = warnings_json(outcome.quantized.report());
   for (const std::string& warning : outcome.verdict.warnings()) warnings.push_back(warning);
-  nlohmann::json json = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
-                         {"files", files},
-                         {"backend", outcome.backend},
-                         {"mode", options.configuration.mode},
-                         {"recipe", options.configuration.recipe},
-                         {"samples", outcome.quantized.samples},
-                         {"held_back", outcome.quantized.held_back},
-                         {"trial", outcome.verdict.to_json()},
-                         {"operators", operator_summary(outcome.quantized.report())},
-                         {"unobserved_layers", outcome.quantized.report().unobserved_layers},
-                         {"warnings", std::move(warnings)},
-                         {"steps", seconds_json(outcome.seconds)}};
-  if (outcome.quantized.goal) json["goal"] = outcome.quantized.goal->to_json();
-  return json;
+  nlohmann::json answer = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
+                           {"files", files},
+                           {"backend", outcome.backend},
+                           {"mode", options.configuration.mode},
+                           {"recipe", options.configuration.recipe},
+                           {"samples", outcome.quantized.samples},
+                           {"held_back", outcome.quantized.held_back},
+                           {"trial", outcome.verdict.to_json()},
+                           {"operators", operator_summary(outcome.quantized.report())},
+                           {"unobserved_layers", outcome.quantized.report().unobserved_layers},
+                           {"warnings", std::move(warnings)},
+                           {"steps", seconds_json(outcome.seconds)}};
+  if (outcome.quantized.goal) answer["goal"] = outcome.quantized.goal->to_json();
+  return answer;
 }
 
 }  // namespace

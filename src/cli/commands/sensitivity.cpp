@@ -179,14 +179,14 @@ void print_text(const SensitivityCommandOptions& options, const Ranked& ranked) 
 }
 
 nlohmann::json to_json(const SensitivityCommandOptions& options, const Ranked& ranked) {
-  nlohmann::json json = ranked.sensitivity.to_json();
-  json["model"] = options.model;
-  json["mode"] = options.configuration.mode;
-  json["recipe"] = options.configuration.recipe;
-  json["steps"] = seconds_json(ranked.seconds);
+  nlohmann::json answer = ranked.sensitivity.to_json();
+  answer["model"] = options.model;
+  answer["mode"] = options.configuration.mode;
+  answer["recipe"] = options.configuration.recipe;
+  answer["steps"] = seconds_json(ranked.seconds);
   if (!options.output.empty())
-    json["output"] = {{"path", options.output}, {"float_layers", ranked.float_layers}};
-  return json;
+    answer["output"] = {{"path", options.output}, {"float_layers", ranked.float_layers}};
+  return answer;
 }
 
 }  // namespace
