@@ -105,7 +105,8 @@ TEST(Quantize, ThreadsOfFourEnginesMakeWhatOneMakesAlone) {
 TEST(Quantize, TellsOfItsSteps) {
   std::vector<std::string> begun;
   std::vector<std::string> ended;
-  QuantizeOptions options{.times = false};
+  QuantizeOptions options;
+  options.times = false;
   options.events.on_begin = [&](std::string_view step) { begun.emplace_back(step); };
   options.events.on_end = [&](std::string_view step) { ended.emplace_back(step); };
   (void)quantize(chain(), samples(), options);
