@@ -467,8 +467,9 @@ std::size_t float_weights(const torch::jit::Module& module) {
 TEST_F(Results, UnseenSamplesDecideWhereAResultIsCloseToPoor) {
   bool was_close = false;
   constexpr int size = 16;
-  for (double tail = 3; tail < 8; tail += 0.25) {
-    torch::manual_seed(1);
+  for (int draw = 0; draw < 100 && !was_close; ++draw) {
+    torch::manual_seed(static_cast<uint64_t>(draw));
+    const double tail = 3 + 0.25 * (draw % 20);
     torch::jit::Module model = user_module("Layers");
     model.register_module("first", linear(size, size));
     model.register_module("last", linear(size, size));
@@ -489,7 +490,7 @@ TEST_F(Results, UnseenSamplesDecideWhereAResultIsCloseToPoor) {
     EXPECT_EQ(trial["unseen"]["samples"], 4);
     EXPECT_EQ(trial["unseen"]["expected_sqnr_db"].get<double>() < 20, !trial["warnings"].empty()) << trial;
   }
-  EXPECT_TRUE(was_close) << "no tail tests anything";
+  EXPECT_TRUE(was_close) << "no draw tests anything";
 }
 
 TEST_F(Results, AnyMethodCalibrates) {

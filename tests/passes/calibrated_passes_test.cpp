@@ -8,6 +8,7 @@
 #include "ir/analysis.h"
 #include "ir/methods.h"
 #include "observers/observer_module.h"
+#include "passes/place/passes.h"
 #include "passes/ranges/passes.h"
 #include "passes/weights/passes.h"
 #include "support/before_pass.h"
@@ -48,7 +49,8 @@ std::size_t observers_of_methods(const ir::Model& model, bool with_data) {
 
 /// Before settle_methods, in recipe fx.
 CalibratedModel with_method(const std::string& methods) {
-  Prepared prepared = prepare(two_layers(methods), default_qconfig_mapping("x86"), backend_config("x86"));
+  Prepared prepared = prepare(two_layers(methods), default_qconfig_mapping("x86"), backend_config("x86"),
+                              {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{images()}});
   return before_pass(prepared, "settle_methods");
 }
@@ -70,8 +72,9 @@ TEST(SettleMethods, WhatForwardDoesNotRunStaysFloat) {
       "def decode(self, x):\n  return self.second.forward(x)\n");
   EXPECT_TRUE(ir::record_of(model, call_node(model, "second"))->observed);
   EXPECT_TRUE(passes::settle_methods(model, context));
-  EXPECT_FALSE(ir::record_of(model, call_node(model, "second"))->observed);
   EXPECT_EQ(ir::record_of(model, call_node(model, "second"))->reason, ir::Reason::NotReached);
+  EXPECT_TRUE(passes::leave_unreached(model, context));
+  EXPECT_FALSE(ir::record_of(model, call_node(model, "second"))->observed);
   EXPECT_TRUE(ir::record_of(model, call_node(model, "first"))->observed);
 }
 
@@ -108,7 +111,7 @@ TEST(ShareRangesOfExtremes, AddendsKeepTheirs) {
 CalibratedModel reference() {
   Prepared prepared =
       prepare(two_layers("def forward(self, x):\n  return self.second.forward(self.first.forward(x))\n"),
-              default_qconfig_mapping("x86"), backend_config("x86"));
+              default_qconfig_mapping("x86"), backend_config("x86"), {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, std::vector<Sample>{{images()}});
   CalibratedModel result = testing::calibrated_model(prepared);
   testing::make_reference(result);

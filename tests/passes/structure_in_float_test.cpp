@@ -255,6 +255,7 @@ TEST(LeaveSmallLayers, TheReportSaysWhy) {
 /// 4 → 104 channels, each of which a kernel slides over; fbgemm has one for 3 x 3 without holes.
 Module depthwise(int64_t dilation) {
   constexpr int64_t kGroups = 104;
+  torch::manual_seed(1);  // the layers are made before the network
   Module model = network(
       "  y = torch.relu(self.sliding.forward(torch.relu(self.wide.forward(x))))\n"
       "  y = self.last.forward(y)\n",

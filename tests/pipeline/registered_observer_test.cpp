@@ -69,8 +69,8 @@ TEST(RegisteredObserver, IsCalibratedAndConvertedOutOfAFile) {
   const Lowered lowered = lower(Reference::load(reference_file), backend_config("x86"));
   torch::manual_seed(4);
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(Module(lowered.module()).forward({torch::randn({2, 3, 8, 8})}).toTensor(),
-                        result_of(prepared)));
+  const at::Tensor result = Module(lowered.module()).forward({torch::randn({2, 3, 8, 8})}).toTensor();
+  EXPECT_TRUE(at::equal(result, result_of(prepared)));
 }
 
 TEST(RegisteredObserver, OfAFileIsToBeRegisteredWhereItIsLoaded) {
