@@ -1,7 +1,11 @@
 #include "passes/flow.h"
 
+#include <tsq/error.h>
+
 #include <algorithm>
 #include <array>
+#include <string>
+#include <utility>
 
 #include "passes/capture/passes.h"
 #include "passes/convert/passes.h"
@@ -214,6 +218,21 @@ bool is_taken(const FlowRow& row, const Model& model, const PassContext& context
       return !context.trains && is_best;
   }
   return false;
+}
+
+std::size_t run_row(const FlowRow& row, Model& model, const PassContext& context) {
+  try {
+    std::size_t changes = row.run(model, context) ? 1 : 0;
+    if (!row.on_each_method || !model.opens_methods) return changes;
+    for (ir::Method& method : model.methods) {
+      std::swap(model.graph, method.graph);
+      changes += row.run(model, context) ? 1 : 0;
+      std::swap(model.graph, method.graph);
+    }
+    return changes;
+  } catch (const Error& error) {
+    throw error.in_pass(std::string(row.name));
+  }
 }
 
 }  // namespace tsq::passes

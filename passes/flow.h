@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -56,5 +57,9 @@ std::span<const FlowRow> flow();
 
 /// Whether a row runs.
 [[nodiscard]] bool is_taken(const FlowRow& row, const ir::Model& model, const PassContext& context);
+
+/// Runs a row, on each method where it says so. Returns the number of graphs that it changed. Throws the
+/// pass's Error with the name of the row.
+std::size_t run_row(const FlowRow& row, ir::Model& model, const PassContext& context);
 
 }  // namespace tsq::passes

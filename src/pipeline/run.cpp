@@ -43,26 +43,6 @@ class Parts {
   std::mutex mutex_{};
 };
 
-bool run_pass(const FlowRow& row, ir::Model& model, const PassContext& context) {
-  try {
-    return row.run(model, context);
-  } catch (const Error& error) {
-    throw error.in_pass(std::string(row.name));
-  }
-}
-
-/// On forward, and on each other method that is captured as forward is, as if it were the graph.
-std::size_t run_on_methods(const FlowRow& row, ir::Model& model, const PassContext& context) {
-  std::size_t changes = run_pass(row, model, context) ? 1 : 0;
-  if (!row.on_each_method || !model.opens_methods) return changes;
-  for (ir::Method& method : model.methods) {
-    std::swap(model.graph, method.graph);
-    changes += run_pass(row, model, context) ? 1 : 0;
-    std::swap(model.graph, method.graph);
-  }
-  return changes;
-}
-
 void add_to(std::vector<PassRun>& log, const FlowRow& row, double seconds, std::size_t changes) {
   const auto found = std::ranges::find(log, row.name, &PassRun::name);
   PassRun& entry = found != log.end() ? *found
@@ -157,7 +137,7 @@ void run(Step step, ir::Model& model, const PassContext& context, std::vector<Pa
   for (const FlowRow& row : passes::flow()) {
     if (row.step != step || !passes::is_taken(row, model, context)) continue;
     const Clock::time_point begin = Clock::now();
-    const std::size_t changes = run_on_methods(row, model, context);
+    const std::size_t changes = passes::run_row(row, model, context);
     if (log != nullptr)
       add_to(*log, row, std::chrono::duration<double>(Clock::now() - begin).count(), changes);
   }

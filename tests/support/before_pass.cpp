@@ -26,7 +26,7 @@ CalibratedModel before_pass(const Prepared& prepared, std::string_view pass) {
   for (const passes::FlowRow& row : passes::flow()) {
     if (row.name == pass) return result;
     if (row.step == passes::Step::Place && passes::is_taken(row, result.model, result.context))
-      row.run(result.model, result.context);
+      passes::run_row(row, result.model, result.context);
   }
   throw std::runtime_error("no pass " + std::string(pass));
 }

@@ -9,20 +9,6 @@
 #include "pipeline/training.h"
 
 namespace tsq::testing {
-namespace {
-
-void run_on_methods(const passes::FlowRow& row, ir::Model& model, const passes::PassContext& context) {
-  row.run(model, context);
-  if (!row.on_each_method || !model.opens_methods) return;
-  for (ir::Method& method : model.methods) {
-    std::swap(model.graph, method.graph);
-    row.run(model, context);
-    std::swap(model.graph, method.graph);
-  }
-}
-
-}  // namespace
-
 passes::PassContext recipe_context(const torch::jit::Module& module, Recipe recipe,
                                    const std::string& engine) {
   return {.source = module,
@@ -45,7 +31,7 @@ ir::Model model_before(const passes::PassContext& context, std::string_view pass
     if (row.step > passes::Step::Observe) break;
     const bool is_taken = passes::is_taken(row, model, context);
     if (row.name == pass && is_taken) return model;
-    if (is_taken) run_on_methods(row, model, context);
+    if (is_taken) passes::run_row(row, model, context);
   }
   throw std::runtime_error("prepare does not run " + std::string(pass));
 }
