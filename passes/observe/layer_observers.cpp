@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
-#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -14,21 +15,6 @@ namespace tsq::passes {
 using ir::Model;
 using ir::Node;
 using ir::Value;
-
-namespace {
-
-/// Those that read what an observer hands on, through further observers too.
-void add_readers(const Node* observer, std::vector<const Node*>& readers) {
-  for (const Node* reader : ir::users(observer->output())) {
-    if (ir::is_observer(reader)) {
-      add_readers(reader, readers);
-    } else {
-      readers.push_back(reader);
-    }
-  }
-}
-
-}  // namespace
 
 const std::string& layer_of(const Model& model, const Node* node) {
   return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
@@ -68,11 +54,22 @@ Node* insert_layer_observer(Model& model, Value* input, std::size_t observer, No
   return node;
 }
 
+std::vector<torch::jit::Use> uses_after_observers(const Value* value) {
+  std::vector<torch::jit::Use> found;
+  for (const torch::jit::Use& use : value->uses()) {
+    if (ir::is_observer(use.user)) {
+      std::ranges::move(uses_after_observers(use.user->output()), std::back_inserter(found));
+    } else {
+      found.push_back(use);
+    }
+  }
+  return found;
+}
+
 std::optional<operators::Saturation> activation_after(const Model& model, const Node* observer) {
   if (!ir::is_observer(observer)) return std::nullopt;
-  std::vector<const Node*> readers;
-  add_readers(observer, readers);
-  const auto* const row = readers.size() == 1 ? operators::traits_of(model, readers.front()) : nullptr;
+  const auto readers = uses_after_observers(observer->output());
+  const auto* const row = readers.size() == 1 ? operators::traits_of(model, readers.front().user) : nullptr;
   return row == nullptr ? std::nullopt : row->saturates;
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ir/model.h"
 #include "operators/traits.h"
@@ -29,6 +30,9 @@ ir::Node* insert_observer_before(ir::Model& model, ir::Value* input, std::size_t
 /// A node that observes `input`, and is to be put in front of `layer`: beside the value, or in the layer's
 /// own block. A branch may be entered by a part of the values only, whose channels are not those of the rest.
 ir::Node* insert_layer_observer(ir::Model& model, ir::Value* input, std::size_t observer, ir::Node* layer);
+
+/// Who reads a value, perhaps after further observers.
+std::vector<torch::jit::Use> uses_after_observers(const ir::Value* value);
 
 /// Where the activation saturates that reads what an observer returns, alone but for other observers; empty
 /// where there is none.

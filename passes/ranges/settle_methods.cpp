@@ -10,6 +10,7 @@
 #include "ir/analysis.h"
 #include "ir/methods.h"
 #include "observers/observer_module.h"
+#include "passes/observe/layer_observers.h"
 #include "passes/ranges/passes.h"
 #include "passes/ranges/settle_unreached.h"
 
@@ -29,17 +30,6 @@ struct Key {
   }
 };
 
-/// The keys of those that read a value, perhaps after further observers.
-void collect_readers(const Value* value, std::vector<Key>& keys) {
-  for (const torch::jit::Use& use : value->uses()) {
-    if (ir::is_observer(use.user)) {
-      collect_readers(use.user->output(), keys);
-    } else if (const auto place = ir::place_of(use.user)) {
-      keys.push_back({.is_read = true, .place = *place, .kind = use.user->kind(), .position = use.offset});
-    }
-  }
-}
-
 /// The keys of what an observer observes, the best first.
 std::vector<Key> keys_of(const Node* observer) {
   std::vector<Key> keys;
@@ -47,7 +37,10 @@ std::vector<Key> keys_of(const Node* observer) {
   while (ir::is_observer(value->node())) value = value->node()->input(0);
   if (const auto place = ir::place_of(value->node()); place && value->node()->kind() != c10::prim::Param)
     keys.push_back({.place = *place, .kind = value->node()->kind(), .position = value->offset()});
-  collect_readers(observer->output(), keys);
+  for (const torch::jit::Use& use : uses_after_observers(observer->output())) {
+    if (const auto place = ir::place_of(use.user))
+      keys.push_back({.is_read = true, .place = *place, .kind = use.user->kind(), .position = use.offset});
+  }
   return keys;
 }
 
