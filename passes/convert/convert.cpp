@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/kernels/target.h"
+#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
@@ -17,11 +18,6 @@ namespace {
 
 using c10::ScalarType;
 using ir::kDequantize;
-
-bool is_per_channel(c10::QScheme scheme) {
-  return scheme == c10::QScheme::PER_CHANNEL_AFFINE || scheme == c10::QScheme::PER_CHANNEL_SYMMETRIC ||
-         scheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
-}
 
 /// K-05: the engine decides, not the observer.
 Value* quantize_dynamic(Model& model, Node* observer, ScalarType dtype, const kernels::Target& target) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -7,6 +8,11 @@ namespace tsq {
 
 /// The quantized engines that have kernels in LibTorch and default QConfigs in PyTorch, by PyTorch's names.
 constexpr std::array<std::string_view, 4> known_engines() { return {"x86", "fbgemm", "qnnpack", "onednn"}; }
+
+constexpr bool is_known_engine(std::string_view name) {
+  const auto engines = known_engines();
+  return std::ranges::find(engines, name) != engines.end();
+}
 
 /// Whether an engine's kernels are FBGEMM's, x86's in part.
 constexpr bool runs_fbgemm(std::string_view engine) { return engine == "x86" || engine == "fbgemm"; }

@@ -44,7 +44,7 @@ Number number_in(std::string_view word, const std::string& text, Number most) {
 }
 
 void apply(Setting& setting, std::string_view word, const std::string& text) {
-  if (place_in(known_engines(), word)) {
+  if (is_known_engine(word)) {
     setting.engine = std::string(word);
   } else if (const auto form = place_in(kForms, word)) {
     setting.form = static_cast<Form>(*form);

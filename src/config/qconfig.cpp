@@ -118,11 +118,10 @@ constexpr std::array<int64_t, 4> kGroupSizes{32, 64, 128, 256};
 constexpr std::array<std::string_view, 2> kQConfigKeys{"activation", "weight"};
 
 void check_engine(std::string_view backend) {
-  constexpr auto kEngines = known_engines();
-  if (std::ranges::find(kEngines, backend) == kEngines.end())
+  if (!is_known_engine(backend))
     throw Error(ErrorCode::BadConfig,
                 fmt::format("there is no default QConfig for the backend '{}'", backend),
-                suggestion(backend, kEngines));
+                suggestion(backend, known_engines()));
 }
 
 [[noreturn]] void fail_version(int version, std::string_view allowed) {

@@ -30,7 +30,6 @@ constexpr const char* kOwn = "observer";
 constexpr const char* kName = "observer_name";
 constexpr const char* kSawValues = "saw_values";
 
-/// `min_val` and `max_val` are empty until equalization has scaled what is observed: then they count.
 constexpr const char* kRegisteredSource = R"(
 def observe(self, x: Tensor) -> Tensor:
     if x.dtype == 6 and x.numel() != 0:
@@ -187,6 +186,7 @@ void check_result(const Module& observer, const UniformConfig& config, const at:
                 fmt::format("whole numbers from {} to {}", config.quant_min, config.quant_max));
 }
 
+/// `min_val` and `max_val` are empty until equalization has scaled what is observed: then they count.
 QParams calculate_registered(const Module& observer) {
   const c10::NoGradGuard no_grad;
   const UniformConfig config = uniform_config(observer);

@@ -55,9 +55,8 @@ BackendConfig backend_of(const QuantizeOptions& options) {
 /// A table of one's own has no mapping of its own: the default one is that of x86.
 QConfigMapping mapping_of(const QuantizeOptions& options, const BackendConfig& backend) {
   if (options.mapping) return *options.mapping;
-  constexpr auto kEngines = known_engines();
-  const bool is_engine = std::ranges::find(kEngines, backend.name()) != kEngines.end();
-  return mode_qconfig_mapping(options.mode, options.recipe.recipe, is_engine ? backend.name() : "x86");
+  return mode_qconfig_mapping(options.mode, options.recipe.recipe,
+                              is_known_engine(backend.name()) ? backend.name() : "x86");
 }
 
 uint64_t bytes_when_saved(const Module& module) {

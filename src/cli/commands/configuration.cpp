@@ -4,7 +4,6 @@
 #include <tsq/error.h>
 #include <tsq/quantize_model.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -21,11 +20,6 @@ constexpr std::string_view kDefaultBackend = "x86";
 std::vector<std::string> engines() {
   constexpr auto kEngines = known_engines();
   return {kEngines.begin(), kEngines.end()};
-}
-
-bool is_engine(const std::string& name) {
-  const auto names = engines();
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 /// The files that a table's reference modules name are given from the table's folder.
@@ -110,7 +104,7 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
     return weight_only_qconfig_mapping(options.bits.value_or(kDefaultBits),
                                        options.group_size.value_or(kDefaultGroupSize));
   }
-  const std::string_view engine = is_engine(backend.name()) ? backend.name() : kDefaultBackend;
+  const std::string_view engine = is_known_engine(backend.name()) ? backend.name() : kDefaultBackend;
   if (options.qat && options.mode != "dynamic") return default_qat_qconfig_mapping(engine);
   return mode_qconfig_mapping(mode_of(options), recipe_from_name(options.recipe), engine);
 }
