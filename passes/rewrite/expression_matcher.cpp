@@ -23,7 +23,7 @@ using Kind = Expression::Kind;
 bool is_near(double number, double meant) { return std::abs(number / meant - 1) < 1e-6; }
 
 /// What is multiplied, and by which number.
-struct Product {
+struct Factors {
   std::vector<Value*> values{};
   double number{1};
 };
@@ -115,7 +115,7 @@ class ExpressionMatcher {
   }
 
   bool is_product_of(Node* node, const Expression& expression) {
-    Product product;
+    Factors product;
     take_factors(node, product);
     if (product.values.size() != expression.operands.size() ||
         !is_near(product.number, expression.numbers.front()))
@@ -138,7 +138,7 @@ class ExpressionMatcher {
 
   /// Those of a product or of a quotient by a number, and of its factors that nobody else reads; none of
   /// other nodes.
-  void take_factors(Node* node, Product& product) const {
+  void take_factors(Node* node, Factors& product) const {
     if (!multiplies(node)) return;
     for (const std::size_t side : {0, 1}) {
       Value* factor = node->input(side);

@@ -1,7 +1,6 @@
 // Weights are rounded up or down, whichever lowers the error of the layer's output: with C the covariance of
 // what a row meets and e the row's error, eᵀ C e is the output's, and rounding to nearest minimises eᵀ e.
-// Each code in turn takes the value that is best given the others (coordinate descent), from the nearest ones
-// on, so that the error never grows. Sources: Nagel et al., "Up or Down? Adaptive Rounding for Post-Training
+// Sources: Nagel et al., "Up or Down? Adaptive Rounding for Post-Training
 // Quantization" (2020), section 3; Frantar et al., "Optimal Brain Compression" (2022).
 
 #include <ATen/ATen.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <span>
 
 #include "backends/kernels/fault_conditions.h"
@@ -17,59 +15,18 @@
 #include "backends/kernels/packed.h"
 #include "passes/weights/layer_bias.h"
 #include "passes/weights/passes.h"
+#include "passes/weights/rounded_rows.h"
 #include "torchscript/tied_table.h"
 
 namespace tsq::passes {
 namespace {
 
-constexpr int kMostRounds = 16;
 /// The share of the mean variance that each input gets besides: as few data as there may be do not say that a
 /// direction never occurs. Source: Frantar et al., "GPTQ" (2022), section 3.
 constexpr double kDamping = 0.01;
 /// The same of the mean square: inputs come rounded, about 25 dB above their error, and single precision
 /// leaves no more of a covariance.
 constexpr double kInputNoise = 3e-3;
-constexpr float kLowestCode = -128;
-constexpr float kHighestCode = 127;
-/// Rows that share each piece of a covariance, which may be larger than the cache.
-constexpr int64_t kRowsAtATime = 16;
-
-/// One row of a weight on its way.
-struct Row {
-  std::span<float> codes;
-  std::span<const float> nearest;
-  std::span<float> gradient;  ///< covariance times the row's error
-  float scale{};
-  bool changes{true};  ///< the last round changed a code, or there was none
-};
-
-/// The best value of one code given the others; what it changes in the weight.
-float improve(const Row& row, std::size_t j, float variance) {
-  const float wanted = std::nearbyint(-row.gradient[j] / (row.scale * variance));
-  const float code = std::clamp(row.codes[j] + wanted, std::max(kLowestCode, row.nearest[j] - 1),
-                                std::min(kHighestCode, row.nearest[j] + 1));
-  const float step = (code - row.codes[j]) * row.scale;
-  row.codes[j] = code;
-  return step;
-}
-
-/// One round over the codes of some rows, which share what is read of the covariance.
-void improve(std::span<Row> rows, std::span<const float> covariance) {
-  const std::size_t columns = rows.front().codes.size();
-  std::array<bool, kRowsAtATime> changed{};
-  for (std::size_t j = 0; j < columns; ++j) {
-    const std::span<const float> of_column = covariance.subspan(j * columns, columns);
-    if (!(of_column[j] > 0)) continue;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const float step = rows[i].changes ? improve(rows[i], j, of_column[j]) : 0;
-      if (step == 0) continue;
-      for (std::size_t k = 0; k < columns; ++k) rows[i].gradient[k] += step * of_column[k];
-      changed[i] = true;
-    }
-  }
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].changes = changed[i];
-}
-
 /// All tensors are of single precision and contiguous.
 struct RoundedLayer {
   at::Tensor weight;      ///< [groups, rows, columns]
@@ -94,7 +51,7 @@ at::Tensor best_codes(const RoundedLayer& layer) {
   const auto improve_block = [&](int64_t block) {
     const int64_t group = block / blocks_of_group;
     const int64_t begin = block % blocks_of_group * kRowsAtATime;
-    std::array<Row, kRowsAtATime> rows;
+    std::array<RoundedRow, kRowsAtATime> rows;
     std::size_t count = 0;
     for (int64_t row = begin; row < std::min(begin + kRowsAtATime, rows_of_group); ++row) {
       const auto i = static_cast<std::size_t>(group * rows_of_group + row);
@@ -103,11 +60,8 @@ at::Tensor best_codes(const RoundedLayer& layer) {
                        .gradient = {first_gradient + i * columns, columns},
                        .scale = scale[i]};
     }
-    const std::span<Row> block_rows(rows.data(), count);
-    const auto covariance =
-        products.subspan(static_cast<std::size_t>(group) * columns * columns, columns * columns);
-    for (int round = 0; round < kMostRounds && std::ranges::any_of(block_rows, &Row::changes); ++round)
-      improve(block_rows, covariance);
+    improve_codes({rows.data(), count},
+                  products.subspan(static_cast<std::size_t>(group) * columns * columns, columns * columns));
   };
   at::parallel_for(0, layer.weight.size(0) * blocks_of_group, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) improve_block(block);

@@ -53,7 +53,7 @@ std::vector<Operator> recurrent_operators(Graph& graph) {
   return found;
 }
 
-std::size_t argument_index(const Node* node, const char* name) {
+std::size_t index_of(const Node* node, const char* name) {
   return static_cast<std::size_t>(node->schema().argumentIndexWithName(name).value());
 }
 
@@ -80,9 +80,9 @@ std::vector<at::Tensor> parameters_of(const Module& module, const Graph& graph, 
   std::vector<Value*> values;
   if (row->is_cell) {
     for (const char* name : {"w_ih", "w_hh", "b_ih", "b_hh"})
-      values.push_back(node->input(argument_index(node, name)));
+      values.push_back(node->input(index_of(node, name)));
   } else {
-    Value* list = node->input(argument_index(node, "params"));
+    Value* list = node->input(index_of(node, "params"));
     if (const auto known = known_value(module, graph, list); known && known->isTensorList())
       return known->toTensorVector();
     if (list->node()->kind() != c10::prim::ListConstruct) return {};
@@ -216,9 +216,8 @@ std::size_t weights_of_first_layer(const ModuleCall& call) {
   const auto graph = inlined_graph(call);
   for (const auto& [node, row] : recurrent_operators(*graph)) {
     if (row->is_cell) return 0;
-    const auto both_ways =
-        known_value(*call.module, *graph, node->input(argument_index(node, "bidirectional")));
-    const auto count = known_value(*call.module, *graph, node->input(argument_index(node, "num_layers")));
+    const auto both_ways = known_value(*call.module, *graph, node->input(index_of(node, "bidirectional")));
+    const auto count = known_value(*call.module, *graph, node->input(index_of(node, "num_layers")));
     if (!count || !count->isInt() || count->toInt() < 2 || !both_ways || !both_ways->isBool()) return 0;
     return both_ways->toBool() ? 4 : 2;
   }
@@ -248,13 +247,13 @@ Module rounded_recurrent(const ModuleCall& call, std::span<const QParams> qparam
       }
     }
     if (row->is_cell) {
-      const std::size_t first = argument_index(node, "w_ih");
+      const std::size_t first = index_of(node, "w_ih");
       for (std::size_t i = 0; i < values.size(); ++i) node->replaceInput(first + i, values[i]);
       continue;
     }
     Node* list = rewriting.graph().createList(c10::TensorType::get(), values);
     list->insertBefore(node);
-    node->replaceInput(argument_index(node, "params"), list->output());
+    node->replaceInput(index_of(node, "params"), list->output());
   }
   return rewriting.finish();
 }
@@ -307,8 +306,8 @@ Value* cell_params(Rewriting& rewriting, const PackedRecurrent& packed,
 void replace_layer(Rewriting& rewriting, const Operator& op, Value* params, c10::ScalarType dtype) {
   const auto& [node, row] = op;
   std::vector<Value*> inputs = node->inputs().vec();
-  inputs[argument_index(node, "params")] = params;
-  inputs[argument_index(node, "has_biases")] = rewriting.constant(true, node);
+  inputs[index_of(node, "params")] = params;
+  inputs[index_of(node, "has_biases")] = rewriting.constant(true, node);
   if (row->takes_dtype) {
     inputs.push_back(rewriting.constant(static_cast<int64_t>(dtype), node));
     inputs.push_back(rewriting.constant(true, node));
@@ -334,8 +333,8 @@ class Stack {
     const auto directions = static_cast<int64_t>(first_layer_ / 2);
     const auto others = static_cast<int64_t>(all_.weights.size() / 2) - directions;
     Node* first = layers({node_->input(0), params_of_first(), 1, 0, directions});
-    Node* rest = layers({first->output(0), node_->input(argument_index(node_, "params")), others / directions,
-                         directions, others});
+    Node* rest = layers(
+        {first->output(0), node_->input(index_of(node_, "params")), others / directions, directions, others});
     node_->output(0)->replaceAllUsesWith(rest->output(0));
     for (std::size_t i = 1; i < node_->outputs().size(); ++i) {
       Node* both = rewriting_.graph().createList(c10::TensorType::get(), {first->output(i), rest->output(i)});
@@ -386,7 +385,7 @@ class Stack {
 
   /// Of a list, the hidden and the cell states; of a tensor, the hidden ones.
   Value* states_of(const Layers& layers) {
-    Value* given = node_->input(argument_index(node_, "hx"));
+    Value* given = node_->input(index_of(node_, "hx"));
     if (given->type()->kind() != c10::TypeKind::ListType) return part_of(given, layers);
     std::vector<Value*> parts;
     for (const int64_t i : {0, 1})
@@ -399,9 +398,9 @@ class Stack {
   Node* layers(const Layers& layers) {
     std::vector<Value*> inputs = node_->inputs().vec();
     inputs[0] = layers.input;
-    inputs[argument_index(node_, "hx")] = states_of(layers);
-    inputs[argument_index(node_, "params")] = layers.params;
-    inputs[argument_index(node_, "num_layers")] = number(layers.count);
+    inputs[index_of(node_, "hx")] = states_of(layers);
+    inputs[index_of(node_, "params")] = layers.params;
+    inputs[index_of(node_, "num_layers")] = number(layers.count);
     Node* made = rewriting_.graph().create(node_->kind(), inputs, node_->outputs().size());
     for (std::size_t i = 0; i < node_->outputs().size(); ++i)
       made->output(i)->setType(node_->output(i)->type());

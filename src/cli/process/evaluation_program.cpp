@@ -52,13 +52,13 @@ std::string read_all(int pipe) {
   std::string text;
   std::array<char, 4096> buffer{};
   while (true) {
-    const ssize_t count = read(pipe, buffer.data(), buffer.size());
+    const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(count));
     if (text.size() > 2 * kKept) text.erase(0, text.size() - kKept);
   }
-  close(pipe);
+  ::close(pipe);
   return text;
 }
 
