@@ -12,14 +12,9 @@ namespace {
               "leave one of them out");
 }
 
-bool is_simple(const Pattern& pattern) {
-  const Pattern* node = &pattern;
-  std::size_t length = 1;
-  while (node->args.size() == 1) {
-    node = &node->args[0];
-    ++length;
-  }
-  return node->args.empty() && length <= 3;
+bool is_chain_of_at_most(int longest, const Pattern& pattern) {
+  if (pattern.args.empty()) return true;
+  return longest > 1 && pattern.args.size() == 1 && is_chain_of_at_most(longest - 1, pattern.args[0]);
 }
 
 }  // namespace
@@ -89,7 +84,7 @@ const Pattern& BackendPatternConfig::key() const& {
     throw Error(ErrorCode::BadConfig,
                 "a BackendPatternConfig has neither 'pattern' nor 'pattern_complex_format'",
                 "set one of them");
-  if (!is_simple(*pattern))
+  if (!is_chain_of_at_most(3, *pattern))
     throw Error(ErrorCode::BadConfig,
                 fmt::format("the pattern '{}' is not a chain of at most 3 symbols", to_string(*pattern)),
                 "use 'pattern_complex_format' for it");

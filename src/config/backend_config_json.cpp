@@ -117,7 +117,7 @@ void read_module_into(const JsonValue& at, std::string_view key, std::optional<S
 
 /// A name, or an object that defines the module.
 void read_reference_into(const JsonValue& at, std::string_view key, std::optional<Symbol>& module) {
-  if (!at.has(key) || !at.at(key).is_object()) return read_module_into(at, key, module);
+  if (!at.has(key) || !at.at(key).json().is_object()) return read_module_into(at, key, module);
   constexpr std::array<std::string_view, 2> kKeys{"file", "source"};
   const JsonValue given = at.at(key);
   given.expect_object("a reference module", kKeys);

@@ -65,6 +65,17 @@ constexpr std::array<std::string_view, 9> kDTypeConfigKeys{"input_dtype",
                                                            "weight_dtype_with_constraints",
                                                            "bias_type"};
 
+/// Calls `visit` with the name and the value of each constraint.
+template <typename DType, typename Visit>
+void visit_constraints(DType& dtype, const Visit& visit) {
+  visit("quant_min_lower_bound", dtype.quant_min_lower_bound);
+  visit("quant_max_upper_bound", dtype.quant_max_upper_bound);
+  visit("scale_min_lower_bound", dtype.scale_min_lower_bound);
+  visit("scale_max_upper_bound", dtype.scale_max_upper_bound);
+  visit("scale_exact_match", dtype.scale_exact_match);
+  visit("zero_point_exact_match", dtype.zero_point_exact_match);
+}
+
 bool has_constraints(const DTypeWithConstraints& dtype) {
   return dtype != DTypeWithConstraints{.dtype = dtype.dtype};
 }
@@ -107,12 +118,7 @@ DTypeWithConstraints read_constraints(const JsonValue& at) {
   at.expect_object("DTypeWithConstraints", kConstraintKeys);
   DTypeWithConstraints dtype;
   if (at.is_given("dtype")) dtype.dtype = read_dtype(at.at("dtype"));
-  read_optional(at, "quant_min_lower_bound", dtype.quant_min_lower_bound);
-  read_optional(at, "quant_max_upper_bound", dtype.quant_max_upper_bound);
-  read_optional(at, "scale_min_lower_bound", dtype.scale_min_lower_bound);
-  read_optional(at, "scale_max_upper_bound", dtype.scale_max_upper_bound);
-  read_optional(at, "scale_exact_match", dtype.scale_exact_match);
-  read_optional(at, "zero_point_exact_match", dtype.zero_point_exact_match);
+  visit_constraints(dtype, [&](const char* key, auto& value) { read_optional(at, key, value); });
   check(dtype, at);
   return dtype;
 }
@@ -156,12 +162,6 @@ std::optional<ScalarType> read_bias(const JsonValue& at) {
 
 }  // namespace
 
-DTypeWithConstraints read_dtype_with_constraints(const JsonValue& at) {
-  const DTypeWithConstraints dtype = read_constraints(at);
-  check_has_dtype(dtype, at);
-  return dtype;
-}
-
 DTypeConfig read_dtype_config(const JsonValue& at) {
   at.expect_object("DTypeConfig", kDTypeConfigKeys);
   DTypeConfig config{.input_dtype = read_port(at, "input_dtype"),
@@ -173,19 +173,17 @@ DTypeConfig read_dtype_config(const JsonValue& at) {
 }
 
 DTypeWithConstraints DTypeWithConstraints::from_dict(const nlohmann::json& dict) {
-  return read_dtype_with_constraints(JsonValue(dict));
+  const JsonValue at(dict);
+  const DTypeWithConstraints dtype = read_constraints(at);
+  check_has_dtype(dtype, at);
+  return dtype;
 }
 
 nlohmann::json DTypeWithConstraints::to_dict() const {
   if (dtype && !has_constraints(*this)) return dtype_name(*dtype);
   nlohmann::json dict = nlohmann::json::object();
   if (dtype) dict["dtype"] = dtype_name(*dtype);
-  write_optional(dict, "quant_min_lower_bound", quant_min_lower_bound);
-  write_optional(dict, "quant_max_upper_bound", quant_max_upper_bound);
-  write_optional(dict, "scale_min_lower_bound", scale_min_lower_bound);
-  write_optional(dict, "scale_max_upper_bound", scale_max_upper_bound);
-  write_optional(dict, "scale_exact_match", scale_exact_match);
-  write_optional(dict, "zero_point_exact_match", zero_point_exact_match);
+  visit_constraints(*this, [&](const char* key, const auto& value) { write_optional(dict, key, value); });
   return dict;
 }
 

@@ -25,10 +25,9 @@ ObserverSpec read_observer(const JsonValue& at, std::string_view wanted) {
 
 EqualizationQConfig read_equalization_qconfig(const JsonValue& at) {
   if (at.is_string()) {
-    constexpr std::array kNames{kDefaultName};
     if (at.string() != kDefaultName)
       at.fail(fmt::format("'{}' is not a named EqualizationQConfig", at.string()),
-              suggestion(at.string(), kNames));
+              suggestion(at.string(), std::array{kDefaultName}));
     return {};
   }
   at.expect_object("EqualizationQConfig", kKeys);
@@ -38,13 +37,11 @@ EqualizationQConfig read_equalization_qconfig(const JsonValue& at) {
 }
 
 MaybeQConfig as_qconfig(const MaybeEqualizationQConfig& config) {
-  if (!config) return std::nullopt;
-  return QConfig{config->input_activation, config->weight};
+  return config ? std::optional(QConfig{config->input_activation, config->weight}) : std::nullopt;
 }
 
 MaybeQConfig read_entry(const JsonValue& at) {
-  if (at.is_null()) return std::nullopt;
-  return as_qconfig(read_equalization_qconfig(at));
+  return at.is_null() ? std::nullopt : as_qconfig(read_equalization_qconfig(at));
 }
 
 nlohmann::json write_entry(const QConfig& entry) {

@@ -2,12 +2,18 @@
 #include <tsq/qconfig_mapping.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/entries.h"
 #include "config/python_regex.h"
 
 namespace tsq {
 namespace {
+
+/// In the order of QConfigSource.
+constexpr std::array<std::string_view, 6> kSourceNames{"none",        "global",
+                                                       "object type", "module name regex",
+                                                       "module name", "module name, object type and order"};
 
 /// The nearest configured module: itself, else its parents from near to far (B-07).
 const std::pair<std::string, MaybeQConfig>* nearest_ancestor(const QConfigMapping& mapping,
@@ -27,23 +33,7 @@ void decide_by_type(const QConfigMapping& mapping, Symbol type, QConfigDecision&
 
 }  // namespace
 
-std::string_view to_string(QConfigSource source) {
-  switch (source) {
-    case QConfigSource::None:
-      return "none";
-    case QConfigSource::Global:
-      return "global";
-    case QConfigSource::ObjectType:
-      return "object type";
-    case QConfigSource::ModuleNameRegex:
-      return "module name regex";
-    case QConfigSource::ModuleName:
-      return "module name";
-    case QConfigSource::ModuleNameObjectTypeOrder:
-      return "module name, object type and order";
-  }
-  return "none";
-}
+std::string_view to_string(QConfigSource source) { return kSourceNames[static_cast<std::size_t>(source)]; }
 
 // Source: _generate_node_name_to_qconfig in fx/qconfig_mapping_utils.py. For functions and methods the type
 // of the containing module comes after their own (B-10, B-11); of several spellings of one operator the first

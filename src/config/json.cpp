@@ -4,6 +4,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -12,16 +13,11 @@
 namespace tsq {
 namespace {
 
-struct Place {
-  std::size_t line;
-  std::size_t column;
-};
-
-Place place_of(std::string_view text, std::size_t byte) {
+std::string line_and_column(std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
-  const auto line_start = before.rfind('\n');
-  const std::size_t start = line_start == std::string_view::npos ? 0 : line_start + 1;
-  return {1 + static_cast<std::size_t>(std::ranges::count(before, '\n')), 1 + before.size() - start};
+  const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+  return fmt::format("line {}, column {}", 1 + std::ranges::count(before, '\n'),
+                     1 + before.size() - line_start);
 }
 
 /// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: REASON", in one line.
@@ -69,13 +65,10 @@ nlohmann::json parse_json(std::string_view text, std::string_view what) {
   RepeatedKey repeated(what);
   nlohmann::json parsed;
   try {
-    parsed =
-        nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t event,
-                                        nlohmann::json& value) { return repeated(depth, event, value); });
+    parsed = nlohmann::json::parse(text, std::ref(repeated));
   } catch (const nlohmann::json::parse_error& error) {
-    const Place place = place_of(text, error.byte);
-    throw Error(ErrorCode::BadConfig, fmt::format("{} is not JSON: line {}, column {}: {}", what, place.line,
-                                                  place.column, reason_of(error)));
+    throw Error(ErrorCode::BadConfig, fmt::format("{} is not JSON: {}: {}", what,
+                                                  line_and_column(text, error.byte), reason_of(error)));
   }
   if (repeated.found())
     throw Error(ErrorCode::BadConfig,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tsq/error.h>
 #include <tsq/parse_json.h>
 
 #include <cstdint>
@@ -23,8 +24,6 @@ class JsonValue {
   [[nodiscard]] bool is_null() const noexcept { return value_->is_null(); }
   [[nodiscard]] bool is_string() const noexcept { return value_->is_string(); }
   [[nodiscard]] bool is_array() const noexcept { return value_->is_array(); }
-  [[nodiscard]] bool is_object() const noexcept { return value_->is_object(); }
-  [[nodiscard]] bool is_integer() const noexcept { return value_->is_number_integer(); }
 
   /// Throws when this is no object, or has a key that is not among `keys`. `what` names the thing:
   /// "BackendConfig".
@@ -58,15 +57,6 @@ class JsonValue {
 };
 
 /// Runs `read` and gives an error of it the path of `at` when it has none of its own.
-template <typename Read>
-auto with_path(const JsonValue& at, Read&& read);
-
-}  // namespace tsq
-
-#include <tsq/error.h>
-
-namespace tsq {
-
 template <typename Read>
 auto with_path(const JsonValue& at, Read&& read) {
   try {

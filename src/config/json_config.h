@@ -17,7 +17,6 @@
 namespace tsq {
 
 c10::ScalarType read_dtype(const JsonValue& at);
-DTypeWithConstraints read_dtype_with_constraints(const JsonValue& at);
 DTypeConfig read_dtype_config(const JsonValue& at);
 /// A PyTorch name. A name in a namespace of PyTorch that PyTorch does not have is an error with the nearest
 /// one.

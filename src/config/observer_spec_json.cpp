@@ -52,8 +52,7 @@ ObserverSpec ObserverSpec::from_dict(const nlohmann::json& dict) {
 }
 
 nlohmann::json ObserverSpec::to_dict() const {
-  nlohmann::json dict = nlohmann::json::object();
-  dict["observer"] = observer;
+  nlohmann::json dict = {{"observer", observer}};
   if (!fake_quantize.empty()) dict["fake_quantize"] = fake_quantize;
   visit_arguments(*this, [&](const char* key, const auto& value) { write_optional(dict, key, value); });
   return dict;

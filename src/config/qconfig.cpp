@@ -16,101 +16,44 @@
 namespace tsq {
 namespace {
 
-using c10::ScalarType;
 using namespace observers;
 
 struct NamedQConfig {
   std::string_view name;
-  QConfig (*make)();
+  ObserverSpec (*activation)();
+  ObserverSpec (*weight)();
 };
 
-QConfig qat_default() { return {fake_activation(), fake_weight()}; }
-QConfig symmetric_qnnpack() { return {histogram_symmetric_qnnpack(), weight_neg_127_to_127()}; }
-QConfig symmetric_qnnpack_per_channel() {
-  return {histogram_symmetric_qnnpack(), per_channel_weight_neg_127_to_127()};
-}
+ObserverSpec float_qparams_8bit() { return float_qparams_weight(c10::kQUInt8); }
+ObserverSpec float_qparams_4bit() { return float_qparams_weight(c10::kQUInt4x2); }
 
 /// Source: torch/ao/quantization/qconfig.py, in its order.
 constexpr std::array kNamedQConfigs{
-    NamedQConfig{"default_qconfig",
-                 [] {
-                   return QConfig{min_max_activation(), weight()};
-                 }},
-    NamedQConfig{"default_debug_qconfig",
-                 [] {
-                   return QConfig{recording(), weight()};
-                 }},
-    NamedQConfig{"default_per_channel_qconfig",
-                 [] {
-                   return QConfig{min_max_activation(), per_channel_weight()};
-                 }},
-    NamedQConfig{"default_dynamic_qconfig",
-                 [] {
-                   return QConfig{dynamic_activation(), weight()};
-                 }},
-    NamedQConfig{"float16_dynamic_qconfig",
-                 [] {
-                   return QConfig{dynamic_float16(), placeholder(ScalarType::Half)};
-                 }},
-    NamedQConfig{"float16_static_qconfig",
-                 [] {
-                   return QConfig{placeholder(ScalarType::Half), placeholder(ScalarType::Half)};
-                 }},
-    NamedQConfig{"per_channel_dynamic_qconfig",
-                 [] {
-                   return QConfig{dynamic_activation(), per_channel_weight()};
-                 }},
-    NamedQConfig{"float_qparams_weight_only_qconfig",
-                 [] {
-                   return QConfig{placeholder(), float_qparams_weight(ScalarType::QUInt8)};
-                 }},
-    NamedQConfig{"float_qparams_weight_only_qconfig_4bit",
-                 [] {
-                   return QConfig{placeholder(), float_qparams_weight(ScalarType::QUInt4x2)};
-                 }},
-    NamedQConfig{"default_qat_qconfig", qat_default},
-    NamedQConfig{"default_dynamic_qat_qconfig",
-                 [] {
-                   return QConfig{fake_dynamic_activation(), fake_weight()};
-                 }},
-    NamedQConfig{"default_weight_only_qconfig",
-                 [] {
-                   return QConfig{identity(), fake_weight()};
-                 }},
-    NamedQConfig{"default_activation_only_qconfig",
-                 [] {
-                   return QConfig{fake_activation(), identity()};
-                 }},
-    NamedQConfig{"default_qat_qconfig_v2",
-                 [] {
-                   return QConfig{fused_activation(), fused_weight()};
-                 }},
-    NamedQConfig{"default_reuse_input_qconfig",
-                 [] {
-                   return QConfig{reuse_input(), noop()};
-                 }},
-    NamedQConfig{"default_symmetric_qnnpack_qconfig", symmetric_qnnpack},
-    NamedQConfig{"default_per_channel_symmetric_qnnpack_qconfig", symmetric_qnnpack_per_channel},
-    NamedQConfig{"default_embedding_qat_qconfig",
-                 [] {
-                   return QConfig{noop(ScalarType::Float), fake_embedding()};
-                 }},
-    NamedQConfig{"default_embedding_qat_qconfig_4bit",
-                 [] {
-                   return QConfig{noop(ScalarType::Float), fake_embedding_4bit()};
-                 }},
-    NamedQConfig{"default_quint8_weight_qconfig",
-                 [] {
-                   return QConfig{histogram(), min_max()};
-                 }},
-    NamedQConfig{"default_symmetric_qnnpack_qat_qconfig",
-                 [] {
-                   return QConfig{fused_symmetric_activation(), fused_weight_neg_127_to_127()};
-                 }},
-    NamedQConfig{"default_per_channel_symmetric_qnnpack_qat_qconfig",
-                 [] {
-                   return QConfig{fused_symmetric_activation(), fused_per_channel_weight_neg_127_to_127()};
-                 }},
+    NamedQConfig{"default_qconfig", min_max_activation, weight},
+    NamedQConfig{"default_debug_qconfig", recording, weight},
+    NamedQConfig{"default_per_channel_qconfig", min_max_activation, per_channel_weight},
+    NamedQConfig{"default_dynamic_qconfig", dynamic_activation, weight},
+    NamedQConfig{"float16_dynamic_qconfig", dynamic_float16, placeholder_float16},
+    NamedQConfig{"float16_static_qconfig", placeholder_float16, placeholder_float16},
+    NamedQConfig{"per_channel_dynamic_qconfig", dynamic_activation, per_channel_weight},
+    NamedQConfig{"float_qparams_weight_only_qconfig", placeholder, float_qparams_8bit},
+    NamedQConfig{"float_qparams_weight_only_qconfig_4bit", placeholder, float_qparams_4bit},
+    NamedQConfig{"default_qat_qconfig", fake_activation, fake_weight},
+    NamedQConfig{"default_dynamic_qat_qconfig", fake_dynamic_activation, fake_weight},
+    NamedQConfig{"default_weight_only_qconfig", identity, fake_weight},
+    NamedQConfig{"default_activation_only_qconfig", fake_activation, identity},
+    NamedQConfig{"default_qat_qconfig_v2", fused_activation, fused_weight},
+    NamedQConfig{"default_reuse_input_qconfig", reuse_input, noop},
+    NamedQConfig{"default_symmetric_qnnpack_qconfig", histogram_symmetric_qnnpack, weight_neg_127_to_127},
+    NamedQConfig{"default_per_channel_symmetric_qnnpack_qconfig", histogram_symmetric_qnnpack,
+                 per_channel_weight_neg_127_to_127},
+    NamedQConfig{"default_embedding_qat_qconfig", noop_float, fake_embedding},
+    NamedQConfig{"default_embedding_qat_qconfig_4bit", noop_float, fake_embedding_4bit},
+    NamedQConfig{"default_quint8_weight_qconfig", histogram, min_max},
+    NamedQConfig{"default_symmetric_qnnpack_qat_qconfig", fused_symmetric_activation,
+                 fused_weight_neg_127_to_127},
+    NamedQConfig{"default_per_channel_symmetric_qnnpack_qat_qconfig", fused_symmetric_activation,
+                 fused_per_channel_weight_neg_127_to_127},
 };
 
 constexpr std::array<int64_t, 4> kGroupSizes{32, 64, 128, 256};
@@ -129,21 +72,12 @@ void check_engine(std::string_view backend) {
               fmt::format("use version {}", allowed));
 }
 
-/// FBGEMM's kernels add products of neighbours in 16 bits, so their activations leave one bit free.
-bool reduces_range(std::string_view backend) { return runs_fbgemm(backend); }
-
-/// What get_default_qat_qconfig returns as reduce_range: nothing at all for onednn.
-std::optional<bool> given_reduce_range(std::string_view backend) {
-  if (backend == "onednn") return std::nullopt;
-  return reduces_range(backend);
-}
-
 }  // namespace
 
 QConfig qconfig(std::string_view name) {
   const std::string_view bare = without_prefix(name, "torch.ao.quantization.");
   const auto found = std::ranges::find(kNamedQConfigs, bare, &NamedQConfig::name);
-  if (found != kNamedQConfigs.end()) return found->make();
+  if (found != kNamedQConfigs.end()) return {found->activation(), found->weight()};
   throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a named QConfig", name),
               suggestion(bare, qconfig_names()));
 }
@@ -153,16 +87,19 @@ std::vector<std::string_view> qconfig_names() { return names_of(kNamedQConfigs, 
 QConfig default_qconfig(std::string_view backend, int version) {
   check_engine(backend);
   if (version != 0) fail_version(version, "0");
-  return {histogram(reduces_range(backend)), backend == "qnnpack" ? weight() : per_channel_weight()};
+  // FBGEMM's kernels add products of neighbours in 16 bits, so their activations leave one bit free.
+  return {histogram(runs_fbgemm(backend)), backend == "qnnpack" ? weight() : per_channel_weight()};
 }
 
 QConfig default_qat_qconfig(std::string_view backend, int version) {
   check_engine(backend);
   if (version != 0 && version != 1) fail_version(version, "0 or 1");
   const bool fused = version == 1;
+  // PyTorch gives onednn no reduce_range at all.
+  const auto reduce_range = backend == "onednn" ? std::nullopt : std::optional(runs_fbgemm(backend));
   ObserverSpec activation{.observer = observer_classes::kMovingAverageMinMax,
-                          .fake_quantize = fused ? "FusedMovingAvgObsFakeQuantize" : "FakeQuantize",
-                          .reduce_range = given_reduce_range(backend),
+                          .fake_quantize = fused ? kFused : kFake,
+                          .reduce_range = reduce_range,
                           .quant_min = 0,
                           .quant_max = 255};
   if (backend == "qnnpack") return {std::move(activation), fused ? fused_weight() : fake_weight()};
@@ -179,7 +116,7 @@ QConfig weight_only_qconfig(int bits, int64_t group_size) {
     throw Error(ErrorCode::BadConfig, fmt::format("no kernel takes a group size of {}", group_size),
                 fmt::format("use one of {}", fmt::join(kGroupSizes, ", ")));
   }
-  ObserverSpec weight = float_qparams_weight(ScalarType::QUInt4x2);
+  ObserverSpec weight = float_qparams_weight(c10::kQUInt4x2);
   weight.group_size = group_size;
   return {placeholder(), weight};
 }
@@ -191,7 +128,7 @@ QConfig embedding_weight_only_qconfig(int bits) {
     case 4:
       return qconfig("float_qparams_weight_only_qconfig_4bit");
     case 2:
-      return {placeholder(), float_qparams_weight(ScalarType::QUInt2x4)};
+      return {placeholder(), float_qparams_weight(c10::kQUInt2x4)};
     default:
       throw Error(ErrorCode::BadConfig, fmt::format("embeddings cannot have rows of {} bits", bits),
                   "use 8, 4 or 2");
@@ -205,8 +142,7 @@ QConfig read_qconfig(const JsonValue& at) {
 }
 
 MaybeQConfig read_maybe_qconfig(const JsonValue& at) {
-  if (at.is_null()) return std::nullopt;
-  return read_qconfig(at);
+  return at.is_null() ? std::nullopt : std::optional(read_qconfig(at));
 }
 
 QConfig QConfig::from_dict(const nlohmann::json& dict) { return read_qconfig(JsonValue(dict)); }

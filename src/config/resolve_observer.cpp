@@ -119,7 +119,6 @@ Range effective_range(const ObserverSpec& spec, ScalarType dtype, bool reduce_ra
 }
 
 void resolve_range(const ObserverConstructor& known, const ObserverSpec& spec, ResolvedObserver& resolved) {
-  resolved.has_custom_range = spec.quant_min.has_value() && spec.quant_max.has_value();
   switch (known.range) {
     case None:
       return;
@@ -187,17 +186,19 @@ ResolvedObserver resolve(const ObserverSpec& given) {
   check_arguments(known, given);
   const ObserverSpec spec = with_fake_quantize_defaults(given);
 
-  ResolvedObserver resolved;
-  resolved.observer = spec.observer;
-  resolved.dtype = spec.dtype.value_or(known.dtype);
-  resolved.qscheme = spec.qscheme.value_or(known.qscheme);
-  resolved.reduce_range = spec.reduce_range.value_or(false);
-  resolved.averaging_constant = spec.averaging_constant.value_or(resolved.averaging_constant);
-  resolved.ch_axis = spec.ch_axis.value_or(resolved.ch_axis);
-  resolved.is_dynamic = spec.is_dynamic.value_or(false);
-  resolved.group_size = spec.group_size.value_or(resolved.group_size);
-  resolved.bins = spec.bins.value_or(resolved.bins);
-  resolved.percentile = spec.percentile.value_or(resolved.percentile);
+  const ResolvedObserver defaults;
+  ResolvedObserver resolved{
+      .observer = spec.observer,
+      .dtype = spec.dtype.value_or(known.dtype),
+      .qscheme = spec.qscheme.value_or(known.qscheme),
+      .reduce_range = spec.reduce_range.value_or(defaults.reduce_range),
+      .has_custom_range = spec.quant_min.has_value() && spec.quant_max.has_value(),
+      .averaging_constant = spec.averaging_constant.value_or(defaults.averaging_constant),
+      .ch_axis = spec.ch_axis.value_or(defaults.ch_axis),
+      .is_dynamic = spec.is_dynamic.value_or(defaults.is_dynamic),
+      .group_size = spec.group_size.value_or(defaults.group_size),
+      .bins = spec.bins.value_or(defaults.bins),
+      .percentile = spec.percentile.value_or(defaults.percentile)};
   resolve_range(known, spec, resolved);
   check_dynamic(known, spec, resolved);
   if (spec.group_size && *spec.group_size < 1)

@@ -10,7 +10,7 @@
 namespace tsq {
 
 Symbol read_symbol(const JsonValue& at) {
-  if (at.is_integer()) return parse_symbol(std::to_string(at.integer()));
+  if (at.json().is_number_integer()) return parse_symbol(std::to_string(at.integer()));
   const std::string& name = at.string();
   if (name.empty()) at.fail("got an empty name, wanted a PyTorch name", "write it as in 'torch.nn.Conv2d'");
   const Symbol found = parse_symbol(name);
