@@ -10,8 +10,7 @@ namespace tsq {
 constexpr std::array<std::string_view, 4> known_engines() { return {"x86", "fbgemm", "qnnpack", "onednn"}; }
 
 constexpr bool is_known_engine(std::string_view name) {
-  const auto engines = known_engines();
-  return std::ranges::find(engines, name) != engines.end();
+  return std::ranges::count(known_engines(), name) > 0;
 }
 
 /// Whether an engine's kernels are FBGEMM's, x86's in part.

@@ -10,6 +10,8 @@
 #include <new>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace tsq {
 namespace {
 
@@ -35,17 +37,10 @@ std::string cause_of(const std::string& text) {
   if (text.find("Traceback") == std::string::npos) return text;
   constexpr std::string_view kError = "Error: ";
   for (auto at = text.rfind(kError); at != std::string::npos && at > 0; at = text.rfind(kError, at - 1)) {
-    const auto line = text.rfind('\n', at);
-    const auto begin = line == std::string::npos ? 0 : line + 1;
+    const auto begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
     if (is_name(std::string_view(text).substr(begin, at - begin))) return text.substr(at + kError.size());
   }
   return text;
-}
-
-/// "builtins.ValueError" and "__torch__.ValueError" are what the user wrote as ValueError.
-std::string_view last_part(std::string_view name) {
-  const auto dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
 std::string first_line(std::string text) {
@@ -60,7 +55,8 @@ std::string first_line(std::string text) {
 std::string reason_of(const std::exception& exception) {
   const auto* raised = dynamic_cast<const torch::jit::JITException*>(&exception);
   if (raised == nullptr || !raised->getOriginalMsg()) return first_line(cause_of(without_stack(exception)));
-  const std::string name(last_part(raised->getPythonClassName().value_or("")));
+  // "builtins.ValueError" and "__torch__.ValueError" are what the user wrote as ValueError.
+  const std::string name(bare_name(raised->getPythonClassName().value_or("")));
   const std::string text = first_line(*raised->getOriginalMsg());
   return name.empty() || text.starts_with(name) ? text : name + ": " + text;
 }

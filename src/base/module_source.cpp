@@ -59,8 +59,7 @@ Module module_of_source(const std::string& package, const std::string& source, s
   const torch::jit::SourceImporter importer(unit, &no_constants, loader,
                                             caffe2::serialize::kProducedFileFormatVersion);
   try {
-    const c10::TypePtr type = importer.loadType(c10::QualifiedName(package + name));
-    Module module(unit, type->expect<c10::ClassType>());
+    Module module(unit, importer.loadType(c10::QualifiedName(package + name))->expect<c10::ClassType>());
     for (std::size_t i = 0; i < module.type()->numAttributes(); ++i) {
       const std::string& attribute = module.type()->getAttributeName(i);
       module.setattr(attribute, empty_value(module.type()->getAttribute(i), attribute, kind));

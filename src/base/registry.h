@@ -56,4 +56,11 @@ class Registry {
   std::vector<std::pair<std::string, Value>> entries_{};
 };
 
+/// The program's one registry of values of a type.
+template <typename Value>
+Registry<Value>& registry_of() {
+  static Registry<Value> registry;
+  return registry;
+}
+
 }  // namespace tsq

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <numeric>
+#include <ranges>
 #include <set>
 
 namespace tsq {
@@ -16,7 +18,7 @@ char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned 
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  std::iota(last.begin(), last.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
     row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
@@ -57,9 +59,9 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
 
 std::string quoted_list(std::span<const std::string_view> words) {
   std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
-    text += fmt::format("'{}'", words[i]);
+  for (const std::string_view& word : words) {
+    if (!text.empty()) text += &word == &words.back() ? " and " : ", ";
+    text += fmt::format("'{}'", word);
   }
   return text;
 }
@@ -73,11 +75,7 @@ std::string_view interned(std::string text) {
 
 std::vector<std::string_view> split_words(std::string_view words) {
   std::vector<std::string_view> parts;
-  while (!words.empty()) {
-    const auto space = words.find(' ');
-    parts.push_back(words.substr(0, space));
-    words = space == std::string_view::npos ? std::string_view{} : words.substr(space + 1);
-  }
+  for (const auto word : std::views::split(words, ' ')) parts.emplace_back(word.begin(), word.end());
   return parts;
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mapped.h"
+
 namespace tsq {
 
 /// The number of single-letter edits (insert, drop, replace, swap neighbours) between two words, letter case
@@ -35,12 +37,15 @@ constexpr std::string_view without_prefix(std::string_view name, std::string_vie
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
 
+/// "Conv2d" of "torch.nn.Conv2d".
+constexpr std::string_view bare_name(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);  // npos + 1 is 0
+}
+
 /// The names of a table's rows, for suggestion().
 template <typename Rows, typename Name>
 std::vector<std::string_view> names_of(const Rows& rows, Name name) {
-  std::vector<std::string_view> names;
-  for (const auto& row : rows) names.push_back(std::invoke(name, row));
-  return names;
+  return mapped(rows, [&](const auto& row) -> std::string_view { return std::invoke(name, row); });
 }
 
 }  // namespace tsq

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
+#include "base/mapped.h"
 #include "base/text.h"
 #include "config/fusers.h"
 #include "config/json.h"
@@ -55,8 +57,7 @@ std::string_view name_of(ObservationType type) { return kObservationTypes[static
 
 Pattern read_pattern(const JsonValue& at) {
   if (!at.is_array()) return read_symbol(at);
-  std::vector<Symbol> symbols;
-  for (const JsonValue& item : at.elements("2 or 3 names")) symbols.push_back(read_symbol(item));
+  const std::vector<Symbol> symbols = mapped(at.elements("2 or 3 names"), read_symbol);
   if (symbols.size() != 2 && symbols.size() != 3)
     at.fail(
         fmt::format("got a pattern of {} names, wanted 2 or 3", symbols.size()),
@@ -72,8 +73,9 @@ Pattern read_complex_pattern(const JsonValue& at, int depth = 0) {
   if (parts.size() < 2)
     at.fail(
         fmt::format("got a list of {}, wanted an operator and the patterns of its arguments", parts.size()));
-  std::vector<Pattern> args;
-  for (std::size_t i = 1; i < parts.size(); ++i) args.push_back(read_complex_pattern(parts[i], depth + 1));
+  std::vector<Pattern> args = mapped(std::span(parts).subspan(1), [&](const JsonValue& part) {
+    return read_complex_pattern(part, depth + 1);
+  });
   return Pattern(read_symbol(parts[0]), std::move(args));
 }
 
@@ -89,9 +91,7 @@ json complex_pattern_to_json(const Pattern& pattern) {
 
 json pattern_to_json(const Pattern& pattern) {
   if (pattern.args.empty()) return pattern.symbol.name;
-  json list = json::array();
-  for (const Symbol& symbol : symbols_of(pattern)) list.push_back(symbol.name);
-  return list;
+  return mapped(symbols_of(pattern), &Symbol::name);
 }
 
 std::map<int, ObservationType> read_num_tensor_args(const JsonValue& at) {
@@ -195,8 +195,8 @@ BackendPatternConfig BackendPatternConfig::from_dict(const json& dict) {
 }
 
 json BackendPatternConfig::to_dict() const {
-  json dict = {{"observation_type", name_of(observation_type)}, {"dtype_configs", json::array()}};
-  for (const DTypeConfig& config : dtype_configs) dict["dtype_configs"].push_back(config.to_dict());
+  json dict = {{"observation_type", name_of(observation_type)},
+               {"dtype_configs", mapped(dtype_configs, &DTypeConfig::to_dict)}};
   if (pattern) dict["pattern"] = pattern_to_json(*pattern);
   if (pattern_complex_format)
     dict["pattern_complex_format"] = complex_pattern_to_json(*pattern_complex_format);
@@ -238,9 +238,7 @@ BackendConfig BackendConfig::from_dict(const json& dict, std::vector<std::string
 }
 
 json BackendConfig::to_dict() const {
-  json dict = {{"name", name_}, {"configs", json::array()}};
-  for (const BackendPatternConfig& config : configs_) dict["configs"].push_back(config.to_dict());
-  return dict;
+  return {{"name", name_}, {"configs", mapped(configs_, &BackendPatternConfig::to_dict)}};
 }
 
 }  // namespace tsq

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/entries.h"
+#include "base/mapped.h"
 #include "config/json.h"
 #include "config/json_config.h"
 
@@ -30,10 +31,8 @@ void refuse_custom_modules(const JsonValue& at, std::string_view key) {
 }
 
 std::vector<std::string> read_strings(const JsonValue& at, std::string_view key, std::string_view of_what) {
-  std::vector<std::string> strings;
-  if (!at.has(key)) return strings;
-  for (const JsonValue& item : at.at(key).elements(of_what)) strings.push_back(item.string());
-  return strings;
+  if (!at.has(key)) return {};
+  return mapped(at.at(key).elements(of_what), &JsonValue::string);
 }
 
 std::vector<int> read_indexes(const JsonValue& at, std::string_view key) {

@@ -22,34 +22,31 @@ bool is_shipped_extra_getter(std::string_view name) {
   return std::ranges::count(shipped_extra_getters(), unqualified(name)) > 0;
 }
 
-Registry<ExtraInputsFunction>& extra_getters() {
-  static Registry<ExtraInputsFunction> registry;
-  return registry;
+/// Throws Error(BadConfig) with the nearest known name, or all of them.
+ExtraInputsGetter extra_inputs_getter_from_name(std::string_view name) {
+  if (is_shipped_extra_getter(name)) return ExtraInputsGetter::OtherAddend;
+  if (const auto index = registry_of<ExtraInputsFunction>().index_of(name))
+    return registered_getter<ExtraInputsGetter>(*index);
+  fail_unknown("an extra inputs getter", name, unqualified(name), shipped_extra_getters(),
+               registry_of<ExtraInputsFunction>().names());
 }
 
 }  // namespace
 
-ExtraInputsGetter extra_inputs_getter_from_name(std::string_view name) {
-  if (is_shipped_extra_getter(name)) return ExtraInputsGetter::OtherAddend;
-  if (const auto index = extra_getters().index_of(name)) return registered_getter<ExtraInputsGetter>(*index);
-  fail_unknown("an extra inputs getter", name, unqualified(name), shipped_extra_getters(),
-               extra_getters().names());
-}
-
 std::string extra_inputs_getter_name(const BackendPatternConfig& row) {
   if (is_registered(row.extra_inputs_getter))
-    return extra_getters().at(registered_index(row.extra_inputs_getter)).first;
+    return registry_of<ExtraInputsFunction>().at(registered_index(row.extra_inputs_getter)).first;
   std::string name = getter_beside_fuser(row, &FuserName::extra_getter);
   return name.empty() ? std::string(kOtherAddend) : name;
 }
 
 ExtraInputsFunction registered_extra_inputs_getter(ExtraInputsGetter getter) {
-  return extra_getters().at(registered_index(getter)).second;
+  return registry_of<ExtraInputsFunction>().at(registered_index(getter)).second;
 }
 
 void register_extra_inputs_getter(std::string name, ExtraInputsFunction getter) {
   check_new_name("extra inputs getter", name, is_shipped_extra_getter(name));
-  extra_getters().set(std::move(name), std::move(getter));
+  registry_of<ExtraInputsFunction>().set(std::move(name), std::move(getter));
 }
 
 BackendPatternConfig& BackendPatternConfig::set_extra_inputs_getter(ExtraInputsGetter getter) {
@@ -62,7 +59,8 @@ BackendPatternConfig& BackendPatternConfig::set_extra_inputs_getter(std::string_
 }
 
 BackendPatternConfig& BackendPatternConfig::set_extra_inputs_getter(ExtraInputsFunction getter) {
-  return set_extra_inputs_getter(std::string_view(extra_getters().add_without_name(std::move(getter))));
+  return set_extra_inputs_getter(
+      std::string_view(registry_of<ExtraInputsFunction>().add_without_name(std::move(getter))));
 }
 
 }  // namespace tsq

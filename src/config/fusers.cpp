@@ -29,16 +29,19 @@ std::optional<NamedFuser> shipped_fuser(std::string_view given) {
   return std::nullopt;
 }
 
-Registry<FuserFunction>& fusers() {
-  static Registry<FuserFunction> registry;
-  return registry;
+/// The name of the fuser for a row that does not spell it otherwise.
+std::string default_fuser_name(const BackendPatternConfig& row) {
+  if (!row.fuser_method || *row.fuser_method == Fuser::Registered) return {};
+  if (const FuserName* known = find_fuser_name(*row.fuser_method, row.root_node_getter))
+    return fmt::format("{}{}", known->module, known->name);
+  return std::string(std::ranges::find(kFuserNames, *row.fuser_method, &FuserName::fuser)->short_name);
 }
 
 }  // namespace
 
 NamedFuser fuser_from_name(std::string_view name) {
   if (const auto shipped = shipped_fuser(name)) return *shipped;
-  if (fusers().index_of(name)) return {Fuser::Registered};
+  if (registry_of<FuserFunction>().index_of(name)) return {Fuser::Registered};
   std::vector<std::string_view> known;
   for (const FuserName& fuser : kFuserNames) {
     if (std::ranges::find(known, fuser.short_name) == known.end()) known.push_back(fuser.short_name);
@@ -47,15 +50,7 @@ NamedFuser fuser_from_name(std::string_view name) {
     if (fuser.fuser != Fuser::Sequential && nearest(unqualified(name), std::array{fuser.name}) == fuser.name)
       known.push_back(fuser.name);
   }
-  fail_unknown("a fuser", name, unqualified(name), known, fusers().names());
-}
-
-std::string default_fuser_name(const BackendPatternConfig& row) {
-  if (!row.fuser_method || *row.fuser_method == Fuser::Registered) return {};
-  if (const FuserName* known = find_fuser_name(*row.fuser_method, row.root_node_getter))
-    return fmt::format("{}{}", known->module, known->name);
-  const auto* const any = std::ranges::find(kFuserNames, *row.fuser_method, &FuserName::fuser);
-  return std::string(any->short_name);
+  fail_unknown("a fuser", name, unqualified(name), known, registry_of<FuserFunction>().names());
 }
 
 std::string fuser_name(const BackendPatternConfig& row) {
@@ -63,14 +58,14 @@ std::string fuser_name(const BackendPatternConfig& row) {
 }
 
 FuserFunction registered_fuser(std::string_view name) {
-  if (auto fuser = fusers().find(name)) return *std::move(fuser);
+  if (auto fuser = registry_of<FuserFunction>().find(name)) return *std::move(fuser);
   throw Error(ErrorCode::BadConfig, fmt::format("no fuser is registered as '{}'", name),
               "call register_fuser before");
 }
 
 void register_fuser(std::string name, FuserFunction fuser) {
   check_new_name("fuser", name, shipped_fuser(name).has_value());
-  fusers().set(std::move(name), std::move(fuser));
+  registry_of<FuserFunction>().set(std::move(name), std::move(fuser));
 }
 
 BackendPatternConfig& BackendPatternConfig::set_fuser_method(Fuser fuser) {
@@ -89,7 +84,7 @@ BackendPatternConfig& BackendPatternConfig::set_fuser_method(std::string_view na
 
 BackendPatternConfig& BackendPatternConfig::set_fuser_method(FuserFunction fuser) {
   fuser_method = Fuser::Registered;
-  fuser_method_name = fusers().add_without_name(std::move(fuser));
+  fuser_method_name = registry_of<FuserFunction>().add_without_name(std::move(fuser));
   return *this;
 }
 

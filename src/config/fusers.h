@@ -14,16 +14,12 @@ struct NamedFuser {
   RootNodeGetter side{RootNodeGetter::Default};
 };
 
-/// Throw Error(BadConfig) with the nearest known name, or all of them. The module that PyTorch keeps a
+/// Throws Error(BadConfig) with the nearest known name, or all of them. The module that PyTorch keeps a
 /// function in may be left out.
 NamedFuser fuser_from_name(std::string_view name);
-RootNodeGetter root_node_getter_from_name(std::string_view name);
-ExtraInputsGetter extra_inputs_getter_from_name(std::string_view name);
 
 /// What to_dict writes; empty where the row has no fuser.
 std::string fuser_name(const BackendPatternConfig& row);
-/// The name of the fuser for a row that does not spell it otherwise.
-std::string default_fuser_name(const BackendPatternConfig& row);
 std::string root_node_getter_name(const BackendPatternConfig& row);
 std::string extra_inputs_getter_name(const BackendPatternConfig& row);
 /// PyTorch's name of the getter that an addition's fuser wants.

@@ -67,32 +67,27 @@ constexpr ObserverConstructor kConstructors[]{
     {.name = observer_classes::kIdentity, .dtype = ScalarType::Float},
 };
 
-Registry<ObserverConstructor>& registered_constructors() {
-  static Registry<ObserverConstructor> registry;
-  return registry;
-}
-
 }  // namespace
 
 ObserverConstructor observer_constructor(std::string_view name) {
   const auto* const found = std::ranges::find(kConstructors, name, &ObserverConstructor::name);
   if (found != std::end(kConstructors)) return *found;
-  if (const auto own = registered_constructors().find(name)) return *own;
+  if (const auto own = registry_of<ObserverConstructor>().find(name)) return *own;
   const auto names = names_of(kConstructors, &ObserverConstructor::name);
   // Classes of PyTorch's and tsq's are named without a package, those of a program with one.
   if (name.find('.') != std::string_view::npos)
-    fail_unknown("an observer", name, name, names, registered_constructors().names());
+    fail_unknown("an observer", name, name, names, registry_of<ObserverConstructor>().names());
   if (name.empty())
     throw Error(ErrorCode::BadConfig, "an observer has no class", "known: " + quoted_list(names));
   throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not an observer", name), suggestion(name, names));
 }
 
 void add_observer_constructor(const ObserverConstructor& constructor) {
-  registered_constructors().set(std::string(constructor.name), constructor);
+  registry_of<ObserverConstructor>().set(std::string(constructor.name), constructor);
 }
 
 bool is_registered_observer(std::string_view name) {
-  return registered_constructors().index_of(name).has_value();
+  return registry_of<ObserverConstructor>().index_of(name).has_value();
 }
 
 }  // namespace tsq

@@ -1,7 +1,12 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <tsq/error.h>
 #include <tsq/pattern.h>
 
 #include <algorithm>
+#include <span>
+
+#include "base/mapped.h"
 
 namespace tsq {
 namespace {
@@ -22,11 +27,8 @@ Pattern chain(const std::vector<Symbol>& forward_order) {
     throw Error(ErrorCode::BadConfig, "a pattern has no symbol",
                 "give one symbol, or two or three in forward order");
   Pattern pattern(forward_order.front());
-  for (std::size_t i = 1; i < forward_order.size(); ++i) {
-    std::vector<Pattern> args;
-    args.push_back(std::move(pattern));
-    pattern = Pattern(forward_order[i], std::move(args));
-  }
+  for (const Symbol& next : std::span(forward_order).subspan(1))
+    pattern = Pattern(next, std::vector<Pattern>{pattern});
   return pattern;
 }
 
@@ -44,14 +46,10 @@ std::size_t leaf_count(const Pattern& pattern) {
 }
 
 std::string to_string(const Pattern& pattern) {
-  std::string text(pattern.symbol.name.empty() ? match_all.name : pattern.symbol.name);
-  if (pattern.args.empty()) return text;
-  text += '(';
-  for (std::size_t i = 0; i < pattern.args.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += to_string(pattern.args[i]);
-  }
-  return text + ')';
+  const std::string name(pattern.symbol.name.empty() ? match_all.name : pattern.symbol.name);
+  if (pattern.args.empty()) return name;
+  const auto args = mapped(pattern.args, [](const Pattern& arg) { return to_string(arg); });
+  return fmt::format("{}({})", name, fmt::join(args, ", "));
 }
 
 }  // namespace tsq

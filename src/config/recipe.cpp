@@ -2,11 +2,28 @@
 #include <tsq/error.h>
 #include <tsq/recipe.h>
 
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+
 #include "config/observer_classes.h"
 #include "config/observers.h"
 
 namespace tsq {
 namespace {
+
+/// In the order of TargetCpu.
+constexpr std::array<std::string_view, 3> kTargetCpuNames{"native", "vnni", "without-vnni"};
+
+/// The one of `values` that to_string calls so. `what` they are in the message for other names.
+template <typename Value>
+Value value_of_name(const char* what, std::string_view name, std::initializer_list<Value> values,
+                    const char* remedy) {
+  const auto* const found =
+      std::ranges::find_if(values, [&](Value value) { return to_string(value) == name; });
+  if (found != values.end()) return *found;
+  throw Error(ErrorCode::BadConfig, fmt::format("there is no {} '{}'", what, name), remedy);
+}
 
 /// All of quint8, in the range of the least error. Fixed and placeholder observers stay.
 ObserverSpec with_whole_range(ObserverSpec activation) {
@@ -37,29 +54,14 @@ void quantize_recurrent(QConfigMapping& mapping) {
 std::string_view to_string(Recipe recipe) { return recipe == Recipe::Best ? "best" : "fx"; }
 
 Recipe recipe_from_name(std::string_view name) {
-  if (name == "fx") return Recipe::Fx;
-  if (name == "best") return Recipe::Best;
-  throw Error(ErrorCode::BadConfig, fmt::format("there is no recipe '{}'", name), "use 'fx' or 'best'");
+  return value_of_name("recipe", name, {Recipe::Fx, Recipe::Best}, "use 'fx' or 'best'");
 }
 
-std::string_view to_string(TargetCpu cpu) {
-  switch (cpu) {
-    case TargetCpu::Native:
-      return "native";
-    case TargetCpu::Vnni:
-      return "vnni";
-    case TargetCpu::WithoutVnni:
-      return "without-vnni";
-  }
-  return "native";
-}
+std::string_view to_string(TargetCpu cpu) { return kTargetCpuNames[static_cast<std::size_t>(cpu)]; }
 
 TargetCpu target_cpu_from_name(std::string_view name) {
-  for (const TargetCpu cpu : {TargetCpu::Native, TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
-    if (name == to_string(cpu)) return cpu;
-  }
-  throw Error(ErrorCode::BadConfig, fmt::format("there is no target CPU '{}'", name),
-              "use 'native', 'vnni' or 'without-vnni'");
+  return value_of_name("target CPU", name, {TargetCpu::Native, TargetCpu::Vnni, TargetCpu::WithoutVnni},
+                       "use 'native', 'vnni' or 'without-vnni'");
 }
 
 std::string_view to_string(WeightRounding rounding) {
@@ -67,10 +69,8 @@ std::string_view to_string(WeightRounding rounding) {
 }
 
 WeightRounding weight_rounding_from_name(std::string_view name) {
-  if (name == "nearest") return WeightRounding::Nearest;
-  if (name == "learned") return WeightRounding::Learned;
-  throw Error(ErrorCode::BadConfig, fmt::format("there is no weight rounding '{}'", name),
-              "use 'nearest' or 'learned'");
+  return value_of_name("weight rounding", name, {WeightRounding::Nearest, WeightRounding::Learned},
+                       "use 'nearest' or 'learned'");
 }
 
 std::optional<double> migration_strength(const RecipeOptions& options) {
@@ -96,14 +96,12 @@ std::optional<double> cross_layer_margin(const RecipeOptions& options) {
 
 QConfigMapping best_qconfig_mapping(std::string_view backend) {
   QConfigMapping mapping = default_qconfig_mapping(backend);
-  const QConfig global{with_whole_range(mapping.global_qconfig()->activation),
-                       observers::per_channel_weight()};
+  mapping.set_global(
+      QConfig{with_whole_range(mapping.global_qconfig()->activation), observers::per_channel_weight()});
   const auto entries = mapping.object_type_qconfigs();
-  mapping.set_global(global);
   for (const auto& [type, qconfig] : entries) {
     if (!qconfig) continue;
-    QConfig changed{with_whole_range(qconfig->activation), qconfig->weight};
-    mapping.set_object_type(type, std::move(changed));
+    mapping.set_object_type(type, QConfig{with_whole_range(qconfig->activation), qconfig->weight});
   }
   quantize_embeddings(mapping);
   quantize_recurrent(mapping);

@@ -37,25 +37,22 @@ std::optional<RootNodeGetter> shipped_root_getter(std::string_view given) {
   return std::nullopt;
 }
 
-Registry<RootNodeFunction>& root_getters() {
-  static Registry<RootNodeFunction> registry;
-  return registry;
+/// Throws Error(BadConfig) with the nearest known name, or all of them.
+RootNodeGetter root_node_getter_from_name(std::string_view name) {
+  if (const auto shipped = shipped_root_getter(name)) return *shipped;
+  if (const auto index = registry_of<RootNodeFunction>().index_of(name))
+    return registered_getter<RootNodeGetter>(*index);
+  std::vector<std::string_view> known = names_of(kGetterNames, &GetterName::name);
+  const auto beside_fusers = getter_names(&FuserName::root_getter);
+  known.insert(known.end(), beside_fusers.begin(), beside_fusers.end());
+  fail_unknown("a root node getter", name, unqualified(name), known, registry_of<RootNodeFunction>().names());
 }
 
 }  // namespace
 
-RootNodeGetter root_node_getter_from_name(std::string_view name) {
-  if (const auto shipped = shipped_root_getter(name)) return *shipped;
-  if (const auto index = root_getters().index_of(name)) return registered_getter<RootNodeGetter>(*index);
-  std::vector<std::string_view> known = names_of(kGetterNames, &GetterName::name);
-  const auto beside_fusers = getter_names(&FuserName::root_getter);
-  known.insert(known.end(), beside_fusers.begin(), beside_fusers.end());
-  fail_unknown("a root node getter", name, unqualified(name), known, root_getters().names());
-}
-
 std::string root_node_getter_name(const BackendPatternConfig& row) {
   if (is_registered(row.root_node_getter))
-    return root_getters().at(registered_index(row.root_node_getter)).first;
+    return registry_of<RootNodeFunction>().at(registered_index(row.root_node_getter)).first;
   if (row.root_node_getter == FirstArgument) return std::string(kPoolingGetter);
   std::string name = getter_beside_fuser(row, &FuserName::root_getter);
   if (!name.empty()) return name;
@@ -68,12 +65,12 @@ std::string_view root_node_getter_of(const NamedFuser& fuser) {
 }
 
 RootNodeFunction registered_root_node_getter(RootNodeGetter getter) {
-  return root_getters().at(registered_index(getter)).second;
+  return registry_of<RootNodeFunction>().at(registered_index(getter)).second;
 }
 
 void register_root_node_getter(std::string name, RootNodeFunction getter) {
   check_new_name("root node getter", name, shipped_root_getter(name).has_value());
-  root_getters().set(std::move(name), std::move(getter));
+  registry_of<RootNodeFunction>().set(std::move(name), std::move(getter));
 }
 
 BackendPatternConfig& BackendPatternConfig::set_root_node_getter(RootNodeGetter getter) {
@@ -86,7 +83,8 @@ BackendPatternConfig& BackendPatternConfig::set_root_node_getter(std::string_vie
 }
 
 BackendPatternConfig& BackendPatternConfig::set_root_node_getter(RootNodeFunction getter) {
-  return set_root_node_getter(std::string_view(root_getters().add_without_name(std::move(getter))));
+  return set_root_node_getter(
+      std::string_view(registry_of<RootNodeFunction>().add_without_name(std::move(getter))));
 }
 
 }  // namespace tsq

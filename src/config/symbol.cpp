@@ -13,12 +13,6 @@
 namespace tsq {
 namespace {
 
-bool drop_prefix(std::string& name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return false;
-  name.erase(0, prefix.size());
-  return true;
-}
-
 void replace_prefix(std::string& name, std::string_view prefix, std::string_view replacement) {
   if (name.starts_with(prefix)) name.replace(0, prefix.size(), replacement);
 }
@@ -31,11 +25,6 @@ void drop_mangling(std::string& name) {
     if (end == std::string::npos) return;
     name.erase(at, end + 1 - at);
   }
-}
-
-std::string_view last_part(std::string_view name) {
-  const auto dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
 /// "torch.nn.modules.conv.Conv2d" → "torch.nn.Conv2d", "torch.ao.nn.intrinsic.modules.fused.ConvReLU2d" →
@@ -112,7 +101,7 @@ bool is_literal(std::string_view name) {
 /// Overloads of torch.ops are functions although some begin with a capital letter:
 /// "torch.ops.aten.add.Tensor".
 bool is_class(std::string_view name) {
-  const std::string_view last = last_part(name);
+  const std::string_view last = bare_name(name);
   return !name.starts_with("torch.ops.") && !last.empty() &&
          std::isupper(static_cast<unsigned char>(last[0])) != 0;
 }
@@ -120,11 +109,12 @@ bool is_class(std::string_view name) {
 }  // namespace
 
 Symbol parse_symbol(std::string_view given) {
-  std::string name(given);
-  const bool from_torchscript = drop_prefix(name, "__torch__.");
+  constexpr std::string_view kTorchScript = "__torch__.";
+  const bool from_torchscript = given.starts_with(kTorchScript);
+  std::string name(without_prefix(given, kTorchScript));
   drop_mangling(name);
-  drop_prefix(name, "__main__.");
-  if (last_part(name) == "MatchAllNode") return match_all;
+  replace_prefix(name, "__main__.", "");
+  if (bare_name(name) == "MatchAllNode") return match_all;
   if (is_literal(name)) return {SymbolKind::Literal, interned(std::move(name))};
   if (from_torchscript || is_class(name)) {
     make_class_public(name);
@@ -137,8 +127,9 @@ Symbol parse_symbol(std::string_view given) {
 
 Symbol symbol(std::string_view name) {
   const Symbol found = parse_symbol(name);
-  if (found.kind == SymbolKind::MatchAll || found.kind == SymbolKind::Literal) return found;
-  if (name.starts_with("__torch__.")) return found;
+  if (found.kind == SymbolKind::MatchAll || found.kind == SymbolKind::Literal ||
+      name.starts_with("__torch__."))
+    return found;
   if (const auto problem = unknown_name(found))
     throw Error(ErrorCode::BadConfig, problem->problem, problem->remedy);
   return found;
