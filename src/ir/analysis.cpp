@@ -4,15 +4,10 @@
 
 #include <algorithm>
 
+#include "ir/methods.h"
+
 namespace tsq::ir {
 namespace {
-
-void collect(Block* block, std::vector<Node*>& nodes) {
-  for (Node* node : block->nodes()) {
-    nodes.push_back(node);
-    for (Block* inner : node->blocks()) collect(inner, nodes);
-  }
-}
 
 bool type_holds_tensor(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::TensorType || type->kind() == c10::TypeKind::AnyType) return true;
@@ -56,7 +51,7 @@ bool eliminate_dead_code(Block* block) {
 
 std::vector<Node*> nodes_in_order(Graph& graph) {
   std::vector<Node*> nodes;
-  collect(graph.block(), nodes);
+  for (Node* node : graph.nodes()) collect_nodes(node, nodes);
   return nodes;
 }
 
@@ -69,8 +64,7 @@ Node* only_reader(const Node* node) {
 bool is_container_construct(const Node* node) {
   if (node->kind() == c10::prim::TupleConstruct) return true;
   if (node->kind() != c10::prim::ListConstruct) return false;
-  const auto uses = node->output()->uses();
-  return std::none_of(uses.begin(), uses.end(), [](const torch::jit::Use& use) {
+  return std::ranges::none_of(node->output()->uses(), [](const torch::jit::Use& use) {
     const c10::FunctionSchema* schema = use.user->kind().is_aten() ? use.user->maybeSchema() : nullptr;
     return schema != nullptr && schema->is_mutable();
   });
@@ -84,8 +78,7 @@ bool is_constant(const Value* value) { return value->node()->kind() == c10::prim
 std::vector<Argument> arguments(const Node* node) {
   std::vector<Argument> result;
   const bool skips_first = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
-  for (std::size_t i = skips_first ? 1 : 0; i < node->inputs().size(); ++i) {
-    Value* input = const_cast<Node*>(node)->input(i);
+  for (Value* input : const_cast<Node*>(node)->inputs().slice(skips_first ? 1 : 0)) {
     Argument argument{.value = input};
     if (is_container_construct(input->node())) {
       argument.is_list = true;

@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/methods.h"
 
 namespace tsq::ir {
@@ -13,10 +15,9 @@ namespace {
 void call_forward(Graph& body) {
   for (Node* node : nodes_in_order(body)) {
     if (!is_forward_call(node)) continue;
-    Node* call = body.create(c10::prim::CallMethod, node->inputs(), 1);
+    Node* call = insert_node(node, c10::prim::CallMethod, node->inputs());
     call->s_(c10::attr::name, "forward");
     call->output()->copyMetadata(node->output());
-    call->insertBefore(node);
     call->setSourceRange(node->sourceRange());
     node->output()->replaceAllUsesWith(call->output());
     node->destroy();

@@ -48,14 +48,11 @@ void replace_operand(Node* node, Value* from, Value* to) {
     if (input == from) {
       node->replaceInput(i, to);
     } else if (is_container_construct(input->node())) {
-      const auto elements = input->node()->inputs();
-      if (std::find(elements.begin(), elements.end(), from) == elements.end()) continue;
+      if (std::ranges::count(input->node()->inputs(), from) == 0) continue;
       // A list may serve several readers, and the new value may be made after it: this reader gets a list of
       // its own.
       Node* own = insert_copy(node, input->node());
-      for (std::size_t k = 0; k < own->inputs().size(); ++k) {
-        if (own->inputs()[k] == from) own->replaceInput(k, to);
-      }
+      own->replaceInputWith(from, to);
       node->replaceInput(i, own->output());
       if (!input->node()->hasUses()) input->node()->destroy();
     }
@@ -153,9 +150,7 @@ Node* Rewriter::node(c10::Symbol kind, c10::ArrayRef<Value*> inputs, std::size_t
 }
 
 Value* Rewriter::op(const char* kind, const std::vector<Value*>& inputs, const c10::TypePtr& type) const {
-  Value* made = insert_before(before_, kind, inputs, type);
-  placed(made->node());
-  return made;
+  return placed(insert_before(before_, kind, inputs, type)->node())->output();
 }
 
 Value* Rewriter::call(ModuleCall call, const std::vector<Value*>& inputs) const {
@@ -165,10 +160,9 @@ Value* Rewriter::call(ModuleCall call, const std::vector<Value*>& inputs) const 
 
 void Rewriter::replace(Node* node, Value* by) {
   take_record(by->node(), node);
-  if (node->output()->hasDebugName() && by->node()->kind() != c10::prim::Param) {
-    const std::string name = node->output()->debugName();
-    by->setDebugName(name);
-  }
+  // A copy: the name is taken away from the other value.
+  if (node->output()->hasDebugName() && by->node()->kind() != c10::prim::Param)
+    by->setDebugName(std::string(node->output()->debugName()));
   node->output()->replaceAllUsesWith(by);
   node->destroy();
 }

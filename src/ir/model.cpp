@@ -18,11 +18,7 @@ const c10::Symbol kScopeAttribute = c10::Symbol::attr("tsq_scope");
 const c10::Symbol kModuleKind = c10::Symbol::fromQualString("prim::tsq_module");
 const c10::Symbol kObserverKind = c10::Symbol::fromQualString("prim::tsq_observer");
 
-Weighted* weighted_of(ModuleCall& call) {
-  if (call.weighted) return &*call.weighted;
-  return call.members.empty() ? nullptr : weighted_of(call.members.front());
-}
-
+Weighted* weighted_of(ModuleCall& call) { return const_cast<Weighted*>(weighted_of(std::as_const(call))); }
 const Weighted* weighted_of(const ModuleCall& call) {
   if (call.weighted) return &*call.weighted;
   return call.members.empty() ? nullptr : weighted_of(call.members.front());

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 #include <string>
 
+#include "base/text.h"
 #include "config/known_names.h"
 #include "ir/analysis.h"
 #include "ir/literal.h"
@@ -82,12 +82,6 @@ std::vector<Symbol> aten_spellings(std::string_view name) {
   return result;
 }
 
-bool is_identifier_path(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '.';
-  });
-}
-
 /// `1.0 - x` and `1.0 / x` call functions of TorchScript's own, which hold these expressions.
 std::optional<Symbol> scalar_on_the_left(std::string_view text) {
   if (text == "torch.neg(b) + a") return parse_symbol("operator.sub");
@@ -107,7 +101,7 @@ std::vector<Symbol> expression_spelling(const std::string& text, std::string_vie
   if (!named) {
     const PythonOperator* const python = python_operator(plain);
     const bool is_operator =
-        python != nullptr && text.find(python->sign) != std::string::npos && !is_identifier_path(text);
+        python != nullptr && text.find(python->sign) != std::string::npos && !is_dotted_name(text);
     return is_operator ? std::vector<Symbol>{parse_symbol("operator." + std::string(python->name))}
                        : std::vector<Symbol>{};
   }
