@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <new>
 #include <string_view>
 
@@ -20,17 +19,6 @@ constexpr std::array<std::string_view, 5> kOutOfMemory{"can't allocate memory", 
                                                        "Cannot allocate memory", "not enough memory",
                                                        "Storage size calculation overflowed"};
 
-std::string without_stack(const std::exception& exception) {
-  const auto* c10_error = dynamic_cast<const c10::Error*>(&exception);
-  return c10_error != nullptr ? c10_error->what_without_backtrace() : exception.what();
-}
-
-bool is_name(std::string_view word) {
-  return !word.empty() && std::ranges::all_of(word, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '.';
-  });
-}
-
 /// After a traceback stands "RuntimeError: cause", at the beginning of a line: the last such line counts,
 /// tracebacks may be nested.
 std::string cause_of(const std::string& text) {
@@ -38,7 +26,8 @@ std::string cause_of(const std::string& text) {
   constexpr std::string_view kError = "Error: ";
   for (auto at = text.rfind(kError); at != std::string::npos && at > 0; at = text.rfind(kError, at - 1)) {
     const auto begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
-    if (is_name(std::string_view(text).substr(begin, at - begin))) return text.substr(at + kError.size());
+    if (is_dotted_name(std::string_view(text).substr(begin, at - begin)))
+      return text.substr(at + kError.size());
   }
   return text;
 }
@@ -51,6 +40,11 @@ std::string first_line(std::string text) {
 }
 
 }  // namespace
+
+std::string without_stack(const std::exception& exception) {
+  const auto* c10_error = dynamic_cast<const c10::Error*>(&exception);
+  return c10_error != nullptr ? c10_error->what_without_backtrace() : exception.what();
+}
 
 std::string reason_of(const std::exception& exception) {
   const auto* raised = dynamic_cast<const torch::jit::JITException*>(&exception);

@@ -11,6 +11,9 @@ namespace tsq {
 /// stack and no source position.
 std::string reason_of(const std::exception& exception);
 
+/// All that an exception says, but for LibTorch's stack.
+std::string without_stack(const std::exception& exception);
+
 /// Whether memory ran out: std::bad_alloc, LibTorch's own errors, and what becomes of either inside the
 /// TorchScript interpreter.
 bool is_out_of_memory(const std::exception& exception);

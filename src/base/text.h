@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <span>
 #include <string>
@@ -40,6 +42,13 @@ constexpr std::string_view without_prefix(std::string_view name, std::string_vie
 /// "Conv2d" of "torch.nn.Conv2d".
 constexpr std::string_view bare_name(std::string_view name) {
   return name.substr(name.rfind('.') + 1);  // npos + 1 is 0
+}
+
+/// Whether a text is a name or a path of names: "torch.nn".
+inline bool is_dotted_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.';
+  });
 }
 
 /// The names of a table's rows, for suggestion().

@@ -49,8 +49,7 @@ class PendingFile : public std::streambuf {
 
   void commit() {
     if (file_ != nullptr) {
-      const bool written = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
-      if (!written) fail();
+      if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail();
       if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
     }
     if (error_ == 0 && std::rename(path_.c_str(), target_.c_str()) != 0) fail();

@@ -7,10 +7,13 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 
+#include "base/entries.h"
 #include "base/libtorch_error.h"
+#include "base/mapped.h"
 #include "io/empty_tensors.h"
 #include "io/numpy_file.h"
 #include "torchscript/float_model.h"
@@ -32,17 +35,21 @@ using RawSamples = std::vector<RawSample>;
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+/// What the kinds of values are called, by LibTorch's tags.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kKinds{{{"Tensor", "a tensor"},
+                                                                               {"None", "None"},
+                                                                               {"Int", "an int"},
+                                                                               {"Double", "a float"},
+                                                                               {"Bool", "a bool"},
+                                                                               {"String", "a string"},
+                                                                               {"GenericList", "a list"},
+                                                                               {"Tuple", "a tuple"},
+                                                                               {"GenericDict", "a dict"}}};
+
 std::string kind_of(const at::IValue& value) {
-  if (value.isTensor()) return "a tensor";
-  if (value.isNone()) return "None";
-  if (value.isInt()) return "an int";
-  if (value.isDouble()) return "a float";
-  if (value.isBool()) return "a bool";
-  if (value.isString()) return "a string";
-  if (value.isList()) return "a list";
-  if (value.isTuple()) return "a tuple";
-  if (value.isGenericDict()) return "a dict";
-  return fmt::format("a {}", value.tagKind());
+  const std::string tag = value.tagKind();
+  const auto* const known = find_entry(kKinds, tag);
+  return known == nullptr ? fmt::format("a {}", tag) : std::string(known->second);
 }
 
 /// Puts a tensor as forward wants it; refuses what would spoil every observer that sees it.
@@ -94,14 +101,18 @@ void check_elements(const Sample& sample, const std::string& place) {
     refuse(fmt::format("{} holds empty tensors only", place), "leave such samples out");
 }
 
+bool is_sequence(const at::IValue& value) { return value.isList() || value.isTuple(); }
+
+at::ArrayRef<at::IValue> elements_of(const at::IValue& sequence) {
+  return sequence.isList() ? sequence.toListRef() : sequence.toTupleRef().elements().asArrayRef();
+}
+
 RawSample raw_sample(const at::IValue& value, const std::string& place) {
   RawSample sample;
   if (value.isTensor()) {
     sample.values.push_back(value);
-  } else if (value.isTuple()) {
-    sample.values = value.toTupleRef().elements().vec();
-  } else if (value.isList()) {
-    sample.values = value.toListRef().vec();
+  } else if (is_sequence(value)) {
+    sample.values = elements_of(value).vec();
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) {
       if (!entry.key().isString()) {
@@ -126,16 +137,11 @@ RawSample raw_sample(const at::IValue& value, const std::string& place) {
 }
 
 RawSamples samples_of(const at::IValue& root, const std::string& path) {
-  RawSamples samples;
-  if (!root.isList()) {
-    if (!root.isTensor() && !root.isTuple() && !root.isGenericDict()) {
-      refuse(fmt::format("'{}' holds {}", path, kind_of(root)), "data is a list of samples");
-    }
-    samples.push_back(raw_sample(root, place_of(path, 0)));
-    return samples;
-  }
+  if (root.isTensor() || root.isTuple() || root.isGenericDict()) return {raw_sample(root, place_of(path, 0))};
+  if (!root.isList()) refuse(fmt::format("'{}' holds {}", path, kind_of(root)), "data is a list of samples");
   const auto elements = root.toListRef();
   if (elements.empty()) refuse(fmt::format("'{}' holds an empty list", path), "give at least one sample");
+  RawSamples samples;
   for (const at::IValue& element : elements)
     samples.push_back(raw_sample(element, place_of(path, samples.size())));
   return samples;
@@ -176,19 +182,15 @@ at::IValue read_pickle(const std::string& path) {
     return torch::jit::readArchiveAndTensors("data", "", "", std::nullopt, std::nullopt, at::kCPU, reader);
   } catch (const Error&) {
     throw;
-  } catch (const c10::Error& e) {
-    rethrow_out_of_memory(e);
-    refuse_pickle(path, e.what_without_backtrace());
-  } catch (const std::exception& e) {
-    rethrow_out_of_memory(e);
-    refuse_pickle(path, e.what());
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    refuse_pickle(path, without_stack(error));
   }
 }
 
 /// Whether the names are those that numpy.savez chooses by itself.
 bool are_positional(const io::NamedArrays& arrays) {
-  return std::all_of(arrays.begin(), arrays.end(),
-                     [](const auto& array) { return array.first.starts_with("arr_"); });
+  return std::ranges::all_of(arrays, [](const auto& array) { return array.first.starts_with("arr_"); });
 }
 
 /// One sample for each entry of the arrays' common first axis, each entry a batch of one.
@@ -221,11 +223,8 @@ RawSamples cut(const io::NamedArrays& arrays, const std::string& path) {
 }
 
 io::NamedArrays in_order(io::NamedArrays arrays) {
-  const auto index = [](const std::string& name) { return std::strtol(name.c_str() + 4, nullptr, 10); };
-  if (are_positional(arrays)) {
-    std::sort(arrays.begin(), arrays.end(),
-              [&](const auto& a, const auto& b) { return index(a.first) < index(b.first); });
-  }
+  const auto index = [](const auto& array) { return std::strtol(array.first.c_str() + 4, nullptr, 10); };
+  if (are_positional(arrays)) std::ranges::sort(arrays, {}, index);
   return arrays;
 }
 
@@ -263,14 +262,14 @@ at::IValue as_type(const at::IValue& value, const c10::TypePtr& type) {
     return value.isNone() ? value : as_type(value, optional->getElementType());
   }
   if (type->kind() == c10::TypeKind::FloatType && value.isInt()) return static_cast<double>(value.toInt());
-  if (const auto list = type->cast<c10::ListType>(); list && (value.isList() || value.isTuple())) {
+  if (const auto list = type->cast<c10::ListType>(); list && is_sequence(value)) {
     c10::impl::GenericList typed(list->getElementType());
-    const auto elements = value.isList() ? value.toListRef() : value.toTupleRef().elements().asArrayRef();
-    for (const at::IValue& element : elements) typed.push_back(as_type(element, list->getElementType()));
+    for (const at::IValue& element : elements_of(value))
+      typed.push_back(as_type(element, list->getElementType()));
     return typed;
   }
-  if (const auto tuple = type->cast<c10::TupleType>(); tuple && (value.isList() || value.isTuple())) {
-    const auto elements = value.isList() ? value.toListRef() : value.toTupleRef().elements().asArrayRef();
+  if (const auto tuple = type->cast<c10::TupleType>(); tuple && is_sequence(value)) {
+    const auto elements = elements_of(value);
     if (elements.size() != tuple->elements().size()) return value;
     std::vector<at::IValue> typed;
     for (std::size_t i = 0; i < elements.size(); ++i)
@@ -293,10 +292,9 @@ at::ArrayRef<c10::Argument> arguments_of(const c10::FunctionSchema& schema) {
 }
 
 std::string signature(const c10::FunctionSchema& schema) {
-  std::vector<std::string> arguments;
-  for (const c10::Argument& argument : arguments_of(schema)) {
-    arguments.push_back(fmt::format("{} {}", argument.type()->annotation_str(), argument.name()));
-  }
+  const auto arguments = mapped(arguments_of(schema), [](const c10::Argument& argument) {
+    return fmt::format("{} {}", argument.type()->annotation_str(), argument.name());
+  });
   return fmt::format("forward({})", fmt::join(arguments, ", "));
 }
 
@@ -311,9 +309,7 @@ const at::IValue* value_of(const RawSample& sample, std::size_t index, const std
 void check_names(const RawSample& sample, const c10::FunctionSchema& schema, const std::string& place) {
   const auto arguments = arguments_of(schema);
   for (const std::string& name : sample.names) {
-    const bool known = std::any_of(arguments.begin(), arguments.end(),
-                                   [&](const c10::Argument& argument) { return argument.name() == name; });
-    if (known) continue;
+    if (std::ranges::count(arguments, name, &c10::Argument::name) > 0) continue;
     refuse(fmt::format("{} names an argument '{}' that {} does not have", place, name, signature(schema)));
   }
 }

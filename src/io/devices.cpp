@@ -40,9 +40,8 @@ void add_pickled(std::string_view bytes, std::set<std::string>& devices) {
 
 void add_written(const std::string& source, std::set<std::string>& devices) {
   static const std::regex kConstant(std::string("\"(") + kDevice + ")\"");
-  for (auto it = std::sregex_iterator(source.begin(), source.end(), kConstant); it != std::sregex_iterator();
-       ++it)
-    devices.insert((*it)[1].str());
+  devices.insert(std::sregex_token_iterator(source.begin(), source.end(), kConstant, 1),
+                 std::sregex_token_iterator());
   static const std::regex kCall(R"(torch\.cuda\()");
   if (std::regex_search(source, kCall)) devices.insert("cuda");
 }

@@ -25,16 +25,21 @@ std::string beginning_of(const std::string& path) {
   return bytes;
 }
 
+/// The last bytes of a file, `most` of them where it has more.
+std::string end_of(const std::string& path, std::streamoff most) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.tellg();
+  const std::streamoff begin = std::max<std::streamoff>(0, size - most);
+  std::string bytes(static_cast<std::size_t>(size - begin), '\0');
+  file.seekg(begin);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return bytes;
+}
+
 /// A zip archive ends with its directory, whose end record has this mark; a comment may follow it.
 bool has_zip_directory(const std::string& path) {
   constexpr std::streamoff kMostComment = 65557;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file.tellg();
-  const std::streamoff begin = std::max<std::streamoff>(0, size - kMostComment);
-  std::string end(static_cast<std::size_t>(size - begin), '\0');
-  file.seekg(begin);
-  file.read(end.data(), static_cast<std::streamsize>(end.size()));
-  return end.find("PK\x05\x06") != std::string::npos;
+  return end_of(path, kMostComment).find("PK\x05\x06") != std::string::npos;
 }
 
 /// The class or function that a pickle names first ("collections.OrderedDict"), before any other content; the
@@ -75,21 +80,11 @@ FileKind kind_of_pickle(const std::string& root) {
   return {.what = "a file of torch.save", .remedy = std::string(kScript)};
 }
 
-FileKind exported_program() {
-  return {.what = "a program of torch.export (.pt2)",
-          .remedy = "give the TorchScript file: torch.jit.script or torch.jit.trace of the same model"};
-}
-
 /// LibTorch's reader takes archives of one folder alone; the names of others stand in the bytes of the
 /// directory.
 std::string directory_of_zip(const std::string& path) {
   constexpr std::streamoff kEnough = 1 << 20;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file.tellg();
-  const std::streamoff begin = std::max<std::streamoff>(0, size - kEnough);
-  std::string bytes(static_cast<std::size_t>(size - begin), '\0');
-  file.seekg(begin);
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const std::string bytes = end_of(path, kEnough);
   const auto directory = bytes.find("PK\x01\x02");
   return directory == std::string::npos ? std::string() : bytes.substr(directory);
 }
@@ -101,7 +96,8 @@ FileKind kind_of_zip(const std::string& path) {
   const auto has = [&](std::string_view part) { return names.find(part) != std::string::npos; };
   if (has("archive_format") || has("serialized_exported_program.json") || has("models/model.json") ||
       has("/aotinductor/"))
-    return exported_program();
+    return {.what = "a program of torch.export (.pt2)",
+            .remedy = "give the TorchScript file: torch.jit.script or torch.jit.trace of the same model"};
   if (has("constants.pkl") && has("/code/")) return {};
   if (has(".npy"))
     return {.what = "numpy's data (.npz)", .remedy = "give the file that torch.jit.save wrote"};

@@ -12,6 +12,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <regex>
 #include <string_view>
@@ -133,28 +134,22 @@ at::Tensor read_array(const std::string& what, const ReadBytes& read,
     refuse(what, "could not be read to its end");
   }
   if (!header.column_major) return tensor;
-  std::vector<int64_t> axes;
-  for (auto axis = static_cast<int64_t>(stored.size()) - 1; axis >= 0; --axis) axes.push_back(axis);
+  std::vector<int64_t> axes(stored.size());
+  std::iota(axes.rbegin(), axes.rend(), int64_t{0});
   return tensor.permute(axes).contiguous();
 }
 
-struct CloseArchive {
-  void operator()(zip_t* archive) const { zip_discard(archive); }
-};
-using Archive = std::unique_ptr<zip_t, CloseArchive>;
-struct CloseMember {
-  void operator()(zip_file_t* member) const { zip_fclose(member); }
-};
-using Member = std::unique_ptr<zip_file_t, CloseMember>;
+using Archive = std::unique_ptr<zip_t, decltype(&zip_discard)>;
+using Member = std::unique_ptr<zip_file_t, decltype(&zip_fclose)>;
 
 Archive open_archive(const std::string& path) {
   int code = 0;
-  return Archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
+  return {zip_open(path.c_str(), ZIP_RDONLY, &code), zip_discard};
 }
 
 at::Tensor read_member(zip_t* archive, zip_int64_t index, const std::string& what) {
   zip_stat_t stat{};
-  const Member member(zip_fopen_index(archive, index, 0));
+  const Member member(zip_fopen_index(archive, index, 0), zip_fclose);
   if (zip_stat_index(archive, index, 0, &stat) != 0 || !member) {
     refuse(what, fmt::format("cannot be unpacked: {}", zip_strerror(archive)));
   }

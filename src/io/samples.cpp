@@ -3,8 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <ranges>
 #include <string_view>
+
+#include "base/mapped.h"
 
 namespace tsq::detail {
 namespace {
@@ -51,12 +55,6 @@ class Hash {
 
   void add_text(std::string_view text) { add_bytes(text.data(), text.size()); }
 
-  void add_number(double number) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, &number, sizeof(word));
-    add(word);
-  }
-
   [[nodiscard]] std::uint64_t value() const { return state_; }
 
  private:
@@ -83,7 +81,7 @@ void add_value(const at::IValue& value, Hash& hash) {
   } else if (value.isBool()) {
     hash.add(value.toBool() ? 1 : 0);
   } else if (value.isDouble()) {
-    hash.add_number(value.toDouble());
+    hash.add(std::bit_cast<std::uint64_t>(value.toDouble()));
   } else if (value.isString()) {
     hash.add_text(value.toStringRef());
   } else if (value.isTuple()) {
@@ -103,16 +101,13 @@ void add_value(const at::IValue& value, Hash& hash) {
 }  // namespace
 
 Sample copy_of(const Sample& sample) {
-  Sample copy;
-  for (const at::IValue& value : sample) copy.push_back(value.deepcopy());
-  return copy;
+  return mapped(sample, [](const at::IValue& value) { return value.deepcopy(); });
 }
 
 std::vector<Sample> spread(std::span<const Sample> samples, std::size_t most) {
   if (samples.size() <= most) return {samples.begin(), samples.end()};
-  std::vector<Sample> some;
-  for (std::size_t i = 0; i < most; ++i) some.push_back(samples[i * samples.size() / most]);
-  return some;
+  return mapped(std::views::iota(std::size_t{0}, most),
+                [&](std::size_t i) { return samples[i * samples.size() / most]; });
 }
 
 std::uint64_t hash_of(const Sample& sample) {
