@@ -9,6 +9,7 @@
 #include "ir/analysis.h"
 #include "operators/arguments.h"
 #include "operators/functional_weighted.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 
@@ -55,13 +56,11 @@ bool is_slow(const Model& model, const PassContext& context, const Node* node) {
 }  // namespace
 
 bool activate_in_float(Model& model, const PassContext& context) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!is_slow(model, context, node)) continue;
-    ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::SlowActivation);
-    has_changed = true;
-  }
-  return has_changed;
+  return change_nodes(
+      model, [&](const Node* node) { return is_slow(model, context, node); },
+      [&](Node* node) {
+        ir::leave_float(model, node, ir::Placement::Reference, ir::Reason::SlowActivation);
+      });
 }
 
 }  // namespace tsq::passes

@@ -5,6 +5,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
@@ -19,16 +20,17 @@ namespace {
 }
 
 /// Every key of prepare's level is there again, with the same QConfig or none.
-template <typename Entries, typename Name>
-void check_level(const Entries& prepared, const Entries& converted, const char* level, const Name& name_of) {
-  for (const auto& entry : prepared) {
-    const auto& [key, qconfig] = entry;
-    const auto found = std::find_if(converted.begin(), converted.end(),
-                                    [&](const auto& each) { return each.first == entry.first; });
+template <typename Entry, typename Name>
+void check_level(const std::vector<Entry>& prepared, const std::vector<Entry>& converted, const char* level,
+                 const Name& name_of) {
+  for (const auto& [key, qconfig] : prepared) {
+    const auto found = std::ranges::find(converted, key, &Entry::first);
     if (found == converted.end())
-      fail(fmt::format("the convert mapping lacks the {} '{}' of the prepare mapping", level, name_of(key)));
+      fail(fmt::format("the convert mapping lacks the {} '{}' of the prepare mapping", level,
+                       std::invoke(name_of, key)));
     if (found->second && found->second != qconfig)
-      fail(fmt::format("the convert mapping changes the QConfig of the {} '{}'", level, name_of(key)));
+      fail(fmt::format("the convert mapping changes the QConfig of the {} '{}'", level,
+                       std::invoke(name_of, key)));
   }
 }
 
@@ -36,11 +38,11 @@ void check_mappings(const QConfigMapping& prepared, const QConfigMapping& conver
   if (prepared.global_qconfig() != converted.global_qconfig())
     fail("the convert mapping has another global QConfig than the prepare mapping");
   check_level(prepared.object_type_qconfigs(), converted.object_type_qconfigs(), "object type",
-              [](const Symbol& type) { return type.name; });
-  const auto as_is = [](const std::string& name) { return name; };
-  check_level(prepared.module_name_qconfigs(), converted.module_name_qconfigs(), "module name", as_is);
+              &Symbol::name);
+  check_level(prepared.module_name_qconfigs(), converted.module_name_qconfigs(), "module name",
+              std::identity{});
   check_level(prepared.module_name_regex_qconfigs(), converted.module_name_regex_qconfigs(),
-              "module name regex", as_is);
+              "module name regex", std::identity{});
 }
 
 }  // namespace

@@ -2,22 +2,21 @@
 // uses a small part.
 //   observer(mean(observer(x)))   does not become   a mean of bytes
 
-#include "ir/analysis.h"
 #include "operators/whole_average.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 
 namespace tsq::passes {
 
 bool average_in_float(ir::Model& model, const PassContext& /*context*/) {
-  bool has_changed = false;
-  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    ir::NodeRecord* record = ir::record_of(model, node);
-    const bool is_left_float = record != nullptr && !record->lookup.qconfig && !ir::stays_float(model, node);
-    if (!is_left_float || !operators::is_whole_average(model, node)) continue;
-    record->placement = ir::Placement::Reference;
-    has_changed = true;
-  }
-  return has_changed;
+  const auto is_left_float = [&](const Node* node) {
+    const ir::NodeRecord* record = ir::record_of(model, node);
+    return record != nullptr && !record->lookup.qconfig && !ir::stays_float(model, node) &&
+           operators::is_whole_average(model, node);
+  };
+  return change_nodes(model, is_left_float, [&](const Node* node) {
+    ir::record_of(model, node)->placement = ir::Placement::Reference;
+  });
 }
 
 }  // namespace tsq::passes

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 
@@ -50,13 +51,10 @@ bool is_idle(const Model& model, const Node* observer) {
 }  // namespace
 
 bool drop_idle_observers(Model& model, const PassContext& /*context*/) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_observer(node) || is_channel_observer(model, node) || !is_idle(model, node)) continue;
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-    has_changed = true;
-  }
+  const auto is_idle_observer = [&](const Node* node) {
+    return ir::is_observer(node) && !is_channel_observer(model, node) && is_idle(model, node);
+  };
+  const bool has_changed = change_nodes(model, is_idle_observer, bypass);
   ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }

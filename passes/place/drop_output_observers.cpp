@@ -3,6 +3,8 @@
 
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
+#include "passes/context/nodes.h"
+#include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 
 namespace tsq::passes {
@@ -13,12 +15,7 @@ using ir::NodeRecord;
 /// What was left float for such a layer, which turned out to be too small, has a kernel all the same.
 bool quantize_after_all(NodeRecord* record) {
   if (record == nullptr || record->reason != ir::Reason::FloatAfterLayer) return false;
-  record->placement = ir::Placement::Int8;
-  record->reason = ir::Reason::None;
-  if (!record->is_reported) return true;
-  record->decision.quantized = true;
-  record->decision.reason.clear();
-  record->decision.remedy.clear();
+  compute_in_int8(*record);
   return true;
 }
 
@@ -52,10 +49,7 @@ bool drop_output_observers(Model& model, const PassContext& context) {
       has_changed = quantize_after_all(ir::record_of(model, activation)) || has_changed;
     }
   }
-  for (Node* observer : idle) {
-    observer->output()->replaceAllUsesWith(observer->input(0));
-    observer->destroy();
-  }
+  for (Node* observer : idle) bypass(observer);
   return has_changed || !idle.empty();
 }
 

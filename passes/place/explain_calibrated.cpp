@@ -21,12 +21,12 @@ bool observes_values(const ObserverEntry& entry) {
          name != observer_classes::kInputProducts;
 }
 
-bool was_reached(const ObserverEntry& entry) {
-  return !observes_values(entry) || saw_data(entry.module.value());
+bool was_reached(const ObserverEntry* entry) {
+  return !observes_values(*entry) || saw_data(entry->module.value());
 }
 
-bool met_other_dtype(const ObserverEntry& entry) {
-  return observes_values(entry) && saw_other_dtype(entry.module.value());
+bool met_other_dtype(const ObserverEntry* entry) {
+  return observes_values(*entry) && saw_other_dtype(entry->module.value());
 }
 
 using Observers = std::vector<const ObserverEntry*>;
@@ -58,15 +58,13 @@ bool explain(Model& model, Node* node, ir::NodeRecord& record) {
   if (inputs.empty() && outputs.empty()) return false;
   // What it reads may have come by another way; what it returns has not.
   const Observers& telling = outputs.empty() ? inputs : outputs;
-  const auto is_reached = [](const ObserverEntry* entry) { return was_reached(*entry); };
-  if (std::ranges::none_of(telling, is_reached)) {
+  if (std::ranges::none_of(telling, was_reached)) {
     record.decision.notes.emplace_back(
         "no calibration sample reached it, so that its scale is 1 and its zero point 0: add samples that "
         "reach it");
     return true;
   }
-  const auto is_of_other_dtype = [](const ObserverEntry* entry) { return met_other_dtype(*entry); };
-  if (!std::ranges::all_of(inputs, is_of_other_dtype) || !std::ranges::all_of(outputs, is_of_other_dtype))
+  if (!std::ranges::all_of(inputs, met_other_dtype) || !std::ranges::all_of(outputs, met_other_dtype))
     return false;
   ir::leave_float(model, node, ir::Placement::Float, ir::Reason::OtherDtype);
   return true;
@@ -80,7 +78,7 @@ std::vector<std::string> unobserved_layers(const Model& model) {
   }
   std::vector<std::string> layers;
   for (const ObserverEntry& entry : model.observers) {
-    if (used.contains(&entry) && !was_reached(entry)) layers.push_back(entry.layer);
+    if (used.contains(&entry) && !was_reached(&entry)) layers.push_back(entry.layer);
   }
   return layers;
 }

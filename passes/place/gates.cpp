@@ -5,14 +5,14 @@
 #include "ir/analysis.h"
 #include "operators/traits.h"
 #include "operators/whole_average.h"
+#include "passes/context/nodes.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
 
 bool is_layer(const Model& model, const Node* node) {
-  return ir::is_module_call(node) && !ir::is_standalone(model, node) && node->inputs().size() == 1 &&
-         ir::weighted_of(ir::call_of(model, node)) != nullptr;
+  return !ir::is_standalone(model, node) && node->inputs().size() == 1 && weighted_at(model, node) != nullptr;
 }
 
 bool is_step(const Model& model, const Node* node) {

@@ -1,11 +1,9 @@
 // A layer whose input is not rounded multiplies in float: rounding its weight would only cost accuracy.
 //   linear(x, observer(w))   →   linear(x, w)
 
-#include <algorithm>
-
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
-#include "operators/functional_weighted.h"
+#include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
@@ -20,10 +18,7 @@ bool is_static(const Model& model, const Node* node) {
 
 /// What the rounded weight of F.linear or F.conv* is made of; null for others, and where it is not rounded.
 Value* exact_weight(const Model& model, Node* node) {
-  const auto targets = ir::targets(model, node);
-  const bool is_layer = std::ranges::any_of(
-      targets, [](const Symbol& target) { return !operators::module_of_functional(target.name).empty(); });
-  if (!is_layer || node->inputs().size() < 2) return nullptr;
+  if (!is_functional_layer(model, node) || node->inputs().size() < 2) return nullptr;
   const Node* observer = node->input(1)->node();
   const bool is_rounded_now =
       ir::is_observer(observer) && !resolve(ir::observer_of(model, observer).spec).is_dynamic;
@@ -46,12 +41,10 @@ bool keep_exact_weight(Model& model, const PassContext& context, Node* node) {
 }  // namespace
 
 bool keep_exact_weights(Model& model, const PassContext& context) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (node->inputs().empty() || !is_static(model, node)) continue;
-    if (is_rounded(model, context, node->input(0))) continue;
-    has_changed = keep_exact_weight(model, context, node) || has_changed;
-  }
+  const bool has_changed = change_nodes(model, [&](Node* node) {
+    return !node->inputs().empty() && is_static(model, node) && !is_rounded(model, context, node->input(0)) &&
+           keep_exact_weight(model, context, node);
+  });
   ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }

@@ -4,6 +4,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 
@@ -18,12 +19,6 @@ std::string name_of(const Node* node) {
 
 bool is_quantized(const Model& model, const Node* node) {
   return ir::observed_qconfig(model, node) != nullptr && node->kind() != c10::prim::GetAttr;
-}
-
-/// What observers see, the value itself.
-Value* before_observers(Value* value) {
-  while (ir::is_observer(value->node())) value = value->node()->input(0);
-  return value;
 }
 
 /// A float operator reads float values as they are: only what comes out of a kernel is rounded already.

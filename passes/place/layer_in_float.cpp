@@ -24,6 +24,15 @@ void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason) {
   ir::leave_float(model, layer, ir::Placement::Float, reason);
 }
 
+void compute_in_int8(ir::NodeRecord& record) {
+  record.placement = ir::Placement::Int8;
+  record.reason = ir::Reason::None;
+  if (!record.is_reported) return;
+  record.decision.quantized = true;
+  record.decision.reason.clear();
+  record.decision.remedy.clear();
+}
+
 void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail) {
   ir::NodeRecord& record = ir::record_for(model, node);
   record.observed = false;

@@ -10,6 +10,9 @@ namespace tsq::passes {
 /// rounded for it alone not rounded; what it returns is rounded as before.
 void compute_in_float(ir::Model& model, ir::Node* layer, ir::Reason reason);
 
+/// An operator is computed in int8 after all, and its entry of the report says so.
+void compute_in_int8(ir::NodeRecord& record);
+
 /// An operator that prepare observed stays float as if it had not: it has no QConfig.
 void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail);
 

@@ -3,7 +3,6 @@
 //   matmul(observer(view(observer(linear(x)))))   becomes   matmul(view(linear(x)))
 
 #include <algorithm>
-#include <array>
 #include <ranges>
 #include <unordered_set>
 
@@ -81,15 +80,9 @@ class FloatOutputs {
     if (small_.contains(layer)) return true;
     const auto* kernel = kernels::float_output_kernel_of(context_.target, model_, layer);
     if (kernel == nullptr) return false;
-    switch (kernel->reads) {
-      case kernels::Reads::Float:
-        return true;
-      case kernels::Reads::FloatRange:
-        return !would_round_twice(layer);
-      case kernels::Reads::Bytes:
-        return kernels::gives_float_for_free(context_.target, model_, layer);
-    }
-    return false;
+    if (kernel->reads == kernels::Reads::Bytes)
+      return kernels::gives_float_for_free(context_.target, model_, layer);
+    return kernel->reads == kernels::Reads::Float || !would_round_twice(layer);
   }
 
   /// Kernels that find the range of their input at run time round it onto codes of their own: where an int8
@@ -159,10 +152,9 @@ class FloatOutputs {
 
   /// What place_padding may put into the layer after it.
   bool is_padding(const Node* reader) const {
-    constexpr std::array<std::size_t, 3> kDimensions{1, 2, 3};
-    return reader->outputs().size() == 1 && std::ranges::any_of(kDimensions, [&](std::size_t dims) {
-             return operators::zero_padding(model_, reader, dims).has_value();
-           });
+    return reader->outputs().size() == 1 &&
+           (operators::zero_padding(model_, reader, 1) || operators::zero_padding(model_, reader, 2) ||
+            operators::zero_padding(model_, reader, 3));
   }
 
   bool is_read_quantized(const Value* value) const {

@@ -3,6 +3,7 @@
 //   conv(observer(x))   →   conv(x), or conv(observer(x)) of bytes that a kernel returns
 
 #include "ir/analysis.h"
+#include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
@@ -10,12 +11,11 @@
 namespace tsq::passes {
 
 bool leave_slow_layers(ir::Model& model, const PassContext& context) {
-  bool has_changed = false;
-  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (int8_layer(model, context, node) == nullptr || !is_slow_layer(model, context, node)) continue;
-    compute_in_float(model, node, ir::Reason::SlowKernel);
-    has_changed = true;
-  }
+  const auto is_slow = [&](const ir::Node* node) {
+    return int8_layer(model, context, node) != nullptr && is_slow_layer(model, context, node);
+  };
+  const bool has_changed = change_nodes(
+      model, is_slow, [&](ir::Node* node) { compute_in_float(model, node, ir::Reason::SlowKernel); });
   ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }

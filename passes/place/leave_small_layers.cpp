@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
@@ -22,12 +23,9 @@ bool returns_float(const ir::Model& model, const ir::Node* layer) {
 
 bool leave_small_layers(ir::Model& model, const PassContext& context) {
   const auto small = small_layers(model, context);
-  bool has_changed = false;
-  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!small.contains(node) || !returns_float(model, node)) continue;
-    compute_in_float(model, node, ir::Reason::SmallLayer);
-    has_changed = true;
-  }
+  const bool has_changed = change_nodes(
+      model, [&](const ir::Node* node) { return small.contains(node) && returns_float(model, node); },
+      [&](ir::Node* node) { compute_in_float(model, node, ir::Reason::SmallLayer); });
   ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "ir/analysis.h"
+#include "config/qscheme.h"
 #include "match/dtype_check.h"
 #include "match/root_modules.h"
-#include "operators/functional_weighted.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 #include "torchscript/embedding.h"
@@ -32,10 +32,9 @@ bool takes_quantized_weight(const BackendConfig& table, const ModuleCall& call, 
 /// Whether there are kernels for the rows of a table: nothing is rounded for others.
 bool has_quantizable_rows(const ir::EmbeddingTable& table, const ObserverSpec& spec) {
   const ResolvedObserver weight = resolve(spec);
-  const bool is_per_tensor = weight.qscheme == c10::QScheme::PER_TENSOR_AFFINE ||
-                             weight.qscheme == c10::QScheme::PER_TENSOR_SYMMETRIC;
-  QParams qparams{.dtype = weight.dtype, .qscheme = weight.qscheme};
-  qparams.axis = is_per_tensor ? 0 : weight.ch_axis;
+  const QParams qparams{.dtype = weight.dtype,
+                        .qscheme = weight.qscheme,
+                        .axis = is_per_channel(weight.qscheme) ? weight.ch_axis : 0};
   return torchscript::unquantizable(table, table.weight_qparams.value_or(qparams)).empty();
 }
 
@@ -51,35 +50,20 @@ bool has_weight(const ModuleCall& call) {
          (call.module && torchscript::is_recurrent(call.type));
 }
 
-class Table {
- public:
-  Table(const Model& model, const PassContext& context) : model_(model), context_(context) {}
-
-  [[nodiscard]] bool takes(const Node* node, const NodeRecord& record) const {
-    if (!record.observed || !record.lookup.qconfig) return false;
-    const QConfig& qconfig = *record.lookup.qconfig;
-    if (ir::is_module_call(node) && !ir::is_standalone(model_, node)) {
-      const ModuleCall& call = ir::call_of(model_, node);
-      const bool is_registered = has_registered_reference(model_, context_, node);
-      if (is_registered || has_weight(call))
-        return takes_quantized_weight(context_.table, call, qconfig) &&
-               (is_registered || has_quantizable_shape(call, qconfig.weight));
-    } else if (is_functional_layer(node)) {
-      return node->inputs().size() > 1 && is_rounded(model_, context_, node->input(1));
-    }
-    return record.reason != Reason::OtherDtype;
+bool table_takes(const Model& model, const PassContext& context, const Node* node, const NodeRecord& record) {
+  if (!record.observed || !record.lookup.qconfig) return false;
+  const QConfig& qconfig = *record.lookup.qconfig;
+  if (ir::is_module_call(node) && !ir::is_standalone(model, node)) {
+    const ModuleCall& call = ir::call_of(model, node);
+    const bool is_registered = has_registered_reference(model, context, node);
+    if (is_registered || has_weight(call))
+      return takes_quantized_weight(context.table, call, qconfig) &&
+             (is_registered || has_quantizable_shape(call, qconfig.weight));
+  } else if (is_functional_layer(model, node)) {
+    return node->inputs().size() > 1 && is_rounded(model, context, node->input(1));
   }
-
- private:
-  [[nodiscard]] bool is_functional_layer(const Node* node) const {
-    return std::ranges::any_of(ir::targets(model_, node), [](const Symbol& target) {
-      return !operators::module_of_functional(target.name).empty();
-    });
-  }
-
-  const Model& model_;
-  const PassContext& context_;
-};
+  return record.reason != Reason::OtherDtype;
+}
 
 bool set_placement(NodeRecord& record, bool is_int8) {
   const Placement before = record.placement;
@@ -95,14 +79,11 @@ bool set_placement(NodeRecord& record, bool is_int8) {
 }  // namespace
 
 bool place_by_table(Model& model, const PassContext& context) {
-  const Table table(model, context);
-  bool has_changed = false;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_nodes(model, [&](const Node* node) {
     NodeRecord* record = ir::record_of(model, node);
-    if (record == nullptr || ir::is_observer(node) || ir::stays_float(model, node)) continue;
-    has_changed = set_placement(*record, table.takes(node, *record)) || has_changed;
-  }
-  return has_changed;
+    return record != nullptr && !ir::is_observer(node) && !ir::stays_float(model, node) &&
+           set_placement(*record, table_takes(model, context, node, *record));
+  });
 }
 
 }  // namespace tsq::passes

@@ -15,6 +15,7 @@
 #include "ir/analysis.h"
 #include "operators/weighted.h"
 #include "operators/zero_padding.h"
+#include "passes/context/nodes.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
@@ -32,12 +33,8 @@ bool is_depthwise(const ir::Weighted& weighted) {
   return weighted.groups > 1 && weighted.weight.size(1) == 1;
 }
 
-PaddingFold fold_of(const operators::Padding& sides) {
-  return {.before = sides.before, .after = sides.after};
-}
-
 PaddingFold folded_by_the_difference(const ir::Weighted& weighted, const operators::Padding& sides) {
-  PaddingFold result = fold_of(sides);
+  PaddingFold result{.before = sides.before, .after = sides.after};
   for (std::size_t i = 0; i < sides.before.size(); ++i) {
     const int64_t both = std::max(sides.before[i], sides.after[i]);
     result.padding.push_back(both);
@@ -50,8 +47,7 @@ PaddingFold folded_by_the_difference(const ir::Weighted& weighted, const operato
 /// An odd kernel no larger than `largest`, in the middle of its padding.
 std::optional<PaddingFold> folded_in_the_middle(const ir::Weighted& weighted, const operators::Padding& sides,
                                                 int64_t largest) {
-  PaddingFold result = fold_of(sides);
-  result.may_have_too_many_outputs = true;
+  PaddingFold result{.before = sides.before, .after = sides.after, .may_have_too_many_outputs = true};
   int64_t half = 0;
   for (std::size_t i = 0; i < sides.before.size(); ++i) {
     const int64_t size = kernel_size(weighted, i);
@@ -183,13 +179,8 @@ class PaddingPlacement {
   void report(const Node* pad) {
     ir::NodeRecord* record = ir::record_of(model_, pad);
     if (record == nullptr) return;
-    record->placement = ir::Placement::Int8;
-    record->reason = ir::Reason::None;
-    if (!record->is_reported) return;
-    record->decision.quantized = true;
-    record->decision.kernel = "padding of the convolution after it";
-    record->decision.reason.clear();
-    record->decision.remedy.clear();
+    compute_in_int8(*record);
+    if (record->is_reported) record->decision.kernel = "padding of the convolution after it";
   }
 
   Model& model_;
@@ -201,9 +192,7 @@ class PaddingPlacement {
 
 bool place_padding(Model& model, const PassContext& context) {
   PaddingPlacement placement(model, context);
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) has_changed = placement.run(node) || has_changed;
-  return has_changed;
+  return change_nodes(model, [&](Node* node) { return placement.run(node); });
 }
 
 }  // namespace tsq::passes

@@ -1,7 +1,7 @@
 // The range that a recurrent kernel finds of its input, step by step, is that of the largest value. What is
 // much smaller is lost, and the states of the layer go on without it.
 
-#include "ir/analysis.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 #include "torchscript/recurrent.h"
@@ -22,18 +22,16 @@ bool has_byte_weights(const Model& model, const PassContext& context, const Node
 }  // namespace
 
 bool read_recurrent_inputs(Model& model, const PassContext& context) {
-  bool has_changed = false;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!has_byte_weights(model, context, node)) continue;
+  return change_nodes(model, [&](const Node* node) {
+    if (!has_byte_weights(model, context, node)) return false;
     ir::ModuleCall& call = ir::call_of(model, node);
     const std::size_t first = torchscript::weights_of_first_layer(call);
-    if (first == 0 || first >= torchscript::recurrent_weights(call).weights.size()) continue;
+    if (first == 0 || first >= torchscript::recurrent_weights(call).weights.size()) return false;
     call.float_recurrent_weights = first;
     if (Decision* decision = ir::decision_of(model, node))
       decision->notes.emplace_back("its first layer stays float, because it reads values of any size");
-    has_changed = true;
-  }
-  return has_changed;
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

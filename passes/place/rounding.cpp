@@ -4,9 +4,13 @@
 #include <utility>
 
 #include "config/observer_classes.h"
+#include "config/qscheme.h"
+#include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "match/root_modules.h"
 #include "observers/observer_module.h"
+#include "operators/functional_weighted.h"
+#include "passes/context/nodes.h"
 #include "torchscript/reference_module.h"
 
 namespace tsq::passes {
@@ -16,10 +20,6 @@ using c10::ScalarType;
 
 bool is_integer(ScalarType dtype) {
   return dtype == ScalarType::QUInt8 || dtype == ScalarType::QInt8 || dtype == ScalarType::QInt32;
-}
-
-bool has_one_scale(c10::QScheme scheme) {
-  return scheme == c10::QScheme::PER_TENSOR_AFFINE || scheme == c10::QScheme::PER_TENSOR_SYMMETRIC;
 }
 
 /// Whether a value is an input of the model that arrives quantized (E-11).
@@ -53,7 +53,7 @@ bool becomes_rounding(const ir::ObserverEntry& observer) {
 bool is_static_rounding(const Model& model, const Node* node) {
   if (!ir::is_observer(node) || is_channel_observer(model, node)) return false;
   const ResolvedObserver resolved = resolve(ir::observer_of(model, node).spec);
-  return !resolved.is_dynamic && is_integer(resolved.dtype) && has_one_scale(resolved.qscheme);
+  return !resolved.is_dynamic && is_integer(resolved.dtype) && !is_per_channel(resolved.qscheme);
 }
 
 bool is_rounded(const Model& model, const PassContext& context, const Value* value) {
@@ -69,6 +69,12 @@ Value* exact(const Model& model, Value* value) {
   return is_static_rounding(model, node) ? const_cast<Node*>(node)->input(0) : value;
 }
 
+bool is_functional_layer(const Model& model, const Node* node) {
+  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
+    return !operators::module_of_functional(target.name).empty();
+  });
+}
+
 bool has_registered_reference(const Model& model, const PassContext& context, const Node* node) {
   const auto reference = match::reference_module_of(context.table, ir::call_of(model, node));
   return reference && torchscript::is_registered_reference(*reference);
@@ -81,8 +87,7 @@ ir::Weighted* int8_layer(Model& model, const PassContext& context, const Node* n
 const ir::Weighted* int8_layer(const Model& model, const PassContext& context, const Node* node) {
   const ir::Placement placement = ir::placement_of(model, node);
   const bool is_int8 = placement == ir::Placement::Int8 || placement == ir::Placement::Int8FloatOut;
-  if (!is_int8 || !ir::is_module_call(node)) return nullptr;
-  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node));
+  const ir::Weighted* weighted = is_int8 ? weighted_at(model, node) : nullptr;
   return weighted != nullptr && !has_registered_reference(model, context, node) ? weighted : nullptr;
 }
 

@@ -33,6 +33,9 @@ namespace tsq::passes {
 [[nodiscard]] const ir::Weighted* int8_layer(const ir::Model& model, const PassContext& context,
                                              const ir::Node* node);
 
+/// Whether a node calls F.linear, F.conv* or F.conv_transpose*.
+[[nodiscard]] bool is_functional_layer(const ir::Model& model, const ir::Node* node);
+
 /// Whether the node calls a module whose place a reference module of the user's takes.
 [[nodiscard]] bool has_registered_reference(const ir::Model& model, const PassContext& context,
                                             const ir::Node* node);

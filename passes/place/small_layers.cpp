@@ -6,6 +6,7 @@
 #include "ir/analysis.h"
 #include "ir/methods.h"
 #include "operators/layer_work.h"
+#include "passes/context/nodes.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
@@ -13,19 +14,15 @@ namespace {
 
 using operators::products_of_call;
 
-bool is_linear(const ir::Weighted& weighted) { return weighted.stride.empty(); }
-
 /// Multiply-accumulates of one run of forward: other methods have runs of their own.
 int64_t products_of_network(const Model& model) {
   int64_t sum = 0;
   for (const ir::ModuleCall& call : model.calls) {
     if (const ir::Weighted* weighted = ir::weighted_of(call)) sum += products_of_call(*weighted);
   }
-  const Node* methods = ir::methods_node(model);
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (methods == nullptr || !ir::is_module_call(node) || ir::method_of(node).empty()) continue;
-    if (const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node)))
-      sum -= products_of_call(*weighted);
+    const ir::Weighted* weighted = weighted_at(model, node);
+    if (weighted != nullptr && !ir::method_of(node).empty()) sum -= products_of_call(*weighted);
   }
   return sum;
 }
@@ -35,7 +32,7 @@ const ir::Weighted* int8_linear(const Model& model, const PassContext& context, 
   if (!ir::is_module_call(node) || ir::is_standalone(model, node) || node->inputs().size() != 1)
     return nullptr;
   const ir::Weighted* weighted = int8_layer(model, context, node);
-  return weighted != nullptr && is_linear(*weighted) ? weighted : nullptr;
+  return weighted != nullptr && weighted->stride.empty() ? weighted : nullptr;
 }
 
 }  // namespace

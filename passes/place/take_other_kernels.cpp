@@ -4,23 +4,21 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/float_output.h"
-#include "ir/analysis.h"
+#include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
 
 bool take_other_kernels(ir::Model& model, const PassContext& context) {
-  bool has_changed = false;
-  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (int8_layer(model, context, node) == nullptr) continue;
-    if (!kernels::is_slower_than_float(context.target, ir::call_of(model, node)) ||
-        kernels::float_output_kernel_of(context.target, model, node) == nullptr)
-      continue;
+  const auto has_faster_kernel = [&](const ir::Node* node) {
+    return int8_layer(model, context, node) != nullptr &&
+           kernels::is_slower_than_float(context.target, ir::call_of(model, node)) &&
+           kernels::float_output_kernel_of(context.target, model, node) != nullptr;
+  };
+  return change_nodes(model, has_faster_kernel, [&](const ir::Node* node) {
     ir::record_of(model, node)->placement = ir::Placement::Int8FloatOut;
-    has_changed = true;
-  }
-  return has_changed;
+  });
 }
 
 }  // namespace tsq::passes
