@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "observers/observed_ranks.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/ranges/passes.h"
 #include "passes/ranges/sample_ranks.h"
@@ -38,8 +40,8 @@ class BatchInputs {
     for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (!ir::is_observer(node) && !done_.contains(node) && node->outputs().size() == 1) visit(node);
     }
-    for (auto it = replaced_.rbegin(); it != replaced_.rend(); ++it) {
-      if (!(*it)->hasUses()) (*it)->destroy();
+    for (Node* node : std::views::reverse(replaced_)) {
+      if (!node->hasUses()) node->destroy();
     }
     return has_changed_;
   }
@@ -57,7 +59,7 @@ class BatchInputs {
     if (inputs.empty() || ir::stays_float(model_, node)) return;
     const bool is_batched = std::ranges::any_of(inputs, [&](Value* input) {
       const bool lacks_batch = known_batch(input, rank) || (rank && may_lack_batch(input, *rank));
-      return has_batch_.contains(unobserved(input)) || (rank && !lacks_batch);
+      return has_batch_.contains(before_observers(input)) || (rank && !lacks_batch);
     });
     if (is_batched) {
       has_batch_.insert(node->output());
@@ -67,7 +69,6 @@ class BatchInputs {
     for (Value* input : inputs) {
       const auto batch = known_batch(input, rank);
       if (!batch && !rank) return;
-      if (!batch && !may_lack_batch(input, *rank)) return;
       batches.push_back(batch.value_or(Batch{}));
     }
     const bool fit = std::ranges::all_of(batches, [&](const Batch& batch) {
@@ -97,11 +98,10 @@ class BatchInputs {
   std::vector<Value*> tensors_of(const Node* node, bool is_layer) const {
     std::vector<Value*> tensors;
     const std::size_t first = node->kind() == c10::prim::CallFunction ? 1 : 0;
-    for (std::size_t i = first; i < node->inputs().size(); ++i) {
-      Value* input = const_cast<Value*>(node->input(i));
-      const bool is_parameter_of_function = is_layer && !ir::is_module_call(node) && i > first;
-      if (!is_tensor(input) || is_parameter_of_function) continue;
-      tensors.push_back(input);
+    // What a function reads besides are its parameters.
+    const std::size_t end = is_layer && !ir::is_module_call(node) ? first + 1 : node->inputs().size();
+    for (std::size_t i = first; i < end; ++i) {
+      if (is_tensor(node->input(i))) tensors.push_back(const_cast<Value*>(node->input(i)));
     }
     const bool all_observed = std::ranges::all_of(tensors, [&](const Value* value) {
       return ir::is_observer(value->node()) || batches_.contains(value);
@@ -139,7 +139,7 @@ class BatchInputs {
   /// Observers that several values share saw the ranks of all of them: what is known of the value counts
   /// first.
   bool may_lack_batch(Value* input, int64_t rank) const {
-    const Value* value = unobserved(input);
+    const Value* value = before_observers(input);
     if (has_batch_.contains(value) || !has_rank(input, rank)) return false;
     // The observer saw what was there before as well.
     return value->node()->kind() != c10::aten::unsqueeze || !has_rank(input, rank + 1);
@@ -147,17 +147,11 @@ class BatchInputs {
 
   bool has_rank(Value* input, int64_t rank) const {
     const std::vector<Node*> chain = chain_of(input);
-    const auto bit = static_cast<std::size_t>(rank);
-    return !chain.empty() && ranks_seen_by(chain.front()).test(bit);
+    return !chain.empty() && ranks_seen_by(chain.front()).test(static_cast<std::size_t>(rank));
   }
 
   ObservedRanks ranks_seen_by(const Node* observer) const {
     return observed_ranks(ir::observer_of(model_, observer).module.value());
-  }
-
-  static const Value* unobserved(const Value* value) {
-    while (ir::is_observer(value->node())) value = value->node()->input(0);
-    return value;
   }
 
   static Value* sizes(const ir::Rewriter& rewriter, const char* kind, const std::vector<Value*>& inputs) {
@@ -173,7 +167,7 @@ class BatchInputs {
     Value* base = base_of(input);
     const ir::Rewriter rewriter(model_, before);
     const ObservedRanks seen = ranks_seen_by(chain_of(input).front());
-    const bool lost_batch = unobserved(input)->node()->kind() == c10::aten::squeeze;
+    const bool lost_batch = before_observers(input)->node()->kind() == c10::aten::squeeze;
     if (lost_batch || (seen >> (static_cast<std::size_t>(rank) + 1)).none())
       return {.value = rewriter.op("aten::unsqueeze", {base, rewriter.constant(int64_t{0})}), .rank = rank};
     Value* batch = rewriter.constant(std::vector<int64_t>{-1});
@@ -195,8 +189,7 @@ class BatchInputs {
   /// The batch after the same observers as `input`, but for one that it stands after already.
   Value* observed_again(Value* input, const Batch& batch, Node* before) {
     std::vector<Node*> chain = chain_of(input);
-    const bool is_observed = ir::is_observer(batch.value->node());
-    if (is_observed && !chain.empty()) chain.erase(chain.begin());
+    if (ir::is_observer(batch.value->node()) && !chain.empty()) chain.erase(chain.begin());
     Value* value = batch.value;
     for (const Node* each : chain)
       value = insert_observer_before(model_, value, ir::observer_index(each), before)->output();
@@ -223,13 +216,12 @@ class BatchInputs {
     Batch given{.value = result, .rank = batch.rank, .leading = batch.leading};
     const auto observed =
         std::ranges::find_if(uses, [](const torch::jit::Use& use) { return ir::is_observer(use.user); });
-    Value* read = result;
     if (observed != uses.end()) {
       Node* observer = insert_observer_before(model_, result, ir::observer_index(observed->user), next);
-      read = given.value = observer->output();
+      given.value = observer->output();
       batches_[observed->user->output()] = given;
     }
-    Value* made = samples(read, batch, next);
+    Value* made = samples(given.value, batch, next);
     if (observed == uses.end()) batches_[made] = given;
     add_replaced(made->node());
     for (const torch::jit::Use& use : uses) use.user->replaceInput(use.offset, made);

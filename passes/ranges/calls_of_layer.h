@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "ir/analysis.h"
-#include "ir/model.h"
 #include "observers/observer_module.h"
+#include "passes/context/nodes.h"
 
 /// A layer that is called several times has one set of weights: what its calls have seen belongs to all.
 namespace tsq::passes {
@@ -60,17 +59,11 @@ inline bool are_of_one_layer(const ir::ModuleCall& a, const ir::ModuleCall& b) {
 /// its weights. `part`: the member of ir::Weighted; `is_known(value)`: whether it was seen.
 template <typename Part, typename IsKnown>
 void give_to_unseen_calls(ir::Model& model, Part ir::Weighted::*part, const IsKnown& is_known) {
-  std::vector<const ir::ModuleCall*> seen;
+  std::vector<ir::ModuleCall*> seen;
   std::vector<ir::ModuleCall*> unseen;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    ir::ModuleCall* call = ir::is_module_call(node) ? &ir::call_of(model, node) : nullptr;
-    const ir::Weighted* weighted = call == nullptr ? nullptr : ir::weighted_of(*call);
-    if (weighted == nullptr) continue;
-    if (is_known(weighted->*part)) {
-      seen.push_back(call);
-    } else {
-      unseen.push_back(call);
-    }
+    if (const ir::Weighted* weighted = weighted_at(model, node))
+      (is_known(weighted->*part) ? seen : unseen).push_back(&ir::call_of(model, node));
   }
   for (ir::ModuleCall* call : unseen) {
     const auto found = std::ranges::find_if(

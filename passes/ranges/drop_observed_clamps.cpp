@@ -1,7 +1,7 @@
 // Values were clamped for observers alone: quantizing cuts off the rest.
 //   conv → clamp(-3) → observer → hardswish   becomes   conv → observer → hardswish
 
-#include "ir/analysis.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/ranges/passes.h"
 
@@ -16,16 +16,10 @@ bool is_for_observer(const ir::Model& model, const ir::Node* node) {
 }  // namespace
 
 bool drop_observed_clamps(ir::Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Node* observer : ir::nodes_in_order(*model.graph)) {
-    if (!activation_after(model, observer)) continue;
-    ir::Node* clamp = observer->input(0)->node();
-    if (!is_for_observer(model, clamp)) continue;
-    clamp->output()->replaceAllUsesWith(clamp->input(0));
-    clamp->destroy();
-    changed = true;
-  }
-  return changed;
+  const auto is_clamped = [&](const ir::Node* node) {
+    return activation_after(model, node) && is_for_observer(model, node->input(0)->node());
+  };
+  return change_nodes(model, is_clamped, [](ir::Node* observer) { bypass(observer->input(0)->node()); });
 }
 
 }  // namespace tsq::passes

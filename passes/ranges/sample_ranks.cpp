@@ -9,12 +9,10 @@
 
 #include "ir/analysis.h"
 #include "operators/traits.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Model;
-using ir::Node;
 
 struct SampleRank {
   std::string_view name;  ///< of a function or module, in small letters and without underscores
@@ -64,11 +62,8 @@ std::optional<int64_t> rank_in(const Table& table, const std::vector<std::string
 }  // namespace
 
 std::optional<int64_t> sample_rank(const Model& model, const Node* node) {
-  if (ir::is_module_call(node)) {
-    const ir::ModuleCall& call = ir::call_of(model, node);
-    if (const ir::Weighted* weighted = ir::weighted_of(call))
-      return static_cast<int64_t>(weighted->stride.size()) + 1;
-  }
+  if (const ir::Weighted* weighted = weighted_at(model, node))
+    return static_cast<int64_t>(weighted->stride.size()) + 1;
   const std::vector<std::string> names = plain_names(model, node);
   if (const auto pool = rank_in(kPools, names)) return pool;
   return ir::is_module_call(node) ? std::nullopt : rank_in(kFunctionalLayers, names);

@@ -10,6 +10,7 @@
 #include "ir/analysis.h"
 #include "ir/methods.h"
 #include "observers/observer_module.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/ranges/passes.h"
 #include "passes/ranges/settle_unreached.h"
@@ -33,8 +34,7 @@ struct Key {
 /// The keys of what an observer observes, the best first.
 std::vector<Key> keys_of(const Node* observer) {
   std::vector<Key> keys;
-  const Value* value = observer->input(0);
-  while (ir::is_observer(value->node())) value = value->node()->input(0);
+  const Value* value = before_observers(observer->input(0));
   if (const auto place = ir::place_of(value->node()); place && value->node()->kind() != c10::prim::Param)
     keys.push_back({.place = *place, .kind = value->node()->kind(), .position = value->offset()});
   for (const torch::jit::Use& use : uses_after_observers(observer->output())) {

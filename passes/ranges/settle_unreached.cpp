@@ -14,6 +14,7 @@
 #include "ir/methods.h"
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
+#include "passes/context/nodes.h"
 #include "passes/ranges/calls_of_layer.h"
 #include "passes/ranges/passes.h"
 
@@ -28,11 +29,8 @@ constexpr const char* kTakesRange =
     "no calibration sample reached it: it has the ranges of another call of its layer";
 
 bool is_within(const Node* node, const Block* block) {
-  for (const Block* each = node->owningBlock(); each != nullptr;) {
-    if (each == block) return true;
-    each = each->owningNode() == nullptr ? nullptr : each->owningNode()->owningBlock();
-  }
-  return false;
+  while (node != nullptr && node->owningBlock() != block) node = node->owningBlock()->owningNode();
+  return node != nullptr;
 }
 
 class Unreached {
@@ -130,8 +128,7 @@ class Unreached {
   }
 
   [[nodiscard]] const ir::Weighted* layer(const Node* node) const {
-    return ir::is_module_call(node) && is_observed(node) ? ir::weighted_of(ir::call_of(model_, node))
-                                                         : nullptr;
+    return is_observed(node) ? weighted_at(std::as_const(model_), node) : nullptr;
   }
 
   /// Those that have seen nothing. Whether there were any.
@@ -140,8 +137,7 @@ class Unreached {
     for (Node* node : nodes_) {
       if (!ir::is_observer(node) || !needs_data(node) || saw(ir::observer_index(node))) continue;
       if (in_methods_ && ir::method_of(node).empty()) continue;
-      node->output()->replaceAllUsesWith(node->input(0));
-      node->destroy();
+      bypass(node);
       dropped = true;
     }
     return dropped;
@@ -212,10 +208,9 @@ class Unreached {
   /// What comes from outside may be observed there: only what comes out of a kernel is rounded already.
   void read_exact_values(Node* node) {
     for (Value* operand : ir::operands(node)) {
-      Value* exact = operand;
-      while (ir::is_observer(exact->node())) exact = exact->node()->input(0);
-      const bool is_rounded = observed_qconfig(exact->node()) != nullptr;
-      if (exact != operand && !is_rounded) ir::replace_operand(node, operand, exact);
+      Value* exact = before_observers(operand);
+      if (exact != operand && observed_qconfig(exact->node()) == nullptr)
+        ir::replace_operand(node, operand, exact);
     }
   }
 

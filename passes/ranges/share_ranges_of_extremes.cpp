@@ -26,9 +26,6 @@ Value* unmoved(Value* value) {
   return value;
 }
 
-/// Observer nodes by the entry that they name.
-using ObserverNodes = std::map<std::size_t, std::vector<Node*>>;
-
 /// Maxima and minima of each other, and the values that they compare.
 struct Tree {
   std::vector<const Node*> extremes{};
@@ -75,7 +72,7 @@ bool round_alike(const ObserverSpec& one, const ObserverSpec& other) {
 
 bool share_ranges_of_extremes(Model& model, const PassContext& /*context*/) {
   bool changed = false;
-  ObserverNodes nodes_of;
+  std::map<std::size_t, std::vector<Node*>> nodes_of;  // observers, by the entry that they name
   const auto nodes = ir::nodes_in_order(*model.graph);
   for (Node* node : nodes) {
     if (ir::is_observer(node)) nodes_of[ir::observer_index(node)].push_back(node);

@@ -5,6 +5,7 @@
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
 #include "observers/observer_module.h"
+#include "passes/context/nodes.h"
 #include "passes/ranges/calls_of_layer.h"
 #include "passes/ranges/passes.h"
 
@@ -31,16 +32,13 @@ void take_output(Model& model, const Node* channel_observer, const Module& found
   const Node* node = channel_observer->input(0)->node();
   while (ir::is_observer(node) || match::commutes_with_scaling(model, node))
     node = ir::operands(node).front()->node();
-  if (!ir::is_module_call(node)) return;
-  if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, node)))
-    weighted->output = statistics_of(found);
+  if (ir::Weighted* weighted = weighted_at(model, node)) weighted->output = statistics_of(found);
 }
 
 /// To the layers that read what a channel observer returns.
 void take_inputs(Model& model, const Node* channel_observer, const Module& found, PooledObservers& inputs) {
   for (const torch::jit::Use& use : channel_observer->output()->uses()) {
-    if (!ir::is_module_call(use.user)) continue;
-    if (ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, use.user)))
+    if (ir::Weighted* weighted = weighted_at(model, use.user))
       inputs.add(*weighted, found, found.attr("mean").toTensor().numel());
   }
 }
@@ -65,10 +63,7 @@ bool take_channel_statistics(Model& model, const PassContext& /*context*/) {
       [](ir::Weighted& call, const Module& observer) { call.input = statistics_of(observer); });
   give_to_unseen_calls(model, &ir::Weighted::input,
                        [](const ir::ChannelStatistics& input) { return input.mean.defined(); });
-  for (Node* node : channel_observers) {
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-  }
+  for (Node* node : channel_observers) bypass(node);
   return !channel_observers.empty();
 }
 

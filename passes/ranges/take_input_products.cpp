@@ -4,6 +4,7 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
+#include "passes/context/nodes.h"
 #include "passes/ranges/calls_of_layer.h"
 #include "passes/ranges/passes.h"
 
@@ -28,10 +29,8 @@ const Node* observed_call(const Model& model, const Node* observer) {
 }  // namespace
 
 bool take_input_products(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
   PooledObservers inputs;
-  for (Node* observer : ir::nodes_in_order(*model.graph)) {
-    if (!is_product_observer(model, observer)) continue;
+  const auto take = [&](Node* observer) {
     const Module& found = ir::observer_of(model, observer).module.value();
     const Node* layer = observed_call(model, observer);
     if (layer != nullptr && saw_data(found)) {
@@ -39,8 +38,9 @@ bool take_input_products(Model& model, const PassContext& /*context*/) {
                  found.attr("products").toTensor().size(-1));
     }
     observer->destroy();
-    changed = true;
-  }
+  };
+  const bool changed = change_nodes(
+      model, [&](const Node* node) { return is_product_observer(model, node); }, take);
   inputs.to_each_call([](ir::Weighted& call, const Module& observer) {
     call.input_products = observer.attr("products").toTensor() / observer.attr("values").toInt();
   });
