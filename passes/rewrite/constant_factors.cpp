@@ -8,9 +8,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
-using ir::Value;
-
 /// Whether a transposition of a matrix names its two dimensions.
 bool swaps_both(const Node* transpose) {
   const auto first = ir::whole_number_constant(transpose->input(1));

@@ -6,8 +6,8 @@
 #include <string>
 #include <unordered_set>
 
-#include "ir/model.h"
 #include "operators/constant_expressions.h"
+#include "passes/context/pass_context.h"
 
 namespace tsq::passes {
 

@@ -7,9 +7,9 @@
 
 #include <limits>
 
-#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/traits.h"
+#include "passes/context/nodes.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -38,23 +38,18 @@ bool returns_its_input(const Model& model, const Node* node) {
     return operators::has(operators::traits_of(model, node), operators::IsIdentity) && call.module &&
            !is_training(*call.module);
   }
-  if (takes_all(model, node)) return true;
-  if (!node->kind().is_aten() || !operators::has(operators::traits_of(node), operators::IsIdentity))
-    return false;
-  return ir::flag_constant(node->input(2)) == false;
+  return takes_all(model, node) ||
+         (node->kind().is_aten() && operators::has(operators::traits_of(node), operators::IsIdentity) &&
+          ir::flag_constant(node->input(2)) == false);
 }
 
 }  // namespace
 
 bool drop_identities(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!returns_its_input(model, node) || node->inputs().empty() || node->outputs().size() != 1) continue;
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-    changed = true;
-  }
-  return changed;
+  const auto is_identity = [&](const Node* node) {
+    return returns_its_input(model, node) && !node->inputs().empty() && node->outputs().size() == 1;
+  };
+  return change_nodes(model, is_identity, bypass);
 }
 
 }  // namespace tsq::passes

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string_view>
-#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/origin.h"
@@ -15,9 +15,8 @@ namespace tsq::passes {
 namespace {
 
 bool only_raises(const torch::jit::Block* block) {
-  const auto nodes = block->nodes();
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
+  return std::ranges::any_of(block->nodes(),
+                             [](const Node* node) { return node->kind() == c10::prim::RaiseException; });
 }
 
 /// An assertion of torch.nn about the shape of an argument, which the operator after it makes as well. FX
@@ -67,9 +66,7 @@ bool is_unused_condition(const Node* node) {
 bool drop_library_assertions(ir::Model& model, const PassContext& /*context*/) {
   bool changed = false;
   // Last first: what an inner one needs for its condition goes with it.
-  std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
-  std::reverse(nodes.begin(), nodes.end());
-  for (Node* node : nodes) {
+  for (Node* node : std::views::reverse(ir::nodes_in_order(*model.graph))) {
     if (!is_library_assertion(node) && !is_unused_condition(node)) continue;
     node->destroy();
     changed = true;

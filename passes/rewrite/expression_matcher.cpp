@@ -14,9 +14,6 @@ namespace tsq::passes {
 namespace {
 
 using expressions::Expression;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 using Kind = Expression::Kind;
 
 /// Factors may come out of files in float.
@@ -48,8 +45,8 @@ class ExpressionMatcher {
         return node->kind() == c10::aten::sub && node->inputs().size() == 3 &&
                constant_number(model_, node->input(2)) == 1 && in_order(node, expression);
       case Kind::Product:
-        if (node->kind() != c10::aten::mul) return false;
-        return expression.numbers.empty() ? either_order(node, expression) : in_order(node, expression);
+        return node->kind() == c10::aten::mul &&
+               (expression.numbers.empty() ? either_order(node, expression) : in_order(node, expression));
       case Kind::Quotient:
         return node->kind() == c10::aten::div && node->inputs().size() == 2 && in_order(node, expression);
       case Kind::Factors:

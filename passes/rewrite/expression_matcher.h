@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 #include "passes/rewrite/expression.h"
 
 namespace tsq::passes {

@@ -124,10 +124,9 @@ class ArithmeticFolding {
 
   /// What a sum with a constant adds to each channel of a layer; empty for other nodes.
   std::optional<at::Tensor> summand(const Node* layer, const Node* sum) const {
-    if (!is_sum(sum) || !has_unit_alpha(sum)) return std::nullopt;
-    const bool is_first = sum->input(0) == layer->output();
+    const bool has_unit_alpha = is_sum(sum) && ir::number_constant(sum->input(2)) == 1;
     const bool subtracts = sum->kind() == c10::aten::sub;
-    if (!is_first && subtracts) return std::nullopt;
+    if (!has_unit_alpha || (subtracts && sum->input(0) != layer->output())) return std::nullopt;
     auto operand = by_channel(layer, other_operand(sum, layer->output()));
     return operand && subtracts ? std::optional(-*operand) : operand;
   }
@@ -135,31 +134,27 @@ class ArithmeticFolding {
   /// What a product of `value` with a constant multiplies each channel of a layer by; empty for other nodes.
   std::optional<at::Tensor> factor(const Node* layer, const Node* product, const Value* value) const {
     if (!is_product(product)) return std::nullopt;
-    const bool is_first = product->input(0) == value;
     const bool divides = product->kind() == c10::aten::div;
     const bool rounds = product->inputs().size() > 2;
-    if (divides && (!is_first || rounds)) return std::nullopt;
+    if (divides && (product->input(0) != value || rounds)) return std::nullopt;
     auto operand = by_channel(layer, other_operand(product, value));
     if (!operand || !divides) return operand;
     if (at::any(*operand == 0).item<bool>()) return std::nullopt;
     return operand->reciprocal();
   }
 
-  static bool has_unit_alpha(const Node* sum) { return ir::number_constant(sum->input(2)) == 1; }
-
   /// A constant as one number for each channel of a layer's output, in double precision.
   [[nodiscard]] std::optional<at::Tensor> by_channel(const Node* layer, const Value* value) const {
     const auto constant = constants_.value_of(value);
     if (!constant || (!constant->isScalar() && !constant->isTensor())) return std::nullopt;
-    const int64_t channels = channels_of(ir::call_of(model_, layer));
+    const ir::ModuleCall& call = ir::call_of(model_, layer);
     if (constant->isScalar() && constant->toScalar().isComplex()) return std::nullopt;
     at::Tensor tensor = constant->isTensor() ? constant->toTensor().detach()
                                              : at::scalar_tensor(constant->toScalar(), at::kDouble);
-    if (!tensor.defined() || tensor.is_complex() || !broadcasts(ir::call_of(model_, layer), tensor))
-      return std::nullopt;
+    if (!tensor.defined() || tensor.is_complex() || !broadcasts(call, tensor)) return std::nullopt;
     tensor = tensor.to(at::kDouble).flatten();
     if (!at::isfinite(tensor).all().item<bool>()) return std::nullopt;
-    return tensor.expand({channels});
+    return tensor.expand({channels_of(call)});
   }
 
   static int64_t channels_of(const ir::ModuleCall& layer) {

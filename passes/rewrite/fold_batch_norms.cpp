@@ -7,6 +7,7 @@
 
 #include "ir/analysis.h"
 #include "operators/weighted.h"
+#include "passes/context/nodes.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -32,15 +33,12 @@ bool pads(const ir::Weighted& weighted) {
 /// Whether a weighted operator before the batch norm can take it in.
 bool is_after_weights(const Model& model, const Node* batch_norm) {
   const Node* before = batch_norm->input(0)->node();
-  return ir::is_module_call(before) && ir::weighted_of(ir::call_of(model, before)) != nullptr &&
-         batch_norm->input(0)->uses().size() == 1;
+  return weighted_at(model, before) != nullptr && batch_norm->input(0)->uses().size() == 1;
 }
 
 Node* convolution_after(const Model& model, const Node* batch_norm) {
-  const auto& uses = batch_norm->output()->uses();
-  if (uses.size() != 1) return nullptr;
-  Node* user = uses.front().user;
-  return user->owningBlock() == batch_norm->owningBlock() && is_convolution(model, user) &&
+  Node* user = ir::only_reader(batch_norm);
+  return user != nullptr && user->owningBlock() == batch_norm->owningBlock() && is_convolution(model, user) &&
                  !pads(*ir::call_of(model, user).weighted)
              ? user
              : nullptr;

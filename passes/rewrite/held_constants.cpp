@@ -4,9 +4,6 @@
 
 namespace tsq::passes {
 
-using ir::Model;
-using ir::Value;
-
 std::optional<double> constant_number(const Model& model, const Value* value) {
   const auto constant = ir::held_value(model, value);
   if (!constant) return std::nullopt;

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 
 namespace tsq::passes {
 

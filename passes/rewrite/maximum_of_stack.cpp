@@ -4,6 +4,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "passes/rewrite/passes.h"
 
 namespace tsq::passes {
@@ -53,13 +54,11 @@ Value* chosen(Model& model, Node* node, const Node* list) {
 }  // namespace
 
 bool maximum_of_stack(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  const bool changed = change_nodes(model, [&](Node* node) {
     const Node* list = choices(node);
-    if (list == nullptr) continue;
-    node->output(0)->replaceAllUsesWith(chosen(model, node, list));
-    changed = true;
-  }
+    if (list != nullptr) node->output(0)->replaceAllUsesWith(chosen(model, node, list));
+    return list != nullptr;
+  });
   return ir::eliminate_dead_code(*model.graph) || changed;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 
 namespace tsq::passes {
 

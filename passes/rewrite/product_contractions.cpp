@@ -1,6 +1,7 @@
 #include "passes/rewrite/product_contractions.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -15,9 +16,6 @@
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using ir::Value;
 
 /// An einsum of two tensors, an ellipsis as one letter.
 struct Equation {
@@ -51,6 +49,13 @@ std::string letters_of(const std::string& text, const std::function<bool(char)>&
 
 bool holds(const std::string& text, char letter) { return text.find(letter) != std::string::npos; }
 
+/// The weight of a product: the first `kept` dimensions of a tensor are rows, the others columns.
+void set_weight(Product& product, const at::Tensor& ordered, std::size_t kept) {
+  const c10::IntArrayRef rows = ordered.sizes().slice(0, kept);
+  if (kept > 1) product.unflattened = rows.vec();
+  product.weighted.weight = ordered.reshape({c10::multiply_integers(rows), -1}).contiguous();
+}
+
 std::optional<Product> of_equation(Node* node, Value* input, const at::Tensor& weight,
                                    const Equation& names) {
   const auto in_weight = [&](char letter) { return holds(names.weight, letter); };
@@ -70,13 +75,7 @@ std::optional<Product> of_equation(Node* node, Value* input, const at::Tensor& w
   std::vector<int64_t> order;
   for (const char letter : fmt::format("{}{}", made, multiplied))
     order.push_back(static_cast<int64_t>(names.weight.find(letter)));
-  const at::Tensor ordered = weight.permute(order);
-  int64_t rows = 1;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    rows *= ordered.size(static_cast<int64_t>(i));
-    if (made.size() > 1) product.unflattened.push_back(ordered.size(static_cast<int64_t>(i)));
-  }
-  product.weighted.weight = ordered.reshape({rows, -1}).contiguous();
+  set_weight(product, weight.permute(order), made.size());
   if (given == names.output) return product;
   for (const char letter : names.output) product.order.push_back(static_cast<int64_t>(given.find(letter)));
   return product;
@@ -130,14 +129,9 @@ std::optional<Product> tensordot(const ConstantFactors& factors, Node* node) {
   std::vector<int64_t> last(moved.size());
   std::iota(last.begin(), last.end(), -product.flattened);
   if (moved != last) product.moved = moved;
-  int64_t rows = 1;
-  for (const int64_t dimension : kept) {
-    rows *= weight.size(dimension);
-    if (kept.size() > 1) product.unflattened.push_back(weight.size(dimension));
-  }
   std::vector<int64_t> order = kept;
   order.insert(order.end(), multiplied.begin(), multiplied.end());
-  product.weighted.weight = weight.permute(order).reshape({rows, -1}).contiguous();
+  set_weight(product, weight.permute(order), kept.size());
   return product;
 }
 

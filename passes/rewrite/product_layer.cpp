@@ -8,10 +8,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 /// Writes what is done to a layer's input and output after the product that the layer stands for.
 class AfterProduct {
  public:

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 #include "passes/rewrite/product.h"
 
 namespace tsq::passes {

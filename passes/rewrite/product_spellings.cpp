@@ -6,24 +6,30 @@
 #include <array>
 #include <string_view>
 
+#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "passes/rewrite/product_contractions.h"
 
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
-using ir::Value;
+/// The product with a bias; empty where one of them is not known, and where they do not fit.
+std::optional<Product> with_bias(std::optional<Product> product, const std::optional<at::Tensor>& bias) {
+  if (!product || !bias || !is_bias_of(*bias, product->weighted.weight)) return std::nullopt;
+  product->weighted.bias = *bias;
+  return product;
+}
 
-std::optional<Product> linear(const ConstantFactors& factors, Node* node) {
+std::optional<Product> inner(const ConstantFactors& factors, Node* node) {
   const auto weight = factors.tensor(node->input(1));
   if (!is_matrix(weight) || factors.tensor(node->input(0))) return std::nullopt;
-  Product product{node, node->input(0), {.weight = weight->detach()}};
-  if (node->input(2)->mustBeNone()) return product;
-  const auto bias = factors.tensor(node->input(2));
-  if (!bias || !is_bias_of(*bias, *weight)) return std::nullopt;
-  product.weighted.bias = *bias;
-  return product;
+  return Product{.last = node, .input = node->input(0), .weighted = {.weight = weight->detach()}};
+}
+
+std::optional<Product> linear(const ConstantFactors& factors, Node* node) {
+  const Value* bias = node->input(2);
+  const auto product = inner(factors, node);
+  return bias->mustBeNone() ? product : with_bias(product, factors.tensor(bias));
 }
 
 std::optional<Product> addmm(const ConstantFactors& factors, Node* node) {
@@ -42,8 +48,7 @@ std::optional<Product> addmm(const ConstantFactors& factors, Node* node) {
 bool swaps_last_two(const Node* transpose) {
   const auto first = ir::whole_number_constant(transpose->input(1));
   const auto second = ir::whole_number_constant(transpose->input(2));
-  if (!first || !second) return false;
-  return std::min(*first, *second) == -2 && std::max(*first, *second) == -1;
+  return first && second && std::min(*first, *second) == -2 && std::max(*first, *second) == -1;
 }
 
 /// W xᵀ = (x Wᵀ)ᵀ, where what the matrix multiplies has been turned for it.
@@ -63,9 +68,9 @@ std::optional<Product> matmul(const ConstantFactors& factors, Node* node) {
   if (!weight) return factors.any_spelling() ? turned_matmul(factors, node) : std::nullopt;
   if (factors.tensor(node->input(0))) return std::nullopt;
   Product product{node, node->input(0), {.weight = *weight}};
-  if (node->output()->uses().size() != 1) return product;
-  Node* add = node->output()->uses().front().user;
-  if (add->kind() != c10::aten::add || add->inputs().size() != 3 || !is_one(add->input(2))) return product;
+  Node* add = ir::only_reader(node);
+  if (add == nullptr || add->kind() != c10::aten::add || add->inputs().size() != 3 || !is_one(add->input(2)))
+    return product;
   const auto bias = factors.tensor(add->input(add->input(0) == node->output() ? 1 : 0));
   if (!bias || !is_bias_of(*bias, *weight)) return product;
   product.last = add;
@@ -73,16 +78,15 @@ std::optional<Product> matmul(const ConstantFactors& factors, Node* node) {
   return product;
 }
 
+bool repeats(const Node* node) {
+  return node->kind() == c10::aten::expand || node->kind() == c10::aten::repeat ||
+         node->kind() == c10::aten::expand_as;
+}
+
 /// One matrix for all of a batch, however it was repeated.
 std::optional<Product> of_shared_matrix(const ConstantFactors& factors, Node* node, Value* input,
                                         const Value* factor) {
-  while (true) {
-    const c10::Symbol kind = factor->node()->kind();
-    const bool repeats =
-        kind == c10::aten::expand || kind == c10::aten::repeat || kind == c10::aten::expand_as;
-    if (!repeats) break;
-    factor = factor->node()->input(0);
-  }
+  while (repeats(factor->node())) factor = factor->node()->input(0);
   const auto known = factors.computed_tensor(factor);
   if (!known || factors.tensor(input)) return std::nullopt;
   at::Tensor matrix = known->detach();
@@ -98,15 +102,12 @@ std::optional<Product> bmm(const ConstantFactors& factors, Node* node) {
 }
 
 std::optional<Product> baddbmm(const ConstantFactors& factors, Node* node) {
-  auto product = of_shared_matrix(factors, node, node->input(1), node->input(2));
-  const auto known = factors.computed_tensor(node->input(0));
-  if (!product || !known || !is_one(node->input(3)) || !is_one(node->input(4))) return std::nullopt;
-  const at::Tensor bias = known->detach();
-  const at::Tensor& weight = product->weighted.weight;
-  if (bias.dim() == 0 || bias.numel() != bias.size(-1) || !is_bias_of(bias.flatten(), weight))
+  const auto product = of_shared_matrix(factors, node, node->input(1), node->input(2));
+  const auto bias = factors.computed_tensor(node->input(0));
+  if (!product || !bias || !is_one(node->input(3)) || !is_one(node->input(4)) || bias->dim() == 0 ||
+      bias->numel() != bias->size(-1))
     return std::nullopt;
-  product->weighted.bias = bias.flatten();
-  return product;
+  return with_bias(product, bias->detach().flatten());
 }
 
 std::optional<Product> of_vector(const ConstantFactors& factors, Node* node, const Value* matrix,
@@ -122,19 +123,8 @@ std::optional<Product> mv(const ConstantFactors& factors, Node* node) {
 
 /// addmv(b, W, x)
 std::optional<Product> addmv(const ConstantFactors& factors, Node* node) {
-  auto product = of_vector(factors, node, node->input(1), node->input(2));
-  const auto bias = factors.tensor(node->input(0));
-  if (!product || !bias || !is_bias_of(*bias, product->weighted.weight) || !is_one(node->input(3)) ||
-      !is_one(node->input(4)))
-    return std::nullopt;
-  product->weighted.bias = *bias;
-  return product;
-}
-
-std::optional<Product> inner(const ConstantFactors& factors, Node* node) {
-  const auto weight = factors.tensor(node->input(1));
-  if (!is_matrix(weight) || factors.tensor(node->input(0))) return std::nullopt;
-  return Product{.last = node, .input = node->input(0), .weighted = {.weight = weight->detach()}};
+  if (!is_one(node->input(3)) || !is_one(node->input(4))) return std::nullopt;
+  return with_bias(of_vector(factors, node, node->input(1), node->input(2)), factors.tensor(node->input(0)));
 }
 
 struct Spelling {

@@ -5,10 +5,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Model;
-using ir::Node;
-using ir::Value;
-
 void replace(Model& model, Node* last, const RewriteRule& rule, const Leaves& leaves) {
   const ir::Rewriter in_front(model, last);
   const std::vector<Value*> arguments =

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/edit.h"
-#include "ir/model.h"
+#include "passes/context/pass_context.h"
 #include "passes/rewrite/expression.h"
 #include "passes/rewrite/expression_matcher.h"
 
