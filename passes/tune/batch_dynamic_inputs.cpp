@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "backends/kernels/dynamic_kernels.h"
-#include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "passes/tune/passes.h"
 
 namespace tsq::passes {
@@ -20,47 +20,34 @@ std::optional<int64_t> batch_dims(const Node* node) {
   return row->batch_dims;
 }
 
-class Batching {
- public:
-  Batching(Model& model, Node* kernel) : model_(model), kernel_(kernel) {}
-
-  void run(int64_t dims) {
-    Value* x = kernel_->input(0);
-    const ir::Rewriter in_front(model_, kernel_);
-    Value* rank = in_front.op("aten::dim", {x}, c10::IntType::get());
-    Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)}, c10::BoolType::get());
-    Value* zero = in_front.constant(int64_t{0});
-    kernel_->replaceInput(0, branch(kernel_, lacks_batch, "aten::unsqueeze", x, zero));
-    Value* result = branch(kernel_->next(), lacks_batch, "aten::squeeze", kernel_->output(), zero);
-    kernel_->output()->replaceAllUsesAfterNodeWith(result->node(), result);
-  }
-
- private:
-  /// `function`(value, zero) if `condition` else value.
-  Value* branch(Node* before, Value* condition, const char* function, Value* value, Value* zero) {
-    Node* made = ir::Rewriter(model_, before, kernel_).node(c10::prim::If, {condition});
+void batch(Model& model, Node* kernel, int64_t dims) {
+  Value* x = kernel->input(0);
+  const ir::Rewriter in_front(model, kernel);
+  Value* rank = in_front.op("aten::dim", {x}, c10::IntType::get());
+  Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)}, c10::BoolType::get());
+  Value* zero = in_front.constant(int64_t{0});
+  // function(value, zero) where x lacks a batch, else value
+  const auto branch = [&](Node* before, const char* function, Value* value) {
+    Node* made = ir::Rewriter(model, before, kernel).node(c10::prim::If, {lacks_batch});
     torch::jit::Block* changed = made->addBlock();
-    const ir::Rewriter in_block(model_, changed->return_node(), kernel_);
+    const ir::Rewriter in_block(model, changed->return_node(), kernel);
     changed->registerOutput(in_block.op(function, {value, zero}));
     made->addBlock()->registerOutput(value);
     return made->output();
-  }
-
-  Model& model_;
-  Node* kernel_;
-};
+  };
+  kernel->replaceInput(0, branch(kernel, "aten::unsqueeze", x));
+  Value* result = branch(kernel->next(), "aten::squeeze", kernel->output());
+  kernel->output()->replaceAllUsesAfterNodeWith(result->node(), result);
+}
 
 }  // namespace
 
 bool batch_dynamic_inputs(Model& model, const PassContext& /*context*/) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_nodes(model, [&](Node* node) {
     const auto dims = batch_dims(node);
-    if (!dims) continue;
-    Batching(model, node).run(*dims);
-    has_changed = true;
-  }
-  return has_changed;
+    if (dims) batch(model, node, *dims);
+    return dims.has_value();
+  });
 }
 
 }  // namespace tsq::passes

@@ -8,6 +8,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "passes/tune/passes.h"
 #include "torchscript/recurrent.h"
 
@@ -95,17 +96,15 @@ bool call_directly(Model& model, Node* node, const Cell& cell, const std::vector
 }  // namespace
 
 bool call_cells_directly(Model& model, const PassContext& /*context*/) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_module_call(node)) continue;
+  return change_nodes(model, [&](Node* node) {
+    if (!ir::is_module_call(node)) return false;
     const Cell* cell = cell_of(ir::call_of(model, node));
-    if (cell == nullptr || !asks_for_shapes(ir::call_of(model, node))) continue;
+    if (cell == nullptr || !asks_for_shapes(ir::call_of(model, node))) return false;
     std::vector<Value*> values = states_of(node);
-    if (values.size() != cell->states) continue;
+    if (values.size() != cell->states) return false;
     values.insert(values.begin(), node->input(0));
-    if (call_directly(model, node, *cell, values)) has_changed = true;
-  }
-  return has_changed;
+    return call_directly(model, node, *cell, values);
+  });
 }
 
 }  // namespace tsq::passes

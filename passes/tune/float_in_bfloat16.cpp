@@ -65,9 +65,9 @@ bool is_number(const Value* value) {
 /// The float layer that a call begins with: its own, or a fused module's first; null where it is quantized.
 ir::Weighted* float_layer(ModuleCall& call) {
   ir::Weighted* weighted = ir::weighted_of(call);
-  if (weighted == nullptr || weighted->weight_qparams || weighted->weight.scalar_type() != at::kFloat)
-    return nullptr;
-  return weighted;
+  const bool is_float =
+      weighted != nullptr && !weighted->weight_qparams && weighted->weight.scalar_type() == at::kFloat;
+  return is_float ? weighted : nullptr;
 }
 
 /// A linear layer of 8-bit or 4-bit weights, which takes both dtypes.
@@ -78,8 +78,7 @@ bool is_small_linear(const ModuleCall& call) {
 }
 
 bool has_in_place_operator(torch::jit::Graph& graph) {
-  const auto nodes = ir::nodes_in_order(graph);
-  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+  return std::ranges::any_of(ir::nodes_in_order(graph), [](const Node* node) {
     return node->kind().is_aten() && node->maybeSchema() != nullptr && node->schema().is_mutable();
   });
 }
@@ -180,8 +179,7 @@ class Casting {
   bool keeps_dtype(const Node* node) const {
     if (node->outputs().size() != 1 || !is_tensor(node->output())) return false;
     const Value* first = first_tensor(node);
-    if (first == nullptr || !is_tensor(first)) return false;
-    if (!takes_bfloat16(operators::traits_of(node))) return false;
+    if (first == nullptr || !is_tensor(first) || !takes_bfloat16(operators::traits_of(node))) return false;
     const Value* dtype = operators::argument_named(node, "dtype");  // softmax may be told one
     return dtype == nullptr || dtype->mustBeNone();
   }
@@ -216,18 +214,16 @@ class Casting {
   /// The tensor once, however many calls share it.
   at::Tensor in_bfloat16(const at::Tensor& tensor) {
     if (!tensor.defined()) return tensor;
-    const auto found = tensors_.find(tensor.unsafeGetTensorImpl());
-    if (found != tensors_.end()) return found->second.second;
-    const at::Tensor made = tensor.detach().to(at::kBFloat16);
-    tensors_.emplace(tensor.unsafeGetTensorImpl(), std::pair(tensor, made));
-    return made;
+    const auto [found, is_new] = tensors_.try_emplace(tensor.unsafeGetTensorImpl(), tensor, at::Tensor());
+    if (is_new) found->second.second = tensor.detach().to(at::kBFloat16);
+    return found->second.second;
   }
 
   void run_in_bfloat16(Node* node) {
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {
       Value* input = node->input(i);
-      if (!is_tensor(input) || !(i < kFactors || is_float(input))) continue;
-      node->replaceInput(i, bfloat16_of(input, node));
+      if (is_tensor(input) && (i < kFactors || is_float(input)))
+        node->replaceInput(i, bfloat16_of(input, node));
     }
     cast_output(node);
   }
@@ -243,8 +239,7 @@ class Casting {
 
   void cast_output(Node* node) {
     node->output()->setType(c10::TensorType::get());
-    Node* next = node->next();
-    Value* made = cast(node->output(), ScalarType::Float, next, node);
+    Value* made = cast(node->output(), ScalarType::Float, node->next(), node);
     node->output()->replaceAllUsesAfterNodeWith(made->node(), made);
     casts_.insert(made);
   }

@@ -41,13 +41,12 @@ std::optional<FourierBasis> fourier_basis(const at::Tensor& filters) {
   const at::Tensor phase = phases(length);
   const at::Tensor rows = filters.squeeze(1).to(at::kDouble);
   if (rows.abs().max().item<double>() == 0) return std::nullopt;
-  const auto basis = [&](bool has_cosines, bool has_sines) -> std::optional<FourierBasis> {
+  const auto basis = [&](bool has_cosines, bool has_sines) {
     std::vector<at::Tensor> waves;
     if (has_cosines) waves.push_back(phase.cos());
     if (has_sines) waves.push_back(-phase.sin());
-    auto window = window_between(at::cat(waves), rows);
-    if (!window) return std::nullopt;
-    return FourierBasis{*std::move(window), has_cosines, has_sines};
+    const auto window = window_between(at::cat(waves), rows);
+    return window ? std::optional(FourierBasis{*window, has_cosines, has_sines}) : std::nullopt;
   };
   if (has_both) return basis(true, true);
   auto cosines = basis(true, false);

@@ -33,9 +33,8 @@ constexpr std::array<std::string_view, 3> kInFront{
     "aten::quantize_per_tensor", "aten::_make_per_tensor_quantized_tensor", "aten::int_repr"};
 constexpr int64_t kHeight = 2;
 
-const Kernel* kernel_of(const Node* node) {
-  const auto found =
-      std::ranges::find(kSignalKernels, std::string_view(node->kind().toQualString()), &Kernel::for_signals);
+const Kernel* kernel_of(std::string_view name) {
+  const auto found = std::ranges::find(kSignalKernels, name, &Kernel::for_signals);
   return found == kSignalKernels.end() ? nullptr : &*found;
 }
 
@@ -54,7 +53,7 @@ class SignalsAsImages {
 
   bool run() {
     for (Node* node : ir::nodes_in_order(*model_.graph)) {
-      if (const Kernel* kernel = kernel_of(node)) {
+      if (const Kernel* kernel = kernel_of(node->kind().toQualString())) {
         convolve(node, *kernel);
       } else if (const std::size_t tensors = tensors_of(node); tensors > 0 && reads_images(node, tensors)) {
         compute(node, tensors);
@@ -132,18 +131,14 @@ class SignalsAsImages {
   std::unordered_map<const Value*, Value*> images_;  ///< of a signal
 };
 
-/// Reports name the kernel that runs.
-void rename(Decision& decision) {
-  const auto found =
-      std::ranges::find(kSignalKernels, std::string_view(decision.kernel), &Kernel::for_signals);
-  if (found != kSignalKernels.end()) decision.kernel = found->for_images;
-}
-
 }  // namespace
 
 bool signals_as_images(Model& model, const PassContext& /*context*/) {
   const bool has_changed = SignalsAsImages(model).run();
-  for (ir::NodeRecord& record : model.records) rename(record.decision);
+  // Reports name the kernel that runs.
+  for (ir::NodeRecord& record : model.records) {
+    if (const Kernel* kernel = kernel_of(record.decision.kernel)) record.decision.kernel = kernel->for_images;
+  }
   return has_changed;
 }
 

@@ -107,9 +107,9 @@ bool puts_channels_in(const Node* node) {
 
 /// Whether a node pads signals alike with and without a dimension of channels.
 bool pads_signals(const Model& model, const Node* node) {
-  const auto targets = ir::targets(model, node);
-  const bool pads = std::ranges::any_of(
-      targets, [](const Symbol& target) { return target.name == "torch.nn.functional.pad"; });
+  const bool pads = std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
+    return target.name == "torch.nn.functional.pad";
+  });
   if (!pads || node->output()->uses().size() != 1) return false;
   const auto sides = operators::argument_constant(model, node, "pad");
   const auto mode = operators::argument_constant(model, node, "mode");

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "backends/kernels/kernel_limits.h"
-#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "passes/tune/passes.h"
 
 namespace tsq::passes {
@@ -28,19 +28,17 @@ constexpr std::array kDynamicKernels{
 }  // namespace
 
 bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
-  bool has_changed = false;
-  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_nodes(model, [&](ir::Node* node) {
     const auto kernel =
         std::ranges::find(kDynamicKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
-    if (kernel == kDynamicKernels.end() || ir::flag_constant(node->inputs().back()) == false) continue;
+    if (kernel == kDynamicKernels.end() || ir::flag_constant(node->inputs().back()) == false) return false;
     // A convolution's groups and channels are in its packed params: the worst case decides.
     const kernels::WeightedShape shape{
         .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
-    if (kernels::sums_pairs_in_16_bits(context.target, shape)) continue;
+    if (kernels::sums_pairs_in_16_bits(context.target, shape)) return false;
     node->replaceInput(node->inputs().size() - 1, ir::constant_before(node, false));
-    has_changed = true;
-  }
-  return has_changed;
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

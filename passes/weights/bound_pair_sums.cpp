@@ -27,8 +27,8 @@ constexpr int kAttempts = 8;
 
 /// Of each output channel, the largest sum of two codes of one sign that a kernel may add. Depthwise kernels
 /// add neighbouring taps; of others the order is theirs, and any two weights may meet.
-at::Tensor largest_pair_sums(const at::Tensor& codes, bool depthwise) {
-  const at::Tensor rows = codes.to(at::kDouble).flatten(1);
+at::Tensor largest_pair_sums(const ir::Weighted& weighted, bool depthwise) {
+  const at::Tensor rows = kernels::quantized_weight(weighted).int_repr().to(at::kDouble).flatten(1);
   const auto sums = [&](const at::Tensor& of_one_sign) {
     if (depthwise) {
       const at::Tensor even = at::constant_pad_nd(of_one_sign, {0, of_one_sign.size(1) % 2});
@@ -40,15 +40,11 @@ at::Tensor largest_pair_sums(const at::Tensor& codes, bool depthwise) {
   return at::maximum(sums(rows.clamp_min(0)), sums((-rows).clamp_min(0)));
 }
 
-double largest_pair_sum(const ir::Weighted& weighted, bool neighbours) {
-  return largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), neighbours).max().item<double>();
-}
-
 /// How many channels' scales grew.
 int64_t widen_scales(ir::Weighted& weighted, bool depthwise) {
   const at::Tensor before = weighted.weight_qparams->scale;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const at::Tensor sums = largest_pair_sums(kernels::quantized_weight(weighted).int_repr(), depthwise);
+    const at::Tensor sums = largest_pair_sums(weighted, depthwise);
     if (sums.max().item<double>() <= kLargestSum) break;
     const at::Tensor factor = (sums / kLargestSum).clamp_min(1.0);
     weighted.weight_qparams->scale = (weighted.weight_qparams->scale.to(at::kDouble) * factor)
@@ -57,25 +53,17 @@ int64_t widen_scales(ir::Weighted& weighted, bool depthwise) {
   return weighted.weight_qparams->scale.ne(before).sum().item<int64_t>();
 }
 
-/// What the target's kernels do with sums.
-class PairSums {
- public:
-  explicit PairSums(const kernels::Target& target) : target_(target) {}
+/// Whether the kernel of a layer with these weights adds pairs in 16 bits.
+bool sums_pairs(const kernels::Target& target, const ir::Weighted& weighted) {
+  return weighted.weight_qparams && weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
+         weighted.weight.numel() > 0 &&
+         kernels::sums_pairs_in_16_bits(target, kernels::weighted_shape(weighted));
+}
 
-  /// Whether the kernel of a layer with these weights adds pairs in 16 bits.
-  [[nodiscard]] bool concern(const ir::Weighted& weighted) const {
-    return weighted.weight_qparams && weighted.weight_qparams->dtype == c10::ScalarType::QInt8 &&
-           weighted.weight.numel() > 0 &&
-           kernels::sums_pairs_in_16_bits(target_, kernels::weighted_shape(weighted));
-  }
-  /// Whether it adds neighbouring taps alone.
-  [[nodiscard]] bool of_neighbours(const ir::Weighted& weighted) const {
-    return kernels::has_vnni(target_) && kernels::weighted_shape(weighted).depthwise;
-  }
-
- private:
-  const kernels::Target& target_;
-};
+/// Whether it adds neighbouring taps alone.
+bool sums_neighbours(const kernels::Target& target, const ir::Weighted& weighted) {
+  return kernels::has_vnni(target) && kernels::weighted_shape(weighted).depthwise;
+}
 
 /// The channels whose scales grew.
 struct Widened {
@@ -83,24 +71,24 @@ struct Widened {
   int64_t all_channels{};
 };
 
-bool can_widen(const PairSums& sums, const ir::Weighted& weighted) {
-  return sums.concern(weighted) && torchscript::are_symmetric_rows(*weighted.weight_qparams);
+bool can_widen(const kernels::Target& target, const ir::Weighted& weighted) {
+  return sums_pairs(target, weighted) && torchscript::are_symmetric_rows(*weighted.weight_qparams);
 }
 
-Widened widen(ir::Weighted& weighted, const PairSums& sums) {
-  return {.channels = widen_scales(weighted, sums.of_neighbours(weighted)),
+Widened widen(const kernels::Target& target, ir::Weighted& weighted) {
+  return {.channels = widen_scales(weighted, sums_neighbours(target, weighted)),
           .all_channels = weighted.weight_qparams->scale.numel()};
 }
 
 /// The weight of F.linear or F.conv*, whose scales are an attribute of the model.
-Widened widen_weight_of_function(ir::Model& model, const ir::Node* node, const PairSums& sums) {
+Widened widen_weight_of_function(ir::Model& model, const ir::Node* node, const kernels::Target& target) {
   if (node->inputs().size() < 2) return {};
   std::optional<ir::Weighted> weighted = operators::functional_parameters(model, node);
-  if (!weighted || !can_widen(sums, *weighted)) return {};
+  if (!weighted || !can_widen(target, *weighted)) return {};
   const ir::Node* quantize = node->input(1)->node()->input(0)->node();
   const ir::Node* scale = quantize->input(1)->node();
   if (scale->kind() != c10::prim::GetAttr) return {};
-  const Widened widened = widen(*weighted, sums);
+  const Widened widened = widen(target, *weighted);
   model.attributes.setattr(scale->s(c10::attr::name), weighted->weight_qparams->scale);
   return widened;
 }
@@ -131,33 +119,32 @@ std::string overflow_text(double pair, double in_range) {
 }  // namespace
 
 bool bound_pair_sums(ir::Model& model, const PassContext& context) {
-  const PairSums sums(context.target);
   std::unordered_map<const ir::ModuleCall*, Widened> of_layers;
   for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
-    if (weighted != nullptr && can_widen(sums, *weighted)) of_layers.emplace(&call, widen(*weighted, sums));
+    if (weighted != nullptr && can_widen(context.target, *weighted))
+      of_layers.emplace(&call, widen(context.target, *weighted));
   }
   bool has_widened = false;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     Widened widened;
     if (!ir::is_module_call(node)) {
-      widened = widen_weight_of_function(model, node, sums);
+      widened = widen_weight_of_function(model, node, context.target);
     } else if (const auto found = of_layers.find(&ir::call_of(model, node)); found != of_layers.end()) {
       widened = found->second;
     }
     if (widened.channels == 0) continue;
     has_widened = true;
-    Decision* decision = ir::decision_of(model, node);
-    if (decision == nullptr) continue;
-    decision->notes.push_back(fmt::format(
-        "the weights of {} of {} channels have larger scales, so that no 16-bit sum of its kernel overflows",
-        widened.channels, widened.all_channels));
+    if (Decision* decision = ir::decision_of(model, node))
+      decision->notes.push_back(
+          fmt::format("the weights of {} of {} channels have larger scales, so that no 16-bit sum of its "
+                      "kernel overflows",
+                      widened.channels, widened.all_channels));
   }
   return has_widened;
 }
 
 bool report_pair_sums(ir::Model& model, const PassContext& context) {
-  const PairSums sums(context.target);
   bool has_reported = false;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     Decision* decision = ir::decision_of(model, node);
@@ -170,9 +157,9 @@ bool report_pair_sums(ir::Model& model, const PassContext& context) {
     } else {
       weighted = operators::functional_parameters(model, node);
     }
-    if (!weighted || !sums.concern(*weighted)) continue;
-    decision->notes.push_back(overflow_text(largest_pair_sum(*weighted, sums.of_neighbours(*weighted)),
-                                            largest_code_in_range(model, node)));
+    if (!weighted || !sums_pairs(context.target, *weighted)) continue;
+    const at::Tensor pairs = largest_pair_sums(*weighted, sums_neighbours(context.target, *weighted));
+    decision->notes.push_back(overflow_text(pairs.max().item<double>(), largest_code_in_range(model, node)));
     has_reported = true;
   }
   return has_reported;

@@ -12,6 +12,7 @@
 #include "ir/quantize_operators.h"
 #include "operators/quantize_after.h"
 #include "operators/zero_padding.h"
+#include "passes/context/nodes.h"
 #include "passes/weights/passes.h"
 
 namespace tsq::passes {
@@ -58,7 +59,6 @@ void cut(Model& model, const Node* convolution, Node* quantize, const PaddingFol
     return in_front.op(kind, inputs, c10::IntType::get());
   };
   Value* result = quantize->output();
-  Node* first = nullptr;
   for (std::size_t i = 0; i < fold.before.size(); ++i) {
     const auto dim = static_cast<int64_t>(i) + 2;
     Value* size = number("aten::size", {convolution->input(0), integer(dim)});
@@ -66,10 +66,8 @@ void cut(Model& model, const Node* convolution, Node* quantize, const PaddingFol
     size = number("aten::floordiv", {size, integer(weighted.stride[i])});
     size = number("aten::add", {size, integer(1)});
     result = in_front.op("aten::slice", {result, integer(dim), integer(0), size, integer(1)});
-    if (first == nullptr) first = result->node();
   }
-  quantize->output()->replaceAllUsesWith(result);
-  first->replaceInput(0, quantize->output());
+  quantize->output()->replaceAllUsesAfterNodeWith(result->node(), result);
 }
 
 void grow(ir::Weighted& weighted, const PaddingFold& fold) {
@@ -108,7 +106,7 @@ bool do_fold(Model& model, Node* convolution, const PaddingFold& fold) {
 bool fold_padding(Model& model, const PassContext&) {
   bool has_changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
-    ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
+    ir::Weighted* weighted = weighted_at(model, node);
     if (weighted == nullptr || !weighted->fold) continue;
     const PaddingFold fold = *std::exchange(weighted->fold, std::nullopt);
     has_changed |= do_fold(model, node, fold);

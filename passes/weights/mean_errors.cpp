@@ -4,6 +4,7 @@
 #include "passes/weights/mean_errors.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
@@ -21,6 +22,7 @@
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/error_passage.h"
+#include "passes/context/nodes.h"
 #include "passes/weights/passes.h"
 #include "torchscript/emit.h"
 
@@ -178,28 +180,19 @@ void round_now(ir::ModuleCall& call) {
   weighted->weight_qparams.reset();
 }
 
-/// What the samples run through leaves no trace in observers.
-void drop_observers(Model& model) {
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_observer(node)) continue;
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-  }
-}
-
 torch::jit::Module compared_module(const Model& source, const std::vector<Layer>& layers) {
-  std::unordered_map<std::string, std::size_t> index_of;
-  for (std::size_t i = 0; i < layers.size(); ++i) index_of.emplace(layers[i].node, i);
   Model model = source.copy();
-  drop_observers(model);
+  change_nodes(model, ir::is_observer, bypass);  // the samples leave no trace in observers
   for (ir::ModuleCall& call : model.calls) round_now(call);
   for (Node* node : ir::nodes_in_order(*model.graph)) {
-    const auto found = ir::is_module_call(node) ? index_of.find(node->output()->debugName()) : index_of.end();
-    if (found == index_of.end()) continue;
+    if (!ir::is_module_call(node)) continue;
+    const auto found = std::ranges::find(layers, node->output()->debugName(), &Layer::node);
+    if (found == layers.end()) continue;
+    const auto layer = static_cast<std::size_t>(found - layers.begin());
     if (ir::call_of(model, node).members.empty()) {
-      compare_plain(node, found->second);
+      compare_plain(node, layer);
     } else {
-      compare_fused(model, node, found->second);
+      compare_fused(model, node, layer);
     }
   }
   return torchscript::emit(model);
@@ -213,8 +206,7 @@ std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Mo
   std::unordered_map<const void*, std::shared_ptr<Shifts>> by_weight;
   std::unordered_map<std::string, std::shared_ptr<Shifts>> by_node;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    const ir::Weighted* weighted =
-        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
+    const ir::Weighted* weighted = weighted_at(model, node);
     if (weighted == nullptr) continue;
     std::shared_ptr<Shifts>& shifts = by_weight[weighted->weight.const_data_ptr()];
     if (shifts == nullptr) shifts = std::make_shared<Shifts>();
@@ -230,11 +222,10 @@ std::vector<Layer> layers_of(const Model& exact, const Model& rounded, const Pas
     return layers;
   const auto shifts = shifts_by_node(exact, context);
   for (const Node* node : nodes) {
-    if (!ir::is_module_call(node)) continue;
+    const ir::Weighted* weighted = weighted_at(rounded, node);
+    if (!has_int8_weight(weighted)) continue;
     const auto found = shifts.find(node->output()->debugName());
     if (found == shifts.end()) continue;
-    const ir::Weighted* weighted = ir::weighted_of(ir::call_of(rounded, node));
-    if (!has_int8_weight(weighted)) continue;
     const auto dims = static_cast<int64_t>(weighted->stride.size());
     layers.push_back({.node = node->output()->debugName(),
                       .dims = dims,
@@ -245,13 +236,8 @@ std::vector<Layer> layers_of(const Model& exact, const Model& rounded, const Pas
 }
 
 void run(torch::jit::Module& module, const Sample& sample, const Run& run) {
-  struct Guard {
-    explicit Guard(const Run& of) { running = &of; }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-    ~Guard() { running = nullptr; }
-  };
-  const Guard guard(run);
+  running = &run;
+  const auto guard = c10::make_scope_exit([] { running = nullptr; });
   module.get_method("forward")(detail::copy_of(sample));
 }
 
