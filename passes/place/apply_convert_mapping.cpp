@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"

@@ -50,6 +50,7 @@ bool has_weight(const ModuleCall& call) {
          (call.module && torchscript::is_recurrent(call.type));
 }
 
+/// Whether an operator is int8 by the table.
 bool table_takes(const Model& model, const PassContext& context, const Node* node, const NodeRecord& record) {
   if (!record.observed || !record.lookup.qconfig) return false;
   const QConfig& qconfig = *record.lookup.qconfig;

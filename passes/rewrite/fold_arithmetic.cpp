@@ -211,9 +211,7 @@ class ArithmeticFolding {
   bool is_batch(const Value* value) {
     const auto [found, is_new] = batched_.emplace(value, false);
     if (!is_new) return found->second;
-    const bool result = gives_batch(value->node());
-    batched_[value] = result;
-    return result;
+    return batched_[value] = gives_batch(value->node());
   }
 
   bool gives_batch(const Node* node) {

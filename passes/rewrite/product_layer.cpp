@@ -62,8 +62,8 @@ void write_output(AfterProduct& after, const Product& product, LiftedProduct& li
 
 LiftedProduct put_layer(Model& model, Node* node, const Product& product, std::string path) {
   AfterProduct after(model, product.last);
-  ir::ModuleCall call{.type = symbol("torch.nn.Linear"), .path = std::move(path)};
-  call.weighted = product.weighted;
+  ir::ModuleCall call{
+      .type = symbol("torch.nn.Linear"), .path = std::move(path), .weighted = product.weighted};
   Value* input = layer_input(after, product);
   LiftedProduct lifted{.product = node, .last = product.last, .layer = after.layer(std::move(call), input)};
   write_output(after, product, lifted);

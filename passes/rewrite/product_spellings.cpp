@@ -78,6 +78,7 @@ std::optional<Product> matmul(const ConstantFactors& factors, Node* node) {
   return product;
 }
 
+/// Whether a node returns its tensor several times, side by side.
 bool repeats(const Node* node) {
   return node->kind() == c10::aten::expand || node->kind() == c10::aten::repeat ||
          node->kind() == c10::aten::expand_as;

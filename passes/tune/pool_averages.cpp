@@ -68,14 +68,14 @@ void replace(Node* average, Value* pooled) {
 
 void use_average_pool(Model& model, Node* average) {
   const ir::Rewriter in_front(model, average);
-  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
   Value* x = ir::operands(average).front();
   Value* factors = factors_of_channels(model, x);
   if (factors != nullptr) x = x->node()->input(0);
-  Value* no_strides = constant(c10::List<int64_t>());
-  Value* no_padding = constant(std::vector<int64_t>{0, 0});
-  Value* pooled = in_front.op("aten::avg_pool2d", {x, image_size(in_front, x), no_strides, no_padding,
-                                                   constant(false), constant(true), constant(c10::IValue())});
+  Value* no_strides = in_front.constant(c10::List<int64_t>());
+  Value* no_padding = in_front.constant(std::vector<int64_t>{0, 0});
+  Value* pooled = in_front.op("aten::avg_pool2d",
+                              {x, image_size(in_front, x), no_strides, no_padding, in_front.constant(false),
+                               in_front.constant(true), in_front.constant(c10::IValue())});
   if (factors != nullptr) pooled = in_front.op("aten::mul", {pooled, factors});
   replace(average, pooled);
 }
@@ -121,12 +121,13 @@ bool is_mean_of_signals(const Model& model, const Node* node) {
 
 void use_average_pool_of_signals(Model& model, Node* mean) {
   const ir::Rewriter in_front(model, mean);
-  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
-  Value* length = in_front.op("aten::size", {mean->input(0), constant(int64_t{-1})}, c10::IntType::get());
+  Value* length =
+      in_front.op("aten::size", {mean->input(0), in_front.constant(int64_t{-1})}, c10::IntType::get());
   Value* kernel = ir::list_before(mean, c10::IntType::get(), {length});
   Value* pooled =
-      in_front.op("aten::avg_pool1d", {mean->input(0), kernel, constant(c10::List<int64_t>()),
-                                       constant(std::vector<int64_t>{0}), constant(false), constant(true)});
+      in_front.op("aten::avg_pool1d", {mean->input(0), kernel, in_front.constant(c10::List<int64_t>()),
+                                       in_front.constant(std::vector<int64_t>{0}), in_front.constant(false),
+                                       in_front.constant(true)});
   replace(mean, pooled);
 }
 

@@ -136,13 +136,12 @@ void transform(Model& model, const kernels::FilterBank& bank, const FourierBasis
   Node* op = bank.node;
   Value* signal = signal_of(model, op);
   const Rewriter in_front(model, op);
-  const auto constant = [&](const c10::IValue& value) { return in_front.constant(value); };
-  Value* length = constant(basis.window.size(0));
+  Value* length = in_front.constant(basis.window.size(0));
   Value* window = in_front.attribute(bank.path + "_window", basis.window);
-  Value* spectrum =
-      in_front.op("aten::stft", {signal, length, constant(bank.filters.stride.front()), length, window,
-                                 /*normalized*/ constant(false), /*onesided*/ constant(true),
-                                 /*return_complex*/ constant(true), /*align_to_window*/ constant({})});
+  Value* spectrum = in_front.op(
+      "aten::stft", {signal, length, in_front.constant(bank.filters.stride.front()), length, window,
+                     /*normalized*/ in_front.constant(false), /*onesided*/ in_front.constant(true),
+                     /*return_complex*/ in_front.constant(true), /*align_to_window*/ in_front.constant({})});
   const auto part = [&](const char* name) { return in_front.op(name, {spectrum}); };
   if (!basis.has_sines) {
     op->output()->replaceAllUsesWith(part("aten::real"));
