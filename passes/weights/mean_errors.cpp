@@ -181,18 +181,18 @@ void round_now(ir::ModuleCall& call) {
 }
 
 torch::jit::Module compared_module(const Model& source, const std::vector<Layer>& layers) {
+  std::unordered_map<std::string, std::size_t> index_of;
+  for (std::size_t i = 0; i < layers.size(); ++i) index_of.emplace(layers[i].node, i);
   Model model = source.copy();
   change_nodes(model, ir::is_observer, bypass);  // the samples leave no trace in observers
   for (ir::ModuleCall& call : model.calls) round_now(call);
   for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_module_call(node)) continue;
-    const auto found = std::ranges::find(layers, node->output()->debugName(), &Layer::node);
-    if (found == layers.end()) continue;
-    const auto layer = static_cast<std::size_t>(found - layers.begin());
+    const auto found = ir::is_module_call(node) ? index_of.find(node->output()->debugName()) : index_of.end();
+    if (found == index_of.end()) continue;
     if (ir::call_of(model, node).members.empty()) {
-      compare_plain(node, layer);
+      compare_plain(node, found->second);
     } else {
-      compare_fused(model, node, layer);
+      compare_fused(model, node, found->second);
     }
   }
   return torchscript::emit(model);
