@@ -53,26 +53,27 @@ Configs conv_add_rows() {
 
 // Linear with the activations that oneDNN applies in the same primitive.
 Configs linear_post_op_rows(const DTypes& dtypes) {
-  Rows table = {
-      {.pattern = chain({nn::Linear, nn::LeakyReLU}),
-       .fused = nni::LinearLeakyReLU,
-       .fuser = Fuser::Sequential},
-      {.pattern = chain({nn::Linear, F::leaky_relu}),
-       .fused = nni::LinearLeakyReLU,
-       .fuser = Fuser::Sequential},
-      {.pattern = nni::LinearLeakyReLU, .root = nn::Linear, .reference = nnqr::Linear},
-      {.pattern = chain({F::linear, nn::LeakyReLU})},
-      {.pattern = chain({F::linear, F::leaky_relu})},
-      {.pattern = chain({nn::Linear, nn::BatchNorm1d, nn::LeakyReLU}),
-       .fused = nni::LinearLeakyReLU,
-       .fuser = Fuser::LinearBnLeakyReLU},
-      {.pattern = chain({nn::Linear, nn::Tanh}), .fused = nni::LinearTanh, .fuser = Fuser::Sequential},
-      {.pattern = chain({nn::Linear, fn::tanh}), .fused = nni::LinearTanh, .fuser = Fuser::Sequential},
-      {.pattern = nni::LinearTanh, .root = nn::Linear, .reference = nnqr::Linear},
-      {.pattern = chain({F::linear, nn::Tanh})},
-      {.pattern = chain({F::linear, fn::tanh})},
-  };
-  return with_columns(table, kOwnObserver, dtypes);
+  return with_columns(
+      {
+          {.pattern = chain({nn::Linear, nn::LeakyReLU}),
+           .fused = nni::LinearLeakyReLU,
+           .fuser = Fuser::Sequential},
+          {.pattern = chain({nn::Linear, F::leaky_relu}),
+           .fused = nni::LinearLeakyReLU,
+           .fuser = Fuser::Sequential},
+          {.pattern = nni::LinearLeakyReLU, .root = nn::Linear, .reference = nnqr::Linear},
+          {.pattern = chain({F::linear, nn::LeakyReLU})},
+          {.pattern = chain({F::linear, F::leaky_relu})},
+          {.pattern = chain({nn::Linear, nn::BatchNorm1d, nn::LeakyReLU}),
+           .fused = nni::LinearLeakyReLU,
+           .fuser = Fuser::LinearBnLeakyReLU},
+          {.pattern = chain({nn::Linear, nn::Tanh}), .fused = nni::LinearTanh, .fuser = Fuser::Sequential},
+          {.pattern = chain({nn::Linear, fn::tanh}), .fused = nni::LinearTanh, .fuser = Fuser::Sequential},
+          {.pattern = nni::LinearTanh, .root = nn::Linear, .reference = nnqr::Linear},
+          {.pattern = chain({F::linear, nn::Tanh})},
+          {.pattern = chain({F::linear, fn::tanh})},
+      },
+      kOwnObserver, dtypes);
 }
 
 }  // namespace

@@ -5,16 +5,13 @@ namespace tsq {
 namespace {
 
 Configs arithmetic_overload_rows(const DTypes& dtypes) {
-  Rows rows;
-  for (const Symbol& add : {aten::add, aten::add_}) {
-    rows.push_back({.pattern = chain({add, aten::relu})});
-    rows.push_back({.pattern = add});
-    rows.push_back({.pattern = chain({add, aten::relu_})});
-  }
-  Configs table = with_columns(rows, kOwnObserver, dtypes);
-  for (BackendPatternConfig& row : table)
-    row.num_tensor_args_to_observation_type = {{0, kOwnObserver}, {1, kSharedObserver}, {2, kOwnObserver}};
-  return table;
+  return of_two_operands({{.pattern = chain({aten::add, aten::relu})},
+                          {.pattern = aten::add},
+                          {.pattern = chain({aten::add, aten::relu_})},
+                          {.pattern = chain({aten::add_, aten::relu})},
+                          {.pattern = aten::add_},
+                          {.pattern = chain({aten::add_, aten::relu_})}},
+                         dtypes);
 }
 
 }  // namespace

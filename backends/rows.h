@@ -42,15 +42,16 @@ struct ConvFamily {
   Symbol conv, transpose, bn, reference, transpose_reference, conv_relu, conv_bn, conv_bn_relu, qat, relu_qat,
       bn_qat, bn_relu_qat, functional, functional_transpose;
 };
-extern const std::array<ConvFamily, 3> kConvFamilies;
-const ConvFamily& conv2d_family();
+/// That of 1, 2 or 3 dimensions.
+const ConvFamily& conv_family(std::size_t dims);
 
 /// Convolution, with ReLU and batch norm, as module, fused module and function.
 Rows conv_family_rows(const ConvFamily& family);
-Rows conv_transpose_rows(const ConvFamily& family);
 
-/// An operator of two operands and its ReLU; with one tensor operand the other is a number, and the output
-/// has the input's observer.
+/// Rows of operators of two operands; with one tensor operand the other is a number, and the output has the
+/// input's observer.
+Configs of_two_operands(const Rows& rows, const DTypes& dtypes);
+/// Such an operator and its ReLU.
 Configs arithmetic_rows(std::span<const Symbol> operators, const DTypes& dtypes);
 
 /// nn.Linear, its form for training, and the function.
@@ -60,14 +61,8 @@ Configs conv_rows(const DTypes& dtypes);
 Configs linear_rows(const DTypes& dtypes);
 Configs binary_rows(const DTypes& dtypes);
 Configs cat_rows(const DTypes& dtypes);
-Configs default_rows(const DTypes& dtypes);
-Configs fixed_qparams_rows(const DTypes& dtypes);
 Configs share_qparams_rows(const DTypes& dtypes);
 Configs tensor_info_rows(const DTypes& dtypes);
-Configs batch_norm_rows(const DTypes& dtypes);
-Configs layer_norm_rows(const DTypes& dtypes);
-Configs rnn_rows(const DTypes& dtypes);
-Configs embedding_rows(const DTypes& dtypes);
 
 /// What a table of PyTorch's for CPUs says of each group of rows.
 struct CpuGroups {

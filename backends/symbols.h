@@ -22,12 +22,8 @@ inline constexpr Symbol BatchNorm1d = module("torch.nn.BatchNorm1d");
 inline constexpr Symbol BatchNorm2d = module("torch.nn.BatchNorm2d");
 inline constexpr Symbol BatchNorm3d = module("torch.nn.BatchNorm3d");
 inline constexpr Symbol ConstantPad2d = module("torch.nn.ConstantPad2d");
-inline constexpr Symbol Conv1d = module("torch.nn.Conv1d");
 inline constexpr Symbol Conv2d = module("torch.nn.Conv2d");
-inline constexpr Symbol Conv3d = module("torch.nn.Conv3d");
-inline constexpr Symbol ConvTranspose1d = module("torch.nn.ConvTranspose1d");
 inline constexpr Symbol ConvTranspose2d = module("torch.nn.ConvTranspose2d");
-inline constexpr Symbol ConvTranspose3d = module("torch.nn.ConvTranspose3d");
 inline constexpr Symbol Dropout = module("torch.nn.Dropout");
 inline constexpr Symbol ELU = module("torch.nn.ELU");
 inline constexpr Symbol Embedding = module("torch.nn.Embedding");
@@ -35,8 +31,6 @@ inline constexpr Symbol EmbeddingBag = module("torch.nn.EmbeddingBag");
 inline constexpr Symbol Flatten = module("torch.nn.Flatten");
 inline constexpr Symbol GRU = module("torch.nn.GRU");
 inline constexpr Symbol GRUCell = module("torch.nn.GRUCell");
-inline constexpr Symbol GroupNorm = module("torch.nn.GroupNorm");
-inline constexpr Symbol Hardsigmoid = module("torch.nn.Hardsigmoid");
 inline constexpr Symbol Hardswish = module("torch.nn.Hardswish");
 inline constexpr Symbol Hardtanh = module("torch.nn.Hardtanh");
 inline constexpr Symbol Identity = module("torch.nn.Identity");
@@ -58,7 +52,6 @@ inline constexpr Symbol ReLU = module("torch.nn.ReLU");
 inline constexpr Symbol ReLU6 = module("torch.nn.ReLU6");
 inline constexpr Symbol RNNCell = module("torch.nn.RNNCell");
 inline constexpr Symbol Sigmoid = module("torch.nn.Sigmoid");
-inline constexpr Symbol Softmax = module("torch.nn.Softmax");
 inline constexpr Symbol Tanh = module("torch.nn.Tanh");
 }  // namespace nn
 
@@ -68,15 +61,7 @@ inline constexpr Symbol BNReLU2d = module("torch.ao.nn.intrinsic.BNReLU2d");
 inline constexpr Symbol BNReLU3d = module("torch.ao.nn.intrinsic.BNReLU3d");
 inline constexpr Symbol ConvAdd2d = module("torch.ao.nn.intrinsic.ConvAdd2d");
 inline constexpr Symbol ConvAddReLU2d = module("torch.ao.nn.intrinsic.ConvAddReLU2d");
-inline constexpr Symbol ConvBn1d = module("torch.ao.nn.intrinsic.ConvBn1d");
-inline constexpr Symbol ConvBn2d = module("torch.ao.nn.intrinsic.ConvBn2d");
-inline constexpr Symbol ConvBn3d = module("torch.ao.nn.intrinsic.ConvBn3d");
-inline constexpr Symbol ConvBnReLU1d = module("torch.ao.nn.intrinsic.ConvBnReLU1d");
-inline constexpr Symbol ConvBnReLU2d = module("torch.ao.nn.intrinsic.ConvBnReLU2d");
-inline constexpr Symbol ConvBnReLU3d = module("torch.ao.nn.intrinsic.ConvBnReLU3d");
-inline constexpr Symbol ConvReLU1d = module("torch.ao.nn.intrinsic.ConvReLU1d");
 inline constexpr Symbol ConvReLU2d = module("torch.ao.nn.intrinsic.ConvReLU2d");
-inline constexpr Symbol ConvReLU3d = module("torch.ao.nn.intrinsic.ConvReLU3d");
 inline constexpr Symbol LinearBn1d = module("torch.ao.nn.intrinsic.LinearBn1d");
 inline constexpr Symbol LinearLeakyReLU = module("torch.ao.nn.intrinsic.LinearLeakyReLU");
 inline constexpr Symbol LinearReLU = module("torch.ao.nn.intrinsic.LinearReLU");
@@ -85,9 +70,6 @@ inline constexpr Symbol LinearTanh = module("torch.ao.nn.intrinsic.LinearTanh");
 
 /// torch.ao.nn.qat: modules that fake-quantize their weights
 namespace nnqat {
-inline constexpr Symbol Conv1d = module("torch.ao.nn.qat.Conv1d");
-inline constexpr Symbol Conv2d = module("torch.ao.nn.qat.Conv2d");
-inline constexpr Symbol Conv3d = module("torch.ao.nn.qat.Conv3d");
 inline constexpr Symbol Embedding = module("torch.ao.nn.qat.Embedding");
 inline constexpr Symbol EmbeddingBag = module("torch.ao.nn.qat.EmbeddingBag");
 inline constexpr Symbol Linear = module("torch.ao.nn.qat.Linear");
@@ -95,27 +77,16 @@ inline constexpr Symbol Linear = module("torch.ao.nn.qat.Linear");
 
 /// torch.ao.nn.intrinsic.qat: fused modules that fake-quantize their weights
 namespace nniqat {
-inline constexpr Symbol ConvBn1d = module("torch.ao.nn.intrinsic.qat.ConvBn1d");
 inline constexpr Symbol ConvBn2d = module("torch.ao.nn.intrinsic.qat.ConvBn2d");
-inline constexpr Symbol ConvBn3d = module("torch.ao.nn.intrinsic.qat.ConvBn3d");
-inline constexpr Symbol ConvBnReLU1d = module("torch.ao.nn.intrinsic.qat.ConvBnReLU1d");
 inline constexpr Symbol ConvBnReLU2d = module("torch.ao.nn.intrinsic.qat.ConvBnReLU2d");
-inline constexpr Symbol ConvBnReLU3d = module("torch.ao.nn.intrinsic.qat.ConvBnReLU3d");
-inline constexpr Symbol ConvReLU1d = module("torch.ao.nn.intrinsic.qat.ConvReLU1d");
 inline constexpr Symbol ConvReLU2d = module("torch.ao.nn.intrinsic.qat.ConvReLU2d");
-inline constexpr Symbol ConvReLU3d = module("torch.ao.nn.intrinsic.qat.ConvReLU3d");
 inline constexpr Symbol LinearBn1d = module("torch.ao.nn.intrinsic.qat.LinearBn1d");
 inline constexpr Symbol LinearReLU = module("torch.ao.nn.intrinsic.qat.LinearReLU");
 }  // namespace nniqat
 
 /// torch.ao.nn.quantized.reference: modules with quantized weights and float arithmetic
 namespace nnqr {
-inline constexpr Symbol Conv1d = module("torch.ao.nn.quantized.reference.Conv1d");
 inline constexpr Symbol Conv2d = module("torch.ao.nn.quantized.reference.Conv2d");
-inline constexpr Symbol Conv3d = module("torch.ao.nn.quantized.reference.Conv3d");
-inline constexpr Symbol ConvTranspose1d = module("torch.ao.nn.quantized.reference.ConvTranspose1d");
-inline constexpr Symbol ConvTranspose2d = module("torch.ao.nn.quantized.reference.ConvTranspose2d");
-inline constexpr Symbol ConvTranspose3d = module("torch.ao.nn.quantized.reference.ConvTranspose3d");
 inline constexpr Symbol Embedding = module("torch.ao.nn.quantized.reference.Embedding");
 inline constexpr Symbol EmbeddingBag = module("torch.ao.nn.quantized.reference.EmbeddingBag");
 inline constexpr Symbol GRU = module("torch.ao.nn.quantized.reference.GRU");
@@ -134,18 +105,12 @@ inline constexpr Symbol adaptive_avg_pool3d = function("torch.nn.functional.adap
 inline constexpr Symbol avg_pool1d = function("torch.nn.functional.avg_pool1d");
 inline constexpr Symbol avg_pool2d = function("torch.nn.functional.avg_pool2d");
 inline constexpr Symbol avg_pool3d = function("torch.nn.functional.avg_pool3d");
-inline constexpr Symbol conv1d = function("torch.nn.functional.conv1d");
 inline constexpr Symbol conv2d = function("torch.nn.functional.conv2d");
-inline constexpr Symbol conv3d = function("torch.nn.functional.conv3d");
-inline constexpr Symbol conv_transpose1d = function("torch.nn.functional.conv_transpose1d");
-inline constexpr Symbol conv_transpose2d = function("torch.nn.functional.conv_transpose2d");
-inline constexpr Symbol conv_transpose3d = function("torch.nn.functional.conv_transpose3d");
 inline constexpr Symbol dropout = function("torch.nn.functional.dropout");
 inline constexpr Symbol elu = function("torch.nn.functional.elu");
 inline constexpr Symbol embedding = function("torch.nn.functional.embedding");
 inline constexpr Symbol embedding_bag = function("torch.nn.functional.embedding_bag");
 inline constexpr Symbol group_norm = function("torch.nn.functional.group_norm");
-inline constexpr Symbol hardsigmoid = function("torch.nn.functional.hardsigmoid");
 inline constexpr Symbol hardswish = function("torch.nn.functional.hardswish");
 inline constexpr Symbol hardtanh = function("torch.nn.functional.hardtanh");
 inline constexpr Symbol hardtanh_ = function("torch.nn.functional.hardtanh_");
@@ -182,7 +147,6 @@ inline constexpr Symbol permute = function("torch.permute");
 inline constexpr Symbol permute_copy = function("torch.permute_copy");
 inline constexpr Symbol relu = function("torch.relu");
 inline constexpr Symbol repeat_interleave = function("torch.repeat_interleave");
-inline constexpr Symbol sigmoid = function("torch.sigmoid");
 inline constexpr Symbol squeeze = function("torch.squeeze");
 inline constexpr Symbol stack = function("torch.stack");
 inline constexpr Symbol sub = function("torch.sub");
