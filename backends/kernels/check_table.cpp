@@ -13,13 +13,9 @@
 namespace tsq {
 namespace {
 
-bool is_of(const Symbol& symbol, std::string_view space) { return symbol.name.starts_with(space); }
-
 bool is_for_training(const Symbol& symbol) {
-  return is_of(symbol, "torch.ao.nn.qat.") || is_of(symbol, "torch.ao.nn.intrinsic.qat.");
+  return symbol.name.starts_with("torch.ao.nn.qat.") || symbol.name.starts_with("torch.ao.nn.intrinsic.qat.");
 }
-
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 bool is_fusion(const BackendPatternConfig& row) { return row.fuser_method.has_value(); }
 
@@ -56,12 +52,15 @@ bool has_aten_operator(std::string_view name) {
 std::string unmatchable(const BackendConfig& backend, const Symbol& symbol) {
   if (symbol.kind == SymbolKind::MatchAll || symbol.kind == SymbolKind::Literal) return {};
   if (symbol.kind != SymbolKind::Module) {
-    const bool is_compiled = is_of(symbol, "torch.nn.functional.") || is_of(symbol, "torch.ops.");
-    const bool is_known = is_compiled || has_aten_operator(last_part(symbol.name)) ||
+    const bool is_compiled =
+        symbol.name.starts_with("torch.nn.functional.") || symbol.name.starts_with("torch.ops.");
+    const std::string_view word = symbol.name.substr(symbol.name.rfind('.') + 1);
+    const bool is_known = is_compiled || has_aten_operator(word) ||
                           std::ranges::find(kOtherSpellings, symbol.name) != kOtherSpellings.end();
     return is_known ? "" : fmt::format("TorchScript has no operator for '{}'", symbol.name);
   }
-  if (is_of(symbol, "torch.ao.nn.") && !is_for_training(symbol) && !some_fusion_makes(backend, symbol))
+  if (symbol.name.starts_with("torch.ao.nn.") && !is_for_training(symbol) &&
+      !some_fusion_makes(backend, symbol))
     return fmt::format("no fusion of the table makes a {}", symbol.name);
   return {};
 }
@@ -69,11 +68,8 @@ std::string unmatchable(const BackendConfig& backend, const Symbol& symbol) {
 /// Whether `general` matches whatever `special` does.
 bool covers(const Pattern& general, const Pattern& special) {
   if (general.symbol.kind == SymbolKind::MatchAll) return true;
-  if (general.symbol != special.symbol || general.args.size() > special.args.size()) return false;
-  for (std::size_t i = 0; i < general.args.size(); ++i) {
-    if (!covers(general.args[i], special.args[i])) return false;
-  }
-  return true;
+  return general.symbol == special.symbol && general.args.size() <= special.args.size() &&
+         std::equal(general.args.begin(), general.args.end(), special.args.begin(), covers);
 }
 
 bool covers_a_part(const Pattern& general, const Pattern& special) {
@@ -107,21 +103,21 @@ bool has_weighted_kernel(std::string_view op, kernels::PostOp post_op) {
          kernels::dynamic_kernel(op, post_op, c10::ScalarType::QInt8) != nullptr;
 }
 
-constexpr std::array<std::string_view, 8> kOtherKernels{"torch.nn.Embedding",
+constexpr std::array<std::string_view, 9> kOtherKernels{"torch.nn.Embedding",
                                                         "torch.nn.EmbeddingBag",
                                                         "torch.nn.functional.embedding",
                                                         "torch.nn.functional.embedding_bag",
                                                         "torch.nn.LSTM",
                                                         "torch.nn.GRU",
                                                         "torch.nn.LSTMCell",
-                                                        "torch.nn.GRUCell"};
+                                                        "torch.nn.GRUCell",
+                                                        "torch.nn.RNNCell"};
 
 /// Whether lowering has a kernel for what a row of one operator, or of one and its activation, matches.
 bool has_kernel(const BackendPatternConfig& row) {
   const std::vector<Symbol> symbols = symbols_of(row.key());
   const Symbol& first = symbols.front();
-  if (std::ranges::find(kOtherKernels, first.name) != kOtherKernels.end() || first.name == "torch.nn.RNNCell")
-    return true;
+  if (std::ranges::find(kOtherKernels, first.name) != kOtherKernels.end()) return true;
   const kernels::PostOp post_op =
       symbols.size() > 1 ? kernels::activation_post_op(symbols.back().name) : kernels::post_op_of(first.name);
   const std::string_view module = operators::module_of_functional(first.name);

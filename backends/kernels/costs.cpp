@@ -1,8 +1,9 @@
 #include "backends/kernels/costs.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "backends/kernels/first_row.h"
 
 namespace tsq::kernels {
 namespace {
@@ -73,9 +74,9 @@ constexpr std::array kCosts{
 }  // namespace
 
 const EngineCosts& costs_of(const Target& target) {
-  const auto* const found = std::ranges::find_if(
+  const Row* found = first_row(
       kCosts, [&](const Row& row) { return row.runtime == target.runtime && row.engine == target.engine; });
-  return found == kCosts.end() ? kCommon : found->costs;
+  return found == nullptr ? kCommon : found->costs;
 }
 
 }  // namespace tsq::kernels

@@ -1,7 +1,8 @@
 #include "backends/kernels/dynamic_kernels.h"
 
-#include <algorithm>
 #include <array>
+
+#include "backends/kernels/first_row.h"
 
 namespace tsq::kernels {
 namespace {
@@ -50,23 +51,18 @@ constexpr std::array kRecurrentPackings{
 }  // namespace
 
 const DynamicKernel* dynamic_kernel(std::string_view op, PostOp post_op, ScalarType weight_dtype) {
-  const auto found = std::find_if(kDynamic.begin(), kDynamic.end(), [&](const DynamicKernel& row) {
+  return first_row(kDynamic, [&](const DynamicKernel& row) {
     return row.op == op && row.post_op == post_op && row.weight_dtype == weight_dtype;
   });
-  return found == kDynamic.end() ? nullptr : &*found;
 }
 
 const RecurrentKernel* recurrent_kernel(std::string_view op) {
-  const auto found = std::find_if(kRecurrent.begin(), kRecurrent.end(),
-                                  [&](const RecurrentKernel& row) { return row.op == op; });
-  return found == kRecurrent.end() ? nullptr : &*found;
+  return first_row(kRecurrent, [&](const RecurrentKernel& row) { return row.op == op; });
 }
 
 const RecurrentPacking* recurrent_packing(ScalarType weight_dtype) {
-  const auto found =
-      std::find_if(kRecurrentPackings.begin(), kRecurrentPackings.end(),
+  return first_row(kRecurrentPackings,
                    [&](const RecurrentPacking& row) { return row.weight_dtype == weight_dtype; });
-  return found == kRecurrentPackings.end() ? nullptr : &*found;
 }
 
 std::span<const DynamicKernel> dynamic_kernels() { return kDynamic; }

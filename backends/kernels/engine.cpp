@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "backends/kernels/first_row.h"
+
 namespace tsq {
 namespace {
 
@@ -17,11 +19,9 @@ std::string in_lower_case(std::string name) {
 }
 
 const BackendEntry* shipped(const BackendConfig& backend) {
-  const auto& entries = backend_entries();
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const BackendEntry& entry) {
+  return kernels::first_row(backend_entries(), [&](const BackendEntry& entry) {
     return entry.name == backend.name() || entry.table().name() == backend.name();
   });
-  return found == entries.end() ? nullptr : &*found;
 }
 
 }  // namespace

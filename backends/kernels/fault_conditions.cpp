@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "backends/kernels/costs.h"
+#include "backends/kernels/first_row.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -22,11 +23,9 @@ namespace tsq::kernels {
 namespace {
 
 using ir::kQuantize;
-using kernels::FaultCondition;
-using kernels::KernelFault;
 
 bool all_equal(const std::vector<int64_t>& values, int64_t value) {
-  return std::all_of(values.begin(), values.end(), [value](int64_t each) { return each == value; });
+  return std::ranges::count(values, value) == std::ssize(values);
 }
 
 /// Where the engine x86 takes oneDNN for a transposed convolution (onednn_utils::should_use_onednn_quant).
@@ -96,7 +95,7 @@ bool has_no_interpolation(const KernelUse& use) {
                                                           "_upsample_nearest_exact2d",
                                                           "_upsample_nearest_exact3d", "upsample_bilinear2d"};
     const std::string_view kind = use.op->kind().toUnqualString();
-    return std::find(kWithKernel.begin(), kWithKernel.end(), kind) == kWithKernel.end();
+    return std::ranges::find(kWithKernel, kind) == kWithKernel.end();
   }
   const auto mode = operators::argument_constant(use.model, use.op, "mode");
   if (!mode || !mode->isString()) return false;
@@ -124,8 +123,7 @@ bool addend_scale_is_out_of_range(const KernelUse& use) {
   const ir::Node* quantize = operators::quantize_after(use.op);
   const auto sum = quantize == nullptr ? std::nullopt : known_scale(quantize->output());
   if (!sum) return false;
-  const auto operands = ir::operands(use.op);
-  return std::any_of(operands.begin(), operands.end(), [&](const ir::Value* addend) {
+  return std::ranges::any_of(ir::operands(use.op), [&](const ir::Value* addend) {
     const bool is_quantized = addend->node()->kind() == ir::kDequantize;
     const auto scale = is_quantized ? known_scale(addend->node()->input(0)) : std::nullopt;
     return scale && (*scale / *sum < costs.least_addend_scale || *scale / *sum >= costs.addend_scale_limit);
@@ -186,19 +184,16 @@ bool is_mean_of_all(const ir::Node* node) {
 
 }  // namespace
 
-const KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution) {
-  const std::string_view engine = use.target.engine;
-  const auto faults = kernels::kernel_faults();
+const KernelFault* fault_of(const KernelUse& use, Precaution precaution) {
   const auto kernel = use.kernel.substr(
       0, use.kernel.starts_with("quantized::") ? use.kernel.find('.') : std::string_view::npos);
-  const auto found = std::find_if(faults.begin(), faults.end(), [&](const KernelFault& fault) {
-    return (fault.engine.empty() || fault.engine == engine) && fault.kernel == kernel &&
+  return first_row(kernel_faults(), [&](const KernelFault& fault) {
+    return (fault.engine.empty() || fault.engine == use.target.engine) && fault.kernel == kernel &&
            fault.precaution == precaution && holds(fault.when, use);
   });
-  return found == faults.end() ? nullptr : &*found;
 }
 
-kernels::WeightedShape weighted_shape(const ir::Weighted& weighted) {
+WeightedShape weighted_shape(const ir::Weighted& weighted) {
   const at::Tensor& weight = weighted.weight;
   return {.depthwise = weighted.groups > 1 && weight.size(1) == 1 && weighted.groups == weight.size(0),
           .dims = weight.dim() - 2,
@@ -213,14 +208,14 @@ bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
       weighted->fold ? weighted->fold->padding : operators::kernel_padding(*weighted);
   const at::IntArrayRef kernel =
       weighted->fold ? at::IntArrayRef(weighted->fold->kernel) : weighted->weight.sizes().slice(2);
-  return kernels::is_slower_than_float(target, {.dims = weighted->weight.dim() - 2,
-                                                .groups = weighted->groups,
-                                                .channels_in = weighted->weight.size(1),
-                                                .channels_out = weighted->weight.size(0) / weighted->groups,
-                                                .kernel = kernel,
-                                                .stride = weighted->stride,
-                                                .padding = padding,
-                                                .dilation = weighted->dilation});
+  return is_slower_than_float(target, {.dims = weighted->weight.dim() - 2,
+                                       .groups = weighted->groups,
+                                       .channels_in = weighted->weight.size(1),
+                                       .channels_out = weighted->weight.size(0) / weighted->groups,
+                                       .kernel = kernel,
+                                       .stride = weighted->stride,
+                                       .padding = padding,
+                                       .dilation = weighted->dilation});
 }
 
 std::optional<int64_t> known_rank(const ir::Value* quantized) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/layer_kind.h"
 #include "ir/analysis.h"
 #include "operators/arguments.h"
 #include "operators/functional_weighted.h"
@@ -13,8 +14,6 @@ namespace {
 
 using ir::Model;
 using ir::Node;
-using kernels::FloatOutputKernel;
-using kernels::PostOp;
 
 std::optional<ir::Weighted> parameters_of(const Model& model, const Node* layer) {
   if (ir::is_module_call(layer)) {
@@ -25,7 +24,7 @@ std::optional<ir::Weighted> parameters_of(const Model& model, const Node* layer)
   return operators::float_functional_parameters(model, layer);
 }
 
-kernels::LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
+LayerWork work_of(const ir::Weighted& weighted, bool reads_bytes) {
   return {.inputs_per_output = reads_bytes ? 0 : operators::inputs_per_output(weighted),
           .groups = weighted.groups,
           .outputs = operators::outputs_of_call(weighted)};
@@ -38,18 +37,18 @@ const Node* giver(const ir::Value* value) {
 }
 
 bool pays(const Target& target, const Model& model, const Node* layer, const Node* activation,
-          kernels::LayerWork work) {
+          LayerWork work) {
   work.slopes = operators::slope_count(model, activation);
   const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(model, activation), [&](const Symbol& name) {
-           return kernels::pays_with_float_output(target, *kernel, name.name, work);
+           return pays_with_float_output(target, *kernel, name.name, work);
          });
 }
 
 bool has_post_op(const Target& target, const Model& model, const Node* layer, const Node* activation) {
   const FloatOutputKernel* kernel = float_output_kernel_of(target, model, layer);
   return kernel != nullptr && std::ranges::any_of(ir::targets(model, activation), [&](const Symbol& name) {
-           return !kernels::pointwise_post_op(name.name, kernel->kernel).empty();
+           return !pointwise_post_op(name.name, kernel->kernel).empty();
          });
 }
 
@@ -67,20 +66,9 @@ bool reads_bytes(const Target& target, const Model& model, const Node* layer) {
 }  // namespace
 
 const FloatOutputKernel* float_output_kernel_of(const Target& target, const Model& model, const Node* layer) {
-  const std::string_view engine = target.engine;
-  if (ir::is_module_call(layer)) {
-    const ir::ModuleCall& call = ir::call_of(model, layer);
-    if (layer->inputs().size() != 1) return nullptr;
-    if (call.members.empty()) return kernels::float_output_kernel(engine, call.type.name, PostOp::None);
-    const PostOp post_op = kernels::post_op_of(call.type.name);
-    if (post_op == PostOp::None) return nullptr;
-    return kernels::float_output_kernel(engine, call.members.front().type.name, post_op);
-  }
-  for (const Symbol& name : ir::targets(model, layer)) {
-    const std::string_view module = operators::module_of_functional(name.name);
-    if (!module.empty()) return kernels::float_output_kernel(engine, module, PostOp::None);
-  }
-  return nullptr;
+  if (ir::is_module_call(layer) && layer->inputs().size() != 1) return nullptr;
+  const auto kind = layer_kind(model, layer);
+  return kind ? float_output_kernel(target.engine, kind->op, kind->post_op) : nullptr;
 }
 
 bool stays_float_after(const Target& target, const Model& model, const Node* layer, const Node* activation) {
@@ -101,8 +89,8 @@ bool gives_float_for_free(const Target& target, const Model& model, const Node* 
   if (!weighted) return false;
   // Int8 kernels of one channel take hundreds of times as long as reading its bytes.
   const bool has_one_channel = weighted->weight.size(1) * weighted->groups == 1;
-  return kernels::pays_without_rounding(
-      target, *kernel, has_one_channel ? kernels::LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
+  return pays_without_rounding(target, *kernel,
+                               has_one_channel ? LayerWork{} : work_of(*weighted, /*reads_bytes=*/false));
 }
 
 }  // namespace tsq::kernels

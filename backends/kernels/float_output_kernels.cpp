@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backends/kernels/costs.h"
+#include "backends/kernels/first_row.h"
 #include "backends/kernels/kernel_limits.h"
 
 namespace tsq::kernels {
@@ -69,10 +70,9 @@ bool pays(const EngineCosts& costs, double saved, const LayerWork& work) {
 }  // namespace
 
 const FloatOutputKernel* float_output_kernel(std::string_view engine, std::string_view op, PostOp post_op) {
-  const auto found = std::ranges::find_if(kFloatOutputKernels, [&](const FloatOutputKernel& row) {
+  return first_row(kFloatOutputKernels, [&](const FloatOutputKernel& row) {
     return row.engine == engine && row.op == op && row.post_op == post_op;
   });
-  return found == kFloatOutputKernels.end() ? nullptr : &*found;
 }
 
 std::string_view pointwise_post_op(std::string_view activation, std::string_view kernel) {

@@ -5,9 +5,11 @@
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "backends/kernels/first_row.h"
 #include "ir/edit.h"
 #include "observers/observer_module.h"
 #include "operators/arguments.h"
@@ -30,8 +32,7 @@ Value* attribute(const KernelSite& site, const at::Tensor& tensor, const std::st
 }
 
 std::vector<Value*> with_qparams(const KernelSite& site, std::vector<Value*> inputs) {
-  inputs.push_back(site.quantize->input(1));
-  inputs.push_back(site.quantize->input(2));
+  inputs.insert(inputs.end(), {site.quantize->input(1), site.quantize->input(2)});
   return inputs;
 }
 
@@ -102,25 +103,37 @@ Inputs batch_norm_inputs(const KernelSite& site, const ModuleParameters& module)
                        given("running_var", bn->running_var, bn->running_var), constant(site, bn->eps)});
 }
 
+/// Kernels with a number beside scale and zero point, and its name in a module or function.
+struct NumberArgument {
+  std::string_view kernel;
+  const char* name;
+  c10::Symbol aten;
+};
+constexpr std::array kNumberArguments{
+    NumberArgument{"quantized::elu", "alpha", c10::aten::elu},
+    NumberArgument{"quantized::leaky_relu", "negative_slope", c10::aten::leaky_relu},
+    NumberArgument{"quantized::softmax", "dim", c10::aten::softmax},
+};
+
+const NumberArgument* number_argument(std::string_view kernel) {
+  return first_row(kNumberArguments, [&](const NumberArgument& row) { return row.kernel == kernel; });
+}
+
+Inputs with_number(std::string_view kernel, const KernelSite& site, Value* number) {
+  if (number == nullptr) return std::nullopt;
+  if (kernel == "quantized::elu") {
+    return std::vector<Value*>{site.input, site.quantize->input(1),    site.quantize->input(2),
+                               number,     constant(site, int64_t{1}), constant(site, int64_t{1})};
+  }
+  if (kernel == "quantized::softmax") return with_qparams(site, {site.input, number});
+  return with_qparams(site, {site.input, number, constant(site, false)});
+}
+
 Inputs module_kernel_inputs(std::string_view kernel, const KernelSite& site, const ModuleCall& call) {
   if (!call.module) return std::nullopt;
   const ModuleParameters module{site, call};
-  if (kernel == "quantized::elu") {
-    Value* alpha = module.number("alpha", c10::aten::elu);
-    if (alpha == nullptr) return std::nullopt;
-    return std::vector<Value*>{site.input, site.quantize->input(1),    site.quantize->input(2),
-                               alpha,      constant(site, int64_t{1}), constant(site, int64_t{1})};
-  }
-  if (kernel == "quantized::leaky_relu") {
-    Value* slope = module.number("negative_slope", c10::aten::leaky_relu);
-    if (slope == nullptr) return std::nullopt;
-    return with_qparams(site, {site.input, slope, constant(site, false)});
-  }
-  if (kernel == "quantized::softmax") {
-    Value* dim = module.number("dim", c10::aten::softmax);
-    if (dim == nullptr) return std::nullopt;
-    return with_qparams(site, {site.input, dim});
-  }
+  if (const auto* row = number_argument(kernel))
+    return with_number(kernel, site, module.number(row->name, row->aten));
   if (kernel == "quantized::prelu") return prelu_inputs(site, module);
   if (kernel == "quantized::layer_norm") {
     const auto shape = operators::module_constant(*call.module, "normalized_shape", c10::aten::layer_norm,
@@ -152,31 +165,19 @@ constexpr std::array kFunctionArguments{
 };
 
 Inputs function_kernel_inputs(std::string_view kernel, const KernelSite& site) {
-  if (kernel == "quantized::elu") {
-    Value* alpha = operators::argument_named(site.op, "alpha");
-    if (alpha == nullptr) return std::nullopt;
-    return std::vector<Value*>{site.input, site.quantize->input(1),    site.quantize->input(2),
-                               alpha,      constant(site, int64_t{1}), constant(site, int64_t{1})};
-  }
-  if (kernel == "quantized::leaky_relu") {
-    Value* slope = operators::argument_named(site.op, "negative_slope");
-    if (slope == nullptr) return std::nullopt;
-    return with_qparams(site, {site.input, slope, constant(site, false)});
-  }
+  if (const auto* row = number_argument(kernel))
+    return with_number(kernel, site, operators::argument_named(site.op, row->name));
   const auto input_stats = operators::argument_constant(site.model, site.op, "use_input_stats");
   if (input_stats && !input_stats->toBool()) return std::nullopt;
-  for (const FunctionArguments& row : kFunctionArguments) {
-    if (row.kernel != kernel) continue;
-    std::vector<Value*> inputs{site.input};
-    for (const char* name : row.names) {
-      if (name == nullptr) break;
-      Value* value = operators::argument_named(site.op, name);
-      if (value == nullptr) return std::nullopt;
-      inputs.push_back(value);
-    }
-    return with_qparams(site, std::move(inputs));
+  const auto* row =
+      first_row(kFunctionArguments, [&](const FunctionArguments& each) { return each.kernel == kernel; });
+  if (row == nullptr) return std::nullopt;
+  std::vector<Value*> inputs{site.input};
+  for (const char* name : row->names) {
+    if (name != nullptr) inputs.push_back(operators::argument_named(site.op, name));
   }
-  return std::nullopt;
+  if (std::ranges::find(inputs, nullptr) != inputs.end()) return std::nullopt;
+  return with_qparams(site, std::move(inputs));
 }
 
 }  // namespace

@@ -1,7 +1,11 @@
 #include "backends/kernels/kernel_faults.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <vector>
 
 #include "base/known_engines.h"
@@ -243,19 +247,15 @@ std::span<const KernelFault> kernel_faults() {
 std::string remedy_of(const KernelFault& fault) {
   if (fault.when == SignedInput || fault.when == SignedInputWithoutXnnpack)
     return "give its activation observer dtype quint8";
-  std::string others;
-  for (const std::string_view engine : known_engines()) {
-    const auto faults = kernel_faults();
-    const bool is_faulty = std::any_of(faults.begin(), faults.end(), [&](const KernelFault& each) {
+  std::vector<std::string_view> others;
+  std::ranges::copy_if(known_engines(), std::back_inserter(others), [&](std::string_view engine) {
+    return !fault.engine.empty() && std::ranges::none_of(kernel_faults(), [&](const KernelFault& each) {
       return each.engine == engine && each.kernel == fault.kernel && each.reason == fault.reason;
     });
-    if (is_faulty || fault.engine.empty()) continue;
-    others += others.empty() ? "" : " or ";
-    others += engine;
-  }
+  });
   return others.empty()
              ? "change its arguments, or give it no qconfig: the rounding before and after it saves no time"
-             : "quantize for another engine: " + others;
+             : fmt::format("quantize for another engine: {}", fmt::join(others, " or "));
 }
 
 }  // namespace tsq::kernels

@@ -9,7 +9,7 @@ namespace tsq::kernels {
 namespace {
 
 bool all_are(std::span<const int64_t> sizes, int64_t size) {
-  return std::ranges::all_of(sizes, [&](int64_t each) { return each == size; });
+  return std::ranges::count(sizes, size) == std::ssize(sizes);
 }
 
 /// https://github.com/pytorch/FBGEMM, src/FbgemmConv.cc: takeDepthWiseFastPath and fbgemmOptimizedGConv.

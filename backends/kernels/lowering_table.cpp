@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/kernels/first_row.h"
+
 namespace tsq::kernels {
 namespace {
 
@@ -31,33 +33,30 @@ constexpr std::array kWeighted{
                    "quantized::conv_transpose3d"},
 };
 
-struct FusedPostOp {
-  std::string_view fused_class;
-  PostOp post_op;
-};
-constexpr std::array kFusedPostOps{
-    FusedPostOp{"torch.ao.nn.intrinsic.LinearReLU", PostOp::ReLU},
-    FusedPostOp{"torch.ao.nn.intrinsic.LinearLeakyReLU", PostOp::LeakyReLU},
-    FusedPostOp{"torch.ao.nn.intrinsic.LinearTanh", PostOp::Tanh},
-    FusedPostOp{"torch.ao.nn.intrinsic.ConvReLU1d", PostOp::ReLU},
-    FusedPostOp{"torch.ao.nn.intrinsic.ConvReLU2d", PostOp::ReLU},
-    FusedPostOp{"torch.ao.nn.intrinsic.ConvReLU3d", PostOp::ReLU},
-    FusedPostOp{"torch.ao.nn.intrinsic.ConvAdd2d", PostOp::Add},
-    FusedPostOp{"torch.ao.nn.intrinsic.ConvAddReLU2d", PostOp::AddReLU},
-};
-
-struct Activation {
+/// What a class or function does after a weighted operator.
+struct NamedPostOp {
   std::string_view name;
   PostOp post_op;
 };
+constexpr std::array kFusedPostOps{
+    NamedPostOp{"torch.ao.nn.intrinsic.LinearReLU", PostOp::ReLU},
+    NamedPostOp{"torch.ao.nn.intrinsic.LinearLeakyReLU", PostOp::LeakyReLU},
+    NamedPostOp{"torch.ao.nn.intrinsic.LinearTanh", PostOp::Tanh},
+    NamedPostOp{"torch.ao.nn.intrinsic.ConvReLU1d", PostOp::ReLU},
+    NamedPostOp{"torch.ao.nn.intrinsic.ConvReLU2d", PostOp::ReLU},
+    NamedPostOp{"torch.ao.nn.intrinsic.ConvReLU3d", PostOp::ReLU},
+    NamedPostOp{"torch.ao.nn.intrinsic.ConvAdd2d", PostOp::Add},
+    NamedPostOp{"torch.ao.nn.intrinsic.ConvAddReLU2d", PostOp::AddReLU},
+};
+
 constexpr std::array kActivations{
-    Activation{"torch.nn.ReLU", PostOp::ReLU},
-    Activation{"torch.nn.functional.relu", PostOp::ReLU},
-    Activation{"torch.relu", PostOp::ReLU},
-    Activation{"torch.nn.LeakyReLU", PostOp::LeakyReLU},
-    Activation{"torch.nn.functional.leaky_relu", PostOp::LeakyReLU},
-    Activation{"torch.nn.Tanh", PostOp::Tanh},
-    Activation{"torch.tanh", PostOp::Tanh},
+    NamedPostOp{"torch.nn.ReLU", PostOp::ReLU},
+    NamedPostOp{"torch.nn.functional.relu", PostOp::ReLU},
+    NamedPostOp{"torch.relu", PostOp::ReLU},
+    NamedPostOp{"torch.nn.LeakyReLU", PostOp::LeakyReLU},
+    NamedPostOp{"torch.nn.functional.leaky_relu", PostOp::LeakyReLU},
+    NamedPostOp{"torch.nn.Tanh", PostOp::Tanh},
+    NamedPostOp{"torch.tanh", PostOp::Tanh},
 };
 
 constexpr std::array kBinary{
@@ -173,39 +172,29 @@ constexpr std::string_view kSameOp[] = {
 
 constexpr UnaryKernel kRunsItself{"", Unary::SameOp, ""};
 
+PostOp named_post_op(std::span<const NamedPostOp> table, std::string_view name) {
+  const auto* found = first_row(table, [&](const NamedPostOp& row) { return row.name == name; });
+  return found == nullptr ? PostOp::None : found->post_op;
+}
+
 }  // namespace
 
 const WeightedKernel* weighted_kernel(std::string_view op, PostOp post_op) {
-  const auto found = std::find_if(kWeighted.begin(), kWeighted.end(), [&](const WeightedKernel& row) {
-    return row.op == op && row.post_op == post_op;
-  });
-  return found == kWeighted.end() ? nullptr : &*found;
+  return first_row(kWeighted,
+                   [&](const WeightedKernel& row) { return row.op == op && row.post_op == post_op; });
 }
 
-PostOp post_op_of(std::string_view fused_class) {
-  const auto found = std::find_if(kFusedPostOps.begin(), kFusedPostOps.end(),
-                                  [&](const FusedPostOp& row) { return row.fused_class == fused_class; });
-  return found == kFusedPostOps.end() ? PostOp::None : found->post_op;
-}
+PostOp post_op_of(std::string_view fused_class) { return named_post_op(kFusedPostOps, fused_class); }
 
-PostOp activation_post_op(std::string_view activation) {
-  const auto found = std::find_if(kActivations.begin(), kActivations.end(),
-                                  [&](const Activation& row) { return row.name == activation; });
-  return found == kActivations.end() ? PostOp::None : found->post_op;
-}
+PostOp activation_post_op(std::string_view activation) { return named_post_op(kActivations, activation); }
 
 const BinaryKernel* binary_kernel(std::string_view op) {
-  const auto found =
-      std::find_if(kBinary.begin(), kBinary.end(), [&](const BinaryKernel& row) { return row.op == op; });
-  return found == kBinary.end() ? nullptr : &*found;
+  return first_row(kBinary, [&](const BinaryKernel& row) { return row.op == op; });
 }
 
 const UnaryKernel* unary_kernel(const Symbol& op) {
-  const auto found = std::find_if(kKernels.begin(), kKernels.end(),
-                                  [&](const UnaryKernel& row) { return row.op == op.name; });
-  if (found != kKernels.end()) return &*found;
-  const bool runs_itself = std::find(std::begin(kSameOp), std::end(kSameOp), op.name) != std::end(kSameOp);
-  return runs_itself ? &kRunsItself : nullptr;
+  if (std::ranges::find(kSameOp, op.name) != std::end(kSameOp)) return &kRunsItself;
+  return first_row(kKernels, [&](const UnaryKernel& row) { return row.op == op.name; });
 }
 
 std::span<const WeightedKernel> weighted_kernels() { return kWeighted; }

@@ -20,10 +20,7 @@ bool is_transposed_prepack(std::string_view prepack) {
   return prepack.find("conv_transpose") != std::string_view::npos;
 }
 
-std::string first_line(const char* text) {
-  const std::string message(text);
-  return message.substr(0, message.find('\n'));
-}
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
 
 /// at::quantize_per_channel's bits (fbgemm::Quantize: nearbyint(zero_point + x · (1 / scale)), clamped), by
 /// vector operations instead of its loop over single values, which takes twenty times as long.
@@ -84,18 +81,15 @@ Error refusal(std::string_view prepack, const char* reason) {
 }
 
 c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
-  torch::jit::Stack stack;
   // Packing rounds what becomes float16.
-  stack.emplace_back(weighted.weight_qparams->dtype == c10::ScalarType::Half
-                         ? weighted.weight.detach().to(at::kFloat)
-                         : (quantized.defined() ? quantized : quantized_weight(weighted)));
-  stack.emplace_back(weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue());
+  torch::jit::Stack stack{weighted.weight_qparams->dtype == c10::ScalarType::Half
+                              ? weighted.weight.detach().to(at::kFloat)
+                              : (quantized.defined() ? quantized : quantized_weight(weighted)),
+                          weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue()};
   if (!is_linear_prepack(prepack)) {
-    stack.emplace_back(weighted.stride);
-    stack.emplace_back(operators::kernel_padding(weighted));
+    stack.insert(stack.end(), {weighted.stride, operators::kernel_padding(weighted)});
     if (is_transposed_prepack(prepack)) stack.emplace_back(weighted.output_padding);
-    stack.emplace_back(weighted.dilation);
-    stack.emplace_back(weighted.groups);
+    stack.insert(stack.end(), {weighted.dilation, weighted.groups});
   }
   try {
     return call_operator(prepack, std::move(stack)).back();
@@ -106,9 +100,8 @@ c10::IValue pack(std::string_view prepack, const ir::Weighted& weighted, const a
 }
 
 ir::Value* packed_at_run(const ir::Node* op, std::string_view prepack, ir::Node* before) {
-  const bool is_linear = prepack.starts_with("quantized::linear_prepack");
-  if (!is_linear && (prepack.find("transpose") != std::string_view::npos || op->inputs().size() < 4))
-    return nullptr;
+  const bool is_linear = is_linear_prepack(prepack);
+  if (!is_linear && (is_transposed_prepack(prepack) || op->inputs().size() < 4)) return nullptr;
   ir::Value* weight = const_cast<ir::Node*>(op)->input(1)->node()->input(0);
   ir::Value* bias = operators::argument_named(op, "bias");
   if (bias == nullptr) return nullptr;
