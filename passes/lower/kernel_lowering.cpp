@@ -9,8 +9,9 @@ namespace tsq::passes {
 
 using ir::Placement;
 
-bool has_other_placement(const Model& model, const Node* op) {
-  return ir::stays_float(model, op) || ir::placement_of(model, op) == Placement::Int8FloatOut;
+bool may_have_kernel(const Model& model, const Node* op) {
+  return !ir::stays_float(model, op) && ir::placement_of(model, op) != Placement::Int8FloatOut &&
+         ir::only_reader(op) != nullptr;
 }
 
 Value* insert_kernel(Model& model, const Node* op, std::string_view kernel, const std::vector<Value*>& inputs,
@@ -47,6 +48,19 @@ void leave_without_kernel(Model& model, const Node* op, const Refusal& refusal) 
   set_no_kernel(model, op, Placement::Float, refusal.reason,
                 fmt::format("the engine has no kernel for it: {}", refusal.why),
                 "quantize for another engine, or give it another qconfig or none");
+}
+
+kernels::PostOp KernelLowering::post_op_of(const Node* activation) const {
+  for (const Symbol& target : ir::targets(model_, activation)) {
+    const kernels::PostOp post_op = kernels::activation_post_op(target.name);
+    if (post_op != kernels::PostOp::None) return post_op;
+  }
+  return kernels::PostOp::None;
+}
+
+Node* KernelLowering::only_user(const Node* op) {
+  Node* user = ir::only_reader(op);
+  return user != nullptr && user->owningBlock() == op->owningBlock() ? user : nullptr;
 }
 
 }  // namespace tsq::passes

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
 #include "ir/model.h"
 #include "passes/context/pass_context.h"
@@ -16,9 +17,9 @@
 /// What the passes share that put kernels in the place of operators.
 namespace tsq::passes {
 
-/// Whether kernels that read and return quantized tensors leave an operator alone: it stays in float, or has
-/// a kernel that returns float.
-[[nodiscard]] bool has_other_placement(const ir::Model& model, const ir::Node* op);
+/// Whether a kernel that reads and returns quantized tensors may take an operator's place: a single reader
+/// has its output, and it neither stays in float nor has a kernel that returns float.
+[[nodiscard]] bool may_have_kernel(const ir::Model& model, const ir::Node* op);
 
 /// The kernel that stands for `op`, in front of `before`; it has the scope and the source range of `op`.
 ir::Value* insert_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel,
@@ -64,6 +65,20 @@ class KernelLowering {
             .input = input,
             .weighted = weighted};
   }
+
+  /// The weight as the kernel of a table's row reads it, packed in front of `before`.
+  template <typename Row>
+  ir::Value* packed_for(const ir::Node* op, const Row& row, const ir::Weighted& weighted,
+                        const std::string& path, ir::Node* before) {
+    return packing_.packed(
+        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = before});
+  }
+
+  /// What an activation is to the operator in front of it; None for other operators.
+  [[nodiscard]] kernels::PostOp post_op_of(const ir::Node* activation) const;
+
+  /// The only reader of an operator's output, where it is of the same block; null otherwise.
+  static ir::Node* only_user(const ir::Node* op);
 
   ir::Model& model_;
   const PassContext& context_;

@@ -8,6 +8,7 @@
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/layer_kind.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -47,17 +48,14 @@ class DynamicLowering : public KernelLowering {
     ir::Weighted* weighted = ir::weighted_of(call);
     const auto input = input_of(op);
     if (weighted == nullptr || !weighted->weight_qparams || !input || op->inputs().size() != 1) return;
-    const PostOp post_op = call.members.empty() ? PostOp::None : kernels::post_op_of(call.type.name);
-    if (!call.members.empty() && post_op == PostOp::None) return;
-    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-    const DynamicKernel* row = kernels::dynamic_kernel(root.name, post_op, weighted->weight_qparams->dtype);
+    const DynamicKernel* row = kernel_of(op, weighted->weight_qparams->dtype);
     if (row == nullptr) return;
     if (const auto refusal = refusal_by_engine(op, *row, weighted)) {
       weighted->weight_qparams.reset();
       return stay_float(op, *input, *refusal);
     }
     Value* padded = padded_input(*weighted, input->value, op);
-    Value* packed = packed_for(op, *row, *weighted, call.path);
+    Value* packed = packed_for(op, *row, *weighted, call.path, op);
     // PyTorch's dynamic modules always reduce the range, its functions where the engine asks for it.
     replace(op, op, *row, {padded, packed}, ir::constant_before(op, true));
   }
@@ -89,10 +87,10 @@ class DynamicLowering : public KernelLowering {
     const auto dtype = operators::functional_weight_dtype(op);
     if (!input || !dtype) return;
     Node* relu = relu_after(op);
-    const DynamicKernel* row = functional_kernel(op, relu == nullptr ? PostOp::None : PostOp::ReLU, *dtype);
+    const DynamicKernel* row = kernel_of(op, *dtype, relu == nullptr ? PostOp::None : PostOp::ReLU);
     if (row == nullptr) {
       relu = nullptr;
-      row = functional_kernel(op, PostOp::None, *dtype);
+      row = kernel_of(op, *dtype);
     }
     if (row == nullptr) return;
     const auto weighted = operators::functional_parameters(model_, op);
@@ -100,7 +98,7 @@ class DynamicLowering : public KernelLowering {
       op->replaceInput(1, op->input(1)->node()->input(0)->node()->input(0));
       return stay_float(op, *input, *refusal);
     }
-    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(model_, op).path)
+    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(model_, op).path, op)
                              : kernels::packed_at_run(op, row->prepack, op);
     if (packed != nullptr)
       replace(relu == nullptr ? op : relu, op, *row, {input->value, packed}, input->reduce_range);
@@ -120,29 +118,18 @@ class DynamicLowering : public KernelLowering {
     return refusal == nullptr ? std::nullopt : std::optional(Refusal{Reason::PackingRefused, *refusal});
   }
 
-  Value* packed_for(Node* op, const DynamicKernel& row, const ir::Weighted& weighted,
-                    const std::string& path) {
-    return packing_.packed(
-        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op});
-  }
-
-  const DynamicKernel* functional_kernel(const Node* op, PostOp post_op, c10::ScalarType dtype) const {
-    for (const Symbol& target : ir::targets(model_, op)) {
-      const std::string_view module = operators::module_of_functional(target.name);
-      if (!module.empty()) return kernels::dynamic_kernel(module, post_op, dtype);
-    }
-    return nullptr;
+  /// The kernel of a layer that does what its class does, or the operator `after` it, besides.
+  const DynamicKernel* kernel_of(const Node* op, c10::ScalarType dtype, PostOp after = PostOp::None) const {
+    const auto kind = kernels::layer_kind(model_, op);
+    return kind ? kernels::dynamic_kernel(kind->op, after == PostOp::None ? kind->post_op : after, dtype)
+                : nullptr;
   }
 
   /// The ReLU that alone reads an operator's output; null where there is none.
   Node* relu_after(const Node* op) const {
-    if (op->output()->uses().size() != 1) return nullptr;
-    Node* user = op->output()->uses().front().user;
-    if (user->outputs().size() != 1 || user->owningBlock() != op->owningBlock()) return nullptr;
-    for (const Symbol& target : ir::targets(model_, user)) {
-      if (kernels::activation_post_op(target.name) == PostOp::ReLU) return user;
-    }
-    return nullptr;
+    Node* user = only_user(op);
+    const bool is_relu = user != nullptr && user->outputs().size() == 1 && post_op_of(user) == PostOp::ReLU;
+    return is_relu ? user : nullptr;
   }
 
   /// Puts the kernel in place of `op` and what is after it up to `last`.

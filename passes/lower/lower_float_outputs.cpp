@@ -78,9 +78,8 @@ class FloatOutputLowering : public KernelLowering {
   void lower_functional(Node* op) {
     const ir::NodeRecord* record = ir::record_of(model_, op);
     if (kernels::float_output_kernel_of(context_.target, model_, op) == nullptr || record == nullptr ||
-        !record->lookup.qconfig)
+        !record->lookup.qconfig || op->input(1)->node()->kind() != kDequantize)
       return;
-    if (op->input(1)->node()->kind() != kDequantize) return;
     const auto weighted = operators::functional_parameters(model_, op);
     if (weighted) lower_layer(op, *weighted, ir::scope_of(model_, op).path);
   }
@@ -105,8 +104,7 @@ class FloatOutputLowering : public KernelLowering {
     const bool finds_range = row.reads == Reads::FloatRange;
     std::vector<Value*> inputs = float_input(op);
     if (finds_range) inputs = {clamped_input(inputs[0], op)};
-    inputs.push_back(packing_.packed(
-        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = op}));
+    inputs.push_back(packed_for(op, row, weighted, path, op));
     if (finds_range) inputs.push_back(ir::constant_before(op, /*reduce_range*/ false));
     Value* result = insert_kernel(model_, op, row.kernel, inputs, op);
     ir::take_record(result->node(), op);
@@ -139,28 +137,24 @@ class FloatOutputLowering : public KernelLowering {
 
   PostOps post_ops_of(const FloatOutputKernel& row, Node* op) const {
     const PostOps none{row.post_op == PostOp::ReLU ? "relu" : "none", op, nullptr};
+    if (Node* quantize = quantize_after(op)) return {none.activation, quantize, quantize};
     Node* activation = only_user(op);
-    if (activation != nullptr && activation->kind() == kQuantize && is_quint8(activation))
-      return {none.activation, activation, activation};
     if (row.post_op != PostOp::None || activation == nullptr) return none;
     for (const Symbol& target : ir::targets(model_, activation)) {
       const std::string_view name = kernels::pointwise_post_op(target.name, row.kernel);
       if (name.empty()) continue;
-      Node* quantize = only_user(activation);
-      const bool rounds = quantize != nullptr && quantize->kind() == kQuantize && is_quint8(quantize);
-      return {name, rounds ? quantize : activation, rounds ? quantize : nullptr};
+      Node* quantize = quantize_after(activation);
+      return {name, quantize != nullptr ? quantize : activation, quantize};
     }
     return none;
   }
 
-  /// The only reader, of the same block.
-  static Node* only_user(const Node* node) {
-    Node* user = ir::only_reader(node);
-    return user != nullptr && user->owningBlock() == node->owningBlock() ? user : nullptr;
-  }
-
-  static bool is_quint8(const Node* quantize) {
-    return ir::dtype_constant(quantize->input(3)) == c10::ScalarType::QUInt8;
+  /// The quantize node to quint8 that alone reads what an operator returns; null where there is none.
+  static Node* quantize_after(const Node* op) {
+    Node* user = only_user(op);
+    const bool rounds = user != nullptr && user->kind() == kQuantize &&
+                        ir::dtype_constant(user->input(3)) == c10::ScalarType::QUInt8;
+    return rounds ? user : nullptr;
   }
 
   void lower_to_pointwise(const FloatOutputKernel& row, Node* op, const ir::Weighted& weighted,
@@ -189,26 +183,29 @@ class FloatOutputLowering : public KernelLowering {
                                    .path = path,
                                    .before = before,
                                    .input_has_zero_point = ir::whole_number_constant(zero_point) != 0});
-    std::vector<Value*> inputs{bytes_of(operators::padded_input(weighted, input, before), before), scale,
-                               zero_point, packed};
-    const auto optional_tensor = c10::OptionalType::create(c10::TensorType::get());
-    const auto optional_number = c10::OptionalType::create(c10::NumberType::get());
     Value* held = packed->node()->input(0);
-    inputs.push_back(ir::read_attribute(before, held, "scale", c10::TensorType::get()));
-    inputs.push_back(ir::read_attribute(before, held, "zero_point", c10::TensorType::get()));
-    inputs.push_back(ir::read_attribute(before, held, "bias", optional_tensor));
-    for (const auto& sizes : {weighted.stride, operators::kernel_padding(weighted), weighted.dilation})
-      inputs.push_back(constant(sizes));
-    inputs.push_back(constant(weighted.groups));
+    const auto read = [&](const char* name, const c10::TypePtr& type) {
+      return ir::read_attribute(before, held, name, type);
+    };
     Node* quantize = post_ops.quantize;
-    inputs.push_back(quantize != nullptr ? quantize->input(1) : constant(1.0));
-    inputs.push_back(quantize != nullptr ? quantize->input(2) : constant(int64_t{0}));
     const auto dtype = quantize != nullptr ? c10::ScalarType::Byte : c10::ScalarType::Float;
-    inputs.push_back(constant(static_cast<int64_t>(dtype)));
-    inputs.push_back(constant(std::string(post_ops.activation)));
-    inputs.push_back(ir::list_before(before, optional_number, {}));
-    inputs.push_back(constant(std::string()));
-    return inputs;
+    return {bytes_of(operators::padded_input(weighted, input, before), before),
+            scale,
+            zero_point,
+            packed,
+            read("scale", c10::TensorType::get()),
+            read("zero_point", c10::TensorType::get()),
+            read("bias", c10::OptionalType::ofTensor()),
+            constant(weighted.stride),
+            constant(operators::kernel_padding(weighted)),
+            constant(weighted.dilation),
+            constant(weighted.groups),
+            quantize != nullptr ? quantize->input(1) : constant(1.0),
+            quantize != nullptr ? quantize->input(2) : constant(int64_t{0}),
+            constant(static_cast<int64_t>(dtype)),
+            constant(std::string(post_ops.activation)),
+            ir::list_before(before, c10::OptionalType::create(c10::NumberType::get()), {}),
+            constant(std::string())};
   }
 
   /// For float readers of pointwise kernels, which return channels-last tensors as all convolutions in int8.

@@ -66,19 +66,14 @@ class RecurrentLowering {
       if (fault != nullptr) return {Reason::KernelFault, std::string(fault->reason)};
     }
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
-    auto found = made_.find(key);
-    if (found == made_.end()) {
-      try {
-        found =
-            made_
-                .emplace(key, torchscript::dynamic_recurrent(call, call.recurrent_qparams, reduces_range(op)))
-                .first;
-      } catch (const Error& error) {
-        return {Reason::PackingRefused, error.problem()};
-      }
+    try {
+      if (!made_.contains(key))
+        made_.emplace(key, torchscript::dynamic_recurrent(call, call.recurrent_qparams, reduces_range(op)));
+    } catch (const Error& error) {
+      return {Reason::PackingRefused, error.problem()};
     }
     set_kernel(model_, op, torchscript::recurrent_kernel_of(call), ir::Placement::Int8);
-    call.module = found->second;
+    call.module = made_.at(key);
     call.method = "forward";
     return {};
   }

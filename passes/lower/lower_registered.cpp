@@ -9,6 +9,7 @@
 #include <map>
 
 #include "backends/kernels/engine_packing.h"
+#include "backends/kernels/first_row.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -72,9 +73,7 @@ class RegisteredLowering {
     for (Node* quantize : ir::nodes_in_order(*model_.graph)) {
       if (quantize->kind() != ir::kQuantize) continue;
       Node* op = quantize->input(0)->node();
-      if (has_other_placement(model_, op)) continue;
-      if (op->outputs().size() != 1 || op->output()->uses().size() != 1) continue;
-      const LoweringRow* row = row_of(op);
+      const LoweringRow* row = may_have_kernel(model_, op) ? row_of(op) : nullptr;
       if (row != nullptr && lower(quantize, op, *row)) has_changed = true;
     }
     ir::eliminate_dead_code(*model_.graph);
@@ -83,15 +82,10 @@ class RegisteredLowering {
 
  private:
   const LoweringRow* row_of(const Node* op) const {
-    std::vector<Symbol> targets;
-    if (ir::is_module_call(op)) {
-      targets = {ir::call_of(model_, op).type};
-    } else {
-      targets = ir::targets(model_, op);
-    }
-    const auto found = std::ranges::find_if(
+    const std::vector<Symbol> targets =
+        ir::is_module_call(op) ? std::vector{ir::call_of(model_, op).type} : ir::targets(model_, op);
+    return kernels::first_row(
         rows_, [&](const LoweringRow& row) { return std::ranges::find(targets, row.op) != targets.end(); });
-    return found == rows_.end() ? nullptr : &*found;
   }
 
   /// False where the operator is not one between quantized tensors, or its weight is not known.
@@ -109,8 +103,7 @@ class RegisteredLowering {
       if (packed == nullptr) return false;
       inputs.push_back(packed);
     }
-    inputs.push_back(quantize->input(1));
-    inputs.push_back(quantize->input(2));
+    inputs.insert(inputs.end(), {quantize->input(1), quantize->input(2)});
     const std::size_t wanted = schema_of(row.kernel).arguments().size();
     if (wanted != inputs.size()) {
       throw Error(ErrorCode::BadConfig,

@@ -10,6 +10,7 @@
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/kernel_arguments.h"
+#include "backends/kernels/layer_kind.h"
 #include "backends/kernels/lowering_table.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
@@ -42,37 +43,28 @@ class StaticLowering : public KernelLowering {
   using KernelLowering::KernelLowering;
 
   void run() {
-    lower_each([this](Node* q, Node* post, Node* op) { return lower_weighted_module(q, post, op); });
-    lower_each([this](Node* q, Node* post, Node* op) { return lower_weighted_functional(q, post, op); });
-    lower_each([this](Node* q, Node* post, Node* op) { return lower_binary(q, post, op); });
+    lower_each(&StaticLowering::lower_weighted_module);
+    lower_each(&StaticLowering::lower_weighted_functional);
+    lower_each(&StaticLowering::lower_binary);
     read_shapes_of_quantized();
-    lower_each([this](Node* q, Node* post, Node* op) { return post == nullptr && lower_unary(q, op); });
+    lower_each(&StaticLowering::lower_unary);
   }
 
  private:
-  /// Offers each quantize node with what it quantizes: the operator, and an activation between the two when
-  /// there is one. Graph order.
-  template <typename Rule>
-  void lower_each(const Rule& rule) {
+  /// Puts a kernel in the place of a quantize node and the operator that it quantizes. `post` is an
+  /// activation between the two, null when there is none. Returns whether it has done so.
+  using Rule = bool (StaticLowering::*)(Node* q, Node* post, Node* op);
+
+  /// Offers each quantize node with what it quantizes. Graph order.
+  void lower_each(Rule rule) {
     for (Node* q : ir::nodes_in_order(*model_.graph)) {
       if (q->kind() != kQuantize) continue;
       Node* producer = q->input(0)->node();
-      if (has_other_placement(model_, producer)) continue;
-      if (producer->outputs().size() != 1 || producer->output()->uses().size() != 1) continue;
-      if (rule(q, nullptr, producer) || post_op_of(producer) == PostOp::None) continue;
+      if (!may_have_kernel(model_, producer) || (this->*rule)(q, nullptr, producer)) continue;
+      if (post_op_of(producer) == PostOp::None) continue;
       Node* op = ir::operands(producer).front()->node();
-      if (has_other_placement(model_, op)) continue;
-      if (op->outputs().size() == 1 && op->output()->uses().size() == 1) rule(q, producer, op);
+      if (may_have_kernel(model_, op)) (this->*rule)(q, producer, op);
     }
-  }
-
-  PostOp post_op_of(const Node* node) const {
-    if (node == nullptr) return PostOp::None;
-    for (const Symbol& target : ir::targets(model_, node)) {
-      const PostOp post_op = kernels::activation_post_op(target.name);
-      if (post_op != PostOp::None) return post_op;
-    }
-    return PostOp::None;
   }
 
   /// L-05: an operator that is configured not to be quantized stays.
@@ -122,8 +114,6 @@ class StaticLowering : public KernelLowering {
     return fault != nullptr;
   }
 
-  Value* constant(const c10::IValue& value, Node* before) { return ir::constant_before(before, value); }
-
   /// Whether the engine can run a weighted operator; says in the report why not.
   bool can_run(const Node* op, const ir::Weighted& weighted, const kernels::WeightedKernel& row,
                const Value* input) {
@@ -135,62 +125,54 @@ class StaticLowering : public KernelLowering {
     return !keeps_reference_of_faulty(use_of(op, row.kernel, input, &weighted));
   }
 
-  Value* packed_for(const ir::Weighted& weighted, const kernels::WeightedKernel& row, const Node* op,
-                    const std::string& path, Node* before) {
-    return packing_.packed(
-        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = before});
-  }
-
   // L-02, L-08, and transposed convolutions of L-15.
   bool lower_weighted_module(Node* q, Node* post, Node* op) {
     if (!ir::is_module_call(op) || is_configured_float(op)) return false;
-    const ir::ModuleCall& call = ir::call_of(model_, op);
-    const ir::Weighted* weighted = ir::weighted_of(call);
+    ir::ModuleCall& call = ir::call_of(model_, op);
+    ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr || !weighted->weight_qparams ||
-        weighted->weight_qparams->dtype != c10::ScalarType::QInt8)
+        weighted->weight_qparams->dtype != c10::ScalarType::QInt8 ||
+        !std::ranges::all_of(op->inputs(), is_dequantize))
       return false;
-    if (!std::all_of(op->inputs().begin(), op->inputs().end(), is_dequantize)) return false;
-    PostOp post_op = call.members.empty() ? PostOp::None : kernels::post_op_of(call.type.name);
-    if (!call.members.empty() && post_op == PostOp::None) return false;
+    auto kind = kernels::layer_kind(model_, op);
+    if (!kind) return false;
     if (post != nullptr) {
       // FX drops this ReLU (L-03); the kernel with ReLU is the one that is meant.
-      if (post_op != PostOp::None || post_op_of(post) != PostOp::ReLU) return false;
-      post_op = PostOp::ReLU;
+      if (kind->post_op != PostOp::None || post_op_of(post) != PostOp::ReLU) return false;
+      kind->post_op = PostOp::ReLU;
     }
-    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-    const kernels::WeightedKernel* row = kernels::weighted_kernel(root.name, post_op);
+    const kernels::WeightedKernel* row = kernels::weighted_kernel(kind->op, kind->post_op);
     if (row == nullptr) return false;
-    if (!can_run(op, *weighted, *row, op->input(0)->node()->input(0))) return round_weight(op);
-    std::vector<Value*> inputs{operators::padded_input(*weighted, op->input(0)->node()->input(0), op)};
+    Value* input = op->input(0)->node()->input(0);
+    if (!can_run(op, *weighted, *row, input)) return round_weight(*weighted);
+    std::vector<Value*> inputs{operators::padded_input(*weighted, input, op)};
     if (op->inputs().size() == 2) {
       Value* addend = op->input(1)->node()->input(0);
       inputs.push_back(call.addend_may_broadcast
                            ? operators::expanded_addend(*weighted, inputs.front(), addend, q)
                            : addend);
     }
-    inputs.push_back(packed_for(*weighted, *row, op, call.path, q));
-    inputs.push_back(q->input(1));
-    inputs.push_back(q->input(2));
-    if (post_op == PostOp::LeakyReLU)
-      inputs.push_back(constant(operators::negative_slope(call.members.back()), q));
+    inputs.insert(inputs.end(), {packed_for(op, *row, *weighted, call.path, q), q->input(1), q->input(2)});
+    if (kind->post_op == PostOp::LeakyReLU)
+      inputs.push_back(ir::constant_before(q, operators::negative_slope(call.members.back())));
     replace(q, op, row->kernel, inputs);
     return true;
   }
 
   /// The float operator that stays has its weight rounded once, not at every run.
-  bool round_weight(const Node* op) {
-    ir::Weighted* weighted = ir::weighted_of(ir::call_of(model_, op));
-    weighted->weight = kernels::quantized_weight(*weighted).dequantize();
-    weighted->weight_qparams.reset();
+  static bool round_weight(ir::Weighted& weighted) {
+    weighted.weight = kernels::quantized_weight(weighted).dequantize();
+    weighted.weight_qparams.reset();
     return false;
   }
 
   // L-06, L-07.
   bool lower_weighted_functional(Node* q, Node* post, Node* op) {
-    const PostOp post_op = post_op_of(post);
-    const kernels::WeightedKernel* row = functional_kernel(op, post_op);
-    if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
-    if (!is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
+    const auto kind = ir::is_module_call(op) ? std::nullopt : kernels::layer_kind(model_, op);
+    if (!kind || is_configured_float(op) || op->inputs().size() < 2) return false;
+    const PostOp post_op = post == nullptr ? PostOp::None : post_op_of(post);
+    const kernels::WeightedKernel* row = kernels::weighted_kernel(kind->op, post_op);
+    if (row == nullptr || !is_dequantize(op->input(0)) || !is_dequantize(op->input(1))) return false;
     // A row without input_type_to_index has its weight quantized as what flows is.
     const auto weight_dtype = operators::functional_weight_dtype(op);
     if (weight_dtype && *weight_dtype != c10::ScalarType::QInt8) {
@@ -201,14 +183,14 @@ class StaticLowering : public KernelLowering {
     const auto weighted = operators::functional_parameters(model_, op);
     Value* input = op->input(0)->node()->input(0);
     if (weighted && !can_run(op, *weighted, *row, input)) return false;
-    Value* packed = weighted ? packed_for(*weighted, *row, op, ir::scope_of(model_, op).path, q)
+    Value* packed = weighted ? packed_for(op, *row, *weighted, ir::scope_of(model_, op).path, q)
                              : kernels::packed_at_run(op, row->prepack, q);
     if (packed == nullptr) return false;
     std::vector<Value*> inputs{input, packed, q->input(1), q->input(2)};
     if (post_op == PostOp::LeakyReLU) {
       const auto slope = slope_of(post);
       if (!slope) return false;
-      inputs.push_back(constant(*slope, q));
+      inputs.push_back(ir::constant_before(q, *slope));
     }
     replace(q, op, row->kernel, inputs);
     return true;
@@ -218,14 +200,6 @@ class StaticLowering : public KernelLowering {
     if (ir::is_module_call(leaky_relu)) return operators::negative_slope(ir::call_of(model_, leaky_relu));
     const auto slope = operators::argument_constant(model_, leaky_relu, "negative_slope");
     return slope ? std::optional(slope->toDouble()) : std::nullopt;
-  }
-
-  const kernels::WeightedKernel* functional_kernel(const Node* op, PostOp post_op) const {
-    for (const Symbol& target : ir::targets(model_, op)) {
-      const std::string_view module = operators::module_of_functional(target.name);
-      if (!module.empty()) return kernels::weighted_kernel(module, post_op);
-    }
-    return nullptr;
   }
 
   // L-13, L-14.
@@ -238,19 +212,18 @@ class StaticLowering : public KernelLowering {
     if (row == nullptr || is_configured_float(op) || op->inputs().size() < 2) return false;
     const std::string_view kernel = post == nullptr ? row->kernel : row->relu_kernel;
     if (kernel.empty() || !has_unit_alpha(op)) return false;
-    Value* left = op->input(0);
+    if (!is_dequantize(op->input(0))) return false;
+    Value* left = op->input(0)->node()->input(0);
     Value* right = op->input(1);
-    if (is_dequantize(left) && is_dequantize(right)) {
-      if (keeps_reference_of_faulty(use_of(op, kernel, left->node()->input(0)))) return false;
-      replace(q, op, kernel, {left->node()->input(0), right->node()->input(0), q->input(1), q->input(2)});
+    if (is_dequantize(right)) {
+      if (keeps_reference_of_faulty(use_of(op, kernel, left))) return false;
+      replace(q, op, kernel, {left, right->node()->input(0), q->input(1), q->input(2)});
       return true;
     }
     // With a number the result's range follows from the input's and the number; the kernel works it out.
-    if (is_dequantize(left) && ir::is_constant(right) && !ir::holds_tensor(right)) {
-      replace(q, op, kernel, {left->node()->input(0), right});
-      return true;
-    }
-    return false;
+    if (!ir::is_constant(right) || ir::holds_tensor(right)) return false;
+    replace(q, op, kernel, {left, right});
+    return true;
   }
 
   /// The kernels have no alpha: add(x, y, alpha=2) stays as it is (FX drops the alpha).
@@ -270,7 +243,8 @@ class StaticLowering : public KernelLowering {
   }
 
   // L-15, L-16.
-  bool lower_unary(Node* q, Node* op) {
+  bool lower_unary(Node* q, Node* post, Node* op) {
+    if (post != nullptr) return false;
     const kernels::UnaryKernel* row = nullptr;
     std::string_view name;
     for (const Symbol& target : ir::targets(model_, op)) {
@@ -282,7 +256,7 @@ class StaticLowering : public KernelLowering {
     if (row == nullptr || arguments.empty()) return false;
     const std::vector<Value*> reads =
         arguments[0].is_list ? arguments[0].elements : std::vector<Value*>{arguments[0].value};
-    if (reads.empty() || !std::all_of(reads.begin(), reads.end(), is_dequantize)) return false;
+    if (reads.empty() || !std::ranges::all_of(reads, is_dequantize)) return false;
     Value* input = reads.front()->node()->input(0);
     const KernelUse use = use_of(op, row->how == kernels::Unary::Kernel ? row->kernel : name, input);
     if (keeps_reference_of_faulty(use)) return false;
@@ -353,7 +327,7 @@ bool may_overwrite(const Value* addend, const Node* kernel) {
   const bool is_view = addend->node()->kind() == c10::aten::expand;
   const Value* memory = is_view ? addend->node()->input(0) : addend;
   if (!is_new(memory->node()) || memory->node()->owningBlock() != kernel->owningBlock()) return false;
-  return std::all_of(memory->uses().begin(), memory->uses().end(), [&](const torch::jit::Use& use) {
+  return std::ranges::all_of(memory->uses(), [&](const torch::jit::Use& use) {
     if (use.user == kernel) return use.offset == 1;
     if (is_view && use.user == addend->node()) return true;
     return use.user->owningBlock() == kernel->owningBlock() && use.user->isBefore(kernel) &&
@@ -367,8 +341,8 @@ void give_addends_of_their_own(Model& model, const PassContext& context) {
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     const KernelUse use{
         .target = context.target, .model = model, .op = node, .kernel = node->kind().toQualString()};
-    if (kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr) continue;
-    if (may_overwrite(node->input(1), node)) continue;
+    if (kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr || may_overwrite(node->input(1), node))
+      continue;
     const ir::Rewriter in_front(model, node);
     node->replaceInput(1, in_front.op("aten::clone", {node->input(1), in_front.constant(c10::IValue())}));
   }

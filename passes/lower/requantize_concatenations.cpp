@@ -20,7 +20,7 @@ constexpr std::string_view kKernel = "quantized::cat";
 
 bool reads_quantized_values(const Node* concatenation) {
   const auto elements = concatenation->input(0)->node()->inputs();
-  return !elements.empty() && std::all_of(elements.begin(), elements.end(), [](const Value* element) {
+  return !elements.empty() && std::ranges::all_of(elements, [](const Value* element) {
     return element->node()->kind() == kDequantize;
   });
 }

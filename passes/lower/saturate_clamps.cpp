@@ -32,18 +32,16 @@ struct Representable {
 
 std::optional<double> number(const Model& model, const Value* value) {
   if (const auto constant = ir::number_constant(value)) return constant;
-  const std::string* name = ir::attribute_read(model, value);
-  const c10::IValue held = name == nullptr ? c10::IValue() : model.attributes.attr(*name);
-  return held.isDouble() ? std::optional(held.toDouble()) : std::nullopt;
+  const auto held = ir::held_value(model, value);
+  return held && held->isDouble() ? std::optional(held->toDouble()) : std::nullopt;
 }
 
 std::optional<Representable> representable(const Model& model, const Node* quantize) {
   const auto scale = number(model, quantize->input(1));
   const auto zero_point = number(model, quantize->input(2));
-  const auto dtype = ir::whole_number_constant(quantize->input(3));
-  if (!scale || !zero_point || !dtype) return std::nullopt;
-  const bool is_signed = static_cast<c10::ScalarType>(*dtype) == c10::ScalarType::QInt8;
-  if (!is_signed && static_cast<c10::ScalarType>(*dtype) != c10::ScalarType::QUInt8) return std::nullopt;
+  const auto dtype = ir::dtype_constant(quantize->input(3));
+  const bool is_signed = dtype == c10::ScalarType::QInt8;
+  if (!scale || !zero_point || (!is_signed && dtype != c10::ScalarType::QUInt8)) return std::nullopt;
   const double first = is_signed ? -128 : 0;
   return Representable{.lowest = (first - *zero_point) * *scale,
                        .highest = (first + 255 - *zero_point) * *scale,
@@ -60,9 +58,9 @@ bool saturates_within(const Representable& range, const operators::ClampBounds& 
 /// the quantize node.
 bool has_a_range_of_its_own(const Model& model, const Node* node) {
   if (ir::is_module_call(node) || node->inputs().size() < 2 || ir::holds_tensor(node->input(1))) return false;
-  const auto targets = ir::targets(model, node);
-  return std::ranges::any_of(
-      targets, [](const Symbol& target) { return kernels::binary_kernel(target.name) != nullptr; });
+  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
+    return kernels::binary_kernel(target.name) != nullptr;
+  });
 }
 
 /// The operator after a clamp whose values a quantize node rounds: the quantize node itself, or the first of

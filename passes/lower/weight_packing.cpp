@@ -15,10 +15,6 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
-using ir::Value;
-using kernels::Precaution;
-
 std::string bytes_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "none";
   const at::Tensor flat = tensor.contiguous();
@@ -68,34 +64,33 @@ const std::string* refusal_of(const PackingRefusals& refusals, std::string_view 
   return found == refusals.end() ? nullptr : &found->second;
 }
 
-bool is_packing(const Node* node) {
+bool is_packing(const ir::Node* node) {
   const std::string_view kind = node->kind().toQualString();
   return kind.starts_with("quantized::") && kind.ends_with("_prepack");
 }
 
-Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
+ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
   const kernels::KernelUse use{.target = target_,
                                .model = model_,
                                .op = site.op,
                                .kernel = site.kernel,
                                .input = nullptr,
                                .weighted = &weighted};
-  const bool is_apart = fault_of(use, Precaution::PackForEachCall) != nullptr;
-  const bool when_loaded = fault_of(use, Precaution::PackWhenLoaded) != nullptr;
+  const bool is_apart = fault_of(use, kernels::Precaution::PackForEachCall) != nullptr;
+  const bool when_loaded = fault_of(use, kernels::Precaution::PackWhenLoaded) != nullptr;
   const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
   const auto key = fmt::format("{} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point);
-  auto found = names_.find(key);
-  if (found == names_.end()) {
-    const std::string name = unique_name(site.path);
-    found = names_.emplace(key, name).first;
+  const auto [found, is_new] = names_.try_emplace(key);
+  if (is_new) {
+    found->second = unique_name(site.path);
     to_pack_.push_back({.weighted = weighted,
                         .prepack = std::string(site.prepack),
-                        .name = name,
+                        .name = found->second,
                         .when_loaded = when_loaded,
                         .input_has_zero_point = site.input_has_zero_point});
   }
   const c10::TypePtr type = kernels::packed_type(site.prepack);
-  Value* held = ir::read_attribute(site.before, model_.graph->inputs().at(0), found->second, type);
+  ir::Value* held = ir::read_attribute(site.before, model_.graph->inputs().at(0), found->second, type);
   if (!when_loaded) return held;
   owners_.emplace_back(held, found->second);
   return ir::read_attribute(site.before, held, "packed", type);
@@ -131,19 +126,17 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
   at::parallel_for(0, static_cast<int64_t>(to_pack_.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) pack(to_pack_[static_cast<std::size_t>(i)]);
   });
-  std::map<std::string, c10::TypePtr> types;
   bool complete = true;
   for (const Packing& packing : to_pack_) {
     if (packing.refusal.empty()) {
-      types[packing.name] = packing.result.type();
       model_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
-      continue;
+    } else {
+      refusals[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
+      complete = false;
     }
-    complete = false;
-    refusals[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
   }
   if (!complete) return false;
-  for (const auto& [value, name] : owners_) value->setType(types.at(name));
+  for (const auto& [value, name] : owners_) value->setType(model_.attributes.attr(name).type());
   return true;
 }
 
