@@ -20,22 +20,20 @@ using c10::ScalarType;
 using ir::kDequantize;
 
 /// K-05: the engine decides, not the observer.
-Value* quantize_dynamic(Model& model, Node* observer, ScalarType dtype, const kernels::Target& target) {
-  const ir::Rewriter rewriter(model, observer);
+Value* quantize_dynamic(const ir::Rewriter& rewriter, Value* input, ScalarType dtype,
+                        const kernels::Target& target) {
   return rewriter.op("aten::quantize_per_tensor_dynamic",
-                     {observer->input(0), rewriter.constant(static_cast<int64_t>(dtype)),
+                     {input, rewriter.constant(static_cast<int64_t>(dtype)),
                       rewriter.constant(kernels::reduces_dynamic_range(target))});
 }
 
-Value* round_to_half(Model& model, Node* observer) {
-  const ir::Rewriter rewriter(model, observer);
-  return rewriter.op("aten::to",
-                     {observer->input(0), rewriter.constant(static_cast<int64_t>(ScalarType::Half)),
-                      rewriter.constant(false), rewriter.constant(false), rewriter.constant(c10::IValue())});
+Value* round_to_half(const ir::Rewriter& rewriter, Value* input) {
+  return rewriter.op(
+      "aten::to", {input, rewriter.constant(static_cast<int64_t>(ScalarType::Half)), rewriter.constant(false),
+                   rewriter.constant(false), rewriter.constant(c10::IValue())});
 }
 
-Value* quantize_static(Model& model, Node* observer, const QParams& qparams) {
-  const ir::Rewriter rewriter(model, observer);
+Value* quantize_static(const ir::Rewriter& rewriter, Model& model, Node* observer, const QParams& qparams) {
   Value* input = observer->input(0);
   Value* dtype = rewriter.constant(static_cast<int64_t>(qparams.dtype));
   const std::string& name = ir::observer_of(model, observer).layer;
@@ -65,16 +63,17 @@ QParams qparams_for(const Model& model, const Node* observer) {
 
 /// What an observer saw, quantized; null where nothing quantizes it: placeholders for float32, other dtypes.
 Value* quantize(Model& model, Node* observer, const kernels::Target& target) {
+  const ir::Rewriter rewriter(model, observer);
   const ir::ObserverEntry& entry = ir::observer_of(model, observer);
   const ir::ObserverResult& found = entry.result.value();
   if (found.saw_other_dtype) return nullptr;
   const ResolvedObserver resolved = resolve(entry.spec);
-  if (resolved.is_dynamic) return quantize_dynamic(model, observer, resolved.dtype, target);
-  if (resolved.dtype == ScalarType::Half) return round_to_half(model, observer);
+  if (resolved.is_dynamic) return quantize_dynamic(rewriter, observer->input(0), resolved.dtype, target);
+  if (resolved.dtype == ScalarType::Half) return round_to_half(rewriter, observer->input(0));
   const bool is_quantized_dtype = resolved.dtype == ScalarType::QUInt8 ||
                                   resolved.dtype == ScalarType::QInt8 || resolved.dtype == ScalarType::QInt32;
   if (!is_quantized_dtype || !found.qparams) return nullptr;
-  return quantize_static(model, observer, qparams_for(model, observer));
+  return quantize_static(rewriter, model, observer, qparams_for(model, observer));
 }
 
 void replace_observer(Model& model, Node* observer, const kernels::Target& target) {

@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "config/observer_classes.h"
+#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/root_modules.h"
@@ -31,15 +34,10 @@ constexpr std::size_t kBagArguments = 3;
 /// The observer of the weight of a call whose weight is rounded; null for others.
 const ObserverSpec* weight_observer(const Model& model, const Node* node) {
   const ir::NodeRecord* record = ir::record_of(model, node);
-  if (record == nullptr || !record->lookup.qconfig) return nullptr;
-  switch (record->placement) {
-    case ir::Placement::Int8:
-    case ir::Placement::Int8FloatOut:
-    case ir::Placement::Reference:
-      return &record->lookup.qconfig->weight;
-    default:
-      return nullptr;
-  }
+  constexpr std::array kRounded{ir::Placement::Int8, ir::Placement::Int8FloatOut, ir::Placement::Reference};
+  const bool is_rounded = record != nullptr && record->lookup.qconfig &&
+                          std::ranges::find(kRounded, record->placement) != kRounded.end();
+  return is_rounded ? &record->lookup.qconfig->weight : nullptr;
 }
 
 /// B-19: FX refuses a model that has per-channel weights of a transposed convolution. Along axis 1, of the
@@ -48,14 +46,11 @@ const ObserverSpec* weight_observer(const Model& model, const Node* node) {
 ObserverSpec of_transposed(ObserverSpec spec) {
   constexpr int64_t kOutputChannels = 1;
   const ResolvedObserver resolved = resolve(spec);
-  const bool is_symmetric = resolved.qscheme == c10::QScheme::PER_CHANNEL_SYMMETRIC;
-  const bool is_by_channel = is_symmetric || resolved.qscheme == c10::QScheme::PER_CHANNEL_AFFINE ||
-                             resolved.qscheme == c10::QScheme::PER_CHANNEL_AFFINE_FLOAT_QPARAMS;
-  if (!is_by_channel || resolved.ch_axis == kOutputChannels) return spec;
+  if (!is_per_channel(resolved.qscheme) || resolved.ch_axis == kOutputChannels) return spec;
   spec.observer = spec.observer == observer_classes::kPerChannelMinMax
                       ? observer_classes::kMinMax
                       : observer_classes::kMovingAverageMinMax;
-  spec.qscheme = is_symmetric ? c10::QScheme::PER_TENSOR_SYMMETRIC : c10::QScheme::PER_TENSOR_AFFINE;
+  spec.qscheme = is_symmetric(resolved.qscheme) ? c10::kPerTensorSymmetric : c10::kPerTensorAffine;
   spec.ch_axis.reset();
   return spec;
 }

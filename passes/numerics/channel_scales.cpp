@@ -16,10 +16,10 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-/// `values` in the shape of a tensor of `dimensions` axes, of which `axis` counts the channels.
-at::Tensor along_axis(const at::Tensor& values, int64_t dimensions, int64_t axis) {
+/// `values` in the shape of a tensor of `dimensions` axes, of which the first counts the channels.
+at::Tensor along_first_axis(const at::Tensor& values, int64_t dimensions) {
   std::vector<int64_t> shape(static_cast<std::size_t>(dimensions), 1);
-  shape[static_cast<std::size_t>(axis)] = values.numel();
+  shape.front() = values.numel();
   return values.reshape(shape);
 }
 
@@ -81,7 +81,7 @@ const std::string& layer_path(const Model& model, const Node* layer) {
 Value* multiply_channels(Model& model, Node* before, Value* x, const at::Tensor& factors,
                          const std::string& name, const Node* layer) {
   const int64_t channel_axis = match::equalizable(model, layer)->channel_axis;
-  Value* scale = ir::attribute_before(model, before, name, along_axis(factors, -channel_axis, 0));
+  Value* scale = ir::attribute_before(model, before, name, along_first_axis(factors, -channel_axis));
   Value* product = ir::insert_before(before, "aten::mul", {x, scale});
   ir::take_scope(product->node(), layer);
   return product;
@@ -101,7 +101,7 @@ void scale_parameters(Model& model, Node* layer, const match::Equalizable& kind,
   if (!scales.input.defined() && !scales.output.defined()) return;
   at::Tensor weight = match::weight_of(model, layer, kind);
   if (scales.input.defined()) weight = weight * at::reciprocal(along_columns(scales.input, weight));
-  if (scales.output.defined()) weight = weight * along_axis(scales.output, weight.dim(), 0);
+  if (scales.output.defined()) weight = weight * along_first_axis(scales.output, weight.dim());
   if (kind.weight != nullptr) {
     set_functional_parameters(model, layer, kind, weight, scales.output);
     return;

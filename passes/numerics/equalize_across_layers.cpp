@@ -37,8 +37,7 @@ struct Chain {
 };
 
 bool is_maximum_pool(const Model& model, const Node* node) {
-  const auto targets = ir::targets(model, node);
-  return std::ranges::any_of(targets, [](const Symbol& target) {
+  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
     return target.name.find("MaxPool") != std::string::npos ||
            target.name.find("max_pool") != std::string::npos;
   });
@@ -106,14 +105,12 @@ at::Tensor find_factors(const ChannelFactors& factors, const Chain& chain, const
   const bool needs_output = chain.given.step > 0 || reads == nullptr;
   if (needs_output && (gives == nullptr || !gives->output.mean.defined())) return {};
   ObservedRange given = chain.given;
-  if (reads == nullptr) given.intersect(chain.read);
-  at::Tensor largest;
-  if (reads != nullptr) largest = room(reads->input, chain.read, factors.margin);
-  if (needs_output) {
-    const at::Tensor of_output = room(gives->output, given, factors.margin);
-    largest = largest.defined() ? at::minimum(largest, of_output) : of_output;
+  if (reads == nullptr) {
+    given.intersect(chain.read);
+    return room(gives->output, given, factors.margin);
   }
-  if (reads == nullptr) return largest;
+  at::Tensor largest = room(reads->input, chain.read, factors.margin);
+  if (needs_output) largest = at::minimum(largest, room(gives->output, given, factors.margin));
   return best_factors(*reads, largest, std::max(chain.read.step, chain.given.step), kNoticeable);
 }
 

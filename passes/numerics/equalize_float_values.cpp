@@ -68,9 +68,10 @@ Value* product(const ChannelFactors& factors, Node* before, Value* x, const at::
 
 bool multiply_in_front(const ChannelFactors& factors, Node* node, const ir::Weighted& layer) {
   Node* observer = node->input(0)->node();
-  if (!layer.input.mean.defined() || layer.weight.size(1) * layer.groups != layer.input.mean.numel())
+  // With a fold the layer is to read what is before its padding.
+  if (!layer.input.mean.defined() || layer.weight.size(1) * layer.groups != layer.input.mean.numel() ||
+      layer.fold)
     return false;
-  if (layer.fold) return false;  // the layer is to read what is before its padding
   if (!ir::is_observer(observer) || observer->output()->uses().size() != 1 ||
       !is_float(factors.model, before_clamps(factors.model, observer->input(0))) ||
       is_bytes_already(factors, observer->input(0)->node()))

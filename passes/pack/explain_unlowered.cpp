@@ -9,8 +9,10 @@
 
 #include "backends/kernels/lowering_table.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "ir/reasons.h"
+#include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
 #include "operators/is_operator.h"
 #include "passes/lower/kernel_lowering.h"
@@ -112,20 +114,15 @@ Explanation of_float_input(const Model& model, const Value* value) {
 }
 
 bool reads_dynamic(const Model& model, const Node* node) {
-  const auto operands = operands_of(model, node);
-  return std::any_of(operands.begin(), operands.end(), [](const Value* operand) {
-    return is_dequantized(operand) && operand->node()->input(0)->node()->kind() ==
-                                          c10::Symbol::fromQualString("aten::quantize_per_tensor_dynamic");
+  return std::ranges::any_of(operands_of(model, node), [](const Value* operand) {
+    return operators::dynamic_input(operand).has_value();
   });
 }
 
 bool has_other_alpha(const Node* node) {
-  if ((node->kind() != c10::aten::add && node->kind() != c10::aten::sub) || node->inputs().size() < 3)
-    return false;
-  const auto* alpha = node->input(2)->node();
-  return !(alpha->kind() == c10::prim::Constant && alpha->hasAttribute(c10::attr::value) &&
-           alpha->kindOf(c10::attr::value) == torch::jit::AttributeKind::i &&
-           alpha->i(c10::attr::value) == 1);
+  const bool has_alpha =
+      (node->kind() == c10::aten::add || node->kind() == c10::aten::sub) && node->inputs().size() >= 3;
+  return has_alpha && ir::whole_number_constant(node->input(2)) != 1;
 }
 
 /// The engines' kernels take quint8 and qint8: whether the QConfig asks for these.

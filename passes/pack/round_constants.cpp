@@ -32,12 +32,11 @@ bool is_same_rounding(const ir::Weighted& a, const ir::Weighted& b) {
 class RoundedWeights {
  public:
   void round(ir::Weighted& weighted) {
-    const auto found = std::ranges::find_if(
+    auto found = std::ranges::find_if(
         rounded_, [&](const auto& each) { return is_same_rounding(each.first, weighted); });
-    const bool is_new = found == rounded_.end();
-    const at::Tensor weight = is_new ? torchscript::rounded_weight(weighted) : found->second;
-    if (is_new) rounded_.emplace_back(weighted, weight);
-    weighted.weight = weight;
+    if (found == rounded_.end())
+      found = rounded_.emplace(found, weighted, torchscript::rounded_weight(weighted));
+    weighted.weight = found->second;
     weighted.weight_qparams.reset();
     weighted.group_size = 0;
   }
@@ -51,8 +50,9 @@ bool round_weights_of_layers(Model& model) {
   RoundedWeights weights;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
     ir::Weighted* weighted = ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
-    if (weighted == nullptr || !weighted->weight_qparams) continue;
-    if (weighted->weight_qparams->dtype == c10::ScalarType::Half) continue;
+    if (weighted == nullptr || !weighted->weight_qparams ||
+        weighted->weight_qparams->dtype == c10::ScalarType::Half)
+      continue;
     weights.round(*weighted);
     has_changed = true;
   }

@@ -45,10 +45,10 @@ Value* memory_of(const Model& model, Node* view) {
 bool make_memory_contiguous(Model& model, Node* view) {
   Value* memory = memory_of(model, view);
   Node* maker = memory->node();
-  if (memory->type()->kind() != c10::TypeKind::TensorType) return false;
   const bool is_given = maker->kind() == c10::prim::Param || maker->kind() == c10::prim::GetAttr ||
                         maker->kind() == c10::prim::Constant;
-  if (is_given || maker->kind() == kContiguous) return false;
+  if (is_given || maker->kind() == kContiguous || memory->type()->kind() != c10::TypeKind::TensorType)
+    return false;
   Value* made = contiguous_before(maker->next(), memory);
   ir::take_scope(made->node(), maker);
   memory->replaceAllUsesAfterNodeWith(made->node(), made);

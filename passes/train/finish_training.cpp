@@ -11,10 +11,10 @@
 #include <set>
 #include <string>
 
+#include "backends/kernels/layer_kind.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "observers/observer_module.h"
-#include "operators/functional_weighted.h"
 #include "operators/weighted.h"
 #include "passes/train/passes.h"
 #include "torchscript/training_layers.h"
@@ -47,20 +47,17 @@ void fold_condition(std::shared_ptr<torch::jit::Graph>& graph, Node* node) {
   node->output()->replaceAllUsesWith(graph->insertConstant(result->front()));
 }
 
-void choose_branches(std::shared_ptr<torch::jit::Graph>& graph) {
-  bool has_changed = true;
-  while (has_changed) {
-    has_changed = false;
-    for (Node* node : ir::nodes_in_order(*graph)) {
-      fold_condition(graph, node);
-      if (node->kind() != c10::prim::If) continue;
-      const auto condition = torch::jit::constant_as<bool>(node->input(0));
-      if (!condition) continue;
-      ir::take_branch(node, *condition);
-      has_changed = true;
-      break;
-    }
+/// Takes a branch of the first `if` whose condition is known. False where there is none.
+bool choose_branch(std::shared_ptr<torch::jit::Graph>& graph) {
+  for (Node* node : ir::nodes_in_order(*graph)) {
+    fold_condition(graph, node);
+    if (node->kind() != c10::prim::If) continue;
+    const auto condition = torch::jit::constant_as<bool>(node->input(0));
+    if (!condition) continue;
+    ir::take_branch(node, *condition);
+    return true;
   }
+  return false;
 }
 
 void set_eval_mode(std::shared_ptr<torch::jit::Graph>& graph, const ir::UserSlots& slots) {
@@ -74,11 +71,10 @@ void set_eval_mode(std::shared_ptr<torch::jit::Graph>& graph, const ir::UserSlot
     has_changed = true;
   }
   if (!has_changed) return;
-  choose_branches(graph);
+  while (choose_branch(graph)) {
+  }
   ir::eliminate_dead_code(*graph);
 }
-
-bool is_batch_norm(const ModuleCall& call) { return call.type.name.starts_with("torch.nn.BatchNorm"); }
 
 /// nni.ConvBnReLU2d.to_float is nni.ConvReLU2d: what is left beside the batch norm tells the type.
 Symbol fused_type(const ModuleCall& root) {
@@ -122,7 +118,7 @@ class FinishTraining {
       return;
     }
     ModuleCall& root = call.members.front();
-    if (call.members.size() > 1 && is_batch_norm(call.members[1])) {
+    if (call.members.size() > 1 && call.members[1].type.name.starts_with("torch.nn.BatchNorm")) {
       const auto bn = operators::batch_norm_parameters(*call.members[1].module);
       root.weighted = operators::fold_batch_norm(*root.weighted, *bn, root.type);
       call.members.erase(call.members.begin() + 1);
@@ -163,12 +159,6 @@ class FinishTraining {
   std::map<std::string, QParams> qparams_{};  ///< by path
 };
 
-bool is_functional_layer(const Model& model, const Node* node) {
-  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
-    return !operators::module_of_functional(target.name).empty();
-  });
-}
-
 /// _run_weight_observers: each call of a function shows its weight to the weight's observer once more.
 /// What it was before stays as it is: another copy of the model may go on training with it.
 void observe_functional_weights(Model& model) {
@@ -177,7 +167,8 @@ void observe_functional_weights(Model& model) {
     if (node->inputs().size() < 2 || !ir::is_observer(node->input(1)->node())) continue;
     const Node* observer = node->input(1)->node();
     const Node* weight = observer->input(0)->node();
-    if (weight->kind() != c10::prim::GetAttr || !is_functional_layer(model, node)) continue;
+    const bool is_function = !ir::is_module_call(node) && kernels::layer_kind(model, node);
+    if (weight->kind() != c10::prim::GetAttr || !is_function) continue;
     const std::size_t index = ir::observer_index(observer);
     ir::ObserverEntry& entry = model.observers.at(index);
     if (copied.insert(index).second) entry.module = entry.module.value().deepcopy();
