@@ -1,12 +1,13 @@
 #include <tsq/engines.h>
 
-#include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/float_output_kernels.h"
 #include "backends/kernels/lowering_table.h"
+#include "base/entries.h"
 
 namespace tsq {
 namespace {
@@ -14,10 +15,8 @@ namespace {
 constexpr std::array<std::string_view, 1> kOnednn{"onednn"};
 constexpr std::array<std::string_view, 2> kFbgemm{"x86", "fbgemm"};
 
-struct KernelRow {
-  std::string_view kernel;
-  std::span<const std::string_view> engines;
-};
+/// A kernel and the engines that have it.
+using KernelRow = std::pair<std::string_view, std::span<const std::string_view>>;
 constexpr std::array kRows{
     KernelRow{"quantized::conv2d_add", kOnednn},
     KernelRow{"quantized::conv2d_add_relu", kOnednn},
@@ -34,8 +33,8 @@ std::string_view without_overload(std::string_view kernel) { return kernel.subst
 }  // namespace
 
 std::span<const std::string_view> engines_of(std::string_view kernel) {
-  const auto* const found = std::ranges::find(kRows, without_overload(kernel), &KernelRow::kernel);
-  return found == kRows.end() ? std::span<const std::string_view>{} : found->engines;
+  const KernelRow* found = find_entry(kRows, without_overload(kernel));
+  return found == nullptr ? std::span<const std::string_view>{} : found->second;
 }
 
 std::vector<std::string> all_kernels() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/known_engines.h"
@@ -126,17 +127,12 @@ constexpr std::array kFaults{
     KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
 };
 
-/// Convolutions and linear layers: quint8 activations on every engine, qint8 ones by XNNPACK alone.
-struct SignedInputs {
-  std::string_view engine;
-  FaultCondition when;
-  std::string_view reason;
-};
+/// Of each of kWeightedKernels: they take quint8 activations on every engine, qint8 ones by XNNPACK alone.
 constexpr std::array kSignedInputs{
-    SignedInputs{"qnnpack", SignedInputWithoutXnnpack, kSignedWithoutXnnpack},
-    SignedInputs{"x86", SignedInput, kSigned},
-    SignedInputs{"fbgemm", SignedInput, kSigned},
-    SignedInputs{"onednn", SignedInput, kSigned},
+    KernelFault{"qnnpack", "", SignedInputWithoutXnnpack, KeepReference, kSignedWithoutXnnpack},
+    KernelFault{"x86", "", SignedInput, KeepReference, kSigned},
+    KernelFault{"fbgemm", "", SignedInput, KeepReference, kSigned},
+    KernelFault{"onednn", "", SignedInput, KeepReference, kSigned},
 };
 constexpr std::array<std::string_view, 15> kWeightedKernels{
     "quantized::linear",           "quantized::linear_relu",      "quantized::linear_leaky_relu",
@@ -172,10 +168,7 @@ constexpr std::array<std::string_view, 24> kQnnpackElementwise{"quantized::add",
                                                                "torch.nn.functional.hardtanh_"};
 
 /// Convolutions whose dynamic kernels have the faults of the static ones: both are one kernel inside.
-struct DynamicTwin {
-  std::string_view kernel;
-  std::string_view dynamic;
-};
+using DynamicTwin = std::pair<std::string_view, std::string_view>;
 constexpr std::array kDynamicTwins{
     DynamicTwin{"quantized::conv3d", "quantized::conv3d_dynamic"},
     DynamicTwin{"quantized::conv_transpose1d", "quantized::conv_transpose1d_dynamic"},
@@ -222,15 +215,15 @@ std::vector<KernelFault> all_faults() {
     faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
   for (const std::string_view kernel : kIgnoresReduceRange)
     faults.push_back({"qnnpack", kernel, Always, FullRange, kFullRange});
-  for (const SignedInputs& row : kSignedInputs) {
+  for (const KernelFault& of_all : kSignedInputs) {
     for (const std::string_view kernel : kWeightedKernels)
-      faults.push_back({row.engine, kernel, row.when, KeepReference, row.reason});
+      faults.push_back({of_all.engine, kernel, of_all.when, of_all.precaution, of_all.reason});
   }
   faults.insert(faults.end(), kFaults.begin(), kFaults.end());
-  for (const DynamicTwin& twin : kDynamicTwins) {
+  for (const auto& [kernel, dynamic] : kDynamicTwins) {
     for (KernelFault fault : kFaults) {
-      if (fault.kernel != twin.kernel || fault.precaution == PackForEachCall) continue;
-      fault.kernel = twin.dynamic;
+      if (fault.kernel != kernel || fault.precaution == PackForEachCall) continue;
+      fault.kernel = dynamic;
       faults.push_back(fault);
     }
   }

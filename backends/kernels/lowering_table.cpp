@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "backends/kernels/first_row.h"
+#include "base/entries.h"
 
 namespace tsq::kernels {
 namespace {
@@ -34,10 +36,7 @@ constexpr std::array kWeighted{
 };
 
 /// What a class or function does after a weighted operator.
-struct NamedPostOp {
-  std::string_view name;
-  PostOp post_op;
-};
+using NamedPostOp = std::pair<std::string_view, PostOp>;
 constexpr std::array kFusedPostOps{
     NamedPostOp{"torch.ao.nn.intrinsic.LinearReLU", PostOp::ReLU},
     NamedPostOp{"torch.ao.nn.intrinsic.LinearLeakyReLU", PostOp::LeakyReLU},
@@ -173,8 +172,8 @@ constexpr std::string_view kSameOp[] = {
 constexpr UnaryKernel kRunsItself{"", Unary::SameOp, ""};
 
 PostOp named_post_op(std::span<const NamedPostOp> table, std::string_view name) {
-  const auto* found = first_row(table, [&](const NamedPostOp& row) { return row.name == name; });
-  return found == nullptr ? PostOp::None : found->post_op;
+  const NamedPostOp* found = find_entry(table, name);
+  return found == nullptr ? PostOp::None : found->second;
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ void dequantize_after(Node* branches, std::size_t index) {
     joined->replaceAllUsesAfterNodeWith(made->node(), made);
     return;
   }
-  const std::vector<torch::jit::Use> uses = joined->uses();
-  for (const torch::jit::Use& use : uses) use.user->replaceInput(use.offset, dequantize_before(use.user));
+  for (const torch::jit::Use& use : std::vector(joined->uses()))
+    use.user->replaceInput(use.offset, dequantize_before(use.user));
 }
 
 }  // namespace

@@ -19,6 +19,14 @@ Value* insert_kernel(Model& model, const Node* op, std::string_view kernel, cons
   return ir::Rewriter(model, before, op).op(std::string(kernel).c_str(), inputs);
 }
 
+void replace_by_kernel(Model& model, const Node* op, std::string_view kernel,
+                       const std::vector<Value*>& inputs, Node* quantize) {
+  Value* result = insert_kernel(model, op, kernel, inputs, quantize);
+  set_kernel(model, op, kernel, Placement::Int8);
+  quantize->output()->replaceAllUsesWith(result);
+  quantize->destroy();
+}
+
 void set_kernel(Model& model, const Node* op, std::string_view kernel, Placement placement) {
   ir::NodeRecord* record = ir::record_of(model, op);
   if (record == nullptr) return;

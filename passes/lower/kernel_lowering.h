@@ -25,6 +25,10 @@ namespace tsq::passes {
 ir::Value* insert_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel,
                          const std::vector<ir::Value*>& inputs, ir::Node* before);
 
+/// The same, where the kernel stands for `op` and the quantize node after it. The report says so.
+void replace_by_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel,
+                       const std::vector<ir::Value*>& inputs, ir::Node* quantize);
+
 /// The record of an operator names the kernel that it became.
 void set_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel, ir::Placement placement);
 
@@ -99,9 +103,8 @@ bool lower_with_refusals(ir::Model& model, const PassContext& context) {
     pass.run();
     if (pass.pack_all(refusals)) {
       ir::eliminate_dead_code(*tried.graph);
-      const bool has_changed = pass.has_changed();
       model = std::move(tried);
-      return has_changed;
+      return pass.has_changed();
     }
     if (refusals.size() == known)
       throw Error(ErrorCode::Internal, "the engine refuses a weight that it refused before");

@@ -241,9 +241,8 @@ class FloatOutputLowering : public KernelLowering {
     }
     if (operators::keeps_qparams(operators::traits_of(made_by)))
       return qparams_of(ir::operands(made_by).front(), before);
-    Value* scale = ir::insert_before(before, "aten::q_scale", {quantized}, c10::FloatType::get());
-    Value* zero_point = ir::insert_before(before, "aten::q_zero_point", {quantized}, c10::IntType::get());
-    return {scale, zero_point};
+    return {ir::insert_before(before, "aten::q_scale", {quantized}, c10::FloatType::get()),
+            ir::insert_before(before, "aten::q_zero_point", {quantized}, c10::IntType::get())};
   }
 
   /// The float tensor that the kernel quantizes once more, its scale and its zero point.

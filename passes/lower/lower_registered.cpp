@@ -91,13 +91,11 @@ class RegisteredLowering {
   /// False where the operator is not one between quantized tensors, or its weight is not known.
   bool lower(Node* quantize, Node* op, const LoweringRow& row) {
     std::vector<Value*> inputs;
-    bool is_quantized = true;
     for (Value* input : op->inputs()) {
-      const bool was_quantized = input->node()->kind() == ir::kDequantize;
-      is_quantized = is_quantized && (was_quantized || !ir::holds_tensor(input));
-      inputs.push_back(was_quantized ? input->node()->input(0) : input);
+      const bool is_quantized = input->node()->kind() == ir::kDequantize;
+      if (!is_quantized && ir::holds_tensor(input)) return false;
+      inputs.push_back(is_quantized ? input->node()->input(0) : input);
     }
-    if (!is_quantized) return false;
     if (!row.prepack.empty()) {
       Value* packed = packed_weight(op, row, quantize);
       if (packed == nullptr) return false;
@@ -111,10 +109,7 @@ class RegisteredLowering {
                               row.kernel, wanted, row.op.name, inputs.size()),
                   "see LoweringRow::kernel for the arguments");
     }
-    Value* result = insert_kernel(model_, op, row.kernel, inputs, quantize);
-    set_kernel(model_, op, row.kernel, ir::Placement::Int8);
-    quantize->output()->replaceAllUsesWith(result);
-    quantize->destroy();
+    replace_by_kernel(model_, op, row.kernel, inputs, quantize);
     return true;
   }
 
@@ -139,9 +134,9 @@ class RegisteredLowering {
     for (std::size_t i = 2; i < schema.arguments().size(); ++i)
       stack.push_back(layer_argument(row, schema.arguments()[i].name(), weight->layer));
     const c10::IValue packed = kernels::call_operator(row.prepack, std::move(stack)).back();
-    const std::string name = ir::call_of(model_, op).path + "_packed_params";
     const torch::jit::WithInsertPoint guard(before);
-    return ir::insert_attribute(model_, name, packed, packed.type());
+    return ir::insert_attribute(model_, ir::call_of(model_, op).path + "_packed_params", packed,
+                                packed.type());
   }
 
   Model& model_;

@@ -16,8 +16,6 @@ namespace {
 using ir::kDequantize;
 using ir::kQuantize;
 
-constexpr std::string_view kKernel = "quantized::cat";
-
 bool reads_quantized_values(const Node* concatenation) {
   const auto elements = concatenation->input(0)->node()->inputs();
   return !elements.empty() && std::ranges::all_of(elements, [](const Value* element) {
@@ -25,17 +23,13 @@ bool reads_quantized_values(const Node* concatenation) {
   });
 }
 
-void use_kernel(Model& model, const Node* concatenation, Node* quantize) {
+void use_kernel(Model& model, Node* concatenation, Node* quantize) {
   std::vector<Value*> elements;
   for (const Value* operand : concatenation->input(0)->node()->inputs())
     elements.push_back(operand->node()->input(0));
   Value* list = ir::list_before(quantize, c10::TensorType::get(), elements);
-  Value* dim = const_cast<Value*>(concatenation->input(1));
-  Value* result = insert_kernel(model, concatenation, kKernel,
-                                {list, dim, quantize->input(1), quantize->input(2)}, quantize);
-  set_kernel(model, concatenation, kKernel, ir::Placement::Int8);
-  quantize->output()->replaceAllUsesWith(result);
-  quantize->destroy();
+  replace_by_kernel(model, concatenation, "quantized::cat",
+                    {list, concatenation->input(1), quantize->input(1), quantize->input(2)}, quantize);
 }
 
 }  // namespace

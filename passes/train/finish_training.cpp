@@ -6,7 +6,6 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -185,12 +184,8 @@ bool finish_training(Model& model, const PassContext& /*context*/) {
   for (ir::Method& method : model.methods) {
     if (method.graph) set_eval_mode(method.graph, model.slots);
   }
-  const auto type = model.attributes.type();
-  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-    const c10::IValue value = model.attributes.attr(type->getAttributeName(i));
-    if (type->is_parameter(i) && value.isTensor())
-      model.attributes.setattr(type->getAttributeName(i), detached_copy(value.toTensor()));
-  }
+  for (const auto& parameter : model.attributes.named_parameters(/*recurse=*/false))
+    model.attributes.setattr(parameter.name, detached_copy(parameter.value));
   FinishTraining(model).run();
   observe_functional_weights(model);
   return true;
