@@ -1,5 +1,6 @@
 #include "cli/process/evaluation_program.h"
 
+#include <c10/util/StringUtil.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -30,21 +31,14 @@ constexpr std::size_t kKept = 1 << 16;
               "it must print the model's score as its last number and exit with 0");
 }
 
-std::string in_quotes(const std::string& path) {
-  std::string quoted = "'";
-  for (const char c : path) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+std::string in_quotes(std::string path) {
+  c10::ReplaceAll(path, "'", "'\\''");
+  return "'" + path + "'";
 }
 
-std::string with_path(const std::string& command, const std::string& model) {
+std::string with_path(std::string command, const std::string& model) {
   const std::string path = in_quotes(model);
-  std::string line;
-  std::size_t begin = 0;
-  for (std::size_t at = command.find("{}"); at != std::string::npos; at = command.find("{}", begin)) {
-    line += command.substr(begin, at - begin) + path;
-    begin = at + 2;
-  }
-  return begin == 0 ? command + " " + path : line + command.substr(begin);
+  return c10::ReplaceAll(command, "{}", path) > 0 ? command : command + " " + path;
 }
 
 /// The end of what comes out of a pipe, which is closed.

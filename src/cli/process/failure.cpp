@@ -4,34 +4,29 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 
+#include "base/entries.h"
 #include "base/libtorch_error.h"
 
 namespace tsq::cli {
 namespace {
 
+constexpr std::array<std::pair<ErrorCode, std::string_view>, 6> kCodes{
+    {{ErrorCode::BadModel, "bad_model"},
+     {ErrorCode::BadData, "bad_data"},
+     {ErrorCode::BadConfig, "bad_config"},
+     {ErrorCode::BadOutput, "bad_output"},
+     {ErrorCode::Unsupported, "unsupported"},
+     {ErrorCode::OutOfMemory, "out_of_memory"}}};
+
 std::string_view name_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::BadModel:
-      return "bad_model";
-    case ErrorCode::BadData:
-      return "bad_data";
-    case ErrorCode::BadConfig:
-      return "bad_config";
-    case ErrorCode::BadOutput:
-      return "bad_output";
-    case ErrorCode::Unsupported:
-      return "unsupported";
-    case ErrorCode::OutOfMemory:
-      return "out_of_memory";
-    case ErrorCode::Internal:
-      break;
-  }
-  return "internal";
+  const auto* const known = find_entry(kCodes, code);
+  return known == nullptr ? "internal" : known->second;
 }
 
 /// What is known of a failure, before it is printed.
