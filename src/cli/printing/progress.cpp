@@ -40,12 +40,14 @@ void ProgressLine::update(std::size_t done, std::size_t total) {
   const Clock::duration period = terminal_ ? Clock::duration(kTerminalPeriod) : Clock::duration(kLogPeriod);
   if (!enabled_ || now - drawn_ < period) return;
   drawn_ = now;
-  const double elapsed = std::chrono::duration<double>(now - begin_).count();
+  const double elapsed = seconds();
   const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
   const std::string left =
       rate > 0 && total >= done ? duration(static_cast<double>(total - done) / rate) : "?";
   draw(fmt::format("{} [{}] {}/{}, {:.1f}/s, {} left", label_, bar(done, total), done, total, rate, left));
 }
+
+double ProgressLine::seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
 void ProgressLine::draw(const std::string& text) {
   if (terminal_) {
@@ -53,6 +55,11 @@ void ProgressLine::draw(const std::string& text) {
   } else {
     std::cerr << "tsq: " << text << '\n';
   }
+}
+
+void Steps::end() {
+  seconds_.emplace_back(open_.back().label(), open_.back().seconds());
+  open_.pop_back();
 }
 
 }  // namespace tsq::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/util/ScopeExit.h>
 #include <tsq/quantize.h>
 
 #include <chrono>
@@ -22,6 +23,9 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   void update(std::size_t done, std::size_t total);
+  [[nodiscard]] const std::string& label() const noexcept { return label_; }
+  /// Since it began.
+  [[nodiscard]] double seconds() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -42,50 +46,24 @@ class Steps {
   /// `work` gets a Progress to report to.
   template <typename Work>
   auto run(const std::string& name, Work&& work) {
-    const Running running(*this, name);
+    begin(name);
+    const auto ending = c10::make_scope_exit([this] { end(); });
     return work(Progress([this](std::size_t done, std::size_t total) { update(done, total); }));
   }
 
   /// The same in parts. A step may begin within another.
-  void begin(const std::string& name) { open_.emplace_back(*this, name); }
-  void update(std::size_t done, std::size_t total) { open_.back().line.update(done, total); }
-  void end() { open_.pop_back(); }
+  void begin(const std::string& name) { open_.emplace_back(name, !session_.quiet); }
+  void update(std::size_t done, std::size_t total) { open_.back().update(done, total); }
+  void end();
 
   [[nodiscard]] const std::vector<std::pair<std::string, double>>& seconds() const noexcept {
     return seconds_;
   }
 
  private:
-  struct Stopwatch {
-    Stopwatch(Steps& owner, std::string step) : steps(owner), name(std::move(step)) {}
-    ~Stopwatch() {
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-      steps.seconds_.emplace_back(name, took.count());
-    }
-    Stopwatch(const Stopwatch&) = delete;
-    Stopwatch& operator=(const Stopwatch&) = delete;
-    Steps& steps;
-    std::string name;
-    std::chrono::steady_clock::time_point begin{std::chrono::steady_clock::now()};
-  };
-
-  struct OpenStep {
-    OpenStep(Steps& owner, const std::string& name)
-        : line(name, !owner.session_.quiet), stopwatch(owner, name) {}
-    ProgressLine line;
-    Stopwatch stopwatch;
-  };
-  struct Running {
-    Running(Steps& owner, const std::string& name) : steps(owner) { steps.begin(name); }
-    ~Running() { steps.end(); }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-    Steps& steps;
-  };
-
   const Session& session_;
   std::vector<std::pair<std::string, double>> seconds_{};
-  std::list<OpenStep> open_{};
+  std::list<ProgressLine> open_{};
 };
 
 }  // namespace tsq::cli
