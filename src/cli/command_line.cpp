@@ -7,6 +7,7 @@
 #include <tsq/quantize.h>
 
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 
 #include "base/text.h"
@@ -28,20 +29,10 @@ void print_of_models_to_standard_error() {
 }
 
 void add_commands(CLI::App& app, Session& session) {
-  add_quantize(app, session);
-  add_prepare(app, session);
-  add_calibrate(app, session);
-  add_convert(app, session);
-  add_lower(app, session);
-  add_explain(app, session);
-  add_sensitivity(app, session);
-  add_inspect(app, session);
-  add_compare(app, session);
-  add_bench(app, session);
-  add_run(app, session);
-  add_verify(app, session);
-  add_backend_config(app, session);
-  add_qconfig(app, session);
+  for (const auto add :
+       {add_quantize, add_prepare, add_calibrate, add_convert, add_lower, add_explain, add_sensitivity,
+        add_inspect, add_compare, add_bench, add_run, add_verify, add_backend_config, add_qconfig})
+    add(app, session);
 }
 
 /// The innermost command that was named.
@@ -55,11 +46,8 @@ std::string full_name(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
 }
 
-std::vector<std::string> command_names(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(command->get_name());
-  return names;
+std::vector<std::string_view> command_names(const CLI::App& app) {
+  return names_of(app.get_subcommands({}), &CLI::App::get_name);
 }
 
 std::vector<std::string> option_names(const CLI::App& command) {
@@ -68,16 +56,6 @@ std::vector<std::string> option_names(const CLI::App& command) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
-}
-
-std::string suggest(const std::string& given, const std::vector<std::string>& known) {
-  const std::vector<std::string_view> words(known.begin(), known.end());
-  return suggestion(given, words);
-}
-
-std::string quoted(const std::vector<std::string>& names) {
-  const std::vector<std::string_view> words(names.begin(), names.end());
-  return quoted_list(words);
 }
 
 /// What is wrong with a command line that CLI11 refused: an unknown word before a missing one, for the first
@@ -89,16 +67,16 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
     const std::string name = word.substr(0, word.find('='));
     if (word.starts_with("--"))
       return fmt::format("'{}' has no option '{}'; {}", full_name(command), name,
-                         suggest(name, option_names(command)));
+                         suggestion(name, names_of(option_names(command), std::identity())));
   }
-  const std::vector<std::string> commands = command_names(command);
+  const std::vector<std::string_view> commands = command_names(command);
   if (!commands.empty() && !unknown.empty() && !unknown.front().starts_with('-')) {
     return fmt::format("'{}' has no command '{}'; {}", full_name(command), unknown.front(),
-                       suggest(unknown.front(), commands));
+                       suggestion(unknown.front(), commands));
   }
   if (!unknown.empty()) return fmt::format("'{}' does not take '{}'", full_name(command), unknown.front());
   if (error.get_name() == "RequiredError" && !commands.empty()) {
-    return fmt::format("'{}' needs a command: {}", full_name(command), quoted(commands));
+    return fmt::format("'{}' needs a command: {}", full_name(command), quoted_list(commands));
   }
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));

@@ -3,21 +3,22 @@
 #include <tsq/check_table.h>
 
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/json_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kBackendConfigSummary = "List, print or check tables of patterns (BackendConfig)";
-constexpr const char* kBackendConfigExamples =
-    "  tsq backend-config list\n"
-    "  tsq backend-config show x86 > mine.json\n"
-    "  tsq backend-config check mine.json";
+constexpr CommandHelp kBackendConfigHelp{.name = "backend-config",
+                                         .summary = "List, print or check tables of patterns (BackendConfig)",
+                                         .examples =
+                                             "  tsq backend-config list\n"
+                                             "  tsq backend-config show x86 > mine.json\n"
+                                             "  tsq backend-config check mine.json"};
 
 void list_tables(const Session& session) {
   nlohmann::json tables = nlohmann::json::array();
@@ -28,12 +29,13 @@ void list_tables(const Session& session) {
         {{"name", entry.name}, {"engine", entry.engine}, {"patterns", patterns}, {"summary", entry.summary}});
     rows.push_back({fmt::format("{:<13}{:>4} patterns  {}", entry.name, patterns, entry.summary)});
   }
-  if (session.speaks_text()) std::cout << text_table(rows);
-  print_json(session, tables);
+  print_result(session, text_table(rows), tables);
 }
 
 /// Its result is JSON with and without --json: the table is what was asked for.
-void show_table(const std::string& name) { std::cout << backend_config(name).to_dict().dump(2) << '\n'; }
+void show_table(const std::string& name, const Session& /*session*/) {
+  std::cout << backend_config(name).to_dict().dump(2) << '\n';
+}
 
 void check_file(const std::string& path, const Session& session) {
   const auto config = read_config<BackendConfig>(path);
@@ -47,36 +49,36 @@ void check_file(const std::string& path, const Session& session) {
                         {"kind", to_string(finding.kind)},
                         {"note", finding.sentence}});
   }
-  if (session.speaks_text()) std::cout << text;
-  print_json(session, {{"path", path},
-                       {"name", config.name()},
-                       {"patterns", config.configs().size()},
-                       {"findings", std::move(findings)}});
+  print_result(session, text,
+               {{"path", path},
+                {"name", config.name()},
+                {"patterns", config.configs().size()},
+                {"findings", std::move(findings)}});
 }
 
 }  // namespace
 
 void add_backend_config(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("backend-config", kBackendConfigSummary);
-  group->require_subcommand(1);
-  group->footer(std::string("Examples:\n") + kBackendConfigExamples);
-  const auto argument = std::make_shared<std::string>();
-  CLI::App* list_command =
-      add_command(*group, session, "list", "Name the shipped tables", kBackendConfigExamples);
-  list_command->callback([&session] { session.action = [&session] { list_tables(session); }; });
-  CLI::App* show_command =
-      add_command(*group, session, "show", "Print a shipped table as JSON", kBackendConfigExamples);
-  show_command->add_option("NAME", *argument, "A name from 'tsq backend-config list'")
-      ->required()
-      ->type_name("");
-  show_command->callback([argument, &session] { session.action = [argument] { show_table(*argument); }; });
-  CLI::App* check_command =
-      add_command(*group, session, "check",
-                  "Say whether a JSON file is a table, what is wrong with it, and which rows do nothing",
-                  kBackendConfigExamples);
-  check_command->add_option("B.json", *argument, "The table")->required()->type_name("");
-  check_command->callback(
-      [argument, &session] { session.action = [argument, &session] { check_file(*argument, session); }; });
+  CLI::App& group = add_group(app, kBackendConfigHelp);
+  add_command(group, session,
+              {.name = "list", .summary = "Name the shipped tables", .examples = kBackendConfigHelp.examples},
+              [&session] { list_tables(session); });
+  add_command<std::string>(
+      group, session,
+      {.name = "show", .summary = "Print a shipped table as JSON", .examples = kBackendConfigHelp.examples},
+      [](CLI::App& command, std::string& name) {
+        add_options(command, {required({"NAME", into(name), "A name from 'tsq backend-config list'"})});
+      },
+      show_table);
+  add_command<std::string>(
+      group, session,
+      {.name = "check",
+       .summary = "Say whether a JSON file is a table, what is wrong with it, and which rows do nothing",
+       .examples = kBackendConfigHelp.examples},
+      [](CLI::App& command, std::string& path) {
+        add_options(command, {required({"B.json", into(path), "The table"})});
+      },
+      check_file);
 }
 
 }  // namespace tsq::cli

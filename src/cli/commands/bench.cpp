@@ -5,38 +5,44 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "cli/commands/commands.h"
+#include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/bench_process.h"
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"
 #include "cli/process/model_file.h"
+#include "cli/process/options.h"
 #include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kBenchSummary = "Measure latency, throughput, memory and size of models side by side";
-constexpr const char* kBenchExamples =
-    "  tsq bench model.pt model.int8.pt --data test.pt --threads 1\n"
-    "  tsq bench model.pt model.int8.pt@onednn,threads=2 --data test.pt --batch 1,16 --output today.json\n"
-    "  tsq bench model.pt model.int8.pt --data test.pt --compare yesterday.json\n"
-    "  tsq bench model.pt model.int8.pt --data test.pt --profile --trace trace.json\n"
-    "  tsq bench model.int8.pt --data test.pt --concurrency 1,4 --threads 1\n\n"
-    "Settings of a model stand after an @: an engine (x86, fbgemm, qnnpack, onednn); its form (as_saved, "
-    "frozen,\n"
-    "fused); threads=N; batch=N; memory=kept (freed memory stays in the process, as 'tsq run' has it) or\n"
-    "memory=system; channels_last. A float file without a form is measured frozen and fused for oneDNN, "
-    "which is\n"
-    "what int8 has to beat, and as it was saved.\n"
-    "Models take turns, so that a change of the machine's speed meets all of them. The ratio says how many "
-    "times as\n"
-    "fast a model is as the first of its batch size, with its 95 % interval.";
+constexpr CommandHelp kBenchHelp{
+    .name = "bench",
+    .summary = "Measure latency, throughput, memory and size of models side by side",
+    .examples =
+        "  tsq bench model.pt model.int8.pt --data test.pt --threads 1\n"
+        "  tsq bench model.pt model.int8.pt@onednn,threads=2 --data test.pt --batch 1,16 --output "
+        "today.json\n"
+        "  tsq bench model.pt model.int8.pt --data test.pt --compare yesterday.json\n"
+        "  tsq bench model.pt model.int8.pt --data test.pt --profile --trace trace.json\n"
+        "  tsq bench model.int8.pt --data test.pt --concurrency 1,4 --threads 1\n\n"
+        "Settings of a model stand after an @: an engine (x86, fbgemm, qnnpack, onednn); its form (as_saved, "
+        "frozen,\n"
+        "fused); threads=N; batch=N; memory=kept (freed memory stays in the process, as 'tsq run' has it) "
+        "or\n"
+        "memory=system; channels_last. A float file without a form is measured frozen and fused for oneDNN, "
+        "which is\n"
+        "what int8 has to beat, and as it was saved.\n"
+        "Models take turns, so that a change of the machine's speed meets all of them. The ratio says how "
+        "many "
+        "times as\n"
+        "fast a model is as the first of its batch size, with its 95 % interval."};
 
 using nlohmann::json;
 
@@ -96,7 +102,7 @@ std::string ratio_text(const bench::Result& result, std::size_t position) {
   return text_of(bench::speed_ratio(result.entries[baseline], result.entries[position]));
 }
 
-void print_table(const bench::Result& result) {
+std::string table_of(const bench::Result& result) {
   std::vector<std::vector<std::string>> rows{{"model", "engine", "size", "load ms", "first ms", "min ms",
                                               "median", "p95", "p99", "per second", "peak memory", "ratio"}};
   for (std::size_t i = 0; i < result.entries.size(); ++i) {
@@ -107,37 +113,36 @@ void print_table(const bench::Result& result) {
                     milliseconds(m.latency.p99), fmt::format("{:.1f}", m.throughput()),
                     m.peak_memory ? readable_size(*m.peak_memory) : "-", ratio_text(result, i)});
   }
-  std::cout << text_table(rows);
+  return text_table(rows);
 }
 
-void print_text(const bench::Result& result) {
-  print_table(result);
+std::string text_of(const bench::Result& result) {
   const bench::Launches& rounds = result.entries.front().rounds;
-  std::cout << fmt::format("{} launch{} in {}, {} rounds each; {}\n", rounds.size(),
-                           rounds.size() == 1 ? "" : "es",
-                           result.together ? "one process" : "a process for each model",
-                           rounds.front().size(), bench::text_of(result.machine));
-  for (const std::string& warning : result.warnings) std::cout << fmt::format("warning: {}\n", warning);
+  std::string text =
+      table_of(result) + fmt::format("{} launch{} in {}, {} rounds each; {}\n", rounds.size(),
+                                     rounds.size() == 1 ? "" : "es",
+                                     result.together ? "one process" : "a process for each model",
+                                     rounds.front().size(), bench::text_of(result.machine));
+  for (const std::string& warning : result.warnings) text += fmt::format("warning: {}\n", warning);
+  return text;
 }
 
-void print_text(const bench::Comparison& comparison, const std::string& path) {
-  std::cout << fmt::format("\ntime as against '{}'\n", path);
+std::string text_of(const bench::Comparison& comparison, const std::string& path) {
   std::vector<std::vector<std::string>> rows{{"model", "new/old", "", ""}};
   for (const bench::Change& change : comparison.changes)
     rows.push_back({change.name, text_of(change.time), change.is_relative ? "relative to the first" : "",
                     change.is_regression ? "REGRESSION" : ""});
-  std::cout << text_table(rows);
-  for (const std::string& note : comparison.notes) std::cout << fmt::format("note: {}\n", note);
+  std::string text = fmt::format("\ntime as against '{}'\n{}", path, text_table(rows));
+  for (const std::string& note : comparison.notes) text += fmt::format("note: {}\n", note);
+  return text;
 }
 
 /// How much the calls of the steadiest entry scatter: what makes them slow is the machine, not the model.
 double least_scatter(const std::vector<bench::Measured>& entries) {
-  double least = 0;
-  for (const bench::Measured& measured : entries) {
-    const double scatter = measured.latency.p90 / measured.latency.median;
-    least = least == 0 ? scatter : std::min(least, scatter);
-  }
-  return least;
+  const auto scatter = [](const bench::Measured& measured) {
+    return measured.latency.p90 / measured.latency.median;
+  };
+  return std::ranges::min(entries | std::views::transform(scatter));
 }
 
 bench::Result measure(const BenchOptions& options, const Session& session, Steps& steps) {
@@ -160,9 +165,9 @@ bench::Result measure(const BenchOptions& options, const Session& session, Steps
 }
 
 void write(const std::string& path, const BenchOptions& options, const json& value) {
-  std::vector<std::string> inputs{options.data};
-  for (const std::string& model : options.models) inputs.push_back(bench::setting_from(model).path);
-  OutputFiles files(std::move(inputs));
+  std::vector<std::string> models;
+  for (const std::string& model : options.models) models.push_back(bench::setting_from(model).path);
+  OutputFiles files{models, {options.data}};
   files.claim(path);
   files.write_text(path, value.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
   files.commit();
@@ -174,17 +179,15 @@ void run_measurement(const BenchOptions& options, Session& session) {
   Steps steps(session);
   const bench::Result result = measure(options, session, steps);
   json value = bench::to_json(result);
-  std::optional<bench::Comparison> comparison;
+  std::string text = options.csv ? bench::csv_of(result) : text_of(result);
   if (old) {
-    comparison = bench::compare(*old, result, options.tolerance);
-    value["comparison"] = bench::to_json(*comparison);
-    if (comparison->has_regressions()) session.exit_code = kBadInput;
+    const bench::Comparison comparison = bench::compare(*old, result, options.tolerance);
+    value["comparison"] = bench::to_json(comparison);
+    if (!options.csv) text += text_of(comparison, options.compare);
+    if (comparison.has_regressions()) session.exit_code = kBadInput;
   }
   if (!options.output.empty()) write(options.output, options, value);
-  if (session.speaks_text() && options.csv) std::cout << bench::csv_of(result);
-  if (session.speaks_text() && !options.csv) print_text(result);
-  if (session.speaks_text() && !options.csv && comparison) print_text(*comparison, options.compare);
-  print_json(session, value);
+  print_result(session, text, value);
 }
 
 /// Adds a line to a table of a profile: for each model milliseconds and the number of operators.
@@ -200,7 +203,7 @@ void add_line(std::vector<std::vector<std::string>>& cells, const bench::Profile
 }
 
 /// Models have their numbers as headings.
-void print_rows(const std::string& title, const std::vector<bench::ProfileRow>& rows) {
+std::string text_of(const std::string& title, const std::vector<bench::ProfileRow>& rows) {
   const std::size_t models = rows.front().seconds.size();
   std::vector<std::vector<std::string>> cells{{title}};
   for (std::size_t i = 1; i <= models; ++i) cells[0].insert(cells[0].end(), {fmt::format("({}) ms", i), "n"});
@@ -216,14 +219,13 @@ void print_rows(const std::string& title, const std::vector<bench::ProfileRow>& 
     }
   }
   add_line(cells, whole);
-  std::cout << text_table(cells) << '\n';
+  return text_table(cells) + '\n';
 }
 
 json to_json(const std::vector<bench::ProfileRow>& rows) {
-  json value = json::array();
-  for (const bench::ProfileRow& row : rows)
-    value.push_back({{"name", row.name}, {"counts", row.counts}, {"seconds", row.seconds}});
-  return value;
+  return json_list(rows, [](const bench::ProfileRow& row) -> json {
+    return {{"name", row.name}, {"counts", row.counts}, {"seconds", row.seconds}};
+  });
 }
 
 void run_profile(const BenchOptions& options, const Session& session) {
@@ -243,97 +245,58 @@ void run_profile(const BenchOptions& options, const Session& session) {
   if (!options.trace.empty()) write(options.trace, options, bench::chrome_trace(names, profiles));
   const std::vector<bench::ProfileRow> kinds = bench::by_kind(profiles);
   const std::vector<bench::ProfileRow> layers = bench::by_layer(profiles);
-  if (session.speaks_text()) {
-    for (std::size_t i = 0; i < names.size(); ++i) std::cout << fmt::format("({}) {}\n", i + 1, names[i]);
-    std::cout << '\n';
-    print_rows("operator", kinds);
-    print_rows("layer, with what follows it", layers);
-  }
-  print_json(session, {{"models", names}, {"kinds", to_json(kinds)}, {"layers", to_json(layers)}});
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("({}) {}\n", i + 1, names[i]);
+  print_result(session,
+               text + '\n' + text_of("operator", kinds) + text_of("layer, with what follows it", layers),
+               {{"models", names}, {"kinds", to_json(kinds)}, {"layers", to_json(layers)}});
 }
 
-void check(const BenchOptions& options) {
-  if (!options.profile) return;
+void run_bench(const BenchOptions& options, Session& session) {
+  if (!options.profile && options.trace.empty()) return run_measurement(options, session);
   if (options.csv || !options.compare.empty() || !options.output.empty())
     throw UsageError("--profile measures no latencies: leave --csv, --compare and --output out");
+  run_profile(options, session);
 }
 
-void run_bench(BenchOptions options, Session& session) {
-  options.profile = options.profile || !options.trace.empty();
-  check(options);
-  if (options.profile) return run_profile(options, session);
-  run_measurement(options, session);
-}
-
-void add_amounts(CLI::App& command, BenchOptions& options) {
-  command.add_option("--duration", options.seconds, "Seconds of timed calls of each model (default: 6)")
-      ->check(CLI::Range(0.001, 1e6).description(""))
-      ->type_name("SECONDS");
-  command
-      .add_option("--rounds", options.rounds,
-                  "Timed turns of each model in each launch, in place of a duration")
-      ->check(CLI::Range(1, 1000000).description(""))
-      ->type_name("N");
-  command
-      .add_option("--warmup", options.warmup,
-                  "Calls of each model before (default: until they no longer become faster)")
-      ->check(CLI::Range(0, 1000000).description(""))
-      ->type_name("N");
-  command
-      .add_option(
-          "--launches", options.launches,
-          "How often all is begun anew with fresh processes (default: 5): two processes with the same "
-          "model differ in speed, and intervals account for that from two launches on")
-      ->check(CLI::Range(1, 1000).description(""))
-      ->type_name("N");
-  command.add_flag("--together", options.together,
-                   "All models in one process, as a server has them (default: one process each)");
-}
-
-void add_outputs(CLI::App& command, BenchOptions& options) {
-  command.add_flag("--csv", options.csv, "Print comma-separated values in place of a table");
-  command.add_option("-o,--output", options.output, "Write the result as JSON, for --compare")
-      ->type_name("R.json");
-  command
-      .add_option("--compare", options.compare,
-                  "An earlier result: exit with 1 where a model has become slower, with its whole interval")
-      ->type_name("OLD.json");
-  command.add_option("--tolerance", options.tolerance, "How much slower is no regression (default: 0.02)")
-      ->check(CLI::Range(0.0, 10.0).description(""))
-      ->type_name("FRACTION");
-  command.add_flag("--profile", options.profile, "Time by operator kind and by layer, in place of latencies");
-  command
-      .add_option("--trace", options.trace,
-                  "Write the profile as a Chrome trace (chrome://tracing, Perfetto)")
-      ->type_name("TRACE.json");
+void add_bench_options(CLI::App& command, BenchOptions& options) {
+  add_options(
+      command,
+      {required({"MODEL.pt", into(options.models),
+                 "TorchScript files with their settings; ratios are to the first"}),
+       required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
+       {"--batch", into(options.batches), "Batches of so many rows, made of the samples: 1,16", "N,…",
+        within(1, 1000000), ','},
+       {"--concurrency", into(options.concurrency), "Threads that call one model at once (default: 1)", "N,…",
+        within(1, 1024), ','},
+       {"--duration", into(options.seconds), "Seconds of timed calls of each model (default: 6)", "SECONDS",
+        within(0.001, 1e6)},
+       {"--rounds", into(options.rounds), "Timed turns of each model in each launch, in place of a duration",
+        "N", within(1, 1000000)},
+       {"--warmup", into(options.warmup),
+        "Calls of each model before (default: until they no longer become faster)", "N", within(0, 1000000)},
+       {"--launches", into(options.launches),
+        "How often all is begun anew with fresh processes (default: 5): two processes with the same "
+        "model differ in speed, and intervals account for that from two launches on",
+        "N", within(1, 1000)},
+       {"--together", into(options.together),
+        "All models in one process, as a server has them (default: one process each)"},
+       {"--csv", into(options.csv), "Print comma-separated values in place of a table"},
+       {"-o,--output", into(options.output), "Write the result as JSON, for --compare", "R.json"},
+       {"--compare", into(options.compare),
+        "An earlier result: exit with 1 where a model has become slower, with its whole interval",
+        "OLD.json"},
+       {"--tolerance", into(options.tolerance), "How much slower is no regression (default: 0.02)",
+        "FRACTION", within(0.0, 10.0)},
+       {"--profile", into(options.profile), "Time by operator kind and by layer, in place of latencies"},
+       {"--trace", into(options.trace), "Write the profile as a Chrome trace (chrome://tracing, Perfetto)",
+        "TRACE.json"}});
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "bench", kBenchSummary, kBenchExamples);
-  const auto options = std::make_shared<BenchOptions>();
-  command
-      ->add_option("MODEL.pt", options->models,
-                   "TorchScript files with their settings; ratios are to the first")
-      ->required()
-      ->type_name("");
-  command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")
-      ->required()
-      ->type_name("DATA.pt");
-  command->add_option("--batch", options->batches, "Batches of so many rows, made of the samples: 1,16")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1000000).description(""))
-      ->type_name("N,…");
-  command
-      ->add_option("--concurrency", options->concurrency, "Threads that call one model at once (default: 1)")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024).description(""))
-      ->type_name("N,…");
-  add_amounts(*command, *options);
-  add_outputs(*command, *options);
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_bench(*options, session); }; });
+  add_command<BenchOptions>(app, session, kBenchHelp, add_bench_options, run_bench);
 }
 
 }  // namespace tsq::cli

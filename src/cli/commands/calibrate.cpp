@@ -2,24 +2,26 @@
 #include <torch/script.h>
 #include <tsq/data.h>
 
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
+#include "cli/process/options.h"
 #include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kCalibrateSummary = "Step 2 of quantize: run a prepared model on data";
-constexpr const char* kCalibrateExamples =
-    "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
-    "  tsq calibrate calibrated.pt --calib more.npy --output calibrated2.pt\n\n"
-    "Calibration continues where the file left off, so that data can come in several files, one after the "
-    "other.";
+constexpr CommandHelp kCalibrateHelp{
+    .name = "calibrate",
+    .summary = "Step 2 of quantize: run a prepared model on data",
+    .examples =
+        "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
+        "  tsq calibrate calibrated.pt --calib more.npy --output calibrated2.pt\n\n"
+        "Calibration continues where the file left off, so that data can come in several files, one after "
+        "the "
+        "other."};
 
 struct CalibrateOptions {
   std::string model{};
@@ -29,7 +31,7 @@ struct CalibrateOptions {
 };
 
 void run_calibrate(const CalibrateOptions& options, const Session& session) {
-  OutputFiles files({options.model, options.calib});
+  OutputFiles files{{options.model, options.calib}};
   files.claim(options.output);
   Steps steps(session);
   Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
@@ -42,34 +44,29 @@ void run_calibrate(const CalibrateOptions& options, const Session& session) {
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
-  if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' calibrated on {} samples: '{}'\n", options.model, samples.size(),
-                             options.output);
-  }
-  print_json(session, {{"model", options.model},
-                       {"output", options.output},
-                       {"samples", samples.size()},
-                       {"steps", seconds_json(steps.seconds())}});
+  print_result(
+      session,
+      fmt::format("'{}' calibrated on {} samples: '{}'\n", options.model, samples.size(), options.output),
+      {{"model", options.model},
+       {"output", options.output},
+       {"samples", samples.size()},
+       {"steps", seconds_json(steps.seconds())}});
+}
+
+void add_calibrate_options(CLI::App& command, CalibrateOptions& options) {
+  add_options(
+      command,
+      {required({"PREPARED.pt", into(options.model), "A model from 'tsq prepare'"}),
+       required({"--calib", into(options.calib), "Calibration data, as for 'tsq quantize'", "DATA.pt"}),
+       {"--method", into(options.method),
+        "The method to run on the samples, which are its arguments (default: forward)", "NAME"},
+       required({"-o,--output", into(options.output), "The calibrated model to write", "CALIBRATED.pt"})});
 }
 
 }  // namespace
 
 void add_calibrate(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "calibrate", kCalibrateSummary, kCalibrateExamples);
-  const auto options = std::make_shared<CalibrateOptions>();
-  command->add_option("PREPARED.pt", options->model, "A model from 'tsq prepare'")->required()->type_name("");
-  command->add_option("--calib", options->calib, "Calibration data, as for 'tsq quantize'")
-      ->required()
-      ->type_name("DATA.pt");
-  command
-      ->add_option("--method", options->method,
-                   "The method to run on the samples, which are its arguments (default: forward)")
-      ->type_name("NAME");
-  command->add_option("-o,--output", options->output, "The calibrated model to write")
-      ->required()
-      ->type_name("CALIBRATED.pt");
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_calibrate(*options, session); }; });
+  add_command<CalibrateOptions>(app, session, kCalibrateHelp, add_calibrate_options, run_calibrate);
 }
 
 }  // namespace tsq::cli

@@ -5,29 +5,34 @@
 #include <tsq/data.h>
 #include <tsq/error.h>
 
-#include <cmath>
-#include <iostream>
-#include <memory>
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/json_number.h"
 #include "cli/commands/commands.h"
+#include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/model_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kCompareSummary = "Compare the outputs of two models on the same data";
-constexpr const char* kCompareExamples =
-    "  tsq compare model.pt model.int8.pt --data test.pt\n"
-    "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
-    "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB a "
-    "classifier\n"
-    "seldom changes its decision. For embeddings look at the mean cosine of rows, and at how often the most "
-    "similar\n"
-    "other row is the same one. Use other data than the model was calibrated on.";
+constexpr CommandHelp kCompareHelp{
+    .name = "compare",
+    .summary = "Compare the outputs of two models on the same data",
+    .examples =
+        "  tsq compare model.pt model.int8.pt --data test.pt\n"
+        "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
+        "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB "
+        "a "
+        "classifier\n"
+        "seldom changes its decision. For embeddings look at the mean cosine of rows, and at how often the "
+        "most "
+        "similar\n"
+        "other row is the same one. Use other data than the model was calibrated on."};
 
 using nlohmann::json;
 
@@ -37,9 +42,11 @@ struct CompareOptions {
   std::string data{};
 };
 
+using NamedAgreement = std::pair<std::string, Agreement>;
+
 struct Comparison {
-  std::vector<std::pair<std::string, Agreement>> outputs{};
-  Agreement whole{};
+  std::vector<NamedAgreement> outputs{};
+  NamedAgreement whole{"whole", Agreement()};
 };
 
 std::string shape_text(const at::Tensor& tensor) { return fmt::format("{}", fmt::join(tensor.sizes(), "x")); }
@@ -64,7 +71,7 @@ void add_sample(Comparison& comparison, const at::IValue& wanted, const at::IVal
                   "compare two versions of one model");
     }
     comparison.outputs[i].second.add(left[i].second, right[i].second);
-    comparison.whole.add(left[i].second, right[i].second);
+    comparison.whole.second.add(left[i].second, right[i].second);
   }
 }
 
@@ -89,7 +96,8 @@ std::string percent(const std::optional<double>& share) {
   return share ? fmt::format("{:.2f} %", 100 * *share) : "-";
 }
 
-json to_json(const std::string& name, const Agreement& agreement) {
+json output_json(const NamedAgreement& output) {
+  const auto& [name, agreement] = output;
   return {{"output", name},
           {"sqnr_db", detail::finite_or_null(agreement.sqnr_db())},
           {"largest_error", detail::finite_or_null(agreement.largest_error())},
@@ -101,7 +109,8 @@ json to_json(const std::string& name, const Agreement& agreement) {
           {"numbers", agreement.numbers()}};
 }
 
-std::vector<std::string> row(const std::string& name, const Agreement& agreement) {
+std::vector<std::string> output_row(const NamedAgreement& output) {
+  const auto& [name, agreement] = output;
   const std::optional<double> row_cosine = agreement.row_cosine();
   return {name,
           fmt::format("{:.2f}", agreement.sqnr_db()),
@@ -113,12 +122,12 @@ std::vector<std::string> row(const std::string& name, const Agreement& agreement
           agreement.equal_bits() ? "yes" : "no"};
 }
 
-void print_text(const Comparison& comparison) {
+std::string text_of(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows{
       {"", "SQNR dB", "largest error", "cosine", "of rows", "top-1 agrees", "nearest agrees", "equal bits"}};
-  for (const auto& [name, agreement] : comparison.outputs) rows.push_back(row(name, agreement));
-  if (comparison.outputs.size() > 1) rows.push_back(row("whole", comparison.whole));
-  std::cout << text_table(rows);
+  std::ranges::transform(comparison.outputs, std::back_inserter(rows), output_row);
+  if (comparison.outputs.size() > 1) rows.push_back(output_row(comparison.whole));
+  return text_table(rows);
 }
 
 void run_compare(const CompareOptions& options, const Session& session) {
@@ -130,28 +139,26 @@ void run_compare(const CompareOptions& options, const Session& session) {
   const std::vector<Sample> samples = load_samples(options.data, first.module);
   const Comparison comparison = steps.run(
       "compare", [&](const Progress& progress) { return compare(first, second, samples, progress); });
-  if (session.speaks_text()) print_text(comparison);
-  json outputs = json::array();
-  for (const auto& [name, agreement] : comparison.outputs) outputs.push_back(to_json(name, agreement));
-  print_json(session, {{"first", options.first},
-                       {"second", options.second},
-                       {"samples", samples.size()},
-                       {"outputs", outputs},
-                       {"whole", to_json("whole", comparison.whole)}});
+  print_result(session, text_of(comparison),
+               {{"first", options.first},
+                {"second", options.second},
+                {"samples", samples.size()},
+                {"outputs", json_list(comparison.outputs, output_json)},
+                {"whole", output_json(comparison.whole)}});
+}
+
+void add_compare_options(CLI::App& command, CompareOptions& options) {
+  add_options(
+      command,
+      {required({"FLOAT.pt", into(options.first), "The model to compare with"}),
+       required({"QUANT.pt", into(options.second), "The model to judge"}),
+       required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"})});
 }
 
 }  // namespace
 
 void add_compare(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "compare", kCompareSummary, kCompareExamples);
-  const auto options = std::make_shared<CompareOptions>();
-  command->add_option("FLOAT.pt", options->first, "The model to compare with")->required()->type_name("");
-  command->add_option("QUANT.pt", options->second, "The model to judge")->required()->type_name("");
-  command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")
-      ->required()
-      ->type_name("DATA.pt");
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_compare(*options, session); }; });
+  add_command<CompareOptions>(app, session, kCompareHelp, add_compare_options, run_compare);
 }
 
 }  // namespace tsq::cli

@@ -10,17 +10,12 @@
 #include "base/known_engines.h"
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
 constexpr std::string_view kDefaultBackend = "x86";
-
-/// The shipped tables with kernels in LibTorch and a default mapping.
-std::vector<std::string> engines() {
-  constexpr auto kEngines = known_engines();
-  return {kEngines.begin(), kEngines.end()};
-}
 
 /// The files that a table's reference modules name are given from the table's folder.
 void take_files_from(nlohmann::json& table, const std::filesystem::path& folder) {
@@ -109,111 +104,86 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
   return mode_qconfig_mapping(mode_of(options), recipe_from_name(options.recipe), engine);
 }
 
-std::vector<std::string> given(std::initializer_list<std::string> files) {
-  std::vector<std::string> names(files);
-  std::erase(names, std::string());
-  return names;
+/// What a file holds, or the default without one.
+template <typename Config>
+Config read_if_given(const std::string& path) {
+  return path.empty() ? Config() : read_config<Config>(path);
 }
 
 }  // namespace
 
 std::vector<std::string> ConfigurationOptions::files() const {
-  return given({backend_config, qconfig, equalization, prepare_custom});
+  return {backend_config, qconfig, equalization, prepare_custom};
 }
 
-std::vector<std::string> ConvertConfigurationOptions::files() const { return given({custom, qconfig}); }
+std::vector<std::string> ConvertConfigurationOptions::files() const { return {custom, qconfig}; }
 
 void add_backend_options(CLI::App& command, ConfigurationOptions& options) {
-  command.add_option("--backend", options.backend, "The table of patterns and the kernels to quantize for")
-      ->check(one_of(engines()))
-      ->type_name("x86|fbgemm|qnnpack|onednn");
-  command
-      .add_option("--backend-config", options.backend_config,
-                  "A table of your own, as 'tsq backend-config show' prints it")
-      ->type_name("B.json");
+  constexpr auto kEngines = known_engines();
+  add_options(command,
+              {{"--backend", into(options.backend), "The table of patterns and the kernels to quantize for",
+                "x86|fbgemm|qnnpack|onednn", one_of({kEngines.begin(), kEngines.end()})},
+               {"--backend-config", into(options.backend_config),
+                "A table of your own, as 'tsq backend-config show' prints it", "B.json"}});
 }
 
 void add_configuration_options(CLI::App& command, ConfigurationOptions& options) {
   add_backend_options(command, options);
   command.get_option("--backend")
       ->description("The table of patterns and the kernels to quantize for (default: x86)");
-  command
-      .add_option("--qconfig", options.qconfig,
-                  "The observers of each layer, as 'tsq qconfig show' prints them\n(default: that of the "
-                  "recipe and the backend)")
-      ->type_name("Q.json");
-  command
-      .add_option("--prepare-custom-config", options.prepare_custom,
-                  "Standalone and non-traceable modules, inputs and outputs that are already quantized,\n"
-                  "attributes to keep; with PyTorch's keys")
-      ->type_name("P.json");
-  command
-      .add_option("--equalization", options.equalization,
-                  "The layers whose input and weight ranges are balanced, channel by channel\n"
-                  "(default: none)")
-      ->type_name("E.json");
-  command
-      .add_option("--mode", options.mode,
-                  "static: activations by calibration; dynamic: activations at run time;\n"
-                  "weight_only: only weights of embeddings and linear layers (default: static)")
-      ->check(one_of({"static", "dynamic", "weight_only"}))
-      ->type_name("static|dynamic|weight_only");
-  command
-      .add_option("--dtype", options.dtype,
-                  "Weights in mode dynamic: 8 bits or half precision (default: qint8)")
-      ->check(one_of({"qint8", "float16"}))
-      ->type_name("qint8|float16");
-  command
-      .add_option("--bits", options.bits,
-                  "Bits of a weight in mode weight_only; with 2, linear layers have 4 (default: 8)")
-      ->check(one_of({"8", "4", "2"}))
-      ->type_name("8|4|2");
-  command
-      .add_option("--group-size", options.group_size,
-                  "Columns of a linear layer's 4-bit weight that share a scale (default: 64)")
-      ->check(one_of({"32", "64", "128", "256"}))
-      ->type_name("32|64|128|256");
-  command
-      .add_option("--recipe", options.recipe,
-                  "fx: does exactly what PyTorch's FX quantization does; best: keeps the model's accuracy\n"
-                  "(default: best)")
-      ->check(one_of({"fx", "best"}))
-      ->type_name("fx|best");
-  command
-      .add_option("--target-cpu", options.target_cpu,
-                  "The processor that the model will run on, for recipe best: this one, or one with or\n"
-                  "without VNNI (default: native)")
-      ->check(one_of({"native", "vnni", "without-vnni"}))
-      ->type_name("native|vnni|without-vnni");
-  command
-      .add_option(
-          "--smooth-quant", options.smooth_quant,
-          "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"
-          "the weights (default: 0.5 in recipe best, no smoothing in fx)")
-      ->check(CLI::Range(0.0, 1.0))
-      ->type_name("ALPHA");
-  command
-      .add_option("--cross-layer-equalization", options.cross_layer_margin,
-                  "Channels between two layers are scaled to fill the range of their tensor, with room for "
-                  "this many\n"
-                  "times their largest calibrated value, for recipe best in mode static (default: 2)")
-      ->check(CLI::Range(1.0, 1e9))
-      ->type_name("MARGIN");
-  command
-      .add_option(
-          "--weight-rounding", options.weight_rounding,
-          "How weights are rounded, for recipe best in mode static: up or down, whichever lowers the error\n"
-          "of the layer's output, or to the nearest code, which calibrates faster (default: learned)")
-      ->check(one_of({"nearest", "learned"}))
-      ->type_name("nearest|learned");
+  add_options(
+      command,
+      {{"--qconfig", into(options.qconfig),
+        "The observers of each layer, as 'tsq qconfig show' prints them\n(default: that of the "
+        "recipe and the backend)",
+        "Q.json"},
+       {"--prepare-custom-config", into(options.prepare_custom),
+        "Standalone and non-traceable modules, inputs and outputs that are already quantized,\n"
+        "attributes to keep; with PyTorch's keys",
+        "P.json"},
+       {"--equalization", into(options.equalization),
+        "The layers whose input and weight ranges are balanced, channel by channel\n"
+        "(default: none)",
+        "E.json"},
+       {"--mode", into(options.mode),
+        "static: activations by calibration; dynamic: activations at run time;\n"
+        "weight_only: only weights of embeddings and linear layers (default: static)",
+        "static|dynamic|weight_only", one_of({"static", "dynamic", "weight_only"})},
+       {"--dtype", into(options.dtype), "Weights in mode dynamic: 8 bits or half precision (default: qint8)",
+        "qint8|float16", one_of({"qint8", "float16"})},
+       {"--bits", into(options.bits),
+        "Bits of a weight in mode weight_only; with 2, linear layers have 4 (default: 8)", "8|4|2",
+        one_of({"8", "4", "2"})},
+       {"--group-size", into(options.group_size),
+        "Columns of a linear layer's 4-bit weight that share a scale (default: 64)", "32|64|128|256",
+        one_of({"32", "64", "128", "256"})},
+       {"--recipe", into(options.recipe),
+        "fx: does exactly what PyTorch's FX quantization does; best: keeps the model's accuracy\n"
+        "(default: best)",
+        "fx|best", one_of({"fx", "best"})},
+       {"--target-cpu", into(options.target_cpu),
+        "The processor that the model will run on, for recipe best: this one, or one with or\n"
+        "without VNNI (default: native)",
+        "native|vnni|without-vnni", one_of({"native", "vnni", "without-vnni"})},
+       {"--smooth-quant", into(options.smooth_quant),
+        "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"
+        "the weights (default: 0.5 in recipe best, no smoothing in fx)",
+        "ALPHA", CLI::Range(0.0, 1.0)},
+       {"--cross-layer-equalization", into(options.cross_layer_margin),
+        "Channels between two layers are scaled to fill the range of their tensor, with room for "
+        "this many\n"
+        "times their largest calibrated value, for recipe best in mode static (default: 2)",
+        "MARGIN", CLI::Range(1.0, 1e9)},
+       {"--weight-rounding", into(options.weight_rounding),
+        "How weights are rounded, for recipe best in mode static: up or down, whichever lowers the error\n"
+        "of the layer's output, or to the nearest code, which calibrates faster (default: learned)",
+        "nearest|learned", one_of({"nearest", "learned"})}});
 }
 
 void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
-  command
-      .add_option("--float-dtype", options.float_dtype,
-                  "Operators that stay float compute in this dtype where that pays (default: float32)")
-      ->check(one_of({"float32", "bfloat16"}))
-      ->type_name("float32|bfloat16");
+  add_options(command, {{"--float-dtype", into(options.float_dtype),
+                         "Operators that stay float compute in this dtype where that pays (default: float32)",
+                         "float32|bfloat16", one_of({"float32", "bfloat16"})}});
 }
 
 LoweringOptions lowering_options(const ConfigurationOptions& options) {
@@ -229,10 +199,8 @@ Configuration configuration(const ConfigurationOptions& options) {
       .backend = std::move(backend),
       .mode = mode_of(options),
       .mapping = std::move(mapping),
-      .custom = options.prepare_custom.empty() ? PrepareCustomConfig()
-                                               : read_config<PrepareCustomConfig>(options.prepare_custom),
-      .equalization = options.equalization.empty() ? EqualizationMapping()
-                                                   : read_config<EqualizationMapping>(options.equalization),
+      .custom = read_if_given<PrepareCustomConfig>(options.prepare_custom),
+      .equalization = read_if_given<EqualizationMapping>(options.equalization),
       .recipe = {.recipe = recipe_from_name(options.recipe),
                  .target_cpu = target_cpu_from_name(options.target_cpu.value_or("native")),
                  .smooth_quant = options.smooth_quant,
@@ -241,21 +209,17 @@ Configuration configuration(const ConfigurationOptions& options) {
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
-  command
-      .add_option("--convert-custom-config", options.custom,
-                  "Further attributes to keep; with PyTorch's keys")
-      ->type_name("C.json");
-  command
-      .add_option("--convert-qconfig", options.qconfig,
-                  "The mapping of prepare, with null for operators that are to stay float after all")
-      ->type_name("Q.json");
+  add_options(command, {{"--convert-custom-config", into(options.custom),
+                         "Further attributes to keep; with PyTorch's keys", "C.json"},
+                        {"--convert-qconfig", into(options.qconfig),
+                         "The mapping of prepare, with null for operators that are to stay float after all",
+                         "Q.json"}});
 }
 
 ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options) {
-  ConvertConfiguration result;
-  if (!options.custom.empty()) result.custom = read_config<ConvertCustomConfig>(options.custom);
-  if (!options.qconfig.empty()) result.mapping = read_config<QConfigMapping>(options.qconfig);
-  return result;
+  return {.custom = read_if_given<ConvertCustomConfig>(options.custom),
+          .mapping = options.qconfig.empty() ? std::nullopt
+                                             : std::optional(read_config<QConfigMapping>(options.qconfig))};
 }
 
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
@@ -10,19 +8,23 @@
 #include "cli/commands/step_trial.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
+#include "cli/process/options.h"
 #include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kConvertSummary =
-    "Step 3 of quantize: turn a calibrated model into its reference model";
-constexpr const char* kConvertExamples =
-    "  tsq convert calibrated.pt --output reference.pt\n\n"
-    "The reference model is float operators between quantize and dequantize: it runs on every LibTorch and "
-    "gives the\n"
-    "numbers that the lowered model is meant to compute. The backend is the one that the model was prepared "
-    "for.";
+constexpr CommandHelp kConvertHelp{
+    .name = "convert",
+    .summary = "Step 3 of quantize: turn a calibrated model into its reference model",
+    .examples =
+        "  tsq convert calibrated.pt --output reference.pt\n\n"
+        "The reference model is float operators between quantize and dequantize: it runs on every LibTorch "
+        "and "
+        "gives the\n"
+        "numbers that the lowered model is meant to compute. The backend is the one that the model was "
+        "prepared "
+        "for."};
 
 struct ConvertOptions {
   std::string model{};
@@ -41,19 +43,15 @@ BackendConfig backend_of(const ConfigurationOptions& options, const std::string&
 }
 
 void run_convert(const ConvertOptions& options, const Session& session) {
-  std::vector<std::string> inputs = options.configuration.files();
-  inputs.push_back(options.model);
-  const std::vector<std::string> of_convert = options.convert.files();
-  inputs.insert(inputs.end(), of_convert.begin(), of_convert.end());
-  if (!options.trial.data.empty()) inputs.push_back(options.trial.data);
-  OutputFiles files(std::move(inputs));
+  OutputFiles files{
+      options.configuration.files(), options.convert.files(), {options.model, options.trial.data}};
   files.claim(options.output);
   ConvertConfiguration at_convert = convert_configuration(options.convert);
   at_convert.custom.set_allow_uncalibrated(options.allow_uncalibrated);
   Steps steps(session);
   const Prepared prepared = steps.run("load", [&](const Progress&) { return Prepared::load(options.model); });
   const BackendConfig backend = backend_of(options.configuration, options.model, prepared);
-  const std::vector<Sample> samples = trial_samples(options.trial, prepared.float_model());
+  const std::vector<Sample> samples = samples_if_given(options.trial.data, prepared.float_model());
   const TriedStep converted = steps.run("convert", [&](const Progress& progress) {
     return convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
                            {.samples = samples, .force = options.trial.force}, progress);
@@ -62,39 +60,34 @@ void run_convert(const ConvertOptions& options, const Session& session) {
   files.write(options.output,
               [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
   files.commit();
-  if (session.speaks_text()) {
-    std::cout << fmt::format("'{}' converted for {}: '{}'\n{}{}", options.model, backend.name(),
-                             options.output, operator_summary_text(reference.report()),
-                             unobserved_text(reference.report()))
-              << step_trial_text(converted);
-  }
-  print_json(session, {{"model", options.model},
-                       {"output", options.output},
-                       {"backend", backend.name()},
-                       {"operators", operator_summary(reference.report())},
-                       {"unobserved_layers", reference.report().unobserved_layers},
-                       {"trial", step_trial_json(converted)},
-                       {"steps", seconds_json(steps.seconds())}});
+  print_result(session,
+               fmt::format("'{}' converted for {}: '{}'\n{}{}{}", options.model, backend.name(),
+                           options.output, operator_summary_text(reference.report()),
+                           unobserved_text(reference.report()), step_trial_text(converted)),
+               {{"model", options.model},
+                {"output", options.output},
+                {"backend", backend.name()},
+                {"operators", operator_summary(reference.report())},
+                {"unobserved_layers", reference.report().unobserved_layers},
+                {"trial", step_trial_json(converted)},
+                {"steps", seconds_json(steps.seconds())}});
+}
+
+void add_convert_command_options(CLI::App& command, ConvertOptions& options) {
+  add_options(command,
+              {required({"CALIBRATED.pt", into(options.model), "A model from 'tsq calibrate'"}),
+               required({"-o,--output", into(options.output), "The reference model to write", "REF.pt"})});
+  add_backend_options(command, options.configuration);
+  add_convert_options(command, options.convert);
+  add_trial_options(command, options.trial);
+  add_options(command, {{"--allow-uncalibrated", into(options.allow_uncalibrated),
+                         "Convert a model that has seen no data: all scales are 1"}});
 }
 
 }  // namespace
 
 void add_convert(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "convert", kConvertSummary, kConvertExamples);
-  const auto options = std::make_shared<ConvertOptions>();
-  command->add_option("CALIBRATED.pt", options->model, "A model from 'tsq calibrate'")
-      ->required()
-      ->type_name("");
-  command->add_option("-o,--output", options->output, "The reference model to write")
-      ->required()
-      ->type_name("REF.pt");
-  add_backend_options(*command, options->configuration);
-  add_convert_options(*command, options->convert);
-  add_trial_options(*command, options->trial);
-  command->add_flag("--allow-uncalibrated", options->allow_uncalibrated,
-                    "Convert a model that has seen no data: all scales are 1");
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_convert(*options, session); }; });
+  add_command<ConvertOptions>(app, session, kConvertHelp, add_convert_command_options, run_convert);
 }
 
 }  // namespace tsq::cli

@@ -4,28 +4,29 @@
 #include <tsq/error.h>
 #include <tsq/measure_operators.h>
 
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
+#include "cli/commands/float_model.h"
+#include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/failure.h"
-#include "cli/process/model_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kExplainSummary =
-    "Say which operators would be quantized and why the others would not, without doing it";
-constexpr const char* kExplainExamples =
-    "  tsq explain model.pt --backend fbgemm\n"
-    "  tsq explain model.pt --calib data.pt --time 10\n"
-    "  tsq explain model.pt --passes\n"
-    "  tsq explain model.pt --qconfig q.json --json";
+constexpr CommandHelp kExplainHelp{
+    .name = "explain",
+    .summary = "Say which operators would be quantized and why the others would not, without doing it",
+    .examples =
+        "  tsq explain model.pt --backend fbgemm\n"
+        "  tsq explain model.pt --calib data.pt --time 10\n"
+        "  tsq explain model.pt --passes\n"
+        "  tsq explain model.pt --qconfig q.json --json"};
 
 struct ExplainOptions {
   std::string model{};
@@ -52,8 +53,7 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     throw UsageError("--time needs a sample to run; give --calib DATA.pt");
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
-  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
-  tell_devices(model, session);
+  const ModelFile model = load_float_model(options.model, steps, session);
   std::vector<Sample> samples;
   if (!options.calib.empty()) {
     samples =
@@ -95,49 +95,43 @@ std::string passes_text(const std::vector<PassRun>& passes) {
 }
 
 nlohmann::json passes_json(const std::vector<PassRun>& passes) {
-  nlohmann::json answer = nlohmann::json::array();
-  for (const PassRun& pass : passes) {
-    answer.push_back({{"room", pass.room},
-                      {"name", pass.name},
-                      {"changes", pass.changes},
-                      {"seconds", pass.seconds},
-                      {"sentence", pass.sentence}});
-  }
-  return answer;
+  return json_list(passes, [](const PassRun& pass) -> nlohmann::json {
+    return {{"room", pass.room},
+            {"name", pass.name},
+            {"changes", pass.changes},
+            {"seconds", pass.seconds},
+            {"sentence", pass.sentence}};
+  });
 }
 
 void run_explain(const ExplainOptions& options, const Session& session) {
   const Report report = report_of(options, session);
-  if (session.speaks_text()) {
-    std::cout << report.to_text() << unobserved_text(report);
-    if (options.passes) std::cout << passes_text(report.passes);
-  }
   nlohmann::json answer = report.to_json();
   if (options.passes) answer["passes"] = passes_json(report.passes);
-  print_json(session, answer);
+  print_result(session,
+               report.to_text() + unobserved_text(report) +
+                   (options.passes ? passes_text(report.passes) : std::string()),
+               answer);
+}
+
+void add_explain_options(CLI::App& command, ExplainOptions& options) {
+  add_options(
+      command,
+      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
+       {"--calib", into(options.calib), "Calibration data, which also shows multiply-accumulates", "DATA.pt"},
+       {"--time", into(options.rounds),
+        "Time each float operator: the best of N runs on the first sample (needs --calib)", "N",
+        within(1, 1000000)},
+       {"--passes", into(options.passes),
+        "Also print the passes that have run, in order, with the graphs that each has changed and its "
+        "time"}});
+  add_configuration_options(command, options.configuration);
 }
 
 }  // namespace
 
 void add_explain(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "explain", kExplainSummary, kExplainExamples);
-  const auto options = std::make_shared<ExplainOptions>();
-  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
-      ->required()
-      ->type_name("");
-  command->add_option("--calib", options->calib, "Calibration data, which also shows multiply-accumulates")
-      ->type_name("DATA.pt");
-  command
-      ->add_option("--time", options->rounds,
-                   "Time each float operator: the best of N runs on the first sample (needs --calib)")
-      ->check(CLI::Range(1, 1000000).description(""))
-      ->type_name("N");
-  command->add_flag(
-      "--passes", options->passes,
-      "Also print the passes that have run, in order, with the graphs that each has changed and its time");
-  add_configuration_options(*command, options->configuration);
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_explain(*options, session); }; });
+  add_command<ExplainOptions>(app, session, kExplainHelp, add_explain_options, run_explain);
 }
 
 }  // namespace tsq::cli

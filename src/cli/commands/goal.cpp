@@ -11,6 +11,7 @@
 #include "cli/printing/text_table.h"
 #include "cli/process/evaluation_program.h"
 #include "cli/process/failure.h"
+#include "cli/process/options.h"
 #include "cli/process/scratch_directory.h"
 
 namespace tsq::cli {
@@ -45,39 +46,24 @@ std::string trial_line(const GoalTrial& trial) {
 }  // namespace
 
 void add_goal_options(CLI::App& command, GoalCommandOptions& options) {
-  constexpr const char* kGroup = "A goal, which is reached with the fewest and cheapest float layers";
-  command.add_option("--min-sqnr", options.min_sqnr, "SQNR of the outputs, against the float model, in dB")
-      ->group(kGroup)
-      ->type_name("DB");
-  command
-      .add_option("--min-agreement", options.min_agreement,
-                  "Share of rows with the same largest number as in float, 0 to 1")
-      ->check(CLI::Range(0.0, 1.0).description(""))
-      ->group(kGroup)
-      ->type_name("FRACTION");
-  command
-      .add_option("--eval", options.program,
-                  "A program that prints a model file's score (higher is better). The path replaces each\n"
-                  "{}, or comes last; the last number that the program prints is the score")
-      ->group(kGroup)
-      ->type_name("CMD");
-  command
-      .add_option("--max-drop", options.max_drop,
-                  "How much lower than the float file's the score of --eval may be, as a fraction of it\n"
-                  "(default: 0.01)")
-      ->check(CLI::NonNegativeNumber.description(""))
-      ->group(kGroup)
-      ->type_name("FRACTION");
-  command
-      .add_option("--samples", options.samples, "Use at most this many of them, evenly spread (default: 100)")
-      ->check(CLI::Range(1, 100000000).description(""))
-      ->group(kGroup)
-      ->type_name("N");
-  command
-      .add_option("--qconfig-output", options.mapping,
-                  "Also write the QConfigMapping of the result, for --qconfig")
-      ->group(kGroup)
-      ->type_name("Q.json");
+  add_options(
+      command,
+      {{"--min-sqnr", into(options.min_sqnr), "SQNR of the outputs, against the float model, in dB", "DB"},
+       {"--min-agreement", into(options.min_agreement),
+        "Share of rows with the same largest number as in float, 0 to 1", "FRACTION", within(0.0, 1.0)},
+       {"--eval", into(options.program),
+        "A program that prints a model file's score (higher is better). The path replaces each\n"
+        "{}, or comes last; the last number that the program prints is the score",
+        "CMD"},
+       {"--max-drop", into(options.max_drop),
+        "How much lower than the float file's the score of --eval may be, as a fraction of it\n"
+        "(default: 0.01)",
+        "FRACTION", CLI::NonNegativeNumber.description("")},
+       {"--samples", into(options.samples), "Use at most this many of them, evenly spread (default: 100)",
+        "N", within(1, 100000000)},
+       {"--qconfig-output", into(options.mapping),
+        "Also write the QConfigMapping of the result, for --qconfig", "Q.json"}},
+      "A goal, which is reached with the fewest and cheapest float layers");
 }
 
 void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_data) {
@@ -95,13 +81,12 @@ void check_goal_usage(const GoalCommandOptions& options, bool has_calibration_da
 
 QuantizeGoal quantize_goal(const GoalCommandOptions& options, const ModelFile& model,
                            const std::string& output) {
-  QuantizeGoal goal{
-      .min_sqnr = options.min_sqnr, .min_agreement = options.min_agreement, .samples = options.samples};
-  if (options.program.empty()) return goal;
-  goal.score = program_score(options.program, model, output);
-  goal.measure = "the program's number";
-  goal.max_drop = options.max_drop.value_or(goal.max_drop);
-  return goal;
+  return {.min_sqnr = options.min_sqnr,
+          .min_agreement = options.min_agreement,
+          .score = options.program.empty() ? nullptr : program_score(options.program, model, output),
+          .measure = "the program's number",
+          .max_drop = options.max_drop.value_or(QuantizeGoal().max_drop),
+          .samples = options.samples};
 }
 
 void SearchProgress::on_trial(const GoalTrial& trial) {

@@ -3,23 +3,24 @@
 #include <tsq/quantize.h>
 
 #include <algorithm>
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/printing/json_list.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/model_facts.h"
 #include "cli/process/model_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kInspectSummary =
-    "Show the contents of a TorchScript file and the engines that it works with";
-constexpr const char* kInspectExamples =
-    "  tsq inspect model.int8.pt\n"
-    "  tsq inspect model.int8.pt --json | jq .engines";
+constexpr CommandHelp kInspectHelp{
+    .name = "inspect",
+    .summary = "Show the contents of a TorchScript file and the engines that it works with",
+    .examples =
+        "  tsq inspect model.int8.pt\n"
+        "  tsq inspect model.int8.pt --json | jq .engines"};
 
 using nlohmann::json;
 
@@ -28,10 +29,9 @@ json to_json(const Amount& amount) {
 }
 
 json to_json(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
-  json engines = json::array();
-  for (const EngineFit& fit : facts.engines) {
-    engines.push_back({{"engine", fit.engine}, {"works", fit.refusal.empty()}, {"reason", fit.refusal}});
-  }
+  const json engines = json_list(facts.engines, [](const EngineFit& fit) -> json {
+    return {{"engine", fit.engine}, {"works", fit.refusal.empty()}, {"reason", fit.refusal}};
+  });
   return {{"path", model.path},
           {"bytes", model.bytes},
           {"methods", facts.methods},
@@ -55,8 +55,7 @@ std::string operators_text(const ModelFacts& facts, bool quantized) {
   for (const auto& [name, count] : facts.operators) {
     if (is_quantized_operator(name) == quantized) chosen.emplace_back(name, count);
   }
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::ranges::stable_sort(chosen, std::ranges::greater(), [](const auto& entry) { return entry.second; });
   std::string text;
   for (const auto& [name, count] : chosen) text += fmt::format("    {:>5}  {}\n", count, name);
   return text;
@@ -83,19 +82,17 @@ std::string metadata_text(const json& metadata) {
   return text;
 }
 
-void print_text(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
-  std::cout << fmt::format("'{}', {}\n", model.path, readable_size(model.bytes));
-  std::cout << "methods\n";
-  for (const std::string& method : facts.methods) std::cout << "  " << method << '\n';
-  std::cout << "contents\n  " << amount_text(facts.parameters, "parameters") << "\n  "
-            << amount_text(facts.buffers, "buffers") << '\n';
+std::string text_of(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
+  std::string text = fmt::format("'{}', {}\nmethods\n", model.path, readable_size(model.bytes));
+  for (const std::string& method : facts.methods) text += fmt::format("  {}\n", method);
+  text += fmt::format("contents\n  {}\n  {}\n", amount_text(facts.parameters, "parameters"),
+                      amount_text(facts.buffers, "buffers"));
   if (facts.packed_weights.count > 0)
-    std::cout << "  " << amount_text(facts.packed_weights, "packed weights and biases") << '\n';
+    text += fmt::format("  {}\n", amount_text(facts.packed_weights, "packed weights and biases"));
   const std::string quantized = operators_text(facts, true);
-  std::cout << "operators of forward\n" << (quantized.empty() ? "" : "  quantized\n" + quantized);
-  std::cout << "  float\n" << operators_text(facts, false);
-  std::cout << "engines\n" << engines_text(facts);
-  std::cout << "tsq\n" << metadata_text(metadata);
+  return text + fmt::format("operators of forward\n{}{}  float\n{}engines\n{}tsq\n{}",
+                            quantized.empty() ? "" : "  quantized\n", quantized, operators_text(facts, false),
+                            engines_text(facts), metadata_text(metadata));
 }
 
 void run_inspect(const std::string& path, const Session& session) {
@@ -103,17 +100,17 @@ void run_inspect(const std::string& path, const Session& session) {
   tell_devices(model, session);
   const ModelFacts facts = model_facts(model.module, path);
   const json metadata = read_metadata(path);
-  if (session.speaks_text()) print_text(model, facts, metadata);
-  print_json(session, to_json(model, facts, metadata));
+  print_result(session, text_of(model, facts, metadata), to_json(model, facts, metadata));
+}
+
+void add_inspect_options(CLI::App& command, std::string& path) {
+  add_options(command, {required({"MODEL.pt", into(path), "A TorchScript file, float or quantized"})});
 }
 
 }  // namespace
 
 void add_inspect(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "inspect", kInspectSummary, kInspectExamples);
-  const auto path = std::make_shared<std::string>();
-  command->add_option("MODEL.pt", *path, "A TorchScript file, float or quantized")->required()->type_name("");
-  command->callback([path, &session] { session.action = [path, &session] { run_inspect(*path, session); }; });
+  add_command<std::string>(app, session, kInspectHelp, add_inspect_options, run_inspect);
 }
 
 }  // namespace tsq::cli

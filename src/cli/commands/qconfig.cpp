@@ -5,21 +5,23 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/process/json_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kQconfigSummary = "List, print or check which observers layers get (QConfigMapping)";
-constexpr const char* kQconfigExamples =
-    "  tsq qconfig list\n"
-    "  tsq qconfig show best_x86 > mine.json\n"
-    "  tsq qconfig check mine.json";
+constexpr CommandHelp kQconfigHelp{
+    .name = "qconfig",
+    .summary = "List, print or check which observers layers get (QConfigMapping)",
+    .examples =
+        "  tsq qconfig list\n"
+        "  tsq qconfig show best_x86 > mine.json\n"
+        "  tsq qconfig check mine.json"};
 
 struct NamedMapping {
   std::string_view name;
@@ -54,69 +56,69 @@ void list_mappings(const Session& session) {
     text += fmt::format("  {:<20}{}\n", entry.name, entry.summary);
   }
   text += "QConfigs of PyTorch, each as a mapping that applies it to every layer:\n";
-  nlohmann::json qconfigs = nlohmann::json::array();
-  for (const std::string_view name : qconfig_names()) {
-    qconfigs.push_back(name);
-    text += fmt::format("  {}\n", name);
-  }
-  if (session.speaks_text()) std::cout << text;
-  print_json(session, {{"mappings", mappings}, {"qconfigs", qconfigs}});
+  for (const std::string_view name : qconfig_names()) text += fmt::format("  {}\n", name);
+  print_result(session, text, {{"mappings", mappings}, {"qconfigs", qconfig_names()}});
 }
 
 QConfigMapping mapping_of(const std::string& name) {
-  const auto entry =
-      std::find_if(kMappings.begin(), kMappings.end(), [&](const NamedMapping& m) { return m.name == name; });
+  const auto entry = std::ranges::find(kMappings, name, &NamedMapping::name);
   if (entry != kMappings.end()) return entry->mapping();
   std::vector<std::string_view> known = qconfig_names();
-  if (std::find(known.begin(), known.end(), name) != known.end())
-    return QConfigMapping().set_global(qconfig(name));
+  if (std::ranges::find(known, name) != known.end()) return QConfigMapping().set_global(qconfig(name));
   for (const NamedMapping& mapping : kMappings) known.push_back(mapping.name);
   throw Error(ErrorCode::BadConfig, fmt::format("no mapping or QConfig has the name '{}'", name),
               suggestion(name, known));
 }
 
-void show_mapping(const std::string& name) { std::cout << mapping_of(name).to_dict().dump(2) << '\n'; }
+void show_mapping(const std::string& name, const Session& /*session*/) {
+  std::cout << mapping_of(name).to_dict().dump(2) << '\n';
+}
 
 void check_mapping(const std::string& path, const Session& session) {
   const auto mapping = read_config<QConfigMapping>(path);
-  const nlohmann::json counts = {
-      {"path", path},
-      {"has_global", mapping.global_qconfig().has_value()},
-      {"object_type", mapping.object_type_qconfigs().size()},
-      {"module_name_regex", mapping.module_name_regex_qconfigs().size()},
-      {"module_name", mapping.module_name_qconfigs().size()},
-      {"module_name_object_type_order", mapping.module_name_object_type_order_qconfigs().size()}};
-  if (session.speaks_text()) {
-    std::cout << fmt::format(
-        "'{}' is a QConfig mapping: {} global QConfig, {} object types, {} name patterns, {} names, {} "
-        "places\n",
-        path, mapping.global_qconfig() ? "a" : "no", mapping.object_type_qconfigs().size(),
-        mapping.module_name_regex_qconfigs().size(), mapping.module_name_qconfigs().size(),
-        mapping.module_name_object_type_order_qconfigs().size());
-  }
-  print_json(session, counts);
+  print_result(
+      session,
+      fmt::format(
+          "'{}' is a QConfig mapping: {} global QConfig, {} object types, {} name patterns, {} names, {} "
+          "places\n",
+          path, mapping.global_qconfig() ? "a" : "no", mapping.object_type_qconfigs().size(),
+          mapping.module_name_regex_qconfigs().size(), mapping.module_name_qconfigs().size(),
+          mapping.module_name_object_type_order_qconfigs().size()),
+      {{"path", path},
+       {"has_global", mapping.global_qconfig().has_value()},
+       {"object_type", mapping.object_type_qconfigs().size()},
+       {"module_name_regex", mapping.module_name_regex_qconfigs().size()},
+       {"module_name", mapping.module_name_qconfigs().size()},
+       {"module_name_object_type_order", mapping.module_name_object_type_order_qconfigs().size()}});
 }
 
 }  // namespace
 
 void add_qconfig(CLI::App& app, Session& session) {
-  CLI::App* group = app.add_subcommand("qconfig", kQconfigSummary);
-  group->require_subcommand(1);
-  group->footer(std::string("Examples:\n") + kQconfigExamples);
-  const auto argument = std::make_shared<std::string>();
-  CLI::App* list_command =
-      add_command(*group, session, "list", "Name the mappings and QConfigs that tsq knows", kQconfigExamples);
-  list_command->callback([&session] { session.action = [&session] { list_mappings(session); }; });
-  CLI::App* show_command =
-      add_command(*group, session, "show", "Print a mapping as JSON, ready for --qconfig", kQconfigExamples);
-  show_command->add_option("NAME", *argument, "A name from 'tsq qconfig list'")->required()->type_name("");
-  show_command->callback([argument, &session] { session.action = [argument] { show_mapping(*argument); }; });
-  CLI::App* check_command =
-      add_command(*group, session, "check", "Say whether a JSON file is a mapping, or what is wrong with it",
-                  kQconfigExamples);
-  check_command->add_option("Q.json", *argument, "The mapping")->required()->type_name("");
-  check_command->callback(
-      [argument, &session] { session.action = [argument, &session] { check_mapping(*argument, session); }; });
+  CLI::App& group = add_group(app, kQconfigHelp);
+  add_command(group, session,
+              {.name = "list",
+               .summary = "Name the mappings and QConfigs that tsq knows",
+               .examples = kQconfigHelp.examples},
+              [&session] { list_mappings(session); });
+  add_command<std::string>(
+      group, session,
+      {.name = "show",
+       .summary = "Print a mapping as JSON, ready for --qconfig",
+       .examples = kQconfigHelp.examples},
+      [](CLI::App& command, std::string& name) {
+        add_options(command, {required({"NAME", into(name), "A name from 'tsq qconfig list'"})});
+      },
+      show_mapping);
+  add_command<std::string>(
+      group, session,
+      {.name = "check",
+       .summary = "Say whether a JSON file is a mapping, or what is wrong with it",
+       .examples = kQconfigHelp.examples},
+      [](CLI::App& command, std::string& path) {
+        add_options(command, {required({"Q.json", into(path), "The mapping"})});
+      },
+      check_mapping);
 }
 
 }  // namespace tsq::cli

@@ -1,46 +1,48 @@
 #include <fmt/format.h>
 #include <torch/script.h>
-#include <tsq/data.h>
 #include <tsq/quantize_model.h>
 
 #include <filesystem>
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
+#include "cli/commands/float_model.h"
 #include "cli/commands/goal.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
 #include "cli/printing/text_table.h"
 #include "cli/printing/verdict.h"
 #include "cli/process/failure.h"
-#include "cli/process/model_file.h"
+#include "cli/process/options.h"
 #include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kQuantizeSummary =
-    "Quantize a float model: prepare, calibrate, convert and lower at once";
-constexpr const char* kQuantizeExamples =
-    "  tsq quantize model.pt --calib data.pt --output model.int8.pt\n"
-    "  tsq quantize model.pt --calib data.npy --backend fbgemm --output model.int8.pt --report report.json\n"
-    "  tsq quantize model.pt --calib data.pt --qconfig q.json --backend-config b.json --output "
-    "model.int8.pt\n"
-    "  tsq quantize lstm.pt --mode dynamic --output lstm.int8.pt\n"
-    "  tsq quantize bag.pt --mode weight_only --bits 4 --output bag.int4.pt\n"
-    "  tsq quantize model.pt --calib data.pt --min-agreement 0.99 --output model.int8.pt\n"
-    "  tsq quantize model.pt --calib data.pt --eval './accuracy.py {} test/' --output model.int8.pt\n\n"
-    "Calibration data is a list of samples, each a tensor or a tuple of forward's arguments, from torch.save "
-    "or\n"
-    "torch::pickle_save; or .npy/.npz whose first axis counts samples, each then a batch of one. Some 100 "
-    "samples\n"
-    "like those of real use are enough.\n\n"
-    "The result loads with torch::jit::load in any LibTorch; set the engine first, as tsq::load does:\n"
-    "  at::globalContext().setQEngine(at::QEngine::X86);";
+constexpr CommandHelp kQuantizeHelp{
+    .name = "quantize",
+    .summary = "Quantize a float model: prepare, calibrate, convert and lower at once",
+    .examples =
+        "  tsq quantize model.pt --calib data.pt --output model.int8.pt\n"
+        "  tsq quantize model.pt --calib data.npy --backend fbgemm --output model.int8.pt --report "
+        "report.json\n"
+        "  tsq quantize model.pt --calib data.pt --qconfig q.json --backend-config b.json --output "
+        "model.int8.pt\n"
+        "  tsq quantize lstm.pt --mode dynamic --output lstm.int8.pt\n"
+        "  tsq quantize bag.pt --mode weight_only --bits 4 --output bag.int4.pt\n"
+        "  tsq quantize model.pt --calib data.pt --min-agreement 0.99 --output model.int8.pt\n"
+        "  tsq quantize model.pt --calib data.pt --eval './accuracy.py {} test/' --output model.int8.pt\n\n"
+        "Calibration data is a list of samples, each a tensor or a tuple of forward's arguments, from "
+        "torch.save "
+        "or\n"
+        "torch::pickle_save; or .npy/.npz whose first axis counts samples, each then a batch of one. Some "
+        "100 "
+        "samples\n"
+        "like those of real use are enough.\n\n"
+        "The result loads with torch::jit::load in any LibTorch; set the engine first, as tsq::load does:\n"
+        "  at::globalContext().setQEngine(at::QEngine::X86);"};
 
 struct QuantizeCommandOptions {
   std::string model{};
@@ -65,16 +67,6 @@ struct Outcome {
   std::vector<std::pair<std::string, double>> seconds{};
 };
 
-std::vector<std::string> inputs_of(const QuantizeCommandOptions& options) {
-  std::vector<std::string> inputs = options.configuration.files();
-  const std::vector<std::string> of_convert = options.convert.files();
-  inputs.insert(inputs.end(), of_convert.begin(), of_convert.end());
-  inputs.push_back(options.model);
-  if (!options.calib.empty()) inputs.push_back(options.calib);
-  if (!options.goal.data.empty()) inputs.push_back(options.goal.data);
-  return inputs;
-}
-
 void check_usage(const QuantizeCommandOptions& options) {
   if (options.output.empty() && options.reference.empty()) {
     throw UsageError("nothing to write; give --output OUT.pt (see 'tsq quantize --help')");
@@ -91,19 +83,6 @@ void check_usage(const QuantizeCommandOptions& options) {
   if (!options.convert.qconfig.empty())
     throw UsageError("--convert-qconfig and a goal both say what stays float; give one of them");
   if (options.output.empty()) throw UsageError("a goal applies to the quantized model; give --output OUT.pt");
-}
-
-/// The samples of --calib, and those of --data.
-struct Data {
-  std::vector<Sample> calibration{};
-  std::vector<Sample> judged_by{};
-};
-
-Data data_of(const QuantizeCommandOptions& options, const torch::jit::Module& model) {
-  Data data;
-  if (!options.calib.empty()) data.calibration = load_samples(options.calib, model, options.method);
-  if (!options.goal.data.empty()) data.judged_by = load_samples(options.goal.data, model, options.method);
-  return data;
 }
 
 /// The steps of the library are shown as those of the command.
@@ -157,34 +136,35 @@ void write_quantized(const QuantizeCommandOptions& options, const torch::jit::Mo
 
 nlohmann::json report_json(const Quantized& quantized, const Verdict& verdict) {
   nlohmann::json report = quantized.report().to_json();
-  report["trial"] = verdict.to_json();
+  report["trial"] = verdict.json;
   if (quantized.goal) report["goal"] = quantized.goal->to_json();
   return report;
 }
 
 Quantized quantized_model(const QuantizeCommandOptions& options, const Configuration& chosen,
                           const ModelFile& model, Steps& steps, const Session& session) {
-  Data data = steps.run("read data", [&](const Progress&) { return data_of(options, model.module); });
+  auto [calibration, judged_by] = steps.run("read data", [&](const Progress&) {
+    return std::pair{samples_if_given(options.calib, model.module, options.method),
+                     samples_if_given(options.goal.data, model.module, options.method)};
+  });
   QuantizeOptions of_library = quantize_options(options, chosen, model);
-  of_library.judged_by = std::move(data.judged_by);
+  of_library.judged_by = std::move(judged_by);
   SearchProgress search(session);
   of_library.events = events_for(steps, search);
-  return quantize(model.module, data.calibration, of_library);
+  return quantize(model.module, calibration, of_library);
 }
 
-Outcome run_quantize(const QuantizeCommandOptions& options, const Session& session) {
-  OutputFiles files(inputs_of(options));
+Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session) {
+  OutputFiles files{options.configuration.files(),
+                    options.convert.files(),
+                    {options.model, options.calib, options.goal.data}};
   for (const std::string& output :
        {options.output, options.reference, options.report, options.goal.mapping}) {
     if (!output.empty()) files.claim(output);
   }
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
-  const ModelFile model = steps.run("load", [&](const Progress&) {
-    return options.method == "forward" ? load_float_model(options.model)
-                                       : load_float_model_of_any_method(options.model);
-  });
-  tell_devices(model, session);
+  const ModelFile model = load_float_model(options.model, steps, session, options.method);
   Quantized quantized = quantized_model(options, chosen, model, steps, session);
   write_reference(options, quantized.reference, files);
   write_quantized(options, quantized.module(), steps, files);
@@ -211,35 +191,37 @@ uint64_t size_of(const std::string& path) {
   return code ? 0 : size;
 }
 
-void print_text(const QuantizeCommandOptions& options, const Outcome& outcome) {
-  std::cout << fmt::format("'{}' quantized for {} ({}, recipe {})\n", options.model, outcome.backend,
-                           options.configuration.mode, options.configuration.recipe);
-  std::cout << operator_summary_text(outcome.quantized.report(), "--report R.json");
-  if (!options.output.empty()) {
-    const uint64_t after = size_of(options.output);
-    std::cout << fmt::format("  size       {} -> {} ({:.0f} %)\n", readable_size(outcome.bytes_before),
-                             readable_size(after),
-                             100.0 * static_cast<double>(after) /
-                                 static_cast<double>(std::max<uint64_t>(1, outcome.bytes_before)));
-  }
-  std::cout << fmt::format("  time       {}", seconds_text(outcome.seconds));
-  std::cout << (outcome.quantized.samples > 0 ? fmt::format(" ({} samples)\n", outcome.quantized.samples)
-                                              : "\n");
-  std::cout << outcome.verdict.text();
-  if (outcome.quantized.held_back > 0)
-    std::cout << fmt::format(
-        "  held back  {} sample{} of --calib, for judging alone{}\n", outcome.quantized.held_back,
-        outcome.quantized.held_back == 1 ? "" : "s",
-        outcome.quantized.unseen ? "; further models of the same mapping held back the others" : "");
-  std::cout << unobserved_text(outcome.quantized.report()) << warnings_text(outcome.quantized.report())
-            << outcome.verdict.remarks_text();
-  if (outcome.quantized.goal) std::cout << goal_text(*outcome.quantized.goal);
+/// The size of the output beside that of the model.
+std::string size_text(const QuantizeCommandOptions& options, const Outcome& outcome) {
+  if (options.output.empty()) return {};
+  const uint64_t after = size_of(options.output);
+  return fmt::format(
+      "  size       {} -> {} ({:.0f} %)\n", readable_size(outcome.bytes_before), readable_size(after),
+      100.0 * static_cast<double>(after) / static_cast<double>(std::max<uint64_t>(1, outcome.bytes_before)));
+}
+
+std::string text_of(const QuantizeCommandOptions& options, const Outcome& outcome) {
+  const Quantized& quantized = outcome.quantized;
+  std::string text = fmt::format(
+      "'{}' quantized for {} ({}, recipe {})\n{}{}  time       {}{}\n{}", options.model, outcome.backend,
+      options.configuration.mode, options.configuration.recipe,
+      operator_summary_text(quantized.report(), "--report R.json"), size_text(options, outcome),
+      seconds_text(outcome.seconds),
+      quantized.samples > 0 ? fmt::format(" ({} samples)", quantized.samples) : "", outcome.verdict.text);
+  if (quantized.held_back > 0)
+    text += fmt::format("  held back  {} sample{} of --calib, for judging alone{}\n", quantized.held_back,
+                        quantized.held_back == 1 ? "" : "s",
+                        quantized.unseen ? "; further models of the same mapping held back the others" : "");
+  text += unobserved_text(quantized.report()) + warnings_text(quantized.report()) +
+          outcome.verdict.remarks_text();
+  if (quantized.goal) text += goal_text(*quantized.goal);
   for (const auto& [what, path] : {std::pair{"output", options.output},
                                    {"reference", options.reference},
                                    {"report", options.report},
                                    {"qconfig", options.goal.mapping}}) {
-    if (!path.empty()) std::cout << fmt::format("  {:<9}  {}\n", what, path);
+    if (!path.empty()) text += fmt::format("  {:<9}  {}\n", what, path);
   }
+  return text;
 }
 
 nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& outcome) {
@@ -251,7 +233,7 @@ nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& out
     if (!path.empty()) files[what] = {{"path", path}, {"bytes", size_of(path)}};
   }
   nlohmann::json warnings = warnings_json(outcome.quantized.report());
-  for (const std::string& warning : outcome.verdict.warnings()) warnings.push_back(warning);
+  for (const std::string& warning : outcome.verdict.warnings) warnings.push_back(warning);
   nlohmann::json answer = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},
                            {"files", files},
                            {"backend", outcome.backend},
@@ -259,7 +241,7 @@ nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& out
                            {"recipe", options.configuration.recipe},
                            {"samples", outcome.quantized.samples},
                            {"held_back", outcome.quantized.held_back},
-                           {"trial", outcome.verdict.to_json()},
+                           {"trial", outcome.verdict.json},
                            {"operators", operator_summary(outcome.quantized.report())},
                            {"unobserved_layers", outcome.quantized.report().unobserved_layers},
                            {"warnings", std::move(warnings)},
@@ -268,48 +250,42 @@ nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& out
   return answer;
 }
 
+void run_quantize(const QuantizeCommandOptions& options, const Session& session) {
+  check_usage(options);
+  const Outcome outcome = outcome_of(options, session);
+  print_result(session, text_of(options, outcome), to_json(options, outcome));
+}
+
+void add_quantize_options(CLI::App& command, QuantizeCommandOptions& options) {
+  add_options(
+      command,
+      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
+       {"--calib", into(options.calib), "Calibration data; needed in static mode", "DATA.pt"},
+       {"--method", into(options.method),
+        "The method to run and to judge on the samples, which are its arguments\n(default: forward)", "NAME"},
+       {"-o,--output", into(options.output), "The quantized model to write", "OUT.pt"},
+       {"--reference", into(options.reference), "Also write the model of quantize/dequantize pairs",
+        "REF.pt"},
+       {"--report", into(options.report), "Also write what happened to each operator, and why", "R.json"}});
+  add_configuration_options(command, options.configuration);
+  add_lowering_options(command, options.configuration);
+  add_convert_options(command, options.convert);
+  add_options(command,
+              {{"--data", into(options.goal.data),
+                "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
+                "a quarter of them, which then do not calibrate)",
+                "DATA.pt"},
+               {"--no-check", into(options.no_check),
+                "Measure no latency, so that the same input makes the same file"},
+               {"--force", into(options.force),
+                "Write the int8 result as it is, even where it fails or is slower or larger than float"}});
+  add_goal_options(command, options.goal);
+}
+
 }  // namespace
 
 void add_quantize(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "quantize", kQuantizeSummary, kQuantizeExamples);
-  const auto options = std::make_shared<QuantizeCommandOptions>();
-  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
-      ->required()
-      ->type_name("");
-  command->add_option("--calib", options->calib, "Calibration data; needed in static mode")
-      ->type_name("DATA.pt");
-  command
-      ->add_option("--method", options->method,
-                   "The method to run and to judge on the samples, which are its arguments\n"
-                   "(default: forward)")
-      ->type_name("NAME");
-  command->add_option("-o,--output", options->output, "The quantized model to write")->type_name("OUT.pt");
-  command->add_option("--reference", options->reference, "Also write the model of quantize/dequantize pairs")
-      ->type_name("REF.pt");
-  command->add_option("--report", options->report, "Also write what happened to each operator, and why")
-      ->type_name("R.json");
-  add_configuration_options(*command, options->configuration);
-  add_lowering_options(*command, options->configuration);
-  add_convert_options(*command, options->convert);
-  command
-      ->add_option(
-          "--data", options->goal.data,
-          "Samples to try the result on, and to judge it by (default: those of --calib; with a goal\n"
-          "a quarter of them, which then do not calibrate)")
-      ->type_name("DATA.pt");
-  command->add_flag("--no-check", options->no_check,
-                    "Measure no latency, so that the same input makes the same file");
-  command->add_flag("--force", options->force,
-                    "Write the int8 result as it is, even where it fails or is slower or larger than float");
-  add_goal_options(*command, options->goal);
-  command->callback([options, &session] {
-    session.action = [options, &session] {
-      check_usage(*options);
-      const Outcome outcome = run_quantize(*options, session);
-      if (session.speaks_text()) print_text(*options, outcome);
-      print_json(session, to_json(*options, outcome));
-    };
-  });
+  add_command<QuantizeCommandOptions>(app, session, kQuantizeHelp, add_quantize_options, run_quantize);
 }
 
 }  // namespace tsq::cli

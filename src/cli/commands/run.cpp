@@ -8,28 +8,30 @@
 #include <tsq/error.h>
 #include <tsq/runner.h>
 
-#include <chrono>
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/libtorch_error.h"
 #include "cli/commands/commands.h"
+#include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/model_file.h"
+#include "cli/process/options.h"
 #include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kRunSummary = "Run a model on data, as fast as LibTorch can";
-constexpr const char* kRunExamples =
-    "  tsq run model.int8.pt --data test.pt --output results.pt\n"
-    "  tsq run model.int8.pt --data test.npy --threads 2 --channels-last --json\n\n"
-    "What tsq::Runner does in a program of yours: the engine that the file names is set before its weights "
-    "are\n"
-    "packed, freed memory stays in the process, and no gradients are kept.";
+constexpr CommandHelp kRunHelp{
+    .name = "run",
+    .summary = "Run a model on data, as fast as LibTorch can",
+    .examples =
+        "  tsq run model.int8.pt --data test.pt --output results.pt\n"
+        "  tsq run model.int8.pt --data test.npy --threads 2 --channels-last --json\n\n"
+        "What tsq::Runner does in a program of yours: the engine that the file names is set before its "
+        "weights "
+        "are\n"
+        "packed, freed memory stays in the process, and no gradients are kept."};
 
 using nlohmann::json;
 
@@ -72,25 +74,24 @@ c10::impl::GenericList results_of(Runner& runner, const std::vector<Sample>& sam
 
 /// The tensors in the first result.
 json tensors_in(const at::IValue& result) {
-  json tensors = json::array();
-  for (const auto& [name, tensor] : tensors_of(result))
-    tensors.push_back(
-        {{"name", name}, {"dtype", c10::toString(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}});
-  return tensors;
+  return json_list(tensors_of(result), [](const auto& named) -> json {
+    const auto& [name, tensor] = named;
+    return {{"name", name}, {"dtype", c10::toString(tensor.scalar_type())}, {"shape", tensor.sizes().vec()}};
+  });
 }
 
-void print_text(const json& value) {
+std::string text_of_run(const json& value) {
   std::vector<std::vector<std::string>> rows{{"first result", "dtype", "shape"}};
   for (const json& tensor : value["outputs"])
     rows.push_back({tensor["name"], tensor["dtype"],
                     fmt::format("{}", fmt::join(tensor["shape"].get<std::vector<int64_t>>(), "x"))});
-  std::cout << text_table(rows);
-  std::cout << fmt::format("{} samples in {:.3f} s, engine {}\n", value["samples"].get<std::size_t>(),
-                           value["seconds"].get<double>(), value["engine"].get<std::string>());
+  return text_table(rows) + fmt::format("{} samples in {:.3f} s, engine {}\n",
+                                        value["samples"].get<std::size_t>(), value["seconds"].get<double>(),
+                                        value["engine"].get<std::string>());
 }
 
 void run_model(const RunOptions& options, const Session& session) {
-  OutputFiles files({options.model, options.data});
+  OutputFiles files{{options.model, options.data}};
   if (!options.output.empty()) files.claim(options.output);
   Runner runner = runner_of(options, session);
   if (!runner.module().find_method("forward")) load_model(options.model);
@@ -108,27 +109,23 @@ void run_model(const RunOptions& options, const Session& session) {
                       {"seconds", steps.seconds().front().second},
                       {"engine", engine_name(runner.engine())},
                       {"outputs", tensors_in(results.get(0))}};
-  if (session.speaks_text()) print_text(value);
-  print_json(session, value);
+  print_result(session, text_of_run(value), value);
+}
+
+void add_run_options(CLI::App& command, RunOptions& options) {
+  add_options(command,
+              {required({"MODEL.pt", into(options.model), "A TorchScript file"}),
+               required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
+               {"-o,--output", into(options.output),
+                "Write the results as a list, one for each sample, for torch.load", "R.pt"},
+               {"--channels-last", into(options.channels_last),
+                "Pass four-dimensional tensors in channels-last order"}});
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "run", kRunSummary, kRunExamples);
-  const auto options = std::make_shared<RunOptions>();
-  command->add_option("MODEL.pt", options->model, "A TorchScript file")->required()->type_name("");
-  command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")
-      ->required()
-      ->type_name("DATA.pt");
-  command
-      ->add_option("-o,--output", options->output,
-                   "Write the results as a list, one for each sample, for torch.load")
-      ->type_name("R.pt");
-  command->add_flag("--channels-last", options->channels_last,
-                    "Pass four-dimensional tensors in channels-last order");
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_model(*options, session); }; });
+  add_command<RunOptions>(app, session, kRunHelp, add_run_options, run_model);
 }
 
 }  // namespace tsq::cli

@@ -1,38 +1,38 @@
 #include <fmt/format.h>
 #include <torch/script.h>
-#include <tsq/data.h>
 #include <tsq/error.h>
 #include <tsq/sensitivity.h>
 
 #include <cmath>
-#include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
+#include "cli/commands/float_model.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/failure.h"
-#include "cli/process/model_file.h"
+#include "cli/process/options.h"
 #include "cli/process/output_files.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kSensitivitySummary = "Rank the layers by the accuracy that each costs in int8";
-constexpr const char* kSensitivityExamples =
-    "  tsq sensitivity model.pt --calib data.pt\n"
-    "  tsq sensitivity model.pt --calib data.pt --data test.pt --samples 64 --report layers.json\n"
-    "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
-    "  tsq quantize model.pt --calib data.pt --qconfig q.json --output model.int8.pt\n\n"
-    "Each layer is judged alone, with all others in float, then together with all layers that cost less. "
-    "--output "
-    "writes a\n"
-    "QConfigMapping that keeps the most costly layers float: as many as --min-sqnr needs, or "
-    "--float-layers.\n"
-    "'tsq quantize --min-sqnr' finds fewer, and needs no file in between.";
+constexpr CommandHelp kSensitivityHelp{
+    .name = "sensitivity",
+    .summary = "Rank the layers by the accuracy that each costs in int8",
+    .examples =
+        "  tsq sensitivity model.pt --calib data.pt\n"
+        "  tsq sensitivity model.pt --calib data.pt --data test.pt --samples 64 --report layers.json\n"
+        "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
+        "  tsq quantize model.pt --calib data.pt --qconfig q.json --output model.int8.pt\n\n"
+        "Each layer is judged alone, with all others in float, then together with all layers that cost less. "
+        "--output "
+        "writes a\n"
+        "QConfigMapping that keeps the most costly layers float: as many as --min-sqnr needs, or "
+        "--float-layers.\n"
+        "'tsq quantize --min-sqnr' finds fewer, and needs no file in between."};
 
 constexpr double kDefaultSqnr = 20;
 
@@ -86,25 +86,15 @@ QConfigMapping mapping_of(const Sensitivity& found, std::size_t float_layers, co
   return keep_float(mapping, kept);
 }
 
-std::vector<std::string> inputs_of(const SensitivityCommandOptions& options) {
-  std::vector<std::string> inputs = options.configuration.files();
-  for (const std::string& input : {options.model, options.calib, options.data}) {
-    if (!input.empty()) inputs.push_back(input);
-  }
-  return inputs;
-}
-
 Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
-  OutputFiles files(inputs_of(options));
+  OutputFiles files{options.configuration.files(), {options.model, options.calib, options.data}};
   for (const std::string& output : {options.output, options.report}) {
     if (!output.empty()) files.claim(output);
   }
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
-  const ModelFile model = steps.run("load", [&](const Progress&) { return load_float_model(options.model); });
-  tell_devices(model, session);
-  std::vector<Sample> calibration;
-  if (!options.calib.empty()) calibration = load_samples(options.calib, model.module);
+  const ModelFile model = load_float_model(options.model, steps, session);
+  const std::vector<Sample> calibration = samples_if_given(options.calib, model.module);
   const std::vector<Sample> judged =
       options.data.empty() ? calibration : load_samples(options.data, model.module);
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
@@ -158,74 +148,67 @@ std::string layer_table(const Sensitivity& found) {
   return text_table(rows);
 }
 
-void print_text(const SensitivityCommandOptions& options, const Ranked& ranked) {
+std::string text_of(const SensitivityCommandOptions& options, const Ranked& ranked) {
   const Sensitivity& found = ranked.sensitivity;
-  std::cout << fmt::format("'{}': {} layers ({}, recipe {}), judged on {} sample{}\n", options.model,
-                           found.layers.size(), options.configuration.mode, options.configuration.recipe,
-                           found.samples, found.samples == 1 ? "" : "s");
-  std::cout << fmt::format("  SQNR       {} dB when all are int8\n", db_text(found.int8_db));
-  std::cout << fmt::format("  time       {}\n", seconds_text(ranked.seconds));
+  std::string text = fmt::format(
+      "'{}': {} layers ({}, recipe {}), judged on {} sample{}\n"
+      "  SQNR       {} dB when all are int8\n"
+      "  time       {}\n",
+      options.model, found.layers.size(), options.configuration.mode, options.configuration.recipe,
+      found.samples, found.samples == 1 ? "" : "s", db_text(found.int8_db), seconds_text(ranked.seconds));
   if (!options.output.empty()) {
     const double db = ranked.float_layers < found.layers.size()
                           ? found.layers[ranked.float_layers].cumulative_db
                           : found.float_db;
-    std::cout << fmt::format("  output     {}: {} layer{} in float, {} dB\n", options.output,
-                             ranked.float_layers, ranked.float_layers == 1 ? "" : "s", db_text(db));
+    text += fmt::format("  output     {}: {} layer{} in float, {} dB\n", options.output, ranked.float_layers,
+                        ranked.float_layers == 1 ? "" : "s", db_text(db));
   }
-  if (!options.report.empty()) std::cout << fmt::format("  report     {}\n", options.report);
-  if (found.layers.empty()) return;
-  std::cout << '\n' << layer_table(found);
-  std::cout << "\nalone: SQNR when this layer only is int8; cumulative: when it and all below it are\n";
+  if (!options.report.empty()) text += fmt::format("  report     {}\n", options.report);
+  if (found.layers.empty()) return text;
+  return text + '\n' + layer_table(found) +
+         "\nalone: SQNR when this layer only is int8; cumulative: when it and all below it are\n";
 }
 
 nlohmann::json to_json(const SensitivityCommandOptions& options, const Ranked& ranked) {
   nlohmann::json answer = ranked.sensitivity.to_json();
-  answer["model"] = options.model;
-  answer["mode"] = options.configuration.mode;
-  answer["recipe"] = options.configuration.recipe;
-  answer["steps"] = seconds_json(ranked.seconds);
+  answer.update({{"model", options.model},
+                 {"mode", options.configuration.mode},
+                 {"recipe", options.configuration.recipe},
+                 {"steps", seconds_json(ranked.seconds)}});
   if (!options.output.empty())
     answer["output"] = {{"path", options.output}, {"float_layers", ranked.float_layers}};
   return answer;
 }
 
+void run_sensitivity(const SensitivityCommandOptions& options, const Session& session) {
+  check_usage(options);
+  const Ranked ranked = rank(options, session);
+  print_result(session, text_of(options, ranked), to_json(options, ranked));
+}
+
+void add_sensitivity_options(CLI::App& command, SensitivityCommandOptions& options) {
+  add_options(
+      command,
+      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
+       {"--calib", into(options.calib), "Calibration data; needed in static mode", "DATA.pt"},
+       {"--data", into(options.data), "Samples to judge on (default: the calibration data)", "DATA.pt"},
+       {"--samples", into(options.samples), "Use at most this many of them, evenly spread (default: 16)", "N",
+        within(1, 100000000)},
+       {"-o,--output", into(options.output), "Write a QConfigMapping that keeps the most costly layers float",
+        "Q.json"},
+       {"--min-sqnr", into(options.min_sqnr),
+        "As many of them as the outputs need for this SQNR (default: 20)", "DB"},
+       {"--float-layers", into(options.float_layers), "Or this number of them", "N"},
+       {"--report", into(options.report), "Also write the ranking as JSON", "R.json"}});
+  add_configuration_options(command, options.configuration);
+  add_lowering_options(command, options.configuration);
+}
+
 }  // namespace
 
 void add_sensitivity(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "sensitivity", kSensitivitySummary, kSensitivityExamples);
-  const auto options = std::make_shared<SensitivityCommandOptions>();
-  command->add_option("MODEL.pt", options->model, "The float model, a TorchScript file")
-      ->required()
-      ->type_name("");
-  command->add_option("--calib", options->calib, "Calibration data; needed in static mode")
-      ->type_name("DATA.pt");
-  command->add_option("--data", options->data, "Samples to judge on (default: the calibration data)")
-      ->type_name("DATA.pt");
-  command
-      ->add_option("--samples", options->samples,
-                   "Use at most this many of them, evenly spread (default: 16)")
-      ->check(CLI::Range(1, 100000000).description(""))
-      ->type_name("N");
-  command
-      ->add_option("-o,--output", options->output,
-                   "Write a QConfigMapping that keeps the most costly layers float")
-      ->type_name("Q.json");
-  command
-      ->add_option("--min-sqnr", options->min_sqnr,
-                   "As many of them as the outputs need for this SQNR (default: 20)")
-      ->type_name("DB");
-  command->add_option("--float-layers", options->float_layers, "Or this number of them")->type_name("N");
-  command->add_option("--report", options->report, "Also write the ranking as JSON")->type_name("R.json");
-  add_configuration_options(*command, options->configuration);
-  add_lowering_options(*command, options->configuration);
-  command->callback([options, &session] {
-    session.action = [options, &session] {
-      check_usage(*options);
-      const Ranked ranked = rank(*options, session);
-      if (session.speaks_text()) print_text(*options, ranked);
-      print_json(session, to_json(*options, ranked));
-    };
-  });
+  add_command<SensitivityCommandOptions>(app, session, kSensitivityHelp, add_sensitivity_options,
+                                         run_sensitivity);
 }
 
 }  // namespace tsq::cli

@@ -1,13 +1,12 @@
 #include "cli/commands/step_trial.h"
 
 #include <fmt/format.h>
-#include <torch/script.h>
-#include <tsq/data.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/printing/verdict.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
@@ -27,15 +26,10 @@ std::string trial_line(const Trial& trial) {
 }  // namespace
 
 void add_trial_options(CLI::App& command, TrialOptions& options) {
-  command
-      .add_option("--data", options.data,
-                  "Samples to try the result on, beside the model that it was made of")
-      ->type_name("DATA.pt");
-  command.add_flag("--force", options.force, "Write the result even where it fails beside that model");
-}
-
-std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit::Module& model) {
-  return options.data.empty() ? std::vector<Sample>() : load_samples(options.data, model);
+  add_options(command,
+              {{"--data", into(options.data),
+                "Samples to try the result on, beside the model that it was made of", "DATA.pt"},
+               {"--force", into(options.force), "Write the result even where it fails beside that model"}});
 }
 
 std::string step_trial_text(const TriedStep& step) {

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "cli/process/session.h"
 
@@ -17,9 +16,6 @@ struct TrialOptions {
   bool force{false};
 };
 void add_trial_options(CLI::App& command, TrialOptions& options);
-
-/// None without --data.
-std::vector<Sample> trial_samples(const TrialOptions& options, const torch::jit::Module& model);
 
 /// Lines of the summary.
 std::string step_trial_text(const TriedStep& step);

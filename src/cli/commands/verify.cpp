@@ -7,32 +7,31 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
-#include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/model_file.h"
+#include "cli/process/options.h"
 
 namespace tsq::cli {
 namespace {
 
-constexpr const char* kVerifySummary =
-    "Compare each layer's output in two models: where the accuracy is lost";
-constexpr const char* kVerifyExamples =
-    "  tsq verify model.pt model.int8.pt --data test.pt\n\n"
-    "Rows are in the order of the flow. SQNR is that of the layer's output with the errors of all layers "
-    "before;\n"
-    "alone, that of the layer when its input is the float model's: low where an error is born. Weight is "
-    "that of\n"
-    "the layer's weight. Outside is the share of float values that the range of codes does not reach, and "
-    "codes\n"
-    "are those of the range that occur. Outlier is the largest float value over the 99th percentile.";
-
-using nlohmann::json;
+constexpr CommandHelp kVerifyHelp{
+    .name = "verify",
+    .summary = "Compare each layer's output in two models: where the accuracy is lost",
+    .examples =
+        "  tsq verify model.pt model.int8.pt --data test.pt\n\n"
+        "Rows are in the order of the flow. SQNR is that of the layer's output with the errors of all layers "
+        "before;\n"
+        "alone, that of the layer when its input is the float model's: low where an error is born. Weight is "
+        "that of\n"
+        "the layer's weight. Outside is the share of float values that the range of codes does not reach, "
+        "and "
+        "codes\n"
+        "are those of the range that occur. Outlier is the largest float value over the 99th percentile."};
 
 struct VerifyOptions {
   std::string first{};
@@ -60,24 +59,19 @@ std::vector<std::string> line_of(const LayerComparison& row, const std::optional
           row.outlier ? fmt::format("{:.1f}", *row.outlier) : "-"};
 }
 
-/// The rows with the lowest values, the lowest first; those without one are not in it.
-template <typename Value>
-std::vector<const LayerComparison*> lowest(const std::vector<LayerComparison>& rows, Value&& value) {
+/// The rows with the lowest SQNR alone, the lowest first; those without one are not in it.
+std::vector<const LayerComparison*> lowest_alone(const std::vector<LayerComparison>& rows) {
   constexpr std::size_t kMost = 3;
   std::vector<const LayerComparison*> chosen;
   for (const LayerComparison& row : rows) {
-    if (std::isfinite(value(row))) chosen.push_back(&row);
+    if (row.alone_sqnr_db && std::isfinite(*row.alone_sqnr_db)) chosen.push_back(&row);
   }
-  std::ranges::stable_sort(chosen, {}, [&](const LayerComparison* row) { return value(*row); });
+  std::ranges::stable_sort(chosen, {}, &LayerComparison::alone_sqnr_db);
   chosen.resize(std::min(kMost, chosen.size()));
   return chosen;
 }
 
-double alone_of(const LayerComparison& row) {
-  return row.alone_sqnr_db.value_or(std::numeric_limits<double>::infinity());
-}
-
-void print_text(const std::vector<LayerComparison>& rows) {
+std::string text_of(const std::vector<LayerComparison>& rows) {
   std::vector<std::vector<std::string>> cells{
       {"layer", "kernel", "float", "SQNR dB", "change", "alone", "weight", "outside", "codes", "outlier"}};
   std::optional<double> before;
@@ -85,11 +79,10 @@ void print_text(const std::vector<LayerComparison>& rows) {
     cells.push_back(line_of(row, before));
     before = row.sqnr_db;
   }
-  std::cout << text_table(cells);
-  std::cout << "most of the error is born in:";
-  for (const LayerComparison* row : lowest(rows, alone_of))
-    std::cout << fmt::format(" {} ({}, {:.1f} dB alone)", row->layer, row->kernel, *row->alone_sqnr_db);
-  std::cout << '\n';
+  std::string text = text_table(cells) + "most of the error is born in:";
+  for (const LayerComparison* row : lowest_alone(rows))
+    text += fmt::format(" {} ({}, {:.1f} dB alone)", row->layer, row->kernel, *row->alone_sqnr_db);
+  return text + '\n';
 }
 
 void run_verify(const VerifyOptions& options, const Session& session) {
@@ -103,34 +96,27 @@ void run_verify(const VerifyOptions& options, const Session& session) {
   Steps steps(session);
   const std::vector<LayerComparison> rows = steps.run(
       "verify", [&](const Progress&) { return compare_layers(first.module, second.module, samples); });
-  if (session.speaks_text()) print_text(rows);
-  json layers = json::array();
-  for (const LayerComparison& row : rows) layers.push_back(row.to_json());
-  print_json(session, {{"first", options.first},
-                       {"second", options.second},
-                       {"samples", samples.size()},
-                       {"layers", layers}});
+  print_result(session, text_of(rows),
+               {{"first", options.first},
+                {"second", options.second},
+                {"samples", samples.size()},
+                {"layers", json_list(rows, &LayerComparison::to_json)}});
+}
+
+void add_verify_options(CLI::App& command, VerifyOptions& options) {
+  add_options(
+      command,
+      {required({"FLOAT.pt", into(options.first), "The model that is right, with its modules' names"}),
+       required({"INT8.pt", into(options.second), "The model to judge, of any tool"}),
+       required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
+       {"--samples", into(options.samples), "How many of them, from the first on (default: 16)", "N",
+        within(1, 1000000)}});
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, session, "verify", kVerifySummary, kVerifyExamples);
-  const auto options = std::make_shared<VerifyOptions>();
-  command->add_option("FLOAT.pt", options->first, "The model that is right, with its modules' names")
-      ->required()
-      ->type_name("");
-  command->add_option("INT8.pt", options->second, "The model to judge, of any tool")
-      ->required()
-      ->type_name("");
-  command->add_option("--data", options->data, "Samples, as for 'tsq quantize --calib'")
-      ->required()
-      ->type_name("DATA.pt");
-  command->add_option("--samples", options->samples, "How many of them, from the first on (default: 16)")
-      ->check(CLI::Range(1, 1000000).description(""))
-      ->type_name("N");
-  command->callback(
-      [options, &session] { session.action = [options, &session] { run_verify(*options, session); }; });
+  add_command<VerifyOptions>(app, session, kVerifyHelp, add_verify_options, run_verify);
 }
 
 }  // namespace tsq::cli

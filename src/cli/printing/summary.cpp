@@ -12,6 +12,8 @@
 #include <regex>
 #include <set>
 
+#include "cli/printing/json_list.h"
+
 namespace tsq::cli {
 namespace {
 
@@ -43,13 +45,16 @@ std::string without_names(const std::string& reason) {
   return std::regex_replace(reason, kName, "");
 }
 
+/// Operators on tensors that stayed float; sizes and numbers have nothing to quantize.
+bool is_float(const Decision& decision) { return !decision.quantized && decision.on_tensors; }
+
 /// The reasons for float operators, the most frequent first: the exact ones, or (`alike`) those that are
 /// alike as one.
 std::vector<Reason> reasons(const Report& report, bool alike) {
   std::vector<Reason> groups;
   std::map<std::string, std::size_t> index;
   for (const Decision& decision : report.decisions) {
-    if (decision.quantized || !decision.on_tensors) continue;
+    if (!is_float(decision)) continue;
     const std::string key = alike ? pattern_of(without_names(decision.reason)) : decision.reason;
     const auto [place, is_new] = index.emplace(key, groups.size());
     if (is_new) groups.push_back({.text = decision.reason, .operators = {}, .kinds = {}});
@@ -59,21 +64,17 @@ std::vector<Reason> reasons(const Report& report, bool alike) {
     group.kinds.push_back(decision.layer.empty() ? decision.op
                                                  : fmt::format("{} '{}'", decision.op, decision.layer));
   }
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const Reason& a, const Reason& b) { return a.operators.size() > b.operators.size(); });
+  std::ranges::stable_sort(groups, std::ranges::greater(),
+                           [](const Reason& reason) { return reason.operators.size(); });
   return groups;
 }
 
 std::size_t quantized_count(const Report& report) {
-  return static_cast<std::size_t>(std::count_if(report.decisions.begin(), report.decisions.end(),
-                                                [](const Decision& decision) { return decision.quantized; }));
+  return static_cast<std::size_t>(std::ranges::count_if(report.decisions, &Decision::quantized));
 }
 
-/// Operators on tensors that stayed float; sizes and numbers have nothing to quantize.
 std::size_t float_count(const Report& report) {
-  return static_cast<std::size_t>(
-      std::count_if(report.decisions.begin(), report.decisions.end(),
-                    [](const Decision& decision) { return !decision.quantized && decision.on_tensors; }));
+  return static_cast<std::size_t>(std::ranges::count_if(report.decisions, is_float));
 }
 
 /// The share of the multiply-accumulates that runs in int8, where it was measured.
@@ -109,21 +110,20 @@ std::string some_names(const std::vector<std::string>& names) {
 }  // namespace
 
 nlohmann::json operator_summary(const Report& report) {
-  nlohmann::json groups = nlohmann::json::array();
-  for (const Reason& reason : reasons(report, /*alike=*/false)) {
-    groups.push_back(
-        {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}});
-  }
-  const std::size_t quantized = quantized_count(report);
-  nlohmann::json summary = {
-      {"quantized", quantized}, {"float", float_count(report)}, {"float_reasons", groups}};
+  nlohmann::json groups =
+      json_list(reasons(report, /*alike=*/false), [](const Reason& reason) -> nlohmann::json {
+        return {{"reason", reason.text}, {"count", reason.operators.size()}, {"operators", reason.operators}};
+      });
+  nlohmann::json summary = {{"quantized", quantized_count(report)},
+                            {"float", float_count(report)},
+                            {"float_reasons", std::move(groups)}};
   if (const auto share = int8_macs_share(report)) summary["int8_macs_share"] = *share;
   return summary;
 }
 
 std::string operator_summary_text(const Report& report, std::string_view all) {
-  const std::size_t quantized = quantized_count(report);
-  std::string text = fmt::format("  operators  {} quantized, {} float\n", quantized, float_count(report));
+  std::string text =
+      fmt::format("  operators  {} quantized, {} float\n", quantized_count(report), float_count(report));
   const std::vector<Reason> groups = reasons(report, /*alike=*/true);
   for (std::size_t i = 0; i < std::min(groups.size(), kReasonsShown); ++i) {
     const Reason& reason = groups[i];
@@ -141,9 +141,7 @@ std::string operator_summary_text(const Report& report, std::string_view all) {
 }
 
 nlohmann::json warnings_json(const Report& report) {
-  nlohmann::json warnings = nlohmann::json::array();
-  for (const UnmatchedEntry& entry : report.unmatched_entries) warnings.push_back(entry.to_text());
-  return warnings;
+  return json_list(report.unmatched_entries, &UnmatchedEntry::to_text);
 }
 
 std::string warnings_text(const Report& report) {
@@ -166,9 +164,9 @@ std::string unobserved_text(const Report& report) {
 }
 
 nlohmann::json seconds_json(const std::vector<std::pair<std::string, double>>& seconds) {
-  nlohmann::json steps = nlohmann::json::array();
-  for (const auto& [step, took] : seconds) steps.push_back({{"step", step}, {"seconds", took}});
-  return steps;
+  return json_list(seconds, [](const auto& step) -> nlohmann::json {
+    return {{"step", step.first}, {"seconds", step.second}};
+  });
 }
 
 std::string seconds_text(const std::vector<std::pair<std::string, double>>& seconds) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/printing/json_list.h"
+
 namespace tsq::cli {
 namespace {
 
@@ -141,32 +143,30 @@ std::string left_float_text(const std::vector<LeftFloat>& left_float) {
 }
 
 nlohmann::json left_float_json(const std::vector<LeftFloat>& left_float) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const LeftFloat& left : left_float) json.push_back(left.to_json());
-  return json;
+  return json_list(left_float, &LeftFloat::to_json);
 }
 
 std::string Verdict::remarks_text() const {
-  std::string text;
-  for (const std::string& note : notes_) text += fmt::format("  note       {}\n", note);
-  for (const std::string& warning : warnings_) text += fmt::format("  warning    {}\n", warning);
-  return text;
+  std::string lines;
+  for (const std::string& note : notes) lines += fmt::format("  note       {}\n", note);
+  for (const std::string& warning : warnings) lines += fmt::format("  warning    {}\n", warning);
+  return lines;
 }
 
 Verdict verdict_of(const Quantized& quantized, const VerdictContext& context) {
-  Verdict verdict;
-  verdict.text_ = trial_text(quantized, context) + latency_text(quantized, context);
-  verdict.text_ += left_float_text(quantized.left_float);
-  verdict.warnings_ = texts_of(quantized.warnings, quantized, context);
-  verdict.notes_ = texts_of(quantized.notes, quantized, context);
-  verdict.json_ = quantized.trial.to_json();
-  verdict.json_["unseen"] = quantized.unseen ? quantized.unseen->to_json() : nlohmann::json(nullptr);
-  verdict.json_["latency"] = quantized.latency ? quantized.latency->to_json() : nlohmann::json(nullptr);
-  verdict.json_["is_float_model"] = quantized.is_float_model;
-  verdict.json_["left_float"] = left_float_json(quantized.left_float);
-  if (!quantized.left_float.empty()) verdict.json_["qconfig_mapping"] = quantized.mapping.to_dict();
-  verdict.json_["warnings"] = verdict.warnings_;
-  verdict.json_["notes"] = verdict.notes_;
+  Verdict verdict{.text = trial_text(quantized, context) + latency_text(quantized, context) +
+                          left_float_text(quantized.left_float),
+                  .warnings = texts_of(quantized.warnings, quantized, context),
+                  .notes = texts_of(quantized.notes, quantized, context),
+                  .json = quantized.trial.to_json()};
+  verdict.json.update(
+      {{"unseen", quantized.unseen ? quantized.unseen->to_json() : nlohmann::json(nullptr)},
+       {"latency", quantized.latency ? quantized.latency->to_json() : nlohmann::json(nullptr)},
+       {"is_float_model", quantized.is_float_model},
+       {"left_float", left_float_json(quantized.left_float)},
+       {"warnings", verdict.warnings},
+       {"notes", verdict.notes}});
+  if (!quantized.left_float.empty()) verdict.json["qconfig_mapping"] = quantized.mapping.to_dict();
   return verdict;
 }
 

@@ -17,22 +17,14 @@ struct VerdictContext {
 };
 
 /// How a quantized model does against the float one, and what of it disappoints.
-class Verdict {
- public:
-  /// Lines of the summary.
-  [[nodiscard]] std::string text() const { return text_; }
-  /// One sentence each with its remedy.
-  [[nodiscard]] const std::vector<std::string>& warnings() const noexcept { return warnings_; }
+struct Verdict {
+  std::string text{};                   ///< lines of the summary
+  std::vector<std::string> warnings{};  ///< one sentence each with its remedy
+  std::vector<std::string> notes{};     ///< the same
+  nlohmann::json json{};
+
   /// Notes and warnings, a line each.
   [[nodiscard]] std::string remarks_text() const;
-  [[nodiscard]] const nlohmann::json& to_json() const noexcept { return json_; }
-
- private:
-  friend Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);
-  std::string text_{};
-  std::vector<std::string> warnings_{};
-  std::vector<std::string> notes_{};
-  nlohmann::json json_{};
 };
 
 Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);

@@ -63,23 +63,14 @@ ModelFile load_model(const std::string& path) {
   return model;
 }
 
-namespace {
-
-ModelFile refused_if_quantized(ModelFile model, const std::string& path) {
+ModelFile load_float_model(const std::string& path, const std::string& method) {
+  ModelFile model = method == "forward" ? load_model(path) : load_any(path);
   const nlohmann::json metadata = read_metadata(path);
   if (!metadata.is_object() || !metadata.contains("stage")) return model;
   throw Error(
       ErrorCode::BadModel,
       fmt::format("'{}' is not a float model: tsq made it (stage {})", path, metadata["stage"].dump()),
       "give the float model, or take the next step: tsq calibrate, convert or lower");
-}
-
-}  // namespace
-
-ModelFile load_float_model(const std::string& path) { return refused_if_quantized(load_model(path), path); }
-
-ModelFile load_float_model_of_any_method(const std::string& path) {
-  return refused_if_quantized(load_any(path), path);
 }
 
 void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session) {
@@ -90,6 +81,11 @@ void tell_devices(const std::string& path, const std::vector<std::string>& devic
 
 void tell_devices(const ModelFile& model, const Session& session) {
   tell_devices(model.path, model.devices, session);
+}
+
+std::vector<Sample> samples_if_given(const std::string& path, const torch::jit::Module& model,
+                                     const std::string& method) {
+  return path.empty() ? std::vector<Sample>() : load_samples(path, model, method);
 }
 
 at::IValue run(ModelFile& model, const Sample& sample, std::size_t index) {

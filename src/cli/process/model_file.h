@@ -25,15 +25,18 @@ struct ModelFile {
 ModelFile load_any(const std::string& path);
 /// The same for a model that is to be run: refuses one without forward.
 ModelFile load_model(const std::string& path);
-/// The same for a model that is to be quantized: refuses what tsq made already.
-ModelFile load_float_model(const std::string& path);
-/// The same for a model of which any method may be run.
-ModelFile load_float_model_of_any_method(const std::string& path);
+/// The same for a model of which `method` is to be quantized: refuses what tsq made already. Of methods, only
+/// forward is looked for.
+ModelFile load_float_model(const std::string& path, const std::string& method);
 
 /// Says on standard error, unless results are not wanted there either, that a file for another device runs on
 /// the CPU.
 void tell_devices(const ModelFile& model, const Session& session);
 void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session);
+
+/// The samples of a file for a method of a model; none where no file was given.
+std::vector<Sample> samples_if_given(const std::string& path, const torch::jit::Module& model,
+                                     const std::string& method = "forward");
 
 /// Runs one sample without gradients, under the model's own engine. Throws Error(BadData) that names model
 /// and sample.

@@ -27,6 +27,11 @@ fs::path real_place(const std::string& path) {
 
 }  // namespace
 
+OutputFiles::OutputFiles(std::initializer_list<std::vector<std::string>> inputs) {
+  for (const std::vector<std::string>& files : inputs)
+    inputs_.insert(inputs_.end(), files.begin(), files.end());
+}
+
 void OutputFiles::claim(const std::string& path) {
   if (path.empty()) refuse_output("an output has an empty name");
   std::error_code code;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <string>
 #include <vector>
@@ -15,8 +16,8 @@ namespace tsq::cli {
 /// as it was.
 class OutputFiles {
  public:
-  /// `inputs`: files that no output may replace.
-  explicit OutputFiles(std::vector<std::string> inputs) : inputs_(std::move(inputs)) {}
+  /// `inputs`: files that no output may replace; an empty name is none.
+  OutputFiles(std::initializer_list<std::vector<std::string>> inputs);
   OutputFiles(const OutputFiles&) = delete;
   OutputFiles& operator=(const OutputFiles&) = delete;
 
@@ -37,7 +38,7 @@ class OutputFiles {
   };
   std::filesystem::path staging_directory(const std::filesystem::path& beside);
 
-  std::vector<std::string> inputs_;
+  std::vector<std::string> inputs_{};
   std::vector<std::filesystem::path> claimed_{};
   std::vector<Staged> staged_{};
   std::list<ScratchDirectory> directories_{};

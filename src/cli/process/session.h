@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -19,17 +20,32 @@ struct Session {
   [[nodiscard]] bool speaks_text() const noexcept { return !json && !quiet; }
 };
 
-/// Adds a command with `--json`, `--quiet` and `--threads` to the program.
-CLI::App* add_command(CLI::App& app, Session& session, const std::string& name, const std::string& summary,
-                      const std::string& examples);
+/// What the help says of a command.
+struct CommandHelp {
+  const char* name;
+  const char* summary;
+  const char* examples;
+};
+
+/// Adds a command with `--json`, `--quiet` and `--threads` to the program, which does `work` when the command
+/// line names it.
+CLI::App& add_command(CLI::App& app, Session& session, const CommandHelp& help, std::function<void()> work);
+
+/// The same for a command with options of its own: `add_own(command, options)` adds them, and
+/// `run(options, session)` is the work.
+template <typename Options, typename AddOwn, typename Run>
+void add_command(CLI::App& app, Session& session, const CommandHelp& help, AddOwn add_own, Run run) {
+  const auto options = std::make_shared<Options>();
+  add_own(add_command(app, session, help, [=, &session] { run(*options, session); }), *options);
+}
+
+/// Adds a command that consists of commands.
+CLI::App& add_group(CLI::App& app, const CommandHelp& help);
 
 /// Applies `--threads`. Called once, before any work.
 void apply_threads(const Session& session);
 
-/// Prints `value` when `--json` was given.
-void print_json(const Session& session, const nlohmann::json& value);
-
-/// A check for options that take one of a few words: names the nearest word in its refusal.
-CLI::Validator one_of(std::vector<std::string> words);
+/// Prints a result in the way that was asked for: as `text`, as JSON, or not at all.
+void print_result(const Session& session, const std::string& text, const nlohmann::json& value);
 
 }  // namespace tsq::cli

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tsq::cli {
+
+/// Adds an option to a command.
+using AddOption =
+    std::function<CLI::Option*(CLI::App& command, const std::string& names, const std::string& help)>;
+
+/// An option whose value goes into `value`, which outlives the command; a flag for a bool.
+template <typename Value>
+AddOption into(Value& value) {
+  return [&value](CLI::App& command, const std::string& names, const std::string& help) {
+    if constexpr (std::is_same_v<Value, bool>) {
+      return command.add_flag(names, value, help);
+    } else {
+      return command.add_option(names, value, help);
+    }
+  };
+}
+
+/// A row of a table of options.
+struct OptionRow {
+  std::string names;  ///< "-o,--output"; "MODEL.pt" for an argument without a name
+  AddOption add;      ///< into(…)
+  std::string help;
+  std::string type{};  ///< what stands for the value in the help: "OUT.pt"
+  std::optional<CLI::Validator> check{};
+  char delimiter{'\0'};  ///< between the values of a list
+  bool is_required{false};
+};
+/// The same row for what must be given.
+OptionRow required(OptionRow row);
+void add_options(CLI::App& command, std::initializer_list<OptionRow> rows,
+                 const std::string& group = "Options");
+
+/// A check for options that take one of a few words, which live as long as the program: names the nearest
+/// word in its refusal.
+CLI::Validator one_of(std::vector<std::string_view> words);
+
+/// A check for numbers from `low` to `high`, of which the help says nothing.
+template <typename Number>
+CLI::Validator within(Number low, Number high) {
+  return CLI::Range(low, high).description("");
+}
+
+}  // namespace tsq::cli
