@@ -40,8 +40,7 @@ constexpr CommandHelp kBenchHelp{
         "which is\n"
         "what int8 has to beat, and as it was saved.\n"
         "Models take turns, so that a change of the machine's speed meets all of them. The ratio says how "
-        "many "
-        "times as\n"
+        "many times as\n"
         "fast a model is as the first of its batch size, with its 95 % interval."};
 
 using nlohmann::json;

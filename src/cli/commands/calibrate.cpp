@@ -20,8 +20,7 @@ constexpr CommandHelp kCalibrateHelp{
         "  tsq calibrate prepared.pt --calib data.pt --output calibrated.pt\n"
         "  tsq calibrate calibrated.pt --calib more.npy --output calibrated2.pt\n\n"
         "Calibration continues where the file left off, so that data can come in several files, one after "
-        "the "
-        "other."};
+        "the other."};
 
 struct CalibrateOptions {
   std::string model{};

@@ -27,11 +27,9 @@ constexpr CommandHelp kCompareHelp{
         "  tsq compare model.pt model.int8.pt --data test.pt\n"
         "  tsq compare reference.pt model.int8.pt --data test.npy --json\n\n"
         "SQNR is the power of the first model's output over the power of the difference, in dB: above 20 dB "
-        "a "
-        "classifier\n"
+        "a classifier\n"
         "seldom changes its decision. For embeddings look at the mean cosine of rows, and at how often the "
-        "most "
-        "similar\n"
+        "most similar\n"
         "other row is the same one. Use other data than the model was calibrated on."};
 
 using nlohmann::json;

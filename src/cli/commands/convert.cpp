@@ -20,11 +20,9 @@ constexpr CommandHelp kConvertHelp{
     .examples =
         "  tsq convert calibrated.pt --output reference.pt\n\n"
         "The reference model is float operators between quantize and dequantize: it runs on every LibTorch "
-        "and "
-        "gives the\n"
+        "and gives the\n"
         "numbers that the lowered model is meant to compute. The backend is the one that the model was "
-        "prepared "
-        "for."};
+        "prepared for."};
 
 struct ConvertOptions {
   std::string model{};

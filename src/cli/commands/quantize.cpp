@@ -35,11 +35,9 @@ constexpr CommandHelp kQuantizeHelp{
         "  tsq quantize model.pt --calib data.pt --min-agreement 0.99 --output model.int8.pt\n"
         "  tsq quantize model.pt --calib data.pt --eval './accuracy.py {} test/' --output model.int8.pt\n\n"
         "Calibration data is a list of samples, each a tensor or a tuple of forward's arguments, from "
-        "torch.save "
-        "or\n"
+        "torch.save or\n"
         "torch::pickle_save; or .npy/.npz whose first axis counts samples, each then a batch of one. Some "
-        "100 "
-        "samples\n"
+        "100 samples\n"
         "like those of real use are enough.\n\n"
         "The result loads with torch::jit::load in any LibTorch; set the engine first, as tsq::load does:\n"
         "  at::globalContext().setQEngine(at::QEngine::X86);"};

@@ -29,8 +29,7 @@ constexpr CommandHelp kRunHelp{
         "  tsq run model.int8.pt --data test.pt --output results.pt\n"
         "  tsq run model.int8.pt --data test.npy --threads 2 --channels-last --json\n\n"
         "What tsq::Runner does in a program of yours: the engine that the file names is set before its "
-        "weights "
-        "are\n"
+        "weights are\n"
         "packed, freed memory stays in the process, and no gradients are kept."};
 
 using nlohmann::json;

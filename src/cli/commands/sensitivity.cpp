@@ -28,8 +28,7 @@ constexpr CommandHelp kSensitivityHelp{
         "  tsq sensitivity model.pt --calib data.pt --min-sqnr 25 --output q.json\n"
         "  tsq quantize model.pt --calib data.pt --qconfig q.json --output model.int8.pt\n\n"
         "Each layer is judged alone, with all others in float, then together with all layers that cost less. "
-        "--output "
-        "writes a\n"
+        "--output writes a\n"
         "QConfigMapping that keeps the most costly layers float: as many as --min-sqnr needs, or "
         "--float-layers.\n"
         "'tsq quantize --min-sqnr' finds fewer, and needs no file in between."};

@@ -29,8 +29,7 @@ constexpr CommandHelp kVerifyHelp{
         "alone, that of the layer when its input is the float model's: low where an error is born. Weight is "
         "that of\n"
         "the layer's weight. Outside is the share of float values that the range of codes does not reach, "
-        "and "
-        "codes\n"
+        "and codes\n"
         "are those of the range that occur. Outlier is the largest float value over the 99th percentile."};
 
 struct VerifyOptions {
