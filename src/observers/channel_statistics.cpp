@@ -1,10 +1,8 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {
@@ -61,20 +59,14 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make_channel_statistics(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      observer_classes::kChannelStatistics,
-      {integer("ch_axis"), integer("values"), buffer("mean"), buffer("mean_square"), buffer("min_val"),
-       buffer("max_val"), buffer("sizes")},
-      kChannelStatisticsSource);
-  return observer_class.instance({{"ch_axis", config.ch_axis},
-                                  {"values", int64_t{0}},
-                                  {"mean", at::empty({0}, at::kDouble)},
-                                  {"mean_square", at::empty({0}, at::kDouble)},
-                                  {"min_val", at::empty({0}, at::kFloat)},
-                                  {"max_val", at::empty({0}, at::kFloat)},
-                                  {"sizes", at::empty({0}, at::kLong)}},
-                                 config.is_dynamic);
+ObserverState channel_statistics_state(const ResolvedObserver& config) {
+  return {{"ch_axis", config.ch_axis},
+          {"values", int64_t{0}},
+          {"mean", at::empty({0}, at::kDouble)},
+          {"mean_square", at::empty({0}, at::kDouble)},
+          {"min_val", at::empty({0}, at::kFloat)},
+          {"max_val", at::empty({0}, at::kFloat)},
+          {"sizes", at::empty({0}, at::kLong)}};
 }
 
 bool saw_channel_statistics(const torch::jit::Module& observer) {
@@ -88,7 +80,6 @@ at::Tensor largest_sizes(const at::Tensor& one, const at::Tensor& other) {
 }
 
 void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
   if (!saw_channel_statistics(from)) return;
   const int64_t values = into.attr("values").toInt();
   const int64_t added_values = from.attr("values").toInt();
@@ -113,11 +104,10 @@ void merge_channel_statistics(torch::jit::Module& into, const torch::jit::Module
 
 }  // namespace
 
-const ObserverKind channel_statistics_observer{observer_classes::kChannelStatistics,
-                                               make_channel_statistics,
-                                               nullptr,
-                                               nullptr,
-                                               saw_channel_statistics,
-                                               merge_channel_statistics};
+const ObserverKind channel_statistics_observer{.name = observer_classes::kChannelStatistics,
+                                               .source = kChannelStatisticsSource,
+                                               .state = channel_statistics_state,
+                                               .saw_data = saw_channel_statistics,
+                                               .merge = merge_channel_statistics};
 
 }  // namespace tsq

@@ -65,11 +65,6 @@ double divergence(std::span<const double> below, double above, std::size_t level
   return sum;
 }
 
-torch::jit::Module make_entropy(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class(observer_classes::kEntropy);
-  return make_histogram(observer_class, config);
-}
-
 QParams calculate_entropy(const torch::jit::Module& observer) {
   return qparams_of_counts(observer, entropy_range);
 }
@@ -103,11 +98,12 @@ ClippedRange entropy_range(const HistogramView& view, int64_t levels) {
 }
 
 /// tsq's own: the range that keeps most of the information in what HistogramObserver counts.
-const ObserverKind entropy_observer{observer_classes::kEntropy,
-                                    make_entropy,
-                                    calculate_entropy,
-                                    observe_entropy,
-                                    saw_range,
-                                    merge_histograms};
+const ObserverKind entropy_observer{.name = observer_classes::kEntropy,
+                                    .source = kHistogramSource,
+                                    .state = plain_histogram_state,
+                                    .calculate_qparams = calculate_entropy,
+                                    .observe_once = observe_entropy,
+                                    .saw_data = saw_range,
+                                    .merge = merge_histograms};
 
 }  // namespace tsq

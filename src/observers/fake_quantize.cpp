@@ -7,8 +7,6 @@
 #include <tsq/error.h>
 
 #include <limits>
-#include <map>
-#include <mutex>
 #include <string>
 
 #include "config/qscheme.h"
@@ -143,37 +141,6 @@ std::string source_of(const ObserverSpec& spec, const ResolvedObserver& config, 
   return source + kObserve + (is_per_channel(config.qscheme) ? kRoundChannels : kRoundTensor);
 }
 
-struct FakeQuantizeClass {
-  std::shared_ptr<torch::jit::CompilationUnit> unit;
-  c10::ClassTypePtr type;
-};
-
-FakeQuantizeClass define_class(const std::string& name, const c10::TypePtr& observer,
-                               const std::string& source) {
-  FakeQuantizeClass made{.unit = std::make_shared<torch::jit::CompilationUnit>(), .type = {}};
-  Module prototype(c10::QualifiedName(fmt::format("__torch__.{}{}", kNamespace, name)), made.unit);
-  made.type = prototype.type();
-  for (const ObserverAttribute& each :
-       {boolean("training"), integer("ch_axis"), boolean("is_per_channel"), boolean("is_symmetric_quant"),
-        buffer("fake_quant_enabled"), buffer("observer_enabled"), buffer("scale"), buffer("zero_point")})
-    made.type->addAttribute(each.name, each.type, /*is_parameter=*/false, each.is_buffer);
-  made.type->addAttribute(kObserver, observer);
-  prototype.define(source);
-  return made;
-}
-
-/// Compiled once for each source; the observer's class follows from it or is part of the key.
-const FakeQuantizeClass& class_of(const std::string& name, const Module& observer,
-                                  const std::string& source) {
-  static std::mutex mutex;
-  static std::map<std::tuple<std::string, std::string, std::string>, FakeQuantizeClass> classes;
-  const std::lock_guard lock(mutex);
-  const auto key = std::tuple(name, observer_class_name(observer), source);
-  const auto found = classes.find(key);
-  if (found != classes.end()) return found->second;
-  return classes.emplace(key, define_class(name, observer.type(), source)).first->second;
-}
-
 /// "Nothing seen" of as many channels: what the fused operator takes for it (QT-90), and moving averages.
 void size_ranges(Module& observer, int64_t channels) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -198,23 +165,23 @@ Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
   Module observer = make_observer(plain);
   const bool per_channel = is_per_channel(config.qscheme);
   if (per_channel) size_ranges(observer, channels);
-  const FakeQuantizeClass& made = class_of(spec.fake_quantize, observer, source);
-  Module module(made.unit, made.type);
-  module.setattr("training", true);
-  module.setattr("ch_axis", per_channel ? config.ch_axis : int64_t{-1});
-  module.setattr("is_per_channel", per_channel);
-  module.setattr("is_symmetric_quant", is_symmetric(config.qscheme));
   const auto enabled_dtype = spec.fake_quantize == kFused ? at::kLong : at::kByte;
-  for (const char* name : {"fake_quant_enabled", "observer_enabled"})
-    module.setattr(name, at::ones({1}, enabled_dtype));
   const bool is_fixed = spec.fake_quantize == kFixed;
   const auto zero_point_dtype = config.qscheme == c10::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt;
   const int64_t size = per_channel ? channels : 1;
-  module.setattr("scale", is_fixed ? observer.attr("scale").toTensor() : at::ones({size}, at::kFloat));
-  module.setattr("zero_point",
-                 is_fixed ? observer.attr("zero_point").toTensor() : at::zeros({size}, zero_point_dtype));
-  module.setattr(kObserver, observer._ivalue());
-  return module;
+  const ObserverState state{
+      {"training", true},
+      {"ch_axis", per_channel ? config.ch_axis : int64_t{-1}},
+      {"is_per_channel", per_channel},
+      {"is_symmetric_quant", is_symmetric(config.qscheme)},
+      {"fake_quant_enabled", at::ones({1}, enabled_dtype)},
+      {"observer_enabled", at::ones({1}, enabled_dtype)},
+      {"scale", is_fixed ? observer.attr("scale").toTensor() : at::ones({size}, at::kFloat)},
+      {"zero_point", is_fixed ? observer.attr("zero_point").toTensor() : at::zeros({size}, zero_point_dtype)},
+      {kObserver, observer._ivalue()}};
+  return shared_class(fmt::format("__torch__.{}{}", kNamespace, spec.fake_quantize), state, source,
+                      /*variant=*/observer_class_name(observer))
+      .instance(state);
 }
 
 bool is_fake_quantize(const Module& module) {

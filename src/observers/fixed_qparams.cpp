@@ -1,7 +1,6 @@
 #include <ATen/ATen.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {
@@ -16,18 +15,13 @@ def observe(self, X: Tensor) -> Tensor:
 constexpr int64_t kDefaultQuantMin = 0;
 constexpr int64_t kDefaultQuantMax = 255;
 
-torch::jit::Module make_fixed_qparams(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(observer_classes::kFixedQParams,
-                                            {integer("dtype"), integer("qscheme"), integer("quant_min"),
-                                             integer("quant_max"), buffer("scale"), buffer("zero_point")},
-                                            kFixedQparamsSource);
-  return observer_class.instance({{"dtype", static_cast<int64_t>(config.dtype)},
-                                  {"qscheme", static_cast<int64_t>(config.qscheme)},
-                                  {"quant_min", config.quant_min.value_or(kDefaultQuantMin)},
-                                  {"quant_max", config.quant_max.value_or(kDefaultQuantMax)},
-                                  {"scale", at::full({1}, config.scale, at::kFloat)},
-                                  {"zero_point", at::full({1}, config.zero_point, at::kInt)}},
-                                 config.is_dynamic);
+ObserverState fixed_qparams_state(const ResolvedObserver& config) {
+  return {{"dtype", static_cast<int64_t>(config.dtype)},
+          {"qscheme", static_cast<int64_t>(config.qscheme)},
+          {"quant_min", config.quant_min.value_or(kDefaultQuantMin)},
+          {"quant_max", config.quant_max.value_or(kDefaultQuantMax)},
+          {"scale", at::full({1}, config.scale, at::kFloat)},
+          {"zero_point", at::full({1}, config.zero_point, at::kInt)}};
 }
 
 QParams calculate_fixed_qparams(const torch::jit::Module& observer) {
@@ -40,14 +34,12 @@ QParams observe_fixed_qparams(const ResolvedObserver& config, const at::Tensor&)
           c10::QScheme::PER_TENSOR_AFFINE};
 }
 
-bool fixed_qparams_needs_no_data(const torch::jit::Module&) { return true; }
-
-void merge_fixed_qparams(torch::jit::Module&, const torch::jit::Module&) {}
-
 }  // namespace
 
-const ObserverKind fixed_qparams_observer{observer_classes::kFixedQParams, make_fixed_qparams,
-                                          calculate_fixed_qparams,         observe_fixed_qparams,
-                                          fixed_qparams_needs_no_data,     merge_fixed_qparams};
+const ObserverKind fixed_qparams_observer{.name = observer_classes::kFixedQParams,
+                                          .source = kFixedQparamsSource,
+                                          .state = fixed_qparams_state,
+                                          .calculate_qparams = calculate_fixed_qparams,
+                                          .observe_once = observe_fixed_qparams};
 
 }  // namespace tsq

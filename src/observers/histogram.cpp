@@ -1,80 +1,15 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
 #include "config/observer_classes.h"
 #include "observers/histogram_search.h"
 #include "observers/histogram_state.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
 
 namespace tsq {
 namespace {
-
-/// HistogramObserver.forward (M-12, M-13). Kept from PyTorch: every operation that rounds, in its order.
-/// Different without a change of bits: the old histogram is divided before it is repeated, buckets are
-/// clamped instead of assigned by mask. Infinite values are dropped without PyTorch's warning;
-/// `tensors_with_infinity` counts them. What is neither float32 nor float64 counts as float32: torch.histc
-/// has no kernel for integers, and in half precision it loses counts above 2048 and writes outside its
-/// buffer.
-constexpr const char* kHistogramSource = R"(
-def _upscale_histogram(self, histogram: Tensor, orig_min: Tensor, orig_max: Tensor, update_min: Tensor,
-                       update_max: Tensor) -> Tensor:
-    fine_bins = self.bins * self.upsample_rate
-    weights = torch.repeat_interleave(histogram / self.upsample_rate, self.upsample_rate)
-    bin_size = (orig_max - orig_min) / fine_bins
-    mid_points = torch.linspace(orig_min, orig_max, fine_bins + 1)[:-1] + 0.5 * bin_size
-    boundaries = torch.linspace(update_min, update_max, self.bins + 1)
-    buckets = torch.clamp(torch.bucketize(mid_points, boundaries, right=True) - 1, 0, self.bins - 1)
-    return torch.bincount(buckets, weights, self.bins)
-
-def _combine_histograms(self, update_hist: Tensor, update_min: Tensor, update_max: Tensor) -> Tensor:
-    orig_hist = self.histogram
-    orig_min = self.min_val
-    orig_max = self.max_val
-    if bool(orig_min == orig_max):
-        bin_value = torch.sum(orig_hist)
-        return torch.histc(orig_min, self.bins, min=update_min, max=update_max) * bin_value + update_hist
-    return update_hist + self._upscale_histogram(orig_hist, orig_min, orig_max, update_min, update_max)
-
-def observe(self, x_orig: Tensor) -> Tensor:
-    if x_orig.numel() == 0:
-        return x_orig
-    x = x_orig.detach()
-    if x.dtype != self.min_val.dtype and x.dtype != {float64}:
-        x = x.to(self.min_val.dtype)
-    x_min, x_max = torch.aminmax(x)
-    if bool(x_min == float("-inf")) or bool(x_max == float("inf")):
-        self.tensors_with_infinity = self.tensors_with_infinity + 1
-        x = torch.masked_select(x, x.abs() != float("inf"))
-        if x.numel() == 0:
-            return x_orig
-        x_min, x_max = torch.aminmax(x)
-    current_min = self.min_val
-    current_max = self.max_val
-    if bool(current_min == float("inf")) or bool(current_max == float("-inf")):
-        self.histogram.copy_(torch.histc(x, self.bins, min=x_min, max=x_max))
-        self.min_val.copy_(x_min)
-        self.max_val.copy_(x_max)
-        return x_orig
-    new_min = torch.min(current_min, x_min)
-    new_max = torch.max(current_max, x_max)
-    update_histogram = torch.histc(x, self.bins, min=new_min, max=new_max)
-    if bool(new_min == current_min) and bool(new_max == current_max):
-        self.histogram.copy_(self.histogram + update_histogram)
-    else:
-        self.histogram.copy_(self._combine_histograms(update_histogram, new_min, new_max))
-        self.min_val.copy_(new_min)
-        self.max_val.copy_(new_max)
-    return x_orig
-)";
-
-/// TorchScript source that is compiled from C++ knows dtypes by number only.
-std::string source() {
-  return fmt::format(kHistogramSource, fmt::arg("float64", static_cast<int>(c10::ScalarType::Double)));
-}
 
 bool is_counted_as_it_is(c10::ScalarType dtype) {
   return dtype == c10::ScalarType::Float || dtype == c10::ScalarType::Double;
@@ -103,30 +38,16 @@ int64_t levels_of(c10::ScalarType dtype) {
   }
 }
 
-torch::jit::Module make_histogram(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class(observer_classes::kHistogram);
-  return make_histogram(observer_class, config);
-}
-
-QParams qparams_of(const UniformConfig& config, const HistogramView& view, int64_t dst_bins) {
-  const ClippedRange range = search_range(view, dst_bins);
-  return qparams_of_range(config, at::scalar_tensor(range.min_val, at::kFloat),
-                          at::scalar_tensor(range.max_val, at::kFloat));
-}
-
 QParams calculate_histogram(const torch::jit::Module& observer) {
-  const UniformConfig config = uniform_config(observer);
-  if (!saw_range(observer)) {
-    return qparams_of_range(config, minimum_of_nothing(), maximum_of_nothing());
-  }
-  return qparams_of(config, view_of(observer), observer.attr("dst_nbins").toInt());
+  return qparams_of_counts(observer, [&](const HistogramView& view, int64_t) {
+    return search_range(view, observer.attr("dst_nbins").toInt());
+  });
 }
 
 QParams observe_histogram(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const UniformConfig uniform = uniform_config(config);
-  const auto view = histogram_of(tensor, config.bins);
-  if (!view) return qparams_of_range(uniform, minimum_of_nothing(), maximum_of_nothing());
-  return qparams_of(uniform, *view, levels_of(config.dtype));
+  return qparams_of_tensor(config, tensor, [&](const HistogramView& view, int64_t) {
+    return search_range(view, levels_of(config.dtype));
+  });
 }
 
 /// _upscale_histogram of forward's source, for merges.
@@ -166,26 +87,19 @@ void require_equal_bins(const HistogramView& into, const HistogramView& from) {
 
 }  // namespace
 
-ObserverClass histogram_class(std::string_view name, const std::vector<ObserverAttribute>& more) {
-  std::vector<ObserverAttribute> attributes{
-      integer("bins"),     integer("dst_nbins"), integer("upsample_rate"), integer("tensors_with_infinity"),
-      buffer("histogram"), buffer("min_val"),    buffer("max_val")};
-  attributes.insert(attributes.end(), more.begin(), more.end());
-  return {name, uniform_attributes(std::move(attributes)), source()};
+ObserverState histogram_state(const ResolvedObserver& config, const ObserverState& more) {
+  ObserverState state{{"bins", config.bins},
+                      {"dst_nbins", levels_of(config.dtype)},
+                      {"upsample_rate", kUpsampleRate},
+                      {"tensors_with_infinity", int64_t{0}},
+                      {"histogram", at::zeros({config.bins})},
+                      {"min_val", minimum_of_nothing()},
+                      {"max_val", maximum_of_nothing()}};
+  state.insert(state.end(), more.begin(), more.end());
+  return uniform_state(uniform_config(config), state);
 }
 
-torch::jit::Module make_histogram(const ObserverClass& observer_class, const ResolvedObserver& config,
-                                  const ObserverValues& more) {
-  ObserverValues state{{"bins", config.bins},
-                       {"dst_nbins", levels_of(config.dtype)},
-                       {"upsample_rate", kUpsampleRate},
-                       {"tensors_with_infinity", int64_t{0}},
-                       {"histogram", at::zeros({config.bins})},
-                       {"min_val", minimum_of_nothing()},
-                       {"max_val", maximum_of_nothing()}};
-  state.insert(state.end(), more.begin(), more.end());
-  return observer_class.instance(uniform_values(uniform_config(config), std::move(state)), config.is_dynamic);
-}
+ObserverState plain_histogram_state(const ResolvedObserver& config) { return histogram_state(config, {}); }
 
 HistogramView view_of(const torch::jit::Module& observer) {
   return {observer.attr("histogram").toTensor(), scalar_state(observer, "min_val"),
@@ -193,7 +107,6 @@ HistogramView view_of(const torch::jit::Module& observer) {
 }
 
 std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins) {
-  const c10::NoGradGuard no_grad;
   at::Tensor x = is_counted_as_it_is(tensor.scalar_type()) ? tensor : tensor.to(at::kFloat);
   if (x.numel() != 0 && x.isinf().any().item<bool>()) {
     x = x.masked_select(x.isinf().logical_not());
@@ -207,7 +120,6 @@ std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins
 /// Each histogram is brought to the union of both ranges by the rule for a batch that widens the range
 /// (M-13), then they are added.
 void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
   into.setattr("tensors_with_infinity",
                into.attr("tensors_with_infinity").toInt() + from.attr("tensors_with_infinity").toInt());
   if (!saw_range(from)) {
@@ -250,11 +162,12 @@ QParams qparams_of_tensor(const ResolvedObserver& config, const at::Tensor& tens
   return qparams_of_view(uniform_config(config), histogram_of(tensor, config.bins), choose);
 }
 
-const ObserverKind histogram_observer{observer_classes::kHistogram,
-                                      make_histogram,
-                                      calculate_histogram,
-                                      observe_histogram,
-                                      saw_range,
-                                      merge_histograms};
+const ObserverKind histogram_observer{.name = observer_classes::kHistogram,
+                                      .source = kHistogramSource,
+                                      .state = plain_histogram_state,
+                                      .calculate_qparams = calculate_histogram,
+                                      .observe_once = observe_histogram,
+                                      .saw_data = saw_range,
+                                      .merge = merge_histograms};
 
 }  // namespace tsq

@@ -1,11 +1,8 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
-#include <fmt/format.h>
-#include <tsq/error.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
+#include "observers/uniform_qparams.h"
 
 namespace tsq {
 namespace {
@@ -26,14 +23,10 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make_input_equalization(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(observer_classes::kInputEqualization,
-                                            {integer("ch_axis"), buffer("min_val"), buffer("max_val")},
-                                            kInputEqualizationSource);
-  return observer_class.instance({{"ch_axis", config.ch_axis},
-                                  {"min_val", at::empty({0}, at::kFloat)},
-                                  {"max_val", at::empty({0}, at::kFloat)}},
-                                 config.is_dynamic);
+ObserverState input_equalization_state(const ResolvedObserver& config) {
+  return {{"ch_axis", config.ch_axis},
+          {"min_val", at::empty({0}, at::kFloat)},
+          {"max_val", at::empty({0}, at::kFloat)}};
 }
 
 bool saw_input_equalization(const torch::jit::Module& observer) {
@@ -41,32 +34,15 @@ bool saw_input_equalization(const torch::jit::Module& observer) {
 }
 
 void merge_input_equalization(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
-  if (!saw_input_equalization(from)) return;
-  at::Tensor min_val = from.attr("min_val").toTensor();
-  at::Tensor max_val = from.attr("max_val").toTensor();
-  if (saw_input_equalization(into)) {
-    const at::Tensor before = into.attr("min_val").toTensor();
-    if (before.sizes() != min_val.sizes()) {
-      throw Error(ErrorCode::BadModel,
-                  fmt::format("equalization observers of {} and {} channels cannot be merged", before.numel(),
-                              min_val.numel()),
-                  "merge observers of the same model");
-    }
-    min_val = at::min(before, min_val);
-    max_val = at::max(into.attr("max_val").toTensor(), max_val);
-  }
-  into.setattr("min_val", min_val.clone());
-  into.setattr("max_val", max_val.clone());
+  merge_channel_ranges(into, from, saw_input_equalization, "equalization");
 }
 
 }  // namespace
 
-const ObserverKind input_equalization_observer{observer_classes::kInputEqualization,
-                                               make_input_equalization,
-                                               nullptr,
-                                               nullptr,
-                                               saw_input_equalization,
-                                               merge_input_equalization};
+const ObserverKind input_equalization_observer{.name = observer_classes::kInputEqualization,
+                                               .source = kInputEqualizationSource,
+                                               .state = input_equalization_state,
+                                               .saw_data = saw_input_equalization,
+                                               .merge = merge_input_equalization};
 
 }  // namespace tsq

@@ -1,10 +1,8 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {
@@ -36,17 +34,12 @@ def observe(self, x_orig: Tensor) -> Tensor:
 /// Rows taken of one tensor.
 constexpr int64_t kMost = 512;
 
-torch::jit::Module make_input_products(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      observer_classes::kInputProducts,
-      {integer("ch_axis"), integer("group_size"), integer("most"), integer("values"), buffer("products")},
-      kInputProductsSource);
-  return observer_class.instance({{"ch_axis", config.ch_axis},
-                                  {"group_size", config.group_size},
-                                  {"most", kMost},
-                                  {"values", int64_t{0}},
-                                  {"products", at::empty({0}, at::kFloat)}},
-                                 config.is_dynamic);
+ObserverState input_products_state(const ResolvedObserver& config) {
+  return {{"ch_axis", config.ch_axis},
+          {"group_size", config.group_size},
+          {"most", kMost},
+          {"values", int64_t{0}},
+          {"products", at::empty({0}, at::kFloat)}};
 }
 
 bool saw_products(const torch::jit::Module& observer) {
@@ -54,7 +47,6 @@ bool saw_products(const torch::jit::Module& observer) {
 }
 
 void merge_input_products(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
   if (!saw_products(from)) return;
   const at::Tensor added = from.attr("products").toTensor();
   at::Tensor products = added.clone();
@@ -74,11 +66,10 @@ void merge_input_products(torch::jit::Module& into, const torch::jit::Module& fr
 
 }  // namespace
 
-const ObserverKind input_products_observer{observer_classes::kInputProducts,
-                                           make_input_products,
-                                           nullptr,
-                                           nullptr,
-                                           saw_products,
-                                           merge_input_products};
+const ObserverKind input_products_observer{.name = observer_classes::kInputProducts,
+                                           .source = kInputProductsSource,
+                                           .state = input_products_state,
+                                           .saw_data = saw_products,
+                                           .merge = merge_input_products};
 
 }  // namespace tsq

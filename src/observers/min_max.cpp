@@ -1,8 +1,6 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
 
@@ -21,11 +19,37 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
-torch::jit::Module make_min_max(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      observer_classes::kMinMax, uniform_attributes({buffer("min_val"), buffer("max_val")}), kMinMaxSource);
-  const ObserverValues state{{"min_val", minimum_of_nothing()}, {"max_val", maximum_of_nothing()}};
-  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+/// MovingAverageMinMaxObserver.forward (M-10). `batches` is tsq's own: the weight of this observer in a
+/// merge.
+constexpr const char* kMovingAverageSource = R"(
+def observe(self, x_orig: Tensor) -> Tensor:
+    if x_orig.numel() == 0:
+        return x_orig
+    x = x_orig.detach().to(self.min_val.dtype)
+    min_val = self.min_val
+    max_val = self.max_val
+    min_val_cur, max_val_cur = torch.aminmax(x)
+    if bool(min_val == float("inf")) and bool(max_val == float("-inf")):
+        min_val, max_val = min_val_cur, max_val_cur
+    else:
+        min_val = min_val + self.averaging_constant * (min_val_cur - min_val)
+        max_val = max_val + self.averaging_constant * (max_val_cur - max_val)
+    self.min_val.copy_(min_val)
+    self.max_val.copy_(max_val)
+    self.batches = self.batches + 1
+    return x_orig
+)";
+
+ObserverState min_max_state(const ResolvedObserver& config) {
+  return uniform_state(uniform_config(config),
+                       {{"min_val", minimum_of_nothing()}, {"max_val", maximum_of_nothing()}});
+}
+
+ObserverState moving_average_state(const ResolvedObserver& config) {
+  return uniform_state(uniform_config(config), {{"averaging_constant", config.averaging_constant},
+                                                {"batches", int64_t{0}},
+                                                {"min_val", minimum_of_nothing()},
+                                                {"max_val", maximum_of_nothing()}});
 }
 
 QParams calculate_min_max(const torch::jit::Module& observer) {
@@ -33,8 +57,8 @@ QParams calculate_min_max(const torch::jit::Module& observer) {
                           observer.attr("max_val").toTensor());
 }
 
+/// One tensor is its own average too.
 QParams observe_min_max(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const c10::NoGradGuard no_grad;
   if (tensor.numel() == 0) {
     return qparams_of_range(uniform_config(config), minimum_of_nothing(), maximum_of_nothing());
   }
@@ -44,16 +68,43 @@ QParams observe_min_max(const ResolvedObserver& config, const at::Tensor& tensor
 }
 
 void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
   const at::Tensor min_val = into.attr("min_val").toTensor();
   const at::Tensor max_val = into.attr("max_val").toTensor();
   min_val.copy_(at::min(min_val, from.attr("min_val").toTensor()));
   max_val.copy_(at::max(max_val, from.attr("max_val").toTensor()));
 }
 
+void merge_moving_average(torch::jit::Module& into, const torch::jit::Module& from) {
+  const int64_t before = into.attr("batches").toInt();
+  const int64_t added = from.attr("batches").toInt();
+  if (added == 0) {
+    return;
+  }
+  for (const char* name : {"min_val", "max_val"}) {
+    const at::Tensor state = into.attr(name).toTensor();
+    const at::Tensor other = from.attr(name).toTensor();
+    const double weight = static_cast<double>(added) / static_cast<double>(before + added);
+    state.copy_(before == 0 ? other : at::lerp(state, other, weight));
+  }
+  into.setattr("batches", before + added);
+}
+
 }  // namespace
 
-const ObserverKind min_max_observer{observer_classes::kMinMax, make_min_max, calculate_min_max,
-                                    observe_min_max,           saw_range,    merge_min_max};
+const ObserverKind min_max_observer{.name = observer_classes::kMinMax,
+                                    .source = kMinMaxSource,
+                                    .state = min_max_state,
+                                    .calculate_qparams = calculate_min_max,
+                                    .observe_once = observe_min_max,
+                                    .saw_data = saw_range,
+                                    .merge = merge_min_max};
+
+const ObserverKind moving_average_min_max_observer{.name = observer_classes::kMovingAverageMinMax,
+                                                   .source = kMovingAverageSource,
+                                                   .state = moving_average_state,
+                                                   .calculate_qparams = calculate_min_max,
+                                                   .observe_once = observe_min_max,
+                                                   .saw_data = saw_range,
+                                                   .merge = merge_moving_average};
 
 }  // namespace tsq

@@ -184,11 +184,6 @@ ClippedRange least_error_range(const HistogramView& view, int64_t levels) {
   return {static_cast<float>(range.lowest), static_cast<float>(range.highest)};
 }
 
-torch::jit::Module make_mse(const ResolvedObserver& config) {
-  static const ObserverClass observer_class = histogram_class(observer_classes::kMSE);
-  return make_histogram(observer_class, config);
-}
-
 QParams calculate_mse(const torch::jit::Module& observer) {
   return qparams_of_counts(observer, least_error_range);
 }
@@ -202,7 +197,12 @@ QParams observe_mse(const ResolvedObserver& config, const at::Tensor& tensor) {
 /// tsq's own: the range of the least squared error over what HistogramObserver counts. HistogramObserver's
 /// search takes values for evenly spread inside of a bin, zeros after a relu too, and stops at the first
 /// range that is worse than the one before.
-const ObserverKind mse_observer{observer_classes::kMSE, make_mse, calculate_mse, observe_mse, saw_range,
-                                merge_histograms};
+const ObserverKind mse_observer{.name = observer_classes::kMSE,
+                                .source = kHistogramSource,
+                                .state = plain_histogram_state,
+                                .calculate_qparams = calculate_mse,
+                                .observe_once = observe_mse,
+                                .saw_data = saw_range,
+                                .merge = merge_histograms};
 
 }  // namespace tsq

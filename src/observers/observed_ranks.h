@@ -12,7 +12,4 @@ using ObservedRanks = std::bitset<32>;
 /// None where the observer saw no data, or is out of a file that does not tell.
 ObservedRanks observed_ranks(const torch::jit::Module& observer);
 
-/// Adds to `into` the ranks that `from` saw.
-void merge_observed_ranks(torch::jit::Module& into, const torch::jit::Module& from);
-
 }  // namespace tsq

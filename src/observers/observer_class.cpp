@@ -1,9 +1,13 @@
 #include "observers/observer_class.h"
 
 #include <fmt/format.h>
-#include <tsq/error.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "observers/observed_ranks.h"
+#include "observers/observer_module.h"
 
 namespace tsq {
 namespace {
@@ -11,60 +15,60 @@ namespace {
 constexpr const char* kSawOtherDtype = "saw_other_dtype";
 constexpr const char* kRanks = "ranks";  ///< a bit for each
 
-/// Only float32 can be quantized. FX's observers do not look, and convert_fx's model raises when it runs.
-std::string forward_source() {
-  return fmt::format(R"(
+/// Only float32, dtype 6, can be quantized. FX's observers do not look, and convert_fx's model raises when it
+/// runs.
+constexpr const char* kForwardSource = R"(
 def forward(self, x_orig: Tensor) -> Tensor:
-    if x_orig.dtype != {}:
-        self.{} = True
-    self.{} = self.{} | (1 << x_orig.dim())
+    if x_orig.dtype != 6:
+        self.saw_other_dtype = True
+    self.ranks = self.ranks | (1 << x_orig.dim())
     return self.observe(x_orig)
-)",
-                     static_cast<int>(c10::ScalarType::Float), kSawOtherDtype, kRanks, kRanks);
+)";
+
+/// A tensor's value would tell its sizes too.
+c10::TypePtr type_of(const ObserverAttribute& attribute) {
+  if (attribute.type) return attribute.type;
+  return attribute.value.isTensor() ? c10::TensorType::get() : attribute.value.type();
 }
 
 }  // namespace
 
-ObserverAttribute buffer(std::string name) { return {std::move(name), c10::TensorType::get(), true}; }
-ObserverAttribute integer(std::string name) { return {std::move(name), c10::IntType::get()}; }
-ObserverAttribute optional_integer(std::string name) {
-  return {std::move(name), c10::OptionalType::create(c10::IntType::get())};
-}
-ObserverAttribute real(std::string name) { return {std::move(name), c10::FloatType::get()}; }
-ObserverAttribute boolean(std::string name) { return {std::move(name), c10::BoolType::get()}; }
-
-ObserverClass::ObserverClass(std::string_view name, std::vector<ObserverAttribute> attributes,
-                             const std::string& source)
+ObserverClass::ObserverClass(const std::string& name, const ObserverState& state, const std::string& source)
     : unit_(std::make_shared<torch::jit::CompilationUnit>()) {
-  torch::jit::Module prototype(
-      c10::QualifiedName(fmt::format("__torch__.torch.ao.quantization.observer.{}", name)), unit_);
+  torch::jit::Module prototype(c10::QualifiedName(name), unit_);
   type_ = prototype.type();
-  attributes.push_back(boolean("training"));
-  attributes.push_back(boolean("is_dynamic"));
-  attributes.push_back(boolean(kSawOtherDtype));
-  attributes.push_back(integer(kRanks));
-  for (const ObserverAttribute& attribute : attributes) {
-    type_->addAttribute(attribute.name, attribute.type, /*is_parameter=*/false, attribute.is_buffer);
-  }
-  prototype.define(source + forward_source());
+  for (const ObserverAttribute& each : state)
+    type_->addAttribute(each.name, type_of(each), /*is_parameter=*/false,
+                        /*is_buffer=*/each.value.isTensor());
+  prototype.define(source);
 }
 
-torch::jit::Module ObserverClass::instance(const ObserverValues& values, bool is_dynamic) const {
-  constexpr std::size_t kOwnAttributes = 4;
-  if (values.size() + kOwnAttributes != type_->numAttributes()) {
-    throw Error(ErrorCode::Internal, fmt::format("{} has {} attributes, {} were given", type_->name()->name(),
-                                                 type_->numAttributes() - kOwnAttributes, values.size()));
-  }
+torch::jit::Module ObserverClass::instance(const ObserverState& state) const {
   torch::jit::Module module(unit_, type_);
-  for (const auto& [name, value] : values) {
-    module.setattr(name, value);
-  }
-  module.setattr("training", false);
-  module.setattr("is_dynamic", is_dynamic);
-  module.setattr(kSawOtherDtype, false);
-  module.setattr(kRanks, int64_t{0});
+  for (const ObserverAttribute& each : state) module.setattr(each.name, each.value);
   return module;
 }
+
+const ObserverClass& shared_class(const std::string& name, const ObserverState& state,
+                                  const std::string& source, const std::string& variant) {
+  static std::mutex mutex;
+  static std::map<std::tuple<std::string, std::string, std::string>, ObserverClass> classes;
+  const std::lock_guard lock(mutex);
+  return classes.try_emplace({name, variant, source}, name, state, source).first->second;
+}
+
+std::string observer_qualified_name(std::string_view name) {
+  return fmt::format("__torch__.torch.ao.quantization.observer.{}", name);
+}
+
+ObserverState observer_state(ObserverState state, bool is_dynamic) {
+  const ObserverState added{
+      {"training", false}, {"is_dynamic", is_dynamic}, {kSawOtherDtype, false}, {kRanks, int64_t{0}}};
+  state.insert(state.end(), added.begin(), added.end());
+  return state;
+}
+
+std::string observer_source(std::string_view source) { return fmt::format("{}{}", source, kForwardSource); }
 
 std::string observer_class_name(const torch::jit::Module& observer) {
   const auto& name = observer.type()->name();
@@ -80,11 +84,10 @@ ObservedRanks observed_ranks(const torch::jit::Module& observer) {
                                   : ObservedRanks();
 }
 
-void merge_observed_ranks(torch::jit::Module& into, const torch::jit::Module& from) {
+void merge_notes(torch::jit::Module& into, const torch::jit::Module& from) {
+  if (saw_other_dtype(from)) into.setattr(kSawOtherDtype, true);
   const ObservedRanks both = observed_ranks(into) | observed_ranks(from);
   if (into.hasattr(kRanks)) into.setattr(kRanks, static_cast<int64_t>(both.to_ulong()));
 }
-
-void set_saw_other_dtype(torch::jit::Module& observer) { observer.setattr(kSawOtherDtype, true); }
 
 }  // namespace tsq

@@ -5,46 +5,51 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace tsq {
 
-/// An attribute of an observer's TorchScript class.
+/// An attribute of a module with the value that a fresh one has. Tensors are buffers.
 struct ObserverAttribute {
-  std::string name;
-  c10::TypePtr type;
-  bool is_buffer{false};
+  std::string name{};
+  c10::IValue value{};
+  c10::TypePtr type{};  ///< null: the value's own
 };
-ObserverAttribute buffer(std::string name);
-ObserverAttribute integer(std::string name);
-ObserverAttribute optional_integer(std::string name);
-ObserverAttribute real(std::string name);
-ObserverAttribute boolean(std::string name);
+using ObserverState = std::vector<ObserverAttribute>;
 
-using ObserverValues = std::vector<std::pair<std::string, c10::IValue>>;
-
-/// A TorchScript class named as PyTorch's own observer, compiled once; its configuration and state are
-/// attributes, so an instance costs microseconds. Every class has a compilation unit to itself: classes may
-/// be defined from several threads.
+/// A TorchScript class, compiled once; the configuration and state of an observer are attributes, so an
+/// instance costs microseconds. Every class has a compilation unit to itself: classes may be defined from
+/// several threads.
 class ObserverClass {
  public:
-  /// `source` defines `observe(self, x: Tensor) -> Tensor` and what it calls. Added are forward, which calls
-  /// it and takes note of ranks and of tensors that are not float32, and the attributes `training`,
-  /// `is_dynamic`, `saw_other_dtype` and `ranks`.
-  ObserverClass(std::string_view name, std::vector<ObserverAttribute> attributes, const std::string& source);
+  /// `source` defines the methods. The attributes are those of `state`.
+  ObserverClass(const std::string& name, const ObserverState& state, const std::string& source);
 
-  /// `values` has every attribute but the added ones.
-  [[nodiscard]] torch::jit::Module instance(const ObserverValues& values, bool is_dynamic) const;
+  /// `state` has every attribute.
+  [[nodiscard]] torch::jit::Module instance(const ObserverState& state) const;
 
  private:
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   c10::ClassTypePtr type_;
 };
 
+/// The class of this name and source, of which there is one. `variant` tells classes apart whose attributes
+/// have different types.
+const ObserverClass& shared_class(const std::string& name, const ObserverState& state,
+                                  const std::string& source, const std::string& variant = {});
+
+/// PyTorch's qualified name of an observer's class.
+std::string observer_qualified_name(std::string_view name);
+/// `state` with what every observer has: `training`, `is_dynamic`, `saw_other_dtype` and `ranks`.
+ObserverState observer_state(ObserverState state, bool is_dynamic);
+/// `source` defines `observe(self, x: Tensor) -> Tensor` and what it calls. Added is forward, which calls it
+/// and takes note of ranks and of tensors that are not float32.
+std::string observer_source(std::string_view source);
+
 /// The last part of a class's qualified name: "HistogramObserver", also of a mangled class out of a file.
 std::string observer_class_name(const torch::jit::Module& observer);
 
-void set_saw_other_dtype(torch::jit::Module& observer);
+/// Adds to `into` what `from` took note of: ranks, and whether there was a tensor that is not float32.
+void merge_notes(torch::jit::Module& into, const torch::jit::Module& from);
 
 }  // namespace tsq

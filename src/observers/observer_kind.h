@@ -6,17 +6,26 @@
 
 #include <string_view>
 
+#include "observers/observer_class.h"
+
 namespace tsq {
 
 /// What the library knows of one observer class. The functions have the contracts of observer_module.h.
 struct ObserverKind {
-  std::string_view name;  ///< PyTorch's class name
-  torch::jit::Module (*make)(const ResolvedObserver& config);
-  /// Null for a class without qparams (M-19), as is observe_once.
-  QParams (*calculate_qparams)(const torch::jit::Module& observer);
-  QParams (*observe_once)(const ResolvedObserver& config, const at::Tensor& tensor);
-  bool (*saw_data)(const torch::jit::Module& observer);
-  void (*merge)(torch::jit::Module& into, const torch::jit::Module& from);
+  std::string_view name{};  ///< PyTorch's class name
+  /// TorchScript that defines `observe(self, x: Tensor) -> Tensor`, and what it calls.
+  std::string_view source{};
+  std::string_view helpers{};
+  /// The attributes of a fresh one, but for those of observer_state.
+  ObserverState (*state)(const ResolvedObserver& config){};
+  /// Null for a class without qparams (M-19), as is observe_once. Both, and merge, are called without
+  /// gradients.
+  QParams (*calculate_qparams)(const torch::jit::Module& observer){};
+  QParams (*observe_once)(const ResolvedObserver& config, const at::Tensor& tensor){};
+  /// Null for a class that needs no data.
+  bool (*saw_data)(const torch::jit::Module& observer){};
+  /// Null where there is nothing to add.
+  void (*merge)(torch::jit::Module& into, const torch::jit::Module& from){};
 };
 
 extern const ObserverKind min_max_observer;

@@ -1,10 +1,8 @@
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/row_ranges.h"
 #include "observers/uniform_qparams.h"
@@ -62,33 +60,24 @@ def observe(self, x_orig: Tensor) -> Tensor:
     return x_orig
 )";
 
+constexpr std::string_view kPerChannel = "per-channel";  // in messages
+
 at::Tensor nothing() { return at::empty({0}, at::kFloat); }
 
-torch::jit::Module make_channel_min_max(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      observer_classes::kPerChannelMinMax,
-      uniform_attributes({integer("ch_axis"), buffer("min_val"), buffer("max_val")}),
-      fmt::format("{}{}", kRowsSource, kChannelMinMaxSource));
-  const ObserverValues state{{"ch_axis", config.ch_axis}, {"min_val", nothing()}, {"max_val", nothing()}};
-  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+ObserverState channel_min_max_state(const ResolvedObserver& config) {
+  return uniform_state(uniform_config(config),
+                       {{"ch_axis", config.ch_axis}, {"min_val", nothing()}, {"max_val", nothing()}});
 }
 
-torch::jit::Module make_channel_moving_average(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      observer_classes::kMovingAveragePerChannelMinMax,
-      uniform_attributes({integer("ch_axis"), real("averaging_constant"), integer("batches"),
-                          buffer("min_val"), buffer("max_val")}),
-      fmt::format("{}{}", kRowsSource, kChannelMovingAverageSource));
-  const ObserverValues state{{"ch_axis", config.ch_axis},
-                             {"averaging_constant", config.averaging_constant},
-                             {"batches", int64_t{0}},
-                             {"min_val", nothing()},
-                             {"max_val", nothing()}};
-  return observer_class.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+ObserverState channel_moving_average_state(const ResolvedObserver& config) {
+  return uniform_state(uniform_config(config), {{"ch_axis", config.ch_axis},
+                                                {"averaging_constant", config.averaging_constant},
+                                                {"batches", int64_t{0}},
+                                                {"min_val", nothing()},
+                                                {"max_val", nothing()}});
 }
 
 bool saw_per_channel(const torch::jit::Module& observer) {
-  const c10::NoGradGuard no_grad;
   const at::Tensor min_val = observer.attr("min_val").toTensor();
   return min_val.numel() != 0 && !at::gt(min_val, observer.attr("max_val").toTensor()).all().item<bool>();
 }
@@ -116,76 +105,72 @@ RowRanges ranges_of(const at::Tensor& rows, c10::QScheme scheme) {
 }
 
 QParams observe_per_channel(const ResolvedObserver& config, const at::Tensor& tensor) {
-  const c10::NoGradGuard no_grad;
-  if (tensor.numel() == 0) {
-    return qparams_of_range(uniform_config(config), nothing(), nothing());
-  }
+  if (tensor.numel() == 0) return qparams_of_range(uniform_config(config), nothing(), nothing());
   const RowRanges ranges = ranges_of(rows_of(tensor, config.ch_axis), config.qscheme);
   return qparams_of_range(uniform_config(config), ranges.min_val, ranges.max_val);
 }
 
-void set_state(torch::jit::Module& into, const char* name, const at::Tensor& value) {
-  into.setattr(name, value.clone());
-}
-
-void require_equal_channels(const at::Tensor& into, const at::Tensor& from) {
-  if (into.sizes() != from.sizes()) {
-    throw Error(ErrorCode::BadModel,
-                fmt::format("per-channel observers of {} and {} channels cannot be merged", into.numel(),
-                            from.numel()),
-                "merge observers of the same model");
-  }
+void require_equal_channels(const at::Tensor& into, const at::Tensor& from, std::string_view kind) {
+  if (into.sizes() == from.sizes()) return;
+  throw Error(
+      ErrorCode::BadModel,
+      fmt::format("{} observers of {} and {} channels cannot be merged", kind, into.numel(), from.numel()),
+      "merge observers of the same model");
 }
 
 void merge_channel_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
-  at::Tensor min_val = from.attr("min_val").toTensor();
-  at::Tensor max_val = from.attr("max_val").toTensor();
-  if (!saw_per_channel(from)) {
-    return;
-  }
-  if (saw_per_channel(into)) {
-    require_equal_channels(into.attr("min_val").toTensor(), min_val);
-    min_val = at::min(into.attr("min_val").toTensor(), min_val);
-    max_val = at::max(into.attr("max_val").toTensor(), max_val);
-  }
-  set_state(into, "min_val", min_val);
-  set_state(into, "max_val", max_val);
+  merge_channel_ranges(into, from, saw_per_channel, kPerChannel);
 }
 
 void merge_channel_moving_average(torch::jit::Module& into, const torch::jit::Module& from) {
-  const c10::NoGradGuard no_grad;
   const int64_t before = into.attr("batches").toInt();
   const int64_t added = from.attr("batches").toInt();
   if (added == 0) {
     return;
   }
-  if (before != 0) {
-    require_equal_channels(into.attr("min_val").toTensor(), from.attr("min_val").toTensor());
-  }
+  if (before != 0)
+    require_equal_channels(into.attr("min_val").toTensor(), from.attr("min_val").toTensor(), kPerChannel);
   const double weight = static_cast<double>(added) / static_cast<double>(before + added);
   for (const char* name : {"min_val", "max_val"}) {
     const at::Tensor other = from.attr(name).toTensor();
-    set_state(into, name, before == 0 ? other : at::lerp(into.attr(name).toTensor(), other, weight));
+    into.setattr(name, before == 0 ? other.clone() : at::lerp(into.attr(name).toTensor(), other, weight));
   }
   into.setattr("batches", before + added);
 }
 
 }  // namespace
 
-const ObserverKind per_channel_min_max_observer{observer_classes::kPerChannelMinMax,
-                                                make_channel_min_max,
-                                                calculate_per_channel,
-                                                observe_per_channel,
-                                                saw_per_channel,
-                                                merge_channel_min_max};
+void merge_channel_ranges(torch::jit::Module& into, const torch::jit::Module& from,
+                          bool (*saw)(const torch::jit::Module& observer), std::string_view kind) {
+  if (!saw(from)) return;
+  at::Tensor min_val = from.attr("min_val").toTensor();
+  at::Tensor max_val = from.attr("max_val").toTensor();
+  if (saw(into)) {
+    require_equal_channels(into.attr("min_val").toTensor(), min_val, kind);
+    min_val = at::min(into.attr("min_val").toTensor(), min_val);
+    max_val = at::max(into.attr("max_val").toTensor(), max_val);
+  }
+  into.setattr("min_val", min_val.clone());
+  into.setattr("max_val", max_val.clone());
+}
+
+const ObserverKind per_channel_min_max_observer{.name = observer_classes::kPerChannelMinMax,
+                                                .source = kChannelMinMaxSource,
+                                                .helpers = kRowsSource,
+                                                .state = channel_min_max_state,
+                                                .calculate_qparams = calculate_per_channel,
+                                                .observe_once = observe_per_channel,
+                                                .saw_data = saw_per_channel,
+                                                .merge = merge_channel_min_max};
 
 const ObserverKind moving_average_per_channel_min_max_observer{
-    observer_classes::kMovingAveragePerChannelMinMax,
-    make_channel_moving_average,
-    calculate_per_channel,
-    observe_per_channel,
-    saw_per_channel,
-    merge_channel_moving_average};
+    .name = observer_classes::kMovingAveragePerChannelMinMax,
+    .source = kChannelMovingAverageSource,
+    .helpers = kRowsSource,
+    .state = channel_moving_average_state,
+    .calculate_qparams = calculate_per_channel,
+    .observe_once = observe_per_channel,
+    .saw_data = saw_per_channel,
+    .merge = merge_channel_moving_average};
 
 }  // namespace tsq

@@ -13,10 +13,8 @@ RangeChoice range_of(double percentile) {
   return [percentile](const HistogramView& view, int64_t) { return percentile_range(view, percentile); };
 }
 
-torch::jit::Module make_percentile(const ResolvedObserver& config) {
-  static const ObserverClass observer_class =
-      histogram_class(observer_classes::kPercentile, {real("percentile")});
-  return make_histogram(observer_class, config, {{"percentile", config.percentile}});
+ObserverState percentile_state(const ResolvedObserver& config) {
+  return histogram_state(config, {{"percentile", config.percentile}});
 }
 
 QParams calculate_percentile(const torch::jit::Module& observer) {
@@ -52,11 +50,12 @@ ClippedRange percentile_range(const HistogramView& view, double percentile) {
 }
 
 /// tsq's own: what HistogramObserver counts, without the last 100 - percentile percent of either side.
-const ObserverKind percentile_observer{observer_classes::kPercentile,
-                                       make_percentile,
-                                       calculate_percentile,
-                                       observe_percentile,
-                                       saw_range,
-                                       merge_histograms};
+const ObserverKind percentile_observer{.name = observer_classes::kPercentile,
+                                       .source = kHistogramSource,
+                                       .state = percentile_state,
+                                       .calculate_qparams = calculate_percentile,
+                                       .observe_once = observe_percentile,
+                                       .saw_data = saw_range,
+                                       .merge = merge_histograms};
 
 }  // namespace tsq

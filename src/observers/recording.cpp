@@ -2,7 +2,6 @@
 #include <ATen/core/List.h>
 
 #include "config/observer_classes.h"
-#include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {
@@ -18,14 +17,8 @@ def get_tensor_value(self) -> List[Tensor]:
     return self.tensor_val
 )";
 
-torch::jit::Module make_recording(const ResolvedObserver& config) {
-  static const ObserverClass observer_class(
-      observer_classes::kRecording,
-      {integer("dtype"), ObserverAttribute{"tensor_val", c10::ListType::create(c10::TensorType::get())}},
-      kRecordingSource);
-  return observer_class.instance(
-      {{"dtype", static_cast<int64_t>(config.dtype)}, {"tensor_val", c10::List<at::Tensor>()}},
-      config.is_dynamic);
+ObserverState recording_state(const ResolvedObserver& config) {
+  return {{"dtype", static_cast<int64_t>(config.dtype)}, {"tensor_val", c10::List<at::Tensor>()}};
 }
 
 bool saw_tensors(const torch::jit::Module& observer) {
@@ -39,7 +32,10 @@ void merge_recording(torch::jit::Module& into, const torch::jit::Module& from) {
 
 }  // namespace
 
-const ObserverKind recording_observer{
-    observer_classes::kRecording, make_recording, nullptr, nullptr, saw_tensors, merge_recording};
+const ObserverKind recording_observer{.name = observer_classes::kRecording,
+                                      .source = kRecordingSource,
+                                      .state = recording_state,
+                                      .saw_data = saw_tensors,
+                                      .merge = merge_recording};
 
 }  // namespace tsq

@@ -3,7 +3,6 @@
 #include "observers/registered_observer.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
@@ -50,15 +49,21 @@ Registry<SharedClass>& registered_classes() {
   return registry;
 }
 
+ObserverState state_around(const Module& own, const std::string& name, const UniformConfig& config,
+                           bool is_dynamic) {
+  return observer_state(uniform_state(config, {{kOwn, own._ivalue()},
+                                               {kName, name},
+                                               {kSawValues, false},
+                                               {"ch_axis", config.ch_axis},
+                                               {"min_val", at::empty({0})},
+                                               {"max_val", at::empty({0})}}),
+                        is_dynamic);
+}
+
+/// Its attributes have the types of whatever state.
 ObserverClass class_around(const Module& prototype) {
-  return {kRegistered,
-          uniform_attributes({{kOwn, prototype.type()},
-                              {kName, c10::StringType::get()},
-                              boolean(kSawValues),
-                              integer("ch_axis"),
-                              buffer("min_val"),
-                              buffer("max_val")}),
-          kRegisteredSource};
+  return {observer_qualified_name(kRegistered), state_around(prototype, {}, {}, false),
+          observer_source(kRegisteredSource)};
 }
 
 /// Later changes of the program's module are its own. Module::eval wants every module to have a mode.
@@ -188,7 +193,6 @@ void check_result(const Module& observer, const UniformConfig& config, const at:
 
 /// `min_val` and `max_val` are empty until equalization has scaled what is observed: then they count.
 QParams calculate_registered(const Module& observer) {
-  const c10::NoGradGuard no_grad;
   const UniformConfig config = uniform_config(observer);
   const at::Tensor min_val = observer.attr("min_val").toTensor();
   if (min_val.numel() != 0 || !observer.attr(kSawValues).toBool())
@@ -221,15 +225,11 @@ Module make_registered_observer(const ObserverSpec& spec, const ResolvedObserver
   const SharedClass known = registered_classes().find(spec.observer).value();
   Module own = known->prototype.deepcopy();
   set_arguments(own, spec, config);
-  const ObserverValues state{{kOwn, own._ivalue()},       {kName, spec.observer},
-                             {kSawValues, false},         {"ch_axis", config.ch_axis},
-                             {"min_val", at::empty({0})}, {"max_val", at::empty({0})}};
-  return known->around.instance(uniform_values(uniform_config(config), state), config.is_dynamic);
+  return known->around.instance(state_around(own, spec.observer, uniform_config(config), config.is_dynamic));
 }
 
 QParams observe_with_registered(const ObserverSpec& spec, const ResolvedObserver& config,
                                 const at::Tensor& tensor) {
-  const c10::NoGradGuard no_grad;
   Module observer = make_registered_observer(spec, config);
   try {
     observer.forward({tensor.to(at::kFloat)});
@@ -261,7 +261,9 @@ void register_observer(std::string name, const std::string& source) {
                     module_of_source("__torch__.tsq.registered.", source, "custom observer"));
 }
 
-const ObserverKind registered_observer{kRegistered, nullptr,        calculate_registered,
-                                       nullptr,     saw_registered, merge_registered};
+const ObserverKind registered_observer{.name = kRegistered,
+                                       .calculate_qparams = calculate_registered,
+                                       .saw_data = saw_registered,
+                                       .merge = merge_registered};
 
 }  // namespace tsq

@@ -11,6 +11,7 @@ namespace tsq {
 /// A copy of the module that is registered under the spec's name, in a module that notes what every observer
 /// notes and lets the values pass as they are.
 torch::jit::Module make_registered_observer(const ObserverSpec& spec, const ResolvedObserver& config);
+/// Called without gradients.
 QParams observe_with_registered(const ObserverSpec& spec, const ResolvedObserver& config,
                                 const at::Tensor& tensor);
 

@@ -1,3 +1,4 @@
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tsq/error.h>
@@ -8,7 +9,6 @@
 #include "base/text.h"
 #include "config/observer_constructor.h"
 #include "observers/fake_quantize.h"
-#include "observers/observed_ranks.h"
 #include "observers/observer_class.h"
 #include "observers/observer_kind.h"
 #include "observers/observer_module.h"
@@ -62,6 +62,13 @@ const ObserverKind& kind_of(const torch::jit::Module& observer) {
               fmt::format("observers are {}", fmt::join(observer_names(), ", ")));
 }
 
+torch::jit::Module make(const ObserverKind& kind, const ResolvedObserver& config) {
+  const ObserverState state = observer_state(kind.state(config), config.is_dynamic);
+  return shared_class(observer_qualified_name(kind.name), state,
+                      observer_source(fmt::format("{}{}", kind.helpers, kind.source)))
+      .instance(state);
+}
+
 Error no_qparams(std::string_view name) {
   return {ErrorCode::BadConfig, fmt::format("{} finds no scale and zero point", name),
           "use MinMaxObserver, HistogramObserver or another one that looks at ranges"};
@@ -73,15 +80,14 @@ torch::jit::Module make_observer(const ObserverSpec& spec, int64_t channels) {
   if (!spec.fake_quantize.empty()) return make_fake_quantize(spec, channels);
   const ResolvedObserver config = resolve(spec);
   return is_registered_observer(spec.observer) ? make_registered_observer(spec, config)
-                                               : kind_of(config).make(config);
+                                               : make(kind_of(config), config);
 }
 
 QParams calculate_qparams(const torch::jit::Module& observer) {
   if (is_fake_quantize(observer)) return calculate_qparams(observer_of_fake_quantize(observer));
   const ObserverKind& kind = kind_of(observer);
-  if (kind.calculate_qparams == nullptr) {
-    throw no_qparams(kind.name);
-  }
+  if (kind.calculate_qparams == nullptr) throw no_qparams(kind.name);
+  const c10::NoGradGuard no_grad;
   return kind.calculate_qparams(observer);
 }
 
@@ -89,7 +95,8 @@ bool finds_qparams(const ObserverSpec& spec) { return kind_of(resolve(spec)).cal
 
 bool saw_data(const torch::jit::Module& observer) {
   if (is_fake_quantize(observer)) return saw_data(observer_of_fake_quantize(observer));
-  return kind_of(observer).saw_data(observer);
+  const ObserverKind& kind = kind_of(observer);
+  return kind.saw_data == nullptr || kind.saw_data(observer);
 }
 
 void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
@@ -99,9 +106,9 @@ void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
                 fmt::format("a {} cannot be merged into a {}", kind_of(from).name, kind.name),
                 "merge observers of the same prepared model");
   }
-  if (saw_other_dtype(from)) set_saw_other_dtype(into);
-  merge_observed_ranks(into, from);
-  kind.merge(into, from);
+  merge_notes(into, from);
+  const c10::NoGradGuard no_grad;
+  if (kind.merge != nullptr) kind.merge(into, from);
 }
 
 std::vector<std::string_view> observer_names() {
@@ -110,11 +117,10 @@ std::vector<std::string_view> observer_names() {
 
 QParams observe_once(const ObserverSpec& spec, const at::Tensor& tensor) {
   const ResolvedObserver config = resolve(spec);
+  const c10::NoGradGuard no_grad;
   if (is_registered_observer(spec.observer)) return observe_with_registered(spec, config, tensor);
   const ObserverKind& kind = kind_of(config);
-  if (kind.observe_once == nullptr) {
-    throw no_qparams(kind.name);
-  }
+  if (kind.observe_once == nullptr) throw no_qparams(kind.name);
   return kind.observe_once(config, tensor);
 }
 

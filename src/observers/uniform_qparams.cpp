@@ -1,7 +1,6 @@
 #include "observers/uniform_qparams.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
 
@@ -116,29 +115,19 @@ UniformConfig uniform_config(const torch::jit::Module& observer) {
           observer.hasattr("ch_axis") ? observer.attr("ch_axis").toInt() : 0};
 }
 
-std::vector<ObserverAttribute> uniform_attributes(std::vector<ObserverAttribute> more) {
-  std::vector<ObserverAttribute> attributes{
-      integer("dtype"),     integer("qscheme"),   boolean("reduce_range"),
-      integer("quant_min"), integer("quant_max"), boolean("has_customized_qrange"),
-      buffer("eps")};
-  attributes.insert(attributes.end(), more.begin(), more.end());
-  return attributes;
-}
-
-ObserverValues uniform_values(const UniformConfig& config, ObserverValues more) {
-  ObserverValues values{{"dtype", static_cast<int64_t>(config.dtype)},
-                        {"qscheme", static_cast<int64_t>(config.qscheme)},
-                        {"reduce_range", config.reduce_range},
-                        {"quant_min", config.quant_min},
-                        {"quant_max", config.quant_max},
-                        {"has_customized_qrange", config.has_customized_qrange},
-                        {"eps", config.eps}};
-  values.insert(values.end(), more.begin(), more.end());
-  return values;
+ObserverState uniform_state(const UniformConfig& config, const ObserverState& more) {
+  ObserverState state{{"dtype", static_cast<int64_t>(config.dtype)},
+                      {"qscheme", static_cast<int64_t>(config.qscheme)},
+                      {"reduce_range", config.reduce_range},
+                      {"quant_min", config.quant_min},
+                      {"quant_max", config.quant_max},
+                      {"has_customized_qrange", config.has_customized_qrange},
+                      {"eps", config.eps}};
+  state.insert(state.end(), more.begin(), more.end());
+  return state;
 }
 
 QParams qparams_of_range(const UniformConfig& config, const at::Tensor& min_val, const at::Tensor& max_val) {
-  const c10::NoGradGuard no_grad;
   const ScaleAndZeroPoint found = scale_and_zero_point(config, min_val, max_val);
   return {at_least_one_dimension(found.scale), at_least_one_dimension(found.zero_point), config.dtype,
           affine_form(config.qscheme), config.ch_axis};

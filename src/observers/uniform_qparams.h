@@ -4,7 +4,7 @@
 #include <tsq/observer.h>
 #include <tsq/qconfig.h>
 
-#include <vector>
+#include <string_view>
 
 #include "observers/observer_class.h"
 
@@ -24,18 +24,17 @@ struct UniformConfig {
 };
 /// Throws Error(BadConfig) when the resolved observer has no range.
 UniformConfig uniform_config(const ResolvedObserver& config);
-/// Reads the attributes that uniform_values() wrote.
+/// Reads the attributes of uniform_state().
 UniformConfig uniform_config(const torch::jit::Module& observer);
 
-/// The attributes of a UniformConfig in an observer's class, under PyTorch's names, followed by `more`.
-std::vector<ObserverAttribute> uniform_attributes(std::vector<ObserverAttribute> more);
-ObserverValues uniform_values(const UniformConfig& config, ObserverValues more);
+/// The attributes of a UniformConfig under PyTorch's names, followed by `more`.
+ObserverState uniform_state(const UniformConfig& config, const ObserverState& more);
 
 /// The zero point of a symmetric scheme (M-02).
 int64_t symmetric_zero_point(const UniformConfig& config);
 
 /// UniformQuantizationObserverBase._calculate_qparams: the same tensor operations in the same order (M-01 …
-/// M-06).
+/// M-06). Called without gradients.
 QParams qparams_of_range(const UniformConfig& config, const at::Tensor& min_val, const at::Tensor& max_val);
 
 /// A float32 scalar tensor: +infinity as the minimum and -infinity as the maximum of nothing.
@@ -44,7 +43,12 @@ at::Tensor maximum_of_nothing();
 
 /// The float value of a one-element state buffer of an observer.
 float scalar_state(const torch::jit::Module& observer, const char* name);
-/// Whether min_val and max_val of a per-tensor observer still say "nothing seen".
+/// Whether min_val and max_val of a per-tensor observer do not say "nothing seen" any more.
 bool saw_range(const torch::jit::Module& observer);
+
+/// Adds min_val and max_val of each channel, of observers of which `saw` tells whether they have them. `kind`
+/// is theirs in messages.
+void merge_channel_ranges(torch::jit::Module& into, const torch::jit::Module& from,
+                          bool (*saw)(const torch::jit::Module& observer), std::string_view kind);
 
 }  // namespace tsq
