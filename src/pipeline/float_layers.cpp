@@ -209,12 +209,6 @@ void refuse_standalone(const Stage& stage) {
 
 constexpr const char* kChosen = "kept float to preserve the model's accuracy";
 
-std::vector<QuantizedLayer> chosen(const Calibrated& model, std::span<const std::size_t> indices) {
-  std::vector<QuantizedLayer> layers;
-  for (const std::size_t index : indices) layers.push_back(model.layers[index]);
-  return layers;
-}
-
 /// Whose fault it is when a model does not run.
 struct Runs {
   std::string_view which;
@@ -265,6 +259,13 @@ Calibrated calibrated(const Prepared& prepared) {
   return result;
 }
 
+std::vector<QuantizedLayer> chosen(std::span<const QuantizedLayer> layers,
+                                   std::span<const std::size_t> indices) {
+  std::vector<QuantizedLayer> result;
+  for (const std::size_t index : indices) result.push_back(layers[index]);
+  return result;
+}
+
 void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t rounds,
                     std::vector<QuantizedLayer>& layers) {
   Report report = prepared.report();
@@ -286,7 +287,7 @@ void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t 
 std::map<std::string, std::string> float_nodes(const Calibrated& model, std::span<const std::size_t> kept) {
   if (kept.empty()) return {};
   const Model again =
-      matched(model.stage, model.unobserved, keep_float(model.stage.mapping, chosen(model, kept)));
+      matched(model.stage, model.unobserved, keep_float(model.stage.mapping, chosen(model.layers, kept)));
   std::map<std::string, std::string> left;
   std::set<std::string> quantized;
   for (const Node* node : ir::nodes_in_order(*again.graph)) {

@@ -29,6 +29,10 @@ Calibrated calibrated(const Prepared& prepared);
 void measure_layers(const Prepared& prepared, const Sample& sample, std::size_t rounds,
                     std::vector<QuantizedLayer>& layers);
 
+/// Those of `layers` that have these indices.
+std::vector<QuantizedLayer> chosen(std::span<const QuantizedLayer> layers,
+                                   std::span<const std::size_t> indices);
+
 /// Nodes to stay float with the reason, when `kept` (indices of layers) have no QConfig: the layers
 /// themselves, and what the recipe leaves float then.
 std::map<std::string, std::string> float_nodes(const Calibrated& model, std::span<const std::size_t> kept);

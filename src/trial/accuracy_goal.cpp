@@ -54,9 +54,10 @@ class Search {
     bool is_reached = attempt("all int8", {}) || reach();
     // A model that is made anew may do worse than the one that the search saw.
     while (is_reached && options_.confirm && !confirmed()) is_reached = step_down();
-    GoalSearch result{.reached = is_reached, .mapping = detail::stage_of(prepared_).mapping};
-    result.runs = groups_ ? groups_->runs() : 0;
-    result.trials = trials_;
+    GoalSearch result{.reached = is_reached,
+                      .mapping = detail::stage_of(prepared_).mapping,
+                      .trials = trials_,
+                      .runs = groups_ ? groups_->runs() : 0};
     if (!is_reached) {
       result.score = std::ranges::max_element(trials_, {}, &GoalTrial::score)->score;
       return result;
@@ -126,19 +127,15 @@ class Search {
     candidates_.count_work(samples_.front());
     referee_.emplace(detail::stage_of(prepared_).float_model, engine_,
                      detail::spread(samples_, options_.ranking_samples));
-    groups_.emplace(candidates_, [&](std::size_t first, std::size_t last) {
+    groups_.emplace(candidates_, [&](const Indices& in_float) {
       if (options_.on_ranking) options_.on_ranking(++ranked_, most_runs());
-      return error_of(*referee_, first, last);
+      return error_with(in_float);
     });
   }
 
-  /// The error that layers [first, last) add by themselves.
-  double error_of(const Referee& referee, std::size_t first, std::size_t last) const {
-    Indices others;
-    for (std::size_t layer = 0; layer < candidates_.size(); ++layer) {
-      if (layer < first || layer >= last) others.push_back(layer);
-    }
-    const Trial trial = referee.judge(candidates_.make(others).module);
+  /// The error that the other layers add by themselves.
+  double error_with(const Indices& in_float) const {
+    const Trial trial = referee_->judge(candidates_.make(in_float).module);
     if (trial.fault) return std::numeric_limits<double>::infinity();
     return trial.sqnr_db ? error_share(*trial.sqnr_db) : 0;
   }

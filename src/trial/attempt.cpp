@@ -22,13 +22,11 @@ Attempt attempt(const Referee& referee, const std::function<Made()>& make) {
   } catch (const Error& error) {
     if (is_users(error)) throw;
     result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = error.what()};
-    return result;
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     result.trial.fault = TrialFault{.kind = FaultKind::Throws, .text = reason_of(error)};
-    return result;
   }
-  result.trial = referee.judge(result.made->module);
+  if (result.made) result.trial = referee.judge(result.made->module);
   return result;
 }
 

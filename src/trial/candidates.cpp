@@ -5,6 +5,15 @@
 
 namespace tsq::detail {
 
+Made unlowered(Reference reference) {
+  return {.module = reference.module(), .report = reference.report(), .reference = std::move(reference)};
+}
+
+Made lowered(Reference reference, const BackendConfig& backend, const LoweringOptions& options) {
+  const Lowered result = lower(reference, backend, options);
+  return {.module = result.module(), .report = result.report(), .reference = std::move(reference)};
+}
+
 Candidates::Candidates(const Prepared& prepared, const BackendConfig& backend,
                        const ConvertCustomConfig& custom, const LoweringOptions& lowering)
     : prepared_(prepared),
@@ -20,9 +29,7 @@ Indices Candidates::all() const {
 }
 
 std::vector<QuantizedLayer> Candidates::layers(const Indices& indices) const {
-  std::vector<QuantizedLayer> chosen;
-  for (const std::size_t index : indices) chosen.push_back(model_.layers[index]);
-  return chosen;
+  return chosen(model_.layers, indices);
 }
 
 void Candidates::count_work(const Sample& sample) {
@@ -38,11 +45,7 @@ Reference Candidates::reference(const Indices& kept_float) const {
 }
 
 Made Candidates::make(const Indices& kept_float) const {
-  Made made{.reference = reference(kept_float), .module = {}};
-  const Lowered lowered = lower(made.reference, backend_, lowering_);
-  made.module = lowered.module();
-  made.report = lowered.report();
-  return made;
+  return lowered(reference(kept_float), backend_, lowering_);
 }
 
 }  // namespace tsq::detail

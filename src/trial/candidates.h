@@ -13,10 +13,13 @@ using Indices = std::vector<std::size_t>;
 
 /// A model on the way to a file.
 struct Made {
-  Reference reference;
   torch::jit::Module module;
   Report report{};
+  Reference reference;
 };
+/// The reference model itself.
+Made unlowered(Reference reference);
+Made lowered(Reference reference, const BackendConfig& backend, const LoweringOptions& options);
 
 /// Models that have some layers of a calibrated model in float, out of one calibration.
 class Candidates {

@@ -18,28 +18,21 @@
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "trial/captured.h"
+#include "trial/results.h"
 
 namespace tsq {
 namespace {
 
 using detail::Captured;
+using detail::ErrorSums;
 using detail::Segment;
 using torch::jit::Module;
 
-/// Powers of a signal and of what was added to it.
-struct Noise {
-  double signal{0};
-  double noise{0};
-  void add(const at::Tensor& wanted, const at::Tensor& got) {
-    const at::Tensor exact = wanted.to(at::kDouble);
-    signal += exact.square().sum().item<double>();
-    noise += (got.to(at::kDouble) - exact).square().sum().item<double>();
-  }
-  [[nodiscard]] double sqnr_db() const {
-    if (noise == 0) return std::numeric_limits<double>::infinity();
-    return 10 * std::log10(signal / noise);
-  }
-};
+void add_difference(ErrorSums& sums, const at::Tensor& wanted, const at::Tensor& got) {
+  const at::Tensor exact = wanted.to(at::kDouble);
+  sums.power += exact.square().sum().item<double>();
+  sums.error += (got.to(at::kDouble) - exact).square().sum().item<double>();
+}
 
 at::Tensor in_float(const at::Tensor& tensor) { return tensor.is_quantized() ? tensor.dequantize() : tensor; }
 
@@ -55,8 +48,8 @@ bool is_compared(const Captured& op) {
 struct Sums {
   LayerComparison facts{};
   std::size_t float_place{0};  ///< of its float operator, within the segment
-  Noise whole{};
-  Noise alone{};
+  ErrorSums whole{};
+  ErrorSums alone{};
   int64_t numbers{0};
   int64_t outside{0};
   at::Tensor used{};  ///< for each code whether it occurred
@@ -160,9 +153,9 @@ std::optional<double> weight_sqnr(const Captured& op, const Captured& layer) {
   const at::Tensor wanted = exact.to(at::kDouble).reshape({channels, -1});
   const at::Tensor power = wanted.square().sum(1, true).clamp_min(std::numeric_limits<double>::min());
   const at::Tensor gain = (weight * wanted).sum(1, true) / power;
-  Noise noise;
-  noise.add(gain * wanted, weight);
-  return noise.sqnr_db();
+  ErrorSums difference;
+  add_difference(difference, gain * wanted, weight);
+  return difference.sqnr_db();
 }
 
 // ---------------------------------------------------------------- which values belong together
@@ -180,11 +173,11 @@ std::size_t nearest(const Captured& op, const std::vector<Captured>& exact, std:
     if (!candidate.output.defined() || candidate.is_view || candidate.output.sizes() != got.sizes() ||
         !at::isFloatingType(candidate.output.scalar_type()))
       continue;
-    Noise noise;
-    noise.add(candidate.output, got);
-    if (noise.noise >= least) continue;
+    ErrorSums difference;
+    add_difference(difference, candidate.output, got);
+    if (difference.error >= least) continue;
     best = i;
-    least = noise.noise;
+    least = difference.error;
   }
   return best;
 }
@@ -238,20 +231,20 @@ class Comparison {
   }
 
   void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
-    sums.whole.add(wanted.output, in_float(op.output));
+    add_difference(sums.whole, wanted.output, in_float(op.output));
     sums.numbers += wanted.output.numel();
     add_codes(sums, op.output, wanted.output);
     add_outliers(sums, wanted.output);
     if (op.layer != layer.layer) return;
     if (!sums.facts.weight_sqnr_db) sums.facts.weight_sqnr_db = weight_sqnr(op, layer);
     const std::optional<at::Tensor> alone = shadow(op, layer, engine_);
-    if (alone && alone->sizes() == wanted.output.sizes()) sums.alone.add(wanted.output, *alone);
+    if (alone && alone->sizes() == wanted.output.sizes()) add_difference(sums.alone, wanted.output, *alone);
   }
 
   static LayerComparison facts_of(const Sums& sums) {
     LayerComparison facts = sums.facts;
     facts.sqnr_db = sums.whole.sqnr_db();
-    if (sums.alone.signal > 0) facts.alone_sqnr_db = sums.alone.sqnr_db();
+    if (sums.alone.power > 0) facts.alone_sqnr_db = sums.alone.sqnr_db();
     if (sums.usual > 0) facts.outlier = sums.largest / sums.usual;
     if (!facts.codes) return facts;
     facts.outside = static_cast<double>(sums.outside) / static_cast<double>(sums.numbers);

@@ -56,25 +56,17 @@ class Finish {
     if (!is_larger(now) && !is_slower()) return now;
     const LeftFloatCause cause = is_larger(now) ? LeftFloatCause::Larger : LeftFloatCause::Slower;
     latency.reset();
-    return change(now, {.cause = cause}, candidates().all());
+    return change(now, cause, candidates().all());
   }
 
   /// Convert and lower with everything in int8 that the mapping quantizes.
   Attempt whole() const {
     return attempt(referee_, [&] {
-      Made made{.reference = convert_to_reference(
-                    *prepared_, task_.backend,
-                    {.custom = task_.custom, .mapping = task_.convert_mapping, .progress = task_.progress}),
-                .module = {}};
-      if (task_.lowers) {
-        const Lowered lowered = lower(made.reference, task_.backend, task_.lowering);
-        made.module = lowered.module();
-        made.report = lowered.report();
-      } else {
-        made.module = made.reference.module();
-        made.report = made.reference.report();
-      }
-      return made;
+      Reference reference = convert_to_reference(
+          *prepared_, task_.backend,
+          {.custom = task_.custom, .mapping = task_.convert_mapping, .progress = task_.progress});
+      return task_.lowers ? lowered(std::move(reference), task_.backend, task_.lowering)
+                          : unlowered(std::move(reference));
     });
   }
 
@@ -101,10 +93,7 @@ class Finish {
       now = attempt(referee_, [&] { return candidates().make(kept); });
       return now.trial.fault;
     });
-    std::vector<LeftFloat> changes;
-    for (const LeftOut::Fault& fault : left.faults)
-      changes.push_back({.layers = candidates().layers(fault.parts), .text = fault.text});
-    return again(now, std::move(changes), left.parts());
+    return again(now, left.changes(candidates().layers()), left.parts());
   }
 
   /// Groups of layers that are not faster, or smaller, in int8 by themselves stay float.
@@ -113,10 +102,7 @@ class Finish {
     if (!task_.samples.empty()) candidates().count_work(task_.samples.front());
     const Attempt in_float = attempt(referee_, [&] { return candidates().make(candidates().all()); });
     if (!in_float.made) return now;
-    LayerGroups groups(candidates(), [&](std::size_t first, std::size_t last) {
-      Indices others = candidates().all();
-      others.erase(others.begin() + static_cast<std::ptrdiff_t>(first),
-                   others.begin() + static_cast<std::ptrdiff_t>(last));
+    LayerGroups groups(candidates(), [&](const Indices& others) {
       const Attempt alone = attempt(referee_, [&] { return candidates().make(others); });
       return alone.trial.fault ? 0.0 : gain(in_float, alone, cause);
     });
@@ -124,8 +110,7 @@ class Finish {
     while (groups.runs() + 2 <= kMostRuns &&
            groups.split([&](const LayerGroup& each) { return !pays(each); })) {
     }
-    const Indices kept = groups.others(pays);
-    return change(now, {.cause = cause}, kept);
+    return change(now, cause, groups.others(pays));
   }
 
   /// How many times as fast, or as small, a model is as another.
@@ -142,11 +127,8 @@ class Finish {
     return task_.lowers && stage_of(*prepared_).standalone.empty() && !task_.convert_mapping;
   }
 
-  Attempt change(const Attempt& now, LeftFloat what, const Indices& kept) {
-    what.layers = candidates().layers(kept);
-    std::vector<LeftFloat> changes;
-    changes.push_back(std::move(what));
-    return again(now, std::move(changes), kept);
+  Attempt change(const Attempt& now, LeftFloatCause cause, const Indices& kept) {
+    return again(now, {LeftFloat{.cause = cause, .layers = candidates().layers(kept)}}, kept);
   }
 
   /// The model with a mapping that leaves the `kept` layers float, made from the start: the same mapping
@@ -176,13 +158,12 @@ class Finish {
     // name.
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
-    const bool is_users_model = !quantizes_anything(result.report) && !task_.force;
-    if (!is_users_model) {
+    if (!quantizes_anything(result.report) && !task_.force) {
+      result.trial = referee_.judge(task_.model);  // the user's model is the result
+    } else {
       if (result.trial.fault && !task_.force) refuse(*result.trial.fault);
       result.module = std::move(now.made->module);
-      return result;
     }
-    result.trial = referee_.judge(task_.model);
     return result;
   }
 

@@ -67,8 +67,8 @@ nlohmann::json LatencyComparison::to_json() const {
 LatencyComparison compare_latency(const Module& model, const Module& candidate, const BackendConfig& backend,
                                   const Sample& sample, const LatencyOptions& options) {
   const at::QEngine engine = engine_of(backend);
-  const Module first = detail::reloaded(model, engine);
-  const Module second = detail::reloaded(candidate, engine);
+  const Module first = detail::reloaded_with_size(model, engine).first;
+  const Module second = detail::reloaded_with_size(candidate, engine).first;
   Rounds rounds;
   double spent = 0;
   for (std::size_t round = 0; round < kWarmUp + kMostRounds; ++round) {

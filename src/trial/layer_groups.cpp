@@ -34,7 +34,10 @@ LayerGroups::LayerGroups(const Candidates& candidates, Measure measure)
 LayerGroup LayerGroups::group(std::size_t first, std::size_t last) {
   LayerGroup result{.first = first, .last = last};
   for (std::size_t layer = first; layer < last; ++layer) result.work += candidates_.work(layer);
-  result.measured = measure_(first, last);
+  Indices others = candidates_.all();
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(first),
+               others.begin() + static_cast<std::ptrdiff_t>(last));
+  result.measured = measure_(others);
   ++runs_;
   return result;
 }

@@ -20,8 +20,8 @@ struct LayerGroup {
 /// Layers in groups that are split where it matters, so that what each contributes is known after few runs.
 class LayerGroups {
  public:
-  /// `measure` tells what a model shows in which all layers but [first, last) are float.
-  using Measure = std::function<double(std::size_t first, std::size_t last)>;
+  /// `measure` tells what a model shows in which these layers are float: all but those of a group.
+  using Measure = std::function<double(const Indices& in_float)>;
   LayerGroups(const Candidates& candidates, Measure measure);
 
   [[nodiscard]] const std::vector<LayerGroup>& groups() const noexcept { return groups_; }

@@ -32,6 +32,13 @@ Indices LeftOut::parts() const {
   return all;
 }
 
+std::vector<LeftFloat> LeftOut::changes(std::span<const QuantizedLayer> layers) const {
+  std::vector<LeftFloat> changes;
+  for (const Fault& fault : faults)
+    changes.push_back({.layers = chosen(layers, fault.parts), .text = fault.text});
+  return changes;
+}
+
 LeftOut leave_out_failing(std::size_t count, TrialFault fault, const TryWithout& try_without) {
   LeftOut left;
   std::optional<TrialFault> now = fault;

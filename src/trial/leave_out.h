@@ -1,9 +1,10 @@
 #pragma once
 
-#include <tsq/trial.h>
+#include <tsq/quantize_model.h>
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct LeftOut {
 
   /// Of all faults, sorted.
   [[nodiscard]] Indices parts() const;
+  /// What was left float by each fault, where the parts are these layers.
+  [[nodiscard]] std::vector<LeftFloat> changes(std::span<const QuantizedLayer> layers) const;
 };
 
 /// Finds the parts of a model, 0 to `count` - 1, without which it does not fail. `fault` is that of the model

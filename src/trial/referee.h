@@ -30,7 +30,7 @@ class Referee {
   std::vector<Sample> samples_;
   mutable std::vector<std::optional<at::IValue>>
       wanted_;  ///< what `model_` returns for each sample, once run
-  bool free_shapes_{false};
+  bool free_shapes_;
 };
 
 }  // namespace tsq::detail

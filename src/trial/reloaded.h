@@ -9,9 +9,7 @@
 namespace tsq::detail {
 
 /// The module as a program that loads its file with this engine gets it: through the bytes of an archive, in
-/// eval mode.
-torch::jit::Module reloaded(const torch::jit::Module& module, at::QEngine engine);
-/// The same, and the size of the archive in bytes.
+/// eval mode. And the size of the archive in bytes.
 std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Module& module,
                                                            at::QEngine engine);
 

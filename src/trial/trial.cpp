@@ -7,6 +7,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -37,10 +38,6 @@ std::pair<torch::jit::Module, uint64_t> reloaded_with_size(const torch::jit::Mod
   return {std::move(loaded), bytes};
 }
 
-torch::jit::Module reloaded(const torch::jit::Module& module, at::QEngine engine) {
-  return reloaded_with_size(module, engine).first;
-}
-
 }  // namespace detail
 
 namespace {
@@ -64,12 +61,12 @@ at::IValue run(const Module& module, at::QEngine engine, const Sample& sample) {
   return kernels::run_with_engine(module, engine, detail::copy_of(sample));
 }
 
-/// What `work` throws, as a fault. Memory that does not suffice is none of the candidate's.
+/// What `work` returns, or what it throws as a fault. Memory that does not suffice is none of the
+/// candidate's.
 template <typename Work>
 std::optional<TrialFault> fault_of(const Work& work) {
   try {
-    work();
-    return std::nullopt;
+    return work();
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     return TrialFault{.kind = FaultKind::Throws, .text = reason_of(error)};
@@ -111,14 +108,12 @@ Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> sa
     : model_(deep_copy_in_eval(model, engine)),
       engine_(engine),
       samples_(std::move(samples)),
-      wanted_(samples_.size()) {
-  free_shapes_ = has_value_dependent_shapes(model_);
-}
+      wanted_(samples_.size()),
+      free_shapes_(has_value_dependent_shapes(model_)) {}
 
 const at::IValue& Referee::wanted(std::size_t index) const {
-  if (wanted_[index]) return *wanted_[index];
   try {
-    wanted_[index] = run(model_, engine_, samples_[index]);
+    if (!wanted_[index]) wanted_[index] = run(model_, engine_, samples_[index]);
     return *wanted_[index];
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
@@ -131,10 +126,11 @@ const at::IValue& Referee::wanted(std::size_t index) const {
 Trial Referee::judge(const Module& candidate) const {
   Trial trial;
   std::optional<Module> loaded;
-  trial.fault = fault_of([&] {
+  trial.fault = fault_of([&]() -> std::optional<TrialFault> {
     auto [module, bytes] = reloaded_with_size(candidate, engine_);
     loaded = std::move(module);
     trial.bytes = bytes;
+    return std::nullopt;
   });
   ErrorSums sums;
   for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i) try_sample(*loaded, i, sums, trial);
@@ -146,10 +142,8 @@ Trial Referee::judge(const Module& candidate) const {
 void Referee::try_sample(const Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const {
   const at::IValue& right = wanted(index);
   ErrorSums own;
-  std::optional<TrialFault> different;
-  const std::optional<TrialFault> thrown = fault_of(
-      [&] { different = compare_results(right, run(loaded, engine_, samples_[index]), free_shapes_, own); });
-  trial.fault = thrown ? thrown : different;
+  trial.fault = fault_of(
+      [&] { return compare_results(right, run(loaded, engine_, samples_[index]), free_shapes_, own); });
   if (trial.fault) {
     trial.fault->sample = index;
     return;
@@ -164,19 +158,8 @@ void Referee::try_sample(const Module& loaded, std::size_t index, ErrorSums& sum
 }  // namespace detail
 
 std::string_view to_string(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::Throws:
-      return "throws";
-    case FaultKind::Structure:
-      return "structure";
-    case FaultKind::Type:
-      return "type";
-    case FaultKind::Shape:
-      return "shape";
-    case FaultKind::NotFinite:
-      break;
-  }
-  return "not_finite";
+  constexpr std::array<std::string_view, 5> kNames{"throws", "structure", "type", "shape", "not_finite"};
+  return kNames.at(static_cast<std::size_t>(kind));
 }
 
 std::optional<double> Trial::expected_db() const { return lower_end(sample_db, {}, detail::student_95); }

@@ -22,20 +22,15 @@ TriedStep tried(detail::Attempt attempt, std::vector<LeftFloat> changes, bool fo
 }
 
 /// What lowering may put a kernel in the place of.
-std::vector<Decision> lowered_nodes(const Report& report) {
-  std::vector<Decision> nodes;
-  std::ranges::copy_if(report.decisions, std::back_inserter(nodes), [](const Decision& decision) {
-    return decision.quantized && decision.standalone.empty() && !decision.node.empty();
-  });
-  return nodes;
-}
-
-QuantizedLayer layer_of(const Decision& decision) {
-  QuantizedLayer layer;
-  layer.name = decision.layer.empty() ? decision.node : decision.layer;
-  layer.op = decision.op;
-  layer.nodes = {decision.node};
-  return layer;
+std::vector<QuantizedLayer> lowered_operators(const Report& report) {
+  std::vector<QuantizedLayer> operators;
+  for (const Decision& decision : report.decisions) {
+    if (!decision.quantized || !decision.standalone.empty() || decision.node.empty()) continue;
+    operators.push_back({.name = decision.layer.empty() ? decision.node : decision.layer,
+                         .op = decision.op,
+                         .nodes = {decision.node}});
+  }
+  return operators;
 }
 
 }  // namespace
@@ -49,28 +44,19 @@ TriedStep convert_and_try(const Prepared& prepared, const BackendConfig& backend
   const detail::Stage& stage = detail::stage_of(prepared);
   const detail::Referee referee(stage.float_model, engine_of(backend),
                                 detail::spread(trial.samples, detail::kMostTried));
-  const auto made_of = [](Reference reference) {
-    detail::Made made{.reference = std::move(reference), .module = {}};
-    made.module = made.reference.module();
-    made.report = made.reference.report();
-    return made;
-  };
   detail::Attempt now = detail::attempt(referee, [&] {
-    return made_of(convert_to_reference(prepared, backend,
-                                        {.custom = custom, .mapping = mapping, .progress = progress}));
+    return detail::unlowered(convert_to_reference(
+        prepared, backend, {.custom = custom, .mapping = mapping, .progress = progress}));
   });
   const bool can_choose = stage.standalone.empty() && !mapping;
   if (!now.trial.fault || trial.force || !can_choose) return tried(std::move(now), {}, trial.force);
   const detail::Candidates candidates(prepared, backend, custom, {});
   const detail::LeftOut left =
       detail::leave_out_failing(candidates.size(), *now.trial.fault, [&](const detail::Indices& kept) {
-        now = detail::attempt(referee, [&] { return made_of(candidates.reference(kept)); });
+        now = detail::attempt(referee, [&] { return detail::unlowered(candidates.reference(kept)); });
         return now.trial.fault;
       });
-  std::vector<LeftFloat> changes;
-  for (const detail::LeftOut::Fault& fault : left.faults)
-    changes.push_back({.layers = candidates.layers(fault.parts), .text = fault.text});
-  return tried(std::move(now), std::move(changes), trial.force);
+  return tried(std::move(now), left.changes(candidates.layers()), trial.force);
 }
 
 TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend, LoweringOptions options,
@@ -78,30 +64,21 @@ TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend
   const detail::Referee referee(reference.module(), engine_of(backend, /*must_have_kernels=*/true),
                                 detail::spread(trial.samples, detail::kMostTried));
   const auto lowered = [&] {
-    detail::Made made{.reference = reference, .module = {}};
     const Lowered result = lower(reference, backend, options);
-    made.module = result.module();
-    made.report = result.report();
-    return made;
+    return detail::Made{.module = result.module(), .report = result.report(), .reference = reference};
   };
   detail::Attempt now = detail::attempt(referee, lowered);
   if (!now.trial.fault || trial.force) return tried(std::move(now), {}, trial.force);
-  const std::vector<Decision> nodes = lowered_nodes(reference.report());
+  const std::vector<QuantizedLayer> operators = lowered_operators(reference.report());
   const detail::LeftOut left =
-      detail::leave_out_failing(nodes.size(), *now.trial.fault, [&](const detail::Indices& kept) {
+      detail::leave_out_failing(operators.size(), *now.trial.fault, [&](const detail::Indices& kept) {
         options.kept_reference.clear();
         for (const std::size_t index : kept)
-          options.kept_reference.emplace(nodes[index].node, "its kernel fails");
+          options.kept_reference.emplace(operators[index].nodes.front(), "its kernel fails");
         now = detail::attempt(referee, lowered);
         return now.trial.fault;
       });
-  std::vector<LeftFloat> changes;
-  for (const detail::LeftOut::Fault& fault : left.faults) {
-    LeftFloat change{.text = fault.text};
-    for (const std::size_t index : fault.parts) change.layers.push_back(layer_of(nodes[index]));
-    changes.push_back(std::move(change));
-  }
-  return tried(std::move(now), std::move(changes), trial.force);
+  return tried(std::move(now), left.changes(operators), trial.force);
 }
 
 }  // namespace tsq
