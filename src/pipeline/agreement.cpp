@@ -39,13 +39,11 @@ void collect(const at::IValue& value, const std::string& place,
   if (value.isTensor()) {
     const at::Tensor tensor = value.toTensor().detach();
     tensors.emplace_back(place, tensor.is_quantized() ? tensor.dequantize() : tensor);
-  } else if (value.isTuple()) {
+  } else if (value.isTuple() || value.isList()) {
+    const c10::ArrayRef<at::IValue> elements =
+        value.isTuple() ? value.toTupleRef().elements().asArrayRef() : value.toListRef();
     std::size_t index = 0;
-    for (const at::IValue& element : value.toTupleRef().elements())
-      collect(element, fmt::format("{}[{}]", place, index++), tensors);
-  } else if (value.isList()) {
-    std::size_t index = 0;
-    for (const at::IValue& element : value.toListRef())
+    for (const at::IValue& element : elements)
       collect(element, fmt::format("{}[{}]", place, index++), tensors);
   } else if (value.isGenericDict()) {
     for (const auto& entry : value.toGenericDict()) {

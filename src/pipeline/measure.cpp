@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -149,9 +150,7 @@ constexpr std::array<std::string_view, 15> kCounted{
     "aten::dot",         "aten::lstm",         "aten::gru",
     "aten::rnn_tanh",    "aten::rnn_relu",     "aten::scaled_dot_product_attention"};
 
-bool is_counted(std::string_view name) {
-  return std::find(kCounted.begin(), kCounted.end(), name) != kCounted.end();
-}
+bool is_counted(std::string_view name) { return std::ranges::find(kCounted, name) != kCounted.end(); }
 
 int64_t matrix_numbers(const c10::IValue& value) {
   if (!value.isTensorList()) return 0;
@@ -201,32 +200,10 @@ void end_counting(const at::RecordFunction& function, at::ObserverContext* conte
       macs_of(counting, is_tensor ? outputs.front().toTensor().sizes().vec() : Shape{});
 }
 
-class CountingGuard {
- public:
-  CountingGuard()
-      : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(begin_counting, end_counting)
-                                               .needsInputs(true)
-                                               .needsOutputs(true)
-                                               .scopes({at::RecordScope::FUNCTION}))) {}
-  CountingGuard(const CountingGuard&) = delete;
-  CountingGuard& operator=(const CountingGuard&) = delete;
-  ~CountingGuard() { at::removeCallback(handle_); }
-
- private:
-  at::CallbackHandle handle_;
-};
-
-class RecordingGuard {
- public:
-  explicit RecordingGuard(Recording& target) { recording = &target; }
-  RecordingGuard(const RecordingGuard&) = delete;
-  RecordingGuard& operator=(const RecordingGuard&) = delete;
-  ~RecordingGuard() { recording = nullptr; }
-};
-
 std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample, std::size_t operators) {
   Recording run{.costs = std::vector<Cost>(operators)};
-  const RecordingGuard guard(run);
+  recording = &run;
+  const auto stop = c10::make_scope_exit([] { recording = nullptr; });
   try {
     module.get_method("forward")(sample);
   } catch (const std::exception& error) {
@@ -238,6 +215,18 @@ std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample,
   return std::move(run.costs);
 }
 
+/// The same with multiply-accumulates.
+std::vector<Cost> counted_costs_of_run(torch::jit::Module& module, const Sample& sample,
+                                       std::size_t operators) {
+  const at::CallbackHandle handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback(begin_counting, end_counting)
+                                     .needsInputs(true)
+                                     .needsOutputs(true)
+                                     .scopes({at::RecordScope::FUNCTION}));
+  const auto stop = c10::make_scope_exit([handle] { at::removeCallback(handle); });
+  return costs_of_run(module, sample, operators);
+}
+
 }  // namespace
 }  // namespace detail
 
@@ -246,11 +235,7 @@ void measure_operators(const Prepared& prepared, const Sample& sample, std::size
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module module = detail::probed_module(detail::stage_of(prepared), "", report);
   const std::size_t count = report.decisions.size();
-  std::vector<detail::Cost> costs;
-  {
-    const detail::CountingGuard guard;
-    costs = detail::costs_of_run(module, sample, count);
-  }
+  const std::vector<detail::Cost> costs = detail::counted_costs_of_run(module, sample, count);
   for (std::size_t i = 0; i < count; ++i) report.decisions[i].macs = costs[i].macs;
   for (std::size_t round = 0; round < rounds; ++round) {
     const std::vector<detail::Cost> again = detail::costs_of_run(module, sample, count);

@@ -17,13 +17,11 @@ const void* identity_of(const at::IValue& value) {
 }
 
 /// "conv.weight" and "conv_packed_params" belong to "conv".
-std::string owner_of(std::string attribute) {
+std::string owner_of(const std::string& attribute) {
   constexpr std::array<std::string_view, 4> kSuffixes{".weight", ".bias", "._packed_params",
                                                       "_packed_params"};
   for (const std::string_view suffix : kSuffixes) {
-    if (!attribute.ends_with(suffix)) continue;
-    attribute.resize(attribute.size() - suffix.size());
-    break;
+    if (attribute.ends_with(suffix)) return attribute.substr(0, attribute.size() - suffix.size());
   }
   return attribute;
 }

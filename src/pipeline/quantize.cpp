@@ -67,12 +67,9 @@ void check_sample(const c10::FunctionSchema& schema, const Sample& sample, std::
 std::string kind_of(const Sample& sample) {
   std::vector<std::string> kinds;
   for (const c10::IValue& value : sample) {
-    if (value.isTensor()) {
-      kinds.push_back(fmt::format("{} {}", dtype_name(value.toTensor().scalar_type()),
-                                  fmt::join(value.toTensor().sizes(), "x")));
-    } else {
-      kinds.push_back(value.type()->annotation_str());
-    }
+    kinds.push_back(value.isTensor() ? fmt::format("{} {}", dtype_name(value.toTensor().scalar_type()),
+                                                   fmt::join(value.toTensor().sizes(), "x"))
+                                     : value.type()->annotation_str());
   }
   return fmt::format("{}", fmt::join(kinds, ", "));
 }

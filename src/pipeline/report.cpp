@@ -16,14 +16,13 @@ nlohmann::json summary_json(const Totals& sums) {
                             {"float", sums.operators - sums.quantized},
                             {"without_tensors", sums.without_tensors}};
   if (sums.has_macs) {
-    summary["macs"] = sums.macs;
-    summary["int8_macs"] = sums.int8_macs;
-    summary["int8_macs_share"] = sums.macs_share();
+    summary.update(
+        {{"macs", sums.macs}, {"int8_macs", sums.int8_macs}, {"int8_macs_share", sums.macs_share()}});
   }
   if (sums.has_seconds) {
-    summary["float_seconds"] = sums.seconds;
-    summary["float_seconds_of_int8"] = sums.int8_seconds;
-    summary["int8_seconds_share"] = sums.seconds_share();
+    summary.update({{"float_seconds", sums.seconds},
+                    {"float_seconds_of_int8", sums.int8_seconds},
+                    {"int8_seconds_share", sums.seconds_share()}});
   }
   return summary;
 }
@@ -34,26 +33,26 @@ nlohmann::json entry_json(const Decision& decision) {
                           {"op", decision.op},
                           {"quantized", decision.quantized},
                           {"on_tensors", decision.on_tensors}};
-  const auto add = [&entry](const char* key, const auto& value) {
-    if (!value.empty()) entry[key] = value;
-  };
-  add("parts", decision.parts);
-  add("standalone", decision.standalone);
-  add("pattern", decision.pattern);
-  add("qconfig_source", decision.qconfig_source);
-  add("qconfig", decision.qconfig);
   nlohmann::json tried = nlohmann::json::array();
   for (std::size_t i = 0; i < decision.dtype_configs.size(); ++i) {
     tried.push_back({{"dtypes", decision.dtype_configs[i]}, {"taken", i >= decision.refusals.size()}});
     if (i < decision.refusals.size()) tried.back()["refusal"] = decision.refusals[i];
   }
-  add("dtype_configs", tried);
-  add("refusals", decision.refusals);
-  add("reason", decision.reason);
-  add("remedy", decision.remedy);
-  add("notes", decision.notes);
-  add("equalization", decision.equalization);
-  add("kernel", decision.kernel);
+  const nlohmann::json details = {{"parts", decision.parts},
+                                  {"standalone", decision.standalone},
+                                  {"pattern", decision.pattern},
+                                  {"qconfig_source", decision.qconfig_source},
+                                  {"qconfig", decision.qconfig},
+                                  {"dtype_configs", std::move(tried)},
+                                  {"refusals", decision.refusals},
+                                  {"reason", decision.reason},
+                                  {"remedy", decision.remedy},
+                                  {"notes", decision.notes},
+                                  {"equalization", decision.equalization},
+                                  {"kernel", decision.kernel}};
+  for (const auto& [key, value] : details.items()) {
+    if (!value.empty() && value != "") entry[key] = value;
+  }
   if (decision.macs) entry["macs"] = *decision.macs;
   if (decision.seconds) entry["seconds"] = *decision.seconds;
   return entry;

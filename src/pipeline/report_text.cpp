@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -126,26 +127,26 @@ std::vector<Group> groups_of(const Report& report, bool quantized) {
 
 std::string some_places(const std::vector<std::string>& places) {
   const auto shown = std::min(places.size(), kNamesShown);
-  const std::vector<std::string> first(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(shown));
-  return fmt::format("{}{}", fmt::join(first, ", "),
+  return fmt::format("{}{}", fmt::join(std::span(places).first(shown), ", "),
                      places.size() > shown ? fmt::format(" and {} more", places.size() - shown) : "");
 }
 
 std::string group_text(const Group& group) {
   const Decision& decision = *group.first;
-  std::string text = fmt::format("  {}: {}\n", op_text(decision), some_places(group.places));
-  const auto add = [&text](std::string_view what, const std::string& value) {
-    if (!value.empty()) text += fmt::format("    {:<8} {}\n", what, value);
-  };
-  add("why", decision.reason);
-  add("change", decision.remedy);
-  add("kernel", decision.kernel);
-  add("pattern", decision.pattern);
-  if (!decision.qconfig.empty())
-    add("qconfig", fmt::format("{} ({})", decision.qconfig, decision.qconfig_source));
+  std::vector<std::pair<std::string_view, std::string>> facts{
+      {"why", decision.reason},
+      {"change", decision.remedy},
+      {"kernel", decision.kernel},
+      {"pattern", decision.pattern},
+      {"qconfig",
+       decision.qconfig.empty() ? "" : fmt::format("{} ({})", decision.qconfig, decision.qconfig_source)}};
   for (std::size_t i = 0; i < decision.dtype_configs.size(); ++i) {
-    add("tried", fmt::format("{} -> {}", decision.dtype_configs[i],
-                             i < decision.refusals.size() ? decision.refusals[i] : "taken"));
+    facts.emplace_back("tried", fmt::format("{} -> {}", decision.dtype_configs[i],
+                                            i < decision.refusals.size() ? decision.refusals[i] : "taken"));
+  }
+  std::string text = fmt::format("  {}: {}\n", op_text(decision), some_places(group.places));
+  for (const auto& [what, value] : facts) {
+    if (!value.empty()) text += fmt::format("    {:<8} {}\n", what, value);
   }
   return text;
 }

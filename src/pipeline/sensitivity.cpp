@@ -9,33 +9,20 @@
 
 #include "backends/kernels/engine.h"
 #include "base/json_number.h"
-#include "pipeline/ranking.h"
+#include "pipeline/float_layers.h"
 
 namespace tsq {
-namespace detail {
+namespace {
 
-double sqnr_with_float_nodes(const Calibrated& model, const BackendConfig& backend,
-                             const FloatOutputs& wanted, const LoweringOptions& lowering,
-                             std::map<std::string, std::string> nodes) {
-  const Reference reference = with_float_nodes(model, backend, std::move(nodes));
-  return sqnr_of(wanted.compare(lower(reference, backend, lowering), engine_of(backend)).whole);
+/// The most costly layers first. Equal ones stay in graph order.
+std::vector<std::size_t> ranked(const std::vector<double>& alone_db) {
+  std::vector<std::size_t> order(alone_db.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t layer) { return alone_db[layer]; });
+  return order;
 }
 
-Ranking rank_layers(const Calibrated& model, const BackendConfig& backend, const FloatOutputs& wanted,
-                    const LoweringOptions& lowering, const std::function<void()>& done) {
-  Ranking ranking{.order = std::vector<std::size_t>(model.layers.size())};
-  std::iota(ranking.order.begin(), ranking.order.end(), std::size_t{0});
-  for (const std::size_t layer : ranking.order) {
-    ranking.alone_db.push_back(
-        sqnr_with_float_nodes(model, backend, wanted, lowering, all_but(model, layer)));
-    done();
-  }
-  std::ranges::stable_sort(
-      ranking.order, [&](std::size_t a, std::size_t b) { return ranking.alone_db[a] < ranking.alone_db[b]; });
-  return ranking;
-}
-
-}  // namespace detail
+}  // namespace
 
 Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
                         std::span<const Sample> samples, const SensitivityOptions& options) {
@@ -47,25 +34,27 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
   constexpr std::size_t kTimedRuns = 3;
   detail::measure_layers(prepared, samples.front(), kTimedRuns, model.layers);
   std::size_t done = 0;
-  const auto advance = [&] {
+  const auto db_with = [&](std::map<std::string, std::string> float_nodes) {
+    const Reference reference = detail::with_float_nodes(model, backend, std::move(float_nodes));
+    const double db = detail::sqnr_of(
+        wanted.compare(lower(reference, backend, options.lowering), engine_of(backend)).whole);
     if (options.progress) options.progress(++done, 2 * model.layers.size() + 1);
-  };
-  const detail::Ranking ranking = detail::rank_layers(model, backend, wanted, options.lowering, advance);
-  const auto with_float = [&](std::size_t most_costly) {
-    auto nodes = detail::float_nodes(model, std::span(ranking.order).first(most_costly));
-    const double db =
-        detail::sqnr_with_float_nodes(model, backend, wanted, options.lowering, std::move(nodes));
-    advance();
     return db;
+  };
+  std::vector<double> alone_db;
+  for (std::size_t layer = 0; layer < model.layers.size(); ++layer)
+    alone_db.push_back(db_with(detail::all_but(model, layer)));
+  const std::vector<std::size_t> order = ranked(alone_db);
+  const auto db_with_float = [&](std::size_t most_costly) {
+    return db_with(detail::float_nodes(model, std::span(order).first(most_costly)));
   };
 
   Sensitivity result{.samples = wanted.samples()};
-  for (std::size_t i = 0; i < ranking.order.size(); ++i) {
-    const std::size_t layer = ranking.order[i];
+  for (std::size_t i = 0; i < order.size(); ++i) {
     result.layers.push_back(
-        {.layer = model.layers[layer], .alone_db = ranking.alone_db[layer], .cumulative_db = with_float(i)});
+        {.layer = model.layers[order[i]], .alone_db = alone_db[order[i]], .cumulative_db = db_with_float(i)});
   }
-  result.float_db = with_float(ranking.order.size());
+  result.float_db = db_with_float(order.size());
   result.int8_db = result.layers.empty() ? result.float_db : result.layers.front().cumulative_db;
   return result;
 }

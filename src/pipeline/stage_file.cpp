@@ -79,27 +79,19 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
 
 nlohmann::json continuation_of(const Stage& stage, const char* name) {
   nlohmann::json json = metadata_of(stage, name);
-  json["layout"] = kLayout;
+  json.update({{"layout", kLayout},
+               {"backend_config", stage.backend.to_dict()},
+               {"prepare_custom_config", stage.custom.to_dict()},
+               {"target_cpu", to_string(stage.options.target_cpu)},
+               {"weight_rounding", to_string(stage.options.weight_rounding)},
+               {"preserved_attributes", stage.preserved_attributes}});
   if (stage.trains) json["training"] = true;
-  json["backend_config"] = stage.backend.to_dict();
-  json["prepare_custom_config"] = stage.custom.to_dict();
-  json["target_cpu"] = to_string(stage.options.target_cpu);
   if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
-  json["weight_rounding"] = to_string(stage.options.weight_rounding);
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
-  json["preserved_attributes"] = stage.preserved_attributes;
   if (!stage.seen.empty()) json["calibration"] = stage.seen;
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
   return json;
-}
-
-int layout_in(const nlohmann::json& continuation) { return continuation.value("layout", 0); }
-bool is_layout_known(const nlohmann::json& continuation) { return layout_in(continuation) == kLayout; }
-
-std::string fingerprint_of(nlohmann::json continuation) {
-  continuation.erase("calibration");  // counts what the observers have seen
-  return c10::sha1(continuation.dump()).str();
 }
 
 }  // namespace detail
@@ -115,6 +107,12 @@ constexpr const char* kMeanErrors = "mean_errors";
 constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
+
+/// A hash of a continuation but for the numbers of samples: what the observers of a file belong to.
+std::string fingerprint_of(nlohmann::json continuation) {
+  continuation.erase("calibration");  // counts what the observers have seen
+  return c10::sha1(continuation.dump()).str();
+}
 
 /// The operator or input that returns what an observer sees. Numbers, which TorchScript gives to values
 /// without a name, change when a graph is copied: such a value has the place of its operator in the graph.
@@ -142,24 +140,32 @@ std::map<std::string, std::string> names_by_value(const ir::Model& model) {
   return names;
 }
 
-c10::Dict<std::string, std::string> as_dict(const std::map<std::string, std::string>& entries) {
-  c10::Dict<std::string, std::string> dict;
+template <typename Value>
+c10::Dict<std::string, Value> as_dict(const std::map<std::string, Value>& entries) {
+  c10::Dict<std::string, Value> dict;
   for (const auto& [key, value] : entries) dict.insert(key, value);
   return dict;
+}
+
+template <typename Value>
+std::map<std::string, Value> as_map(const c10::IValue& dict) {
+  std::map<std::string, Value> entries;
+  for (const auto& entry : dict.toGenericDict())
+    entries.emplace(entry.key().toStringRef(), entry.value().to<Value>());
+  return entries;
 }
 
 /// What a saved stage needs to go on in another process: the float model and what was found by calibration.
 Module continuation_module(const Stage& stage, const nlohmann::json& configuration) {
   Module module("__torch__.tsq.Continuation", std::make_shared<torch::jit::CompilationUnit>());
   module.register_module(kFloatModel, stage.float_model);
-  module.register_attribute(kFingerprint, c10::StringType::get(), detail::fingerprint_of(configuration));
+  module.register_attribute(kFingerprint, c10::StringType::get(), fingerprint_of(configuration));
   module.register_attribute(kObserverNames,
                             c10::DictType::create(c10::StringType::get(), c10::StringType::get()),
                             as_dict(names_by_value(detail::observed_model(stage))));
-  c10::Dict<std::string, at::Tensor> errors;
-  for (const auto& [node, error] : stage.model.mean_errors) errors.insert(node, error);
   module.register_attribute(kMeanErrors,
-                            c10::DictType::create(c10::StringType::get(), c10::TensorType::get()), errors);
+                            c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
+                            as_dict(stage.model.mean_errors));
   return module;
 }
 
@@ -190,23 +196,16 @@ Loaded as_stage(const std::string& path, Module module, const char* name) {
     throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a {} model of tsq", path, name),
                 fmt::format("give the file that tsq wrote as its {} model", name));
   }
-  if (!detail::is_layout_known(loaded.json) || !loaded.module.hasattr(kContinuation))
+  if (loaded.json.value("layout", 0) != detail::kLayout || !loaded.module.hasattr(kContinuation))
     throw changed_file(path, "was written by another version of tsq, whose files this one does not read");
   loaded.continuation = loaded.module.attr(kContinuation).toTupleRef().elements().at(0).toModule();
-  if (loaded.continuation.attr(kFingerprint).toStringRef() != detail::fingerprint_of(loaded.json)) {
+  if (loaded.continuation.attr(kFingerprint).toStringRef() != fingerprint_of(loaded.json)) {
     throw changed_file(
         path,
         "was changed after tsq wrote it: its recipe, table, mapping or version are not those that "
         "its observers were made with");
   }
   return loaded;
-}
-
-std::map<std::string, at::Tensor> mean_errors_in(const Module& continuation) {
-  std::map<std::string, at::Tensor> errors;
-  for (const auto& entry : continuation.attr(kMeanErrors).toGenericDict())
-    errors.emplace(entry.key().toStringRef(), entry.value().toTensor());
-  return errors;
 }
 
 std::optional<double> number_in(const nlohmann::json& json, const char* key) {
@@ -238,13 +237,15 @@ Prepared load_trained(const Module& module) {
   return Stage::make<Prepared>(std::move(stage));
 }
 
-/// Whether the observers of a stage observe what those of a file did: the same values under the same names.
-void check_observers(const std::string& path, const Stage& stage, const Module& continuation) {
-  std::map<std::string, std::string> written;
-  for (const auto& entry : continuation.attr(kObserverNames).toGenericDict())
-    written.emplace(entry.key().toStringRef(), entry.value().toStringRef());
-  if (written != names_by_value(stage.model))
+/// The stage of a file, with fresh observers. They must observe what those of the file did: the same values
+/// under the same names.
+std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
+  std::shared_ptr<Stage> stage = prepare_again(loaded.continuation.attr(kFloatModel).toModule(), loaded.json);
+  if (as_map<std::string>(loaded.continuation.attr(kObserverNames)) != names_by_value(stage->model))
     throw changed_file(path, "has observers of other values than its float model has");
+  stage->model.mean_errors = as_map<at::Tensor>(loaded.continuation.attr(kMeanErrors));
+  stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
+  return stage;
 }
 
 /// The sub-module's place in an emitted module.
@@ -302,11 +303,8 @@ Prepared Prepared::load(const std::string& path) {
   Module module = tsq::load(path);
   if (detail::is_training_module(module)) return load_trained(module);
   const Loaded loaded = as_stage(path, std::move(module), "prepared");
-  std::shared_ptr<Stage> stage = prepare_again(loaded.continuation.attr(kFloatModel).toModule(), loaded.json);
-  check_observers(path, *stage, loaded.continuation);
+  std::shared_ptr<Stage> stage = stage_in(path, loaded);
   take_observers(*stage, loaded.module);
-  stage->model.mean_errors = mean_errors_in(loaded.continuation);
-  stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   return Stage::make<Prepared>(std::move(stage));
 }
 
@@ -321,14 +319,11 @@ void Reference::save(const std::string& path, const ExtraFiles& extra_files) con
 
 Reference Reference::load(const std::string& path) {
   const Loaded loaded = as_stage(path, tsq::load(path), "reference");
-  std::shared_ptr<Stage> stage = prepare_again(loaded.continuation.attr(kFloatModel).toModule(), loaded.json);
-  check_observers(path, *stage, loaded.continuation);
+  std::shared_ptr<Stage> stage = stage_in(path, loaded);
   for_each_observer(stage->model, stage->standalone, kObserverPrefix,
                     [&](Module& observer, const std::string& name) {
                       observer = loaded.continuation.attr(name).toModule();
                     });
-  stage->model.mean_errors = mean_errors_in(loaded.continuation);
-  stage->seen = loaded.json.value("calibration", std::map<std::string, std::size_t>());
   stage->kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   const BackendConfig backend = stage->backend;

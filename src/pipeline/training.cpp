@@ -5,7 +5,6 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -69,10 +68,8 @@ Module without_values(const Module& model) {
 at::Tensor as_bytes(const Module& module) {
   std::ostringstream stream;
   module.save(stream);
-  const std::string text = stream.str();
-  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
-  std::memcpy(bytes.data_ptr(), text.data(), text.size());
-  return bytes;
+  std::string text = stream.str();
+  return at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::kByte).clone();
 }
 
 Module module_at(const Module& root, const std::string& path) {
