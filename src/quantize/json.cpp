@@ -2,20 +2,14 @@
 
 #include <tsq/quantize_model.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace tsq {
 
 std::string_view to_string(LeftFloatCause cause) {
-  switch (cause) {
-    case LeftFloatCause::Slower:
-      return "slower";
-    case LeftFloatCause::Larger:
-      return "larger";
-    case LeftFloatCause::Fault:
-      break;
-  }
-  return "fault";
+  constexpr std::array<std::string_view, 3> kNames{"fault", "slower", "larger"};
+  return kNames.at(static_cast<std::size_t>(cause));
 }
 
 nlohmann::json LeftFloat::to_json() const {

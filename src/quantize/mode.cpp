@@ -6,14 +6,9 @@ namespace tsq {
 
 QConfigMapping mode_qconfig_mapping(QuantizeMode mode, Recipe recipe, std::string_view backend) {
   const bool is_best = recipe == Recipe::Best;
-  switch (mode) {
-    case QuantizeMode::Dynamic:
-      return is_best ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
-    case QuantizeMode::WeightOnly:
-      return weight_only_qconfig_mapping();
-    case QuantizeMode::Static:
-      break;
-  }
+  if (mode == QuantizeMode::WeightOnly) return weight_only_qconfig_mapping();
+  if (mode == QuantizeMode::Dynamic)
+    return is_best ? best_dynamic_qconfig_mapping() : dynamic_qconfig_mapping();
   return is_best ? best_qconfig_mapping(backend) : default_qconfig_mapping(backend);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/util/ScopeExit.h>
 #include <tsq/quantize_model.h>
 
 #include <string_view>
@@ -15,27 +16,16 @@ class Steps {
   /// `work` gets a Progress to report to.
   template <typename Work>
   auto run(std::string_view step, Work&& work) const {
-    const Running running(events_, step);
+    if (events_.on_begin) events_.on_begin(step);
+    const auto end = c10::make_scope_exit([&] {
+      if (events_.on_end) events_.on_end(step);
+    });
     return work(Progress([this, step](std::size_t done, std::size_t total) {
       if (events_.on_progress) events_.on_progress(step, done, total);
     }));
   }
 
  private:
-  struct Running {
-    Running(const QuantizeEvents& owner, std::string_view name) : events(owner), step(name) {
-      if (events.on_begin) events.on_begin(step);
-    }
-    ~Running() {
-      if (events.on_end) events.on_end(step);
-    }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
-
-    const QuantizeEvents& events;
-    std::string_view step;
-  };
-
   const QuantizeEvents& events_;
 };
 
