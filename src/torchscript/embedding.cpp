@@ -17,7 +17,7 @@
 
 #include "ir/analysis.h"
 #include "operators/weighted.h"
-#include "torchscript/source_resolver.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -259,9 +259,8 @@ std::string quantized_source(const EmbeddingTable& table) {
   return {};
 }
 
-Module module_of_class(const EmbeddingTable& table, std::string_view prefix) {
-  return Module(fmt::format("__torch__.{}Embedding{}", prefix, table.is_bag ? "Bag" : ""),
-                std::make_shared<torch::jit::CompilationUnit>());
+std::string class_of(const EmbeddingTable& table, std::string_view prefix) {
+  return fmt::format("{}Embedding{}", prefix, table.is_bag ? "Bag" : "");
 }
 
 }  // namespace
@@ -308,30 +307,25 @@ std::string unquantizable(const EmbeddingTable& table, const QParams& qparams) {
 }
 
 Module float_embedding(const EmbeddingTable& table) {
-  Module module = module_of_class(table, "torch.nn.modules.sparse.");
-  module.register_parameter("weight", table.weight, /*is_buffer=*/false);
-  module.define(float_source(table, "self.weight"), source_resolver());
-  return module;
+  return written_module(class_of(table, "torch.nn.modules.sparse."), {parameter("weight", table.weight)},
+                        float_source(table, "self.weight"));
 }
 
 Module reference_embedding(const EmbeddingTable& table) {
   const RowQParams qparams = row_qparams(table);
-  Module module = module_of_class(table, "tsq.Reference");
-  module.register_attribute("weight", c10::TensorType::get(), table.weight.detach());
-  module.register_attribute("weight_scale", c10::TensorType::get(), qparams.scale);
-  module.register_attribute("weight_zero_point", c10::TensorType::get(), qparams.zero_point);
-  module.define(float_source(table, fmt::format("torch.dequantize(torch.quantize_per_channel(self.weight, "
-                                                "self.weight_scale, self.weight_zero_point, 0, {}))",
-                                                static_cast<int>(ScalarType::QUInt8))),
-                source_resolver());
-  return module;
+  return written_module(
+      class_of(table, "tsq.Reference"),
+      {{"weight", c10::TensorType::get(), table.weight.detach()},
+       {"weight_scale", c10::TensorType::get(), qparams.scale},
+       {"weight_zero_point", c10::TensorType::get(), qparams.zero_point}},
+      float_source(table, fmt::format("torch.dequantize(torch.quantize_per_channel(self.weight, "
+                                      "self.weight_scale, self.weight_zero_point, 0, {}))",
+                                      static_cast<int>(ScalarType::QUInt8))));
 }
 
 Module quantized_embedding(const EmbeddingTable& table, const at::Tensor& rows) {
-  Module module = module_of_class(table, "tsq.Quantized");
-  module.register_attribute("rows", c10::TensorType::get(), rows);
-  module.define(quantized_source(table), source_resolver());
-  return module;
+  return written_module(class_of(table, "tsq.Quantized"), {{"rows", c10::TensorType::get(), rows}},
+                        quantized_source(table));
 }
 
 at::Tensor packed_rows(const EmbeddingTable& table) {

@@ -5,28 +5,23 @@
 
 #include "operators/convolution_padding.h"
 #include "operators/weighted.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
 
 using torch::jit::Module;
 
-Module module_of_class(std::string_view file, Symbol type) {
-  return Module(
-      fmt::format("__torch__.torch.nn.modules.{}.{}", file, type.name.substr(type.name.rfind('.') + 1)),
-      std::make_shared<torch::jit::CompilationUnit>());
+std::string class_in(std::string_view file, Symbol type) {
+  return fmt::format("torch.nn.modules.{}.{}", file, class_name(type));
 }
 
-void register_tensor(Module& module, const std::string& name, const at::Tensor& tensor) {
-  if (tensor.defined()) {
-    module.register_parameter(name, tensor, /*is_buffer=*/false);
-  } else {
-    module.register_attribute(name, c10::OptionalType::ofTensor(), c10::IValue());
-  }
+Attribute parameter_or_none(const std::string& name, const at::Tensor& tensor) {
+  return tensor.defined() ? parameter(name, tensor) : optional_tensor(name, tensor);
 }
 
-void register_numbers(Module& module, const std::string& name, const std::vector<int64_t>& numbers) {
-  module.register_attribute(name, c10::ListType::ofInts(), c10::List<int64_t>(numbers));
+Attribute numbers(const std::string& name, const std::vector<int64_t>& values) {
+  return {name, c10::ListType::ofInts(), values};
 }
 
 /// How the convolution is called: with its padding inside, or after it.
@@ -49,46 +44,41 @@ std::string convolution_source(const ir::Weighted& weighted, bool is_transposed)
 }
 
 Module convolution(Symbol type, const ir::Weighted& weighted) {
-  Module module = module_of_class("conv", type);
-  register_tensor(module, "weight", weighted.weight);
-  register_tensor(module, "bias", weighted.bias);
-  register_numbers(module, "stride", weighted.stride);
-  register_numbers(module, "dilation", weighted.dilation);
-  register_numbers(module, "output_padding", weighted.output_padding);
-  if (weighted.padding_name.empty()) {
-    register_numbers(module, "padding", weighted.padding);
-  } else {
-    module.register_attribute("padding", c10::StringType::get(), weighted.padding_name);
-  }
-  module.register_attribute("groups", c10::IntType::get(), weighted.groups);
-  module.register_attribute("padding_mode", c10::StringType::get(), weighted.padding_mode);
+  std::vector<Attribute> attributes{parameter_or_none("weight", weighted.weight),
+                                    parameter_or_none("bias", weighted.bias),
+                                    numbers("stride", weighted.stride),
+                                    numbers("dilation", weighted.dilation),
+                                    numbers("output_padding", weighted.output_padding),
+                                    weighted.padding_name.empty()
+                                        ? numbers("padding", weighted.padding)
+                                        : Attribute{"padding", c10::StringType::get(), weighted.padding_name},
+                                    {"groups", c10::IntType::get(), weighted.groups},
+                                    {"padding_mode", c10::StringType::get(), weighted.padding_mode}};
   if (weighted.padding_mode != "zeros")
-    register_numbers(module, "sides", operators::explicit_padding(weighted));
-  module.define(convolution_source(weighted, operators::is_transposed(type)));
-  return module;
+    attributes.push_back(numbers("sides", operators::explicit_padding(weighted)));
+  return written_module(class_in("conv", type), attributes,
+                        convolution_source(weighted, operators::is_transposed(type)));
 }
 
 Module linear(Symbol type, const ir::Weighted& weighted) {
-  Module module = module_of_class("linear", type);
-  register_tensor(module, "weight", weighted.weight);
-  register_tensor(module, "bias", weighted.bias);
-  module.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
-  return module;
+  return written_module(
+      class_in("linear", type),
+      {parameter_or_none("weight", weighted.weight), parameter_or_none("bias", weighted.bias)},
+      "def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
 }
 
 /// A function that became a module has its other arguments as constants.
 Module activation(const ir::ModuleCall& call) {
-  Module module = module_of_class("activation", call.type);
-  if (call.type.name == "torch.nn.LeakyReLU") {
-    const bool has_slope = !call.constants.empty() && call.constants.front().isDouble();
-    module.register_attribute("negative_slope", c10::FloatType::get(),
-                              has_slope ? call.constants.front().toDouble() : 0.01);
-    module.define("def forward(self, x):\n  return torch.leaky_relu(x, self.negative_slope)\n");
-  } else {
-    module.define(fmt::format("def forward(self, x):\n  return torch.{}(x)\n",
-                              call.type.name == "torch.nn.Tanh" ? "tanh" : "relu"));
+  const std::string name = class_in("activation", call.type);
+  if (call.type.name != "torch.nn.LeakyReLU") {
+    return written_module(name, {},
+                          fmt::format("def forward(self, x):\n  return torch.{}(x)\n",
+                                      call.type.name == "torch.nn.Tanh" ? "tanh" : "relu"));
   }
-  return module;
+  const bool has_slope = !call.constants.empty() && call.constants.front().isDouble();
+  return written_module(
+      name, {{"negative_slope", c10::FloatType::get(), has_slope ? call.constants.front().toDouble() : 0.01}},
+      "def forward(self, x):\n  return torch.leaky_relu(x, self.negative_slope)\n");
 }
 
 }  // namespace

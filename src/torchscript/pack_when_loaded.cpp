@@ -5,7 +5,7 @@
 #include "backends/kernels/packed.h"
 #include "base/libtorch_error.h"
 #include "operators/convolution_padding.h"
-#include "torchscript/source_resolver.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -54,29 +54,25 @@ def __setstate__(self, state: Tuple[Tensor, Tensor, Tensor, Optional[Tensor], bo
     self.packed = self.pack()
 )";
 
-c10::IValue optional_bias(const ir::Weighted& weighted) {
-  return weighted.bias.defined() ? c10::IValue(weighted.bias.detach()) : c10::IValue();
-}
-
-Module with_geometry(const char* name, const ir::Weighted& weighted) {
-  Module module(name, std::make_shared<torch::jit::CompilationUnit>());
-  module.register_attribute("bias", c10::OptionalType::create(c10::TensorType::get()),
-                            optional_bias(weighted));
-  module.register_attribute("stride", c10::ListType::ofInts(), weighted.stride);
-  module.register_attribute("padding", c10::ListType::ofInts(), operators::kernel_padding(weighted));
-  module.register_attribute("dilation", c10::ListType::ofInts(), weighted.dilation);
-  module.register_attribute("groups", c10::IntType::get(), weighted.groups);
-  module.register_attribute("training", c10::BoolType::get(), false);
-  return module;
+/// The numbers of the convolution, and what else a module holds.
+std::vector<Attribute> with_geometry(const ir::Weighted& weighted, const std::vector<Attribute>& others) {
+  std::vector<Attribute> all{
+      optional_tensor("bias", weighted.bias.defined() ? weighted.bias.detach() : at::Tensor()),
+      {"stride", c10::ListType::ofInts(), weighted.stride},
+      {"padding", c10::ListType::ofInts(), operators::kernel_padding(weighted)},
+      {"dilation", c10::ListType::ofInts(), weighted.dilation},
+      {"groups", c10::IntType::get(), weighted.groups},
+      {"training", c10::BoolType::get(), false}};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
 }
 
 Module packed_params(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
-  Module module = with_geometry("__torch__.tsq.PackedConv3d", weighted);
-  module.register_attribute("packed", kernels::packed_type(prepack),
-                            kernels::pack(prepack, weighted, quantized));
-  module.register_attribute("weight", c10::TensorType::get(), quantized);
-  module.define(kPackedParams, source_resolver());
-  return module;
+  return written_module("tsq.PackedConv3d",
+                        with_geometry(weighted, {{"packed", kernels::packed_type(prepack),
+                                                  kernels::pack(prepack, weighted, quantized)},
+                                                 {"weight", c10::TensorType::get(), quantized}}),
+                        kPackedParams);
 }
 
 /// For which oneDNN orders a weight best; empty: not known.
@@ -91,14 +87,15 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const 
   const bool is_by_channel = weight.qscheme() == c10::QScheme::PER_CHANNEL_AFFINE;
   const at::Tensor scale = is_by_channel ? weight.q_per_channel_scales().to(at::kFloat)
                                          : at::full({1}, weight.q_scale(), at::kFloat);
-  Module module = with_geometry("__torch__.tsq.PointwiseConv", weighted);
-  module.register_attribute("weight", tensor, weight.int_repr());
-  module.register_attribute("scale", tensor, scale);
-  module.register_attribute("zero_point", tensor, at::zeros_like(scale, at::kInt));
-  module.register_attribute("input_has_zero_point", c10::BoolType::get(), input_has_zero_point);
-  module.register_attribute("input_sizes", c10::ListType::ofInts(), sizes_of(weighted.input));
-  module.register_attribute("packed", tensor, at::Tensor());
-  module.define(kPointwise, source_resolver());
+  Module module = written_module(
+      "tsq.PointwiseConv",
+      with_geometry(weighted, {{"weight", tensor, weight.int_repr()},
+                               {"scale", tensor, scale},
+                               {"zero_point", tensor, at::zeros_like(scale, at::kInt)},
+                               {"input_has_zero_point", c10::BoolType::get(), input_has_zero_point},
+                               {"input_sizes", c10::ListType::ofInts(), sizes_of(weighted.input)},
+                               {"packed", tensor, at::Tensor()}}),
+      kPointwise);
   try {
     module.setattr("packed", module.run_method("pack"));
   } catch (const std::exception& error) {

@@ -7,12 +7,10 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
-#include "torchscript/source_resolver.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
-
-using torch::jit::Module;
 
 /// A row is codes from 0 on, its scale and its smallest value, 8 bytes, which TorchScript cannot read as
 /// numbers.
@@ -59,16 +57,14 @@ bool are_symmetric_rows(const QParams& qparams) {
          qparams.axis == 0 && !qparams.zero_point.any().item<bool>();
 }
 
-Module tied_linear(const TiedLinear& linear) {
-  Module module("__torch__.tsq.TiedLinear", std::make_shared<torch::jit::CompilationUnit>());
-  module.register_attribute("rows", c10::TensorType::get(), linear.rows);
-  module.register_attribute("scale", c10::TensorType::get(), linear.scale);
-  module.register_attribute("bias", c10::OptionalType::create(c10::TensorType::get()),
-                            linear.bias.defined() ? c10::IValue(linear.bias) : c10::IValue());
-  module.register_attribute("training", c10::BoolType::get(), false);
-  module.register_attribute("packed", kernels::packed_type("quantized::linear_prepack"), linear.packed);
-  module.define(kRows, source_resolver());
-  return module;
+torch::jit::Module tied_linear(const TiedLinear& linear) {
+  return written_module("tsq.TiedLinear",
+                        {{"rows", c10::TensorType::get(), linear.rows},
+                         {"scale", c10::TensorType::get(), linear.scale},
+                         optional_tensor("bias", linear.bias),
+                         {"training", c10::BoolType::get(), false},
+                         {"packed", kernels::packed_type("quantized::linear_prepack"), linear.packed}},
+                        kRows);
 }
 
 at::Tensor codes_of_rows(const at::Tensor& rows) {

@@ -5,6 +5,7 @@
 
 #include "backends/kernels/packed.h"
 #include "torchscript/source_resolver.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -34,19 +35,18 @@ std::string forward_source(const ir::Weighted& weighted, int64_t padded_columns,
   source += fmt::format("  y = {}\n", kernel);
   if (padded_rows > rows) source += fmt::format("  y = y.narrow(1, 0, {})\n", rows);
   if (weighted.bias.defined()) source += "  y = y + self.bias\n";
-  source += "  y = y.to(dtype=input.dtype)\n";
-  source += fmt::format("  return y.reshape(input.size()[:-1] + [{}])\n", rows);
-  return source;
+  return source +
+         fmt::format("  y = y.to(dtype=input.dtype)\n  return y.reshape(input.size()[:-1] + [{}])\n", rows);
 }
 
 const std::string kBFloat16 =
     fmt::format("x.to(dtype={}).contiguous()", static_cast<int>(ScalarType::BFloat16));
 
-Module module_of_class(const char* name, const ir::Weighted& weighted) {
-  Module module(name, std::make_shared<torch::jit::CompilationUnit>());
+/// The bias, where there is one, and what else a module holds.
+std::vector<Attribute> with_bias(const ir::Weighted& weighted, std::vector<Attribute> others) {
   if (weighted.bias.defined())
-    module.register_attribute("bias", c10::TensorType::get(), weighted.bias.detach());
-  return module;
+    others.insert(others.begin(), {"bias", c10::TensorType::get(), weighted.bias.detach()});
+  return others;
 }
 
 bool has_zero_points(const QParams& qparams) {
@@ -59,14 +59,12 @@ Module int8_linear(const ir::Weighted& weighted) {
   const int64_t columns = round_up(weighted.weight.size(1), kColumnsOfInt8);
   const at::Tensor codes = kernels::quantized_weight(weighted).int_repr();
   const at::Tensor scales = qparams.scale.to(at::kBFloat16).reshape({-1}).expand({rows}).contiguous();
-  Module module = module_of_class("__torch__.tsq.Int8Linear", weighted);
-  module.register_attribute("weight", c10::TensorType::get(), filled_up(codes, rows, columns));
-  module.register_attribute("scales", c10::TensorType::get(), scales);
-  module.define(
+  return written_module(
+      "tsq.Int8Linear",
+      with_bias(weighted, {{"weight", c10::TensorType::get(), filled_up(codes, rows, columns)},
+                           {"scales", c10::TensorType::get(), scales}}),
       forward_source(weighted, columns, rows,
-                     fmt::format("torch._weight_int8pack_mm({}, self.weight, self.scales)", kBFloat16)),
-      source_resolver());
-  return module;
+                     fmt::format("torch._weight_int8pack_mm({}, self.weight, self.scales)", kBFloat16)));
 }
 
 constexpr const char* kInt4State = R"(
@@ -101,20 +99,20 @@ Module int4_linear(const ir::Weighted& weighted) {
                                .reshape({-1, columns});
   const at::Tensor codes = filled_up(plain, rows, columns);
   const at::Tensor pairs = codes.reshape({rows, -1, 2});
-  Module module = module_of_class("__torch__.tsq.Int4Linear", weighted);
-  module.register_attribute("codes", c10::TensorType::get(),
-                            pairs.select(2, 0).bitwise_or(pairs.select(2, 1).bitwise_left_shift(4)));
-  module.register_attribute("scales_and_zeros", c10::TensorType::get(), scales_and_zeros(qparams, rows));
-  module.register_attribute("packed", c10::TensorType::get(),
-                            at::_convert_weight_to_int4pack_for_cpu(codes.to(at::kInt), 1));
-  module.register_attribute("training", c10::BoolType::get(), false);
   const bool has_bias = weighted.bias.defined();
   // A module with a saved state of its own keeps its bias there, as a tensor that is never None.
   const std::string take_bias =
       has_bias ? "bias = state[2]\n  assert bias is not None\n  self.bias = bias" : "pass";
-  module.define(fmt::format(fmt::runtime(kInt4State), has_bias ? "self.bias" : "None", take_bias,
-                            static_cast<int>(ScalarType::Int)),
-                source_resolver());
+  Module module = written_module(
+      "tsq.Int4Linear",
+      with_bias(weighted, {{"codes", c10::TensorType::get(),
+                            pairs.select(2, 0).bitwise_or(pairs.select(2, 1).bitwise_left_shift(4))},
+                           {"scales_and_zeros", c10::TensorType::get(), scales_and_zeros(qparams, rows)},
+                           {"packed", c10::TensorType::get(),
+                            at::_convert_weight_to_int4pack_for_cpu(codes.to(at::kInt), 1)},
+                           {"training", c10::BoolType::get(), false}}),
+      fmt::format(fmt::runtime(kInt4State), has_bias ? "self.bias" : "None", take_bias,
+                  static_cast<int>(ScalarType::Int)));
   module.define(
       forward_source(
           weighted, columns, rows,

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/pattern.h>
+
+#include <string>
+#include <vector>
+
+namespace tsq::torchscript {
+
+/// An attribute of a module that is written.
+struct Attribute {
+  std::string name{};
+  c10::TypePtr type{};
+  c10::IValue value{};
+  bool is_parameter{false};
+  bool is_buffer{false};
+};
+/// None where the tensor is not defined.
+Attribute optional_tensor(const std::string& name, const at::Tensor& tensor);
+Attribute parameter(const std::string& name, const at::Tensor& tensor);
+
+/// A module of a class of its own, `__torch__.` and this name, with the attributes in this order and the
+/// methods of `source`, whose names source_resolver knows.
+torch::jit::Module written_module(const std::string& class_name, const std::vector<Attribute>& attributes,
+                                  const std::string& source);
+
+/// The name of a class without its package: "Conv2d" of torch.nn.Conv2d.
+inline std::string class_name(Symbol type) { return std::string(type.name.substr(type.name.rfind('.') + 1)); }
+
+}  // namespace tsq::torchscript
