@@ -12,32 +12,32 @@ using ir::ModuleCall;
 using ir::Node;
 using ir::Value;
 
+std::optional<std::size_t> argument_index(const Node* op, const std::string& name) {
+  const auto function =
+      op->kind() == c10::prim::CallFunction ? op->input(0)->type()->cast<c10::FunctionType>() : nullptr;
+  const c10::FunctionSchema* schema = function ? &function->function()->getSchema() : op->maybeSchema();
+  const auto argument = schema == nullptr ? std::nullopt : schema->argumentIndexWithName(name);
+  if (!argument) return std::nullopt;
+  const std::size_t index = static_cast<std::size_t>(*argument) + (function ? 1 : 0);
+  return index < op->inputs().size() ? std::optional(index) : std::nullopt;
+}
+
 Value* argument_named(const Node* op, const std::string& name) {
-  const c10::FunctionSchema* schema = nullptr;
-  std::size_t first = 0;
-  if (op->kind() == c10::prim::CallFunction) {
-    const auto type = op->input(0)->type()->cast<c10::FunctionType>();
-    if (!type) return nullptr;
-    schema = &type->function()->getSchema();
-    first = 1;
-  } else {
-    schema = op->maybeSchema();
-  }
-  if (schema == nullptr) return nullptr;
-  const auto index = schema->argumentIndexWithName(name);
-  if (!index || static_cast<std::size_t>(*index) + first >= op->inputs().size()) return nullptr;
-  return const_cast<Value*>(op->input(static_cast<std::size_t>(*index) + first));
+  const auto index = argument_index(op, name);
+  return index ? const_cast<Value*>(op->input(*index)) : nullptr;
 }
 
 std::optional<c10::IValue> argument_constant(const ir::Model& model, const Node* op,
                                              const std::string& name) {
+  const auto value = argument_constant(model, op, name, c10::aten::avg_pool2d, name);
+  return value ? value : argument_constant(model, op, name, c10::aten::avg_pool1d, name);
+}
+
+std::optional<c10::IValue> argument_constant(const ir::Model& model, const Node* op, const std::string& name,
+                                             c10::Symbol aten, const std::string& of_module) {
   if (ir::is_module_call(op)) {
-    const ModuleCall& call = ir::call_of(model, op);
-    if (!call.module) return std::nullopt;
-    for (const auto aten : {c10::aten::avg_pool2d, c10::aten::avg_pool1d}) {
-      if (auto value = module_constant(*call.module, name, aten, name)) return value;
-    }
-    return std::nullopt;
+    const auto& module = ir::call_of(model, op).module;
+    return module ? module_constant(*module, of_module, aten, name) : std::nullopt;
   }
   const Value* value = argument_named(op, name);
   return value == nullptr ? std::nullopt : ir::constant_value(value);
@@ -55,9 +55,8 @@ at::Tensor slopes_of(const ir::Model& model, const Node* activation) {
   if (ir::is_module_call(activation)) {
     const ModuleCall& call = ir::call_of(model, activation);
     if (call.type.name == "torch.nn.LeakyReLU") return at::scalar_tensor(negative_slope(call));
-    const bool has_weight =
-        call.module && call.module->hasattr("weight") && call.module->attr("weight").isTensor();
-    return has_weight ? call.module->attr("weight").toTensor().detach() : at::Tensor();
+    const c10::IValue weight = call.module ? call.module->attr("weight", c10::IValue()) : c10::IValue();
+    return weight.isTensor() ? weight.toTensor().detach() : at::Tensor();
   }
   const auto slope = argument_constant(model, activation, "negative_slope");
   return slope && slope->isDouble() ? at::scalar_tensor(slope->toDouble()) : at::Tensor();

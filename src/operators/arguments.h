@@ -20,6 +20,13 @@ int64_t slope_count(const ir::Model& model, const ir::Node* activation);
 /// the schema. Lists of constants are constants.
 std::optional<c10::IValue> argument_constant(const ir::Model& model, const ir::Node* op,
                                              const std::string& name);
+/// The same where a module has it as `of_module`, or, in a traced file, as the argument `name` of `aten`.
+std::optional<c10::IValue> argument_constant(const ir::Model& model, const ir::Node* op,
+                                             const std::string& name, c10::Symbol aten,
+                                             const std::string& of_module);
+/// The place of an argument among the inputs of a function, by its name in the schema; empty when it has none
+/// of that name.
+std::optional<std::size_t> argument_index(const ir::Node* op, const std::string& name);
 /// The argument of a function by its name in the schema; null when it has none of that name.
 ir::Value* argument_named(const ir::Node* op, const std::string& name);
 

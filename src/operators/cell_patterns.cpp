@@ -131,11 +131,11 @@ class CellMatcher {
 
   /// Whether anything outside reads what the cell computes besides its results.
   [[nodiscard]] bool is_private(const std::vector<Value*>& results) const {
-    return std::all_of(passed_.begin(), passed_.end(), [&](const Node* node) {
-      return std::all_of(node->outputs().begin(), node->outputs().end(), [&](const Value* output) {
-        if (std::find(results.begin(), results.end(), output) != results.end()) return true;
-        return std::all_of(output->uses().begin(), output->uses().end(),
-                           [&](const torch::jit::Use& use) { return passed_.contains(use.user); });
+    return std::ranges::all_of(passed_, [&](const Node* node) {
+      return std::ranges::all_of(node->outputs(), [&](const Value* output) {
+        return std::ranges::find(results, output) != results.end() ||
+               std::ranges::all_of(output->uses(),
+                                   [&](const torch::jit::Use& use) { return passed_.contains(use.user); });
       });
     });
   }
@@ -144,9 +144,8 @@ class CellMatcher {
   Node* replaced(const char* kind, const Gates& layers, const std::vector<Value*>& state,
                  const std::vector<Value*>& results) {
     Node* first_result = results.back()->node();
-    const bool in_one_block = std::all_of(passed_.begin(), passed_.end(), [&](const Node* node) {
-      return node->owningBlock() == first_result->owningBlock();
-    });
+    const bool in_one_block = std::ranges::all_of(
+        passed_, [&](const Node* node) { return node->owningBlock() == first_result->owningBlock(); });
     if (!in_one_block || !is_private(results)) return nullptr;
     Value* hidden =
         state.size() > 1 ? ir::list_before(first_result, c10::TensorType::get(), state) : state.front();
@@ -157,14 +156,10 @@ class CellMatcher {
     cell->setSourceRange(result_->node()->sourceRange());
     ir::take_scope(cell, result_->node());
     for (std::size_t i = 0; i < results.size(); ++i) results[i]->replaceAllUsesWith(cell->output(i));
-    destroy_passed();
-    return cell;
-  }
-
-  void destroy_passed() {
     std::vector<Node*> nodes(passed_.begin(), passed_.end());
-    std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return b->isBefore(a); });
+    std::ranges::sort(nodes, [](const Node* a, const Node* b) { return b->isBefore(a); });
     for (Node* node : nodes) node->destroy();
+    return cell;
   }
 
   Value* result_;

@@ -5,7 +5,6 @@
 
 #include "operators/arguments.h"
 #include "operators/traits.h"
-#include "operators/weighted.h"
 
 namespace tsq::operators {
 namespace {
@@ -15,12 +14,6 @@ const c10::Symbol kHighest = c10::Symbol::attr("tsq_highest");
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::optional<c10::IValue> argument(const ir::Model& model, const ir::Node* node, const char* name) {
-  if (!ir::is_module_call(node)) return argument_constant(model, node, name);
-  const ir::ModuleCall& call = ir::call_of(model, node);
-  return call.module ? module_constant(*call.module, name, c10::aten::hardtanh, name) : std::nullopt;
-}
-
 /// Empty for a bound that is known only when the model runs.
 std::optional<double> value_of(const ir::Model& model, const ir::Node* node, const Bound& bound,
                                double unlimited) {
@@ -28,11 +21,11 @@ std::optional<double> value_of(const ir::Model& model, const ir::Node* node, con
   if (bound.argument.empty()) return unlimited;
   const std::string name(bound.argument);
   if (!ir::is_module_call(node) && argument_named(node, name) == nullptr) return unlimited;
-  const auto value = argument(model, node, name.c_str());
+  const auto value = argument_constant(model, node, name, c10::aten::hardtanh, name);
   if (!value) return std::nullopt;
   if (value->isNone()) return unlimited;
-  if (value->isDouble()) return value->toDouble();
-  return value->isInt() ? std::optional(static_cast<double>(value->toInt())) : std::nullopt;
+  const bool is_number = value->isDouble() || value->isInt();
+  return is_number ? std::optional(value->toScalar().toDouble()) : std::nullopt;
 }
 
 }  // namespace

@@ -20,16 +20,16 @@ using ir::Value;
 
 const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
-std::optional<at::Tensor> attribute_tensor(const Model& model, const Value* value) {
+/// Undefined where it is not known now.
+at::Tensor attribute_tensor(const Model& model, const Value* value) {
   const at::Tensor held = ir::held_tensor(model, value);
-  return held.defined() ? std::optional(held.detach()) : std::nullopt;
+  return held.defined() ? held.detach() : held;
 }
 
 std::optional<ir::Weighted> with_bias_and_geometry(const Model& model, const Node* op, ir::Weighted result) {
   if (op->inputs().size() > 2 && !op->input(2)->mustBeNone()) {
-    const auto bias = attribute_tensor(model, op->input(2));
-    if (!bias) return std::nullopt;
-    result.bias = *bias;
+    result.bias = attribute_tensor(model, op->input(2));
+    if (!result.bias.defined()) return std::nullopt;
   }
   if (op->inputs().size() <= 3) return result;
   const auto argument = [&](const char* name) { return argument_constant(model, op, name); };
@@ -75,32 +75,29 @@ std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
 }
 
 std::optional<ir::Weighted> functional_parameters(const Model& model, const Node* op) {
-  ir::Weighted result;
   const auto dtype = functional_weight_dtype(op);
   if (!dtype) return std::nullopt;
   const Node* quantize = op->input(1)->node()->input(0)->node();
-  const auto weight = attribute_tensor(model, quantize->input(0));
-  if (!weight) return std::nullopt;
-  result.weight = *weight;
+  const at::Tensor weight = attribute_tensor(model, quantize->input(0));
+  if (!weight.defined()) return std::nullopt;
   QParams qparams{.dtype = *dtype};
   if (quantize->kind() == kQuantize) {
     qparams.scale = at::scalar_tensor(ir::constant_value(quantize->input(1))->toDouble(), at::kFloat);
     qparams.zero_point = at::scalar_tensor(ir::constant_value(quantize->input(2))->toInt(), at::kLong);
   } else if (quantize->kind() == kQuantizePerChannel) {
     qparams.qscheme = c10::QScheme::PER_CHANNEL_AFFINE;
-    qparams.scale = *attribute_tensor(model, quantize->input(1));
-    qparams.zero_point = *attribute_tensor(model, quantize->input(2));
+    qparams.scale = attribute_tensor(model, quantize->input(1));
+    qparams.zero_point = attribute_tensor(model, quantize->input(2));
     qparams.axis = ir::constant_value(quantize->input(3))->toInt();
   }
-  result.weight_qparams = qparams;
-  return with_bias_and_geometry(model, op, std::move(result));
+  return with_bias_and_geometry(model, op, {.weight = weight, .weight_qparams = qparams});
 }
 
 std::optional<ir::Weighted> float_functional_parameters(const Model& model, const Node* op) {
   const Value* held = op->input(1);
-  const auto weight = attribute_tensor(model, ir::is_observer(held->node()) ? held->node()->input(0) : held);
-  if (!weight) return std::nullopt;
-  return with_bias_and_geometry(model, op, {.weight = *weight});
+  const at::Tensor weight =
+      attribute_tensor(model, ir::is_observer(held->node()) ? held->node()->input(0) : held);
+  return weight.defined() ? with_bias_and_geometry(model, op, {.weight = weight}) : std::nullopt;
 }
 
 }  // namespace tsq::operators

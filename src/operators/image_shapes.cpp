@@ -21,18 +21,14 @@ using ir::Value;
 using ir::Weighted;
 
 /// The last part of PyTorch's name: "torch.nn.functional.relu" → "relu".
-std::string_view operator_name(std::string_view target) {
-  const auto dot = target.rfind('.');
-  return dot == std::string_view::npos ? target : target.substr(dot + 1);
-}
+std::string_view operator_name(std::string_view target) { return target.substr(target.rfind('.') + 1); }
 
 constexpr std::array<std::string_view, 4> kPools{"MaxPool2d", "AvgPool2d", "max_pool2d", "avg_pool2d"};
 constexpr std::array<std::string_view, 4> kAdaptivePools{"AdaptiveAvgPool2d", "AdaptiveMaxPool2d",
                                                          "adaptive_avg_pool2d", "adaptive_max_pool2d"};
 
-template <std::size_t kCount>
-bool contains(const std::array<std::string_view, kCount>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+bool contains(const std::array<std::string_view, 4>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
 std::vector<int64_t> both_sizes(const c10::IValue& value) {
@@ -50,6 +46,12 @@ std::vector<int64_t> both_sizes(const c10::IValue& value) {
   return sizes;
 }
 
+/// An argument for height and width; empty where it is not known.
+std::vector<int64_t> both_sizes(const Model& model, const Node* node, const char* argument) {
+  const auto value = argument_constant(model, node, argument);
+  return value ? both_sizes(*value) : std::vector<int64_t>();
+}
+
 /// Kernel, stride and padding of a pool, for height and width.
 struct Pool {
   std::vector<int64_t> kernel{};
@@ -59,14 +61,12 @@ struct Pool {
 
 /// Empty when the pool's numbers are not known, or its sizes do not follow the common rule.
 std::optional<Pool> pool_of(const Model& model, const Node* node) {
-  const auto sizes = [&](const char* name) {
-    const auto value = operators::argument_constant(model, node, name);
-    return value ? both_sizes(*value) : std::vector<int64_t>();
-  };
-  Pool pool{.kernel = sizes("kernel_size"), .stride = sizes("stride"), .padding = sizes("padding")};
+  Pool pool{.kernel = both_sizes(model, node, "kernel_size"),
+            .stride = both_sizes(model, node, "stride"),
+            .padding = both_sizes(model, node, "padding")};
   if (pool.stride.size() != 2) pool.stride = pool.kernel;
   const auto ceil_mode = operators::argument_constant(model, node, "ceil_mode");
-  const auto dilation = sizes("dilation");
+  const auto dilation = both_sizes(model, node, "dilation");
   const bool dilated = !dilation.empty() && dilation != std::vector<int64_t>{1, 1};
   if (pool.kernel.size() != 2 || pool.padding.size() != 2 || dilated || (ceil_mode && ceil_mode->toBool()))
     return std::nullopt;
@@ -79,20 +79,18 @@ ImageShapes::ImageShapes(const Model& model) : model_(model) {
   for (const Node* node : ir::nodes_in_order(*model.graph)) visit(node);
 }
 
-std::size_t ImageShapes::constant(int64_t value) {
-  const auto [found, is_new] = interned_.emplace(fmt::format("{}", value), sizes_.size());
-  if (is_new) sizes_.push_back({.constant = value});
+std::size_t ImageShapes::interned(const std::string& key, const Size& size) {
+  const auto [found, is_new] = interned_.emplace(key, sizes_.size());
+  if (is_new) sizes_.push_back(size);
   return found->second;
 }
 
-std::size_t ImageShapes::expression(const std::string& key, const Value* source, int64_t factor) {
-  const auto [found, is_new] = interned_.emplace(key, sizes_.size());
-  if (is_new) sizes_.push_back({.constant = {}, .source = source, .factor = factor});
-  return found->second;
+std::size_t ImageShapes::constant(int64_t value) {
+  return interned(fmt::format("{}", value), {.constant = value});
 }
 
 std::size_t ImageShapes::own_size(const Value* value, std::size_t axis) {
-  return expression(fmt::format("%{}[{}]", value->unique(), axis), value, 1);
+  return interned(fmt::format("%{}[{}]", value->unique(), axis), {.source = value});
 }
 
 /// (size + offset) / stride + 1, where offset is what padding adds and the kernel takes away.
@@ -100,7 +98,8 @@ std::size_t ImageShapes::strided(std::size_t size, int64_t offset, int64_t strid
   if (stride == 1 && offset == -1) return size;
   const Size from = sizes_[size];
   if (from.constant) return constant((*from.constant + offset) / stride + 1);
-  return expression(fmt::format("({}{:+})/{}+1", size, offset, stride), from.source, from.factor * stride);
+  return interned(fmt::format("({}{:+})/{}+1", size, offset, stride),
+                  {.source = from.source, .factor = from.factor * stride});
 }
 
 ImageShapes::Shape ImageShapes::shape_of(const Value* value) {
@@ -147,13 +146,6 @@ void ImageShapes::visit_convolution(const Node* node, const Weighted& weighted) 
   shapes_[node->output()] = shape;
 }
 
-std::optional<std::vector<int64_t>> ImageShapes::pooled_size(const Node* node) const {
-  const auto size = operators::argument_constant(model_, node, "output_size");
-  if (!size) return std::nullopt;
-  auto sizes = both_sizes(*size);
-  return sizes.size() == 2 ? std::optional(std::move(sizes)) : std::nullopt;
-}
-
 void ImageShapes::visit(const Node* node) {
   if (node->outputs().size() != 1) return;
   const auto targets = ir::targets(model_, node);
@@ -181,8 +173,9 @@ void ImageShapes::visit(const Node* node) {
     }
     shapes_[output] = shape;
   } else if (contains(kAdaptivePools, name)) {
-    const auto size = pooled_size(node);
-    for (std::size_t i = 2; i < 4; ++i) shape[i] = size ? constant((*size)[i - 2]) : own_size(output, i);
+    const auto sizes = both_sizes(model_, node, "output_size");
+    for (std::size_t i = 2; i < 4; ++i)
+      shape[i] = sizes.size() == 2 ? constant(sizes[i - 2]) : own_size(output, i);
     shapes_[output] = shape;
   } else if (name == "mean" && operands.size() >= 2) {
     const auto axes = ir::constant_value(ir::arguments(node)[1].value);
@@ -205,11 +198,7 @@ ImageShapes::Fit ImageShapes::fit(const Value* addend, const Value* other) {
   const Shape small = shape_of(addend);
   const Shape large = shape_of(other);
   Fit result = Fit::SameShape;
-  for (std::size_t i = 0; i < small.size(); ++i) {
-    const Fit each = fit_size(small[i], large[i]);
-    if (each == Fit::Enlarges) return each;
-    if (each == Fit::MayBroadcast) result = each;
-  }
+  for (std::size_t i = 0; i < small.size(); ++i) result = std::max(result, fit_size(small[i], large[i]));
   return result;
 }
 

@@ -16,7 +16,7 @@ class ImageShapes {
  public:
   explicit ImageShapes(const ir::Model& model);
 
-  /// How an addend goes with the shape of what it is added to.
+  /// How an addend goes with the shape of what it is added to, the best first.
   enum class Fit {
     SameShape,
     MayBroadcast,  ///< the sum has the shape of the other one, as far as can be told
@@ -36,11 +36,10 @@ class ImageShapes {
 
   void visit(const ir::Node* node);
   void visit_convolution(const ir::Node* node, const ir::Weighted& weighted);
-  [[nodiscard]] std::optional<std::vector<int64_t>> pooled_size(const ir::Node* node) const;
   Shape shape_of(const ir::Value* value);
   Shape broadcast(const ir::Value* result, const Shape& a, const Shape& b);
   std::size_t constant(int64_t value);
-  std::size_t expression(const std::string& key, const ir::Value* source, int64_t factor);
+  std::size_t interned(const std::string& key, const Size& size);
   std::size_t strided(std::size_t size, int64_t offset, int64_t stride);
   std::size_t own_size(const ir::Value* value, std::size_t axis);
   Fit fit_size(std::size_t addend, std::size_t other) const;

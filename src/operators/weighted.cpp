@@ -1,9 +1,13 @@
 #include "operators/weighted.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/passes/inliner.h>
 
+#include <algorithm>
+
+#include "ir/analysis.h"
 #include "ir/constants.h"
+#include "operators/arguments.h"
+#include "operators/inlined_graph.h"
 
 namespace tsq::operators {
 namespace {
@@ -14,27 +18,23 @@ bool is_linear(Symbol type) { return type.name == "torch.nn.Linear"; }
 
 std::vector<int64_t> int_list(const c10::IValue& value) {
   if (value.isIntList()) return value.toIntVector();
-  std::vector<int64_t> result;
   if (value.isInt()) return {value.toInt()};
+  std::vector<int64_t> result;
   if (value.isTuple()) {
     for (const c10::IValue& element : value.toTupleRef().elements()) result.push_back(element.toInt());
   }
   return result;
 }
 
-torch::jit::Node* find_node(torch::jit::Block* block, c10::Symbol kind) {
-  for (torch::jit::Node* node : block->nodes()) {
-    if (node->kind() == kind) return node;
-    for (auto* inner : node->blocks()) {
-      if (auto* found = find_node(inner, kind)) return found;
-    }
-  }
-  return nullptr;
+/// The first one; null where there is none.
+const ir::Node* find_node(ir::Graph& graph, c10::Symbol kind) {
+  const auto nodes = ir::nodes_in_order(graph);
+  const auto found = std::ranges::find(nodes, kind, [](const ir::Node* node) { return node->kind(); });
+  return found == nodes.end() ? nullptr : *found;
 }
 
 at::Tensor tensor_attribute(const Module& module, const std::string& name) {
-  if (!module.hasattr(name)) return {};
-  const c10::IValue value = module.attr(name);
+  const c10::IValue value = module.attr(name, c10::IValue());
   return value.isTensor() ? value.toTensor() : at::Tensor();
 }
 
@@ -46,8 +46,7 @@ std::optional<c10::IValue> convolution_constant(const Module& module, const std:
 
 std::optional<std::vector<int64_t>> list_constant(const Module& module, const std::string& name) {
   const auto value = convolution_constant(module, name);
-  if (!value) return std::nullopt;
-  return int_list(*value);
+  return value ? std::optional(int_list(*value)) : std::nullopt;
 }
 
 /// A traced module has no attribute that tells its padding mode, but a pad before the convolution. False when
@@ -80,23 +79,17 @@ bool is_weighted(Symbol type) {
 std::optional<c10::IValue> module_constant(const Module& module, const std::string& name, c10::Symbol op,
                                            const std::string& argument) {
   if (module.hasattr(name)) return module.attr(name);
-  const auto method = module.find_method("forward");
-  if (!method) return std::nullopt;
-  const auto graph = torch::jit::toGraphFunction(method->function()).graph()->copy();
-  torch::jit::Inline(*graph);
-  torch::jit::Node* node = find_node(graph->block(), op);
+  const auto graph = inlined_graph(module, "forward");
+  if (graph == nullptr) return std::nullopt;
+  const ir::Node* node = find_node(*graph, op);
   if (node == nullptr)
-    node = find_node(graph->block(), c10::Symbol::fromQualString(std::string(op.toQualString()) + "_"));
-  if (node == nullptr || node->maybeSchema() == nullptr) return std::nullopt;
-  const auto index = node->schema().argumentIndexWithName(argument);
-  if (!index) return std::nullopt;
-  return ir::constant_value(node->input(static_cast<std::size_t>(*index)));
+    node = find_node(*graph, c10::Symbol::fromQualString(std::string(op.toQualString()) + "_"));
+  const ir::Value* value = node == nullptr ? nullptr : argument_named(node, argument);
+  return value == nullptr ? std::nullopt : ir::constant_value(value);
 }
 
 std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& module) {
-  ir::Weighted result;
-  result.weight = tensor_attribute(module, "weight");
-  result.bias = tensor_attribute(module, "bias");
+  ir::Weighted result{.weight = tensor_attribute(module, "weight"), .bias = tensor_attribute(module, "bias")};
   if (!result.weight.defined()) return std::nullopt;
   if (is_linear(type)) return result;
   const auto stride = list_constant(module, "stride");

@@ -4,23 +4,12 @@
 
 #include "operators/arguments.h"
 #include "operators/traits.h"
-#include "operators/weighted.h"
 
 namespace tsq::operators {
 namespace {
 
 bool is_image_pool(const ir::Model& model, const ir::Node* node) {
   return is_one_of(model, node, {"adaptive_avg_pool2d"});
-}
-
-std::optional<c10::IValue> output_size(const ir::Model& model, const ir::Node* pool) {
-  if (!ir::is_module_call(pool)) return argument_constant(model, pool, "output_size");
-  const ir::ModuleCall& call = ir::call_of(model, pool);
-  if (!call.module) return std::nullopt;
-  const bool is_image = is_image_pool(model, pool);
-  return module_constant(*call.module, "output_size",
-                         is_image ? c10::aten::adaptive_avg_pool2d : c10::aten::adaptive_avg_pool1d,
-                         "output_size");
 }
 
 /// Of numbers, a number, or a tuple of numbers.
@@ -35,7 +24,9 @@ bool holds_ones(const c10::IValue& sizes) {
 }
 
 bool gives_one_value(const ir::Model& model, const ir::Node* pool) {
-  const auto sizes = output_size(model, pool);
+  const c10::Symbol aten =
+      is_image_pool(model, pool) ? c10::aten::adaptive_avg_pool2d : c10::aten::adaptive_avg_pool1d;
+  const auto sizes = argument_constant(model, pool, "output_size", aten, "output_size");
   return sizes && holds_ones(*sizes);
 }
 

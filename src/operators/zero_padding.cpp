@@ -4,7 +4,6 @@
 
 #include "operators/arguments.h"
 #include "operators/traits.h"
-#include "operators/weighted.h"
 
 namespace tsq::operators {
 namespace {
@@ -12,20 +11,8 @@ namespace {
 using ir::Model;
 using ir::Node;
 
-bool is_pad(const Model& model, const Node* node) {
-  return is_one_of(model, node, {"pad", "constant_pad_nd"});
-}
-
-std::optional<c10::IValue> padding_argument(const Model& model, const Node* pad, const char* of_function,
-                                            const char* of_module) {
-  if (!ir::is_module_call(pad)) return argument_constant(model, pad, of_function);
-  const ir::ModuleCall& call = ir::call_of(model, pad);
-  if (!call.module) return std::nullopt;
-  return module_constant(*call.module, of_module, c10::aten::pad, of_function);
-}
-
 bool adds_zeros(const Model& model, const Node* pad) {
-  const auto value = padding_argument(model, pad, "value", "value");
+  const auto value = argument_constant(model, pad, "value", c10::aten::pad, "value");
   if (value) {
     return value->isNone() || (value->isDouble() && value->toDouble() == 0) ||
            (value->isInt() && value->toInt() == 0);
@@ -55,11 +42,11 @@ std::optional<std::vector<int64_t>> int_list(const std::optional<c10::IValue>& v
 }  // namespace
 
 std::optional<Padding> zero_padding(const Model& model, const Node* pad, std::size_t dims) {
-  if (!is_pad(model, pad)) return std::nullopt;
-  if (!adds_zeros(model, pad) || !is_constant_mode(model, pad)) return std::nullopt;
-  const auto sides = int_list(padding_argument(model, pad, "pad", "padding"));
+  const bool is_pad = is_one_of(model, pad, {"pad", "constant_pad_nd"});
+  if (!is_pad || !adds_zeros(model, pad) || !is_constant_mode(model, pad)) return std::nullopt;
+  const auto sides = int_list(argument_constant(model, pad, "pad", c10::aten::pad, "padding"));
   if (!sides || sides->size() > 2 * dims || sides->size() % 2 != 0) return std::nullopt;
-  if (std::any_of(sides->begin(), sides->end(), [](int64_t side) { return side < 0; })) return std::nullopt;
+  if (std::ranges::any_of(*sides, [](int64_t side) { return side < 0; })) return std::nullopt;
   Padding result{.before = std::vector<int64_t>(dims, 0), .after = std::vector<int64_t>(dims, 0)};
   for (std::size_t i = 0; i < sides->size() / 2; ++i) {
     result.before[dims - 1 - i] = (*sides)[2 * i];
