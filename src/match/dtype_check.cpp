@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/observer_classes.h"
 
 namespace tsq::match {
@@ -64,21 +66,16 @@ std::optional<std::string> refused_constraint(const std::optional<QConfig>& qcon
 bool dtypes_supported(const QConfig& qconfig, const std::vector<DTypeConfig>& configs) {
   const ResolvedObserver activation = resolve(qconfig.activation);
   const ScalarType weight = resolve(qconfig.weight).dtype;
-  for (const DTypeConfig& config : configs) {
-    const bool is_dynamic = config.is_dynamic.value_or(false);
-    const ScalarType input = config.input_dtype.dtype.value_or(ScalarType::Float);
+  const bool is_half = activation.dtype == ScalarType::Half && weight == ScalarType::Half;
+  const ScalarType bias = is_half ? ScalarType::Half : ScalarType::Float;
+  return std::ranges::any_of(configs, [&](const DTypeConfig& config) {
     const ScalarType output = config.output_dtype.dtype.value_or(ScalarType::Float);
-    if (config.weight_dtype.dtype.value_or(ScalarType::Float) != weight || input != activation.dtype)
-      continue;
-    if (is_dynamic) {
-      if (activation.is_dynamic && output == ScalarType::Float) return true;
-      continue;
-    }
-    const bool half = activation.dtype == ScalarType::Half && weight == ScalarType::Half;
-    const ScalarType bias = half ? ScalarType::Half : ScalarType::Float;
-    if (output == activation.dtype && config.bias_dtype.value_or(ScalarType::Float) == bias) return true;
-  }
-  return false;
+    if (config.weight_dtype.dtype.value_or(ScalarType::Float) != weight ||
+        config.input_dtype.dtype.value_or(ScalarType::Float) != activation.dtype)
+      return false;
+    if (config.is_dynamic.value_or(false)) return activation.is_dynamic && output == ScalarType::Float;
+    return output == activation.dtype && config.bias_dtype.value_or(ScalarType::Float) == bias;
+  });
 }
 
 bool is_weight_only(const QConfig& qconfig) {

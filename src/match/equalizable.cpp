@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "operators/traits.h"
 
 namespace tsq::match {
@@ -61,12 +62,9 @@ std::optional<Equalizable> equalizable(const ir::Model& model, const ir::Node* n
 
 std::optional<at::Tensor> parameter_after(const ir::Model& model, const ir::Value* operand) {
   const ir::Node* node = operand->node();
-  if (ir::is_observer(node)) node = node->input(0)->node();
-  if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0))
-    return std::nullopt;
-  const c10::IValue value = model.attributes.attr(node->s(c10::attr::name));
-  if (!value.isTensor()) return std::nullopt;
-  return value.toTensor();
+  const std::string* name = ir::attribute_read(model, ir::is_observer(node) ? node->input(0) : operand);
+  const c10::IValue value = name == nullptr ? c10::IValue() : model.attributes.attr(*name);
+  return value.isTensor() ? std::optional(value.toTensor()) : std::nullopt;
 }
 
 bool is_relu(const ir::Model& model, const ir::Node* node) {

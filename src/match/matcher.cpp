@@ -4,6 +4,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "config/fusers.h"
 #include "ir/analysis.h"
@@ -36,7 +37,7 @@ bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& re
   if (ir::stays_float(model_, node)) return false;
   if (ir::is_standalone(model_, node)) return false;  // C-09: it is no part of another pattern
   const std::vector<Symbol>& spellings = targets(node);
-  if (std::find(spellings.begin(), spellings.end(), pattern.symbol) == spellings.end()) return false;
+  if (std::ranges::find(spellings, pattern.symbol) == spellings.end()) return false;
   if (pattern.args.empty()) return true;
   const auto arguments = ir::arguments(node);
   if (arguments.size() < pattern.args.size()) return false;
@@ -50,8 +51,7 @@ bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& re
 
 std::optional<MatchedNode> Matcher::match(ir::Node* node, const Pattern& pattern) {
   MatchedNode result;
-  if (!match_node(node, pattern, result)) return std::nullopt;
-  return result;
+  return match_node(node, pattern, result) ? std::optional(std::move(result)) : std::nullopt;
 }
 
 std::vector<ir::Node*> nodes_of(const MatchedNode& matched) {
@@ -138,10 +138,8 @@ std::vector<ir::Value*> extra_inputs_of(const MatchedNode& matched, const Backen
 std::vector<const BackendPatternConfig*> sorted_rows(const BackendConfig& backend) {
   std::vector<const BackendPatternConfig*> rows;
   for (const BackendPatternConfig& row : backend.configs()) rows.push_back(&row);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const BackendPatternConfig* a, const BackendPatternConfig* b) {
-                     return leaf_count(a->key()) > leaf_count(b->key());
-                   });
+  std::ranges::stable_sort(rows, std::greater(),
+                           [](const BackendPatternConfig* row) { return leaf_count(row->key()); });
   return rows;
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "base/entries.h"
 #include "ir/analysis.h"
 
 namespace tsq::match {
@@ -12,11 +13,8 @@ namespace {
 QConfigMapping with_fused_types(const ir::Model& model, QConfigMapping mapping) {
   for (const ir::ModuleCall& call : model.calls) {
     if (call.members.empty()) continue;
-    for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) {
-      if (type != call.members.front().type || !qconfig) continue;
-      mapping.set_object_type(call.type, MaybeQConfig(qconfig));
-      break;
-    }
+    const auto* entry = find_entry(mapping.object_type_qconfigs(), call.members.front().type);
+    if (entry != nullptr && entry->second) mapping.set_object_type(call.type, MaybeQConfig(entry->second));
   }
   return mapping;
 }
@@ -26,44 +24,38 @@ std::string parent_of(const std::string& path) {
   return dot == std::string::npos ? std::string() : path.substr(0, dot);
 }
 
-/// Counts uses of a target within a module, for the (module name, object type, order) level (B-08).
-class OrderCounter {
- public:
-  int next(const std::string& parent, Symbol target) { return counts_[{parent, std::string(target.name)}]++; }
-
- private:
-  std::map<std::pair<std::string, std::string>, int> counts_;
-};
+/// The uses of a target within a module, for the (module name, object type, order) level (B-08).
+using OrderCounts = std::map<std::pair<std::string, std::string_view>, int>;
 
 QConfigQuery query_for(const ir::Model& model, const ir::Node* node, const std::vector<Symbol>& targets,
-                       OrderCounter& order) {
-  QConfigQuery query;
-  query.targets = targets;
+                       OrderCounts& counts) {
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(model, node);
-    query.is_module = true;
-    query.module_path = call.path;
-    query.parent_path = parent_of(call.path);
-    query.order_type = call.members.empty() ? call.type : call.members.front().type;
-    query.order_index = order.next(query.parent_path, *query.order_type);
-    return query;
+    const std::string parent = parent_of(call.path);
+    const Symbol type = call.members.empty() ? call.type : call.members.front().type;
+    return {.targets = targets,
+            .is_module = true,
+            .module_path = call.path,
+            .parent_path = parent,
+            .order_type = type,
+            .order_index = counts[{parent, type.name}]++};
   }
   const ir::Scope& scope = ir::scope_of(model, node);
-  query.module_path = scope.path;
-  query.module_type = scope.type;
-  query.parent_path = scope.path;
-  if (!targets.empty()) query.order_index = order.next(scope.path, targets.front());
-  return query;
+  return {.targets = targets,
+          .module_path = scope.path,
+          .module_type = scope.type,
+          .parent_path = scope.path,
+          .order_index = targets.empty() ? -1 : counts[{scope.path, targets.front().name}]++};
 }
 
 }  // namespace
 
 std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::Model& model) {
   std::vector<std::pair<const ir::Node*, QConfigQuery>> queries;
-  OrderCounter order;
+  OrderCounts counts;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->kind() == c10::prim::Constant || ir::is_observer(node)) continue;
-    queries.emplace_back(node, query_for(model, node, ir::targets(model, node), order));
+    queries.emplace_back(node, query_for(model, node, ir::targets(model, node), counts));
   }
   return queries;
 }

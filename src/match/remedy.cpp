@@ -59,8 +59,7 @@ std::vector<std::string> changes_for(const QConfig& qconfig, const DTypeConfig& 
   add_changes(changes, "weight", resolve(qconfig.weight), config.weight_dtype);
   std::vector<std::string> distinct;
   for (std::string& change : changes) {
-    if (std::find(distinct.begin(), distinct.end(), change) == distinct.end())
-      distinct.push_back(std::move(change));
+    if (std::ranges::find(distinct, change) == distinct.end()) distinct.push_back(std::move(change));
   }
   return distinct;
 }
@@ -74,8 +73,9 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStandIns
 }};
 
 std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
   return text;
 }
 
@@ -142,9 +142,8 @@ std::string remedy_without_row(const Pattern& pattern, const std::string& op, co
   for (const BackendEntry& entry : backend_entries()) {
     if (entry.name == backend.name() || entry.engine.empty()) continue;
     const BackendConfig table = entry.table();
-    const bool has_row = std::any_of(table.configs().begin(), table.configs().end(),
-                                     [&](const BackendPatternConfig& row) { return row.key() == pattern; });
-    if (has_row) others.push_back(entry.name);
+    const auto has_pattern = [&](const BackendPatternConfig& row) { return row.key() == pattern; };
+    if (std::ranges::any_of(table.configs(), has_pattern)) others.push_back(entry.name);
   }
   if (!others.empty())
     return fmt::format("quantize for a backend that has a row for it: {}", fmt::join(others, ", "));

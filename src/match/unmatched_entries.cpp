@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -20,10 +21,7 @@ namespace {
 
 constexpr std::size_t kNearestShown = 3;
 
-std::string_view last_part(std::string_view name) {
-  const auto dot = name.rfind('.');
-  return dot == std::string_view::npos ? name : name.substr(dot + 1);
-}
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 bool is_in(std::string_view path, std::string_view module) {
   return path == module ||
@@ -34,19 +32,18 @@ bool is_in(std::string_view path, std::string_view module) {
 std::vector<std::string> nearest_names(std::string_view name, const std::set<std::string>& candidates) {
   std::vector<std::pair<std::size_t, std::string>> near;
   for (const std::string& candidate : candidates) {
+    if (candidate.empty()) continue;
     const std::size_t distance = edit_distance(name, candidate);
     const bool same_end = edit_distance(last_part(name), last_part(candidate)) == 0;
     const bool longer = candidate.starts_with(name) || name.starts_with(candidate);
-    if (candidate.empty()) continue;
     if (same_end || longer ||
         distance <= std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3))
       near.emplace_back(distance, candidate);
   }
-  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::ranges::stable_sort(near, {}, [](const auto& each) { return each.first; });
   std::vector<std::string> names;
-  for (auto& [distance, candidate] : near) {
-    if (names.size() < kNearestShown) names.push_back(std::move(candidate));
-  }
+  for (auto& [distance, candidate] : near | std::views::take(kNearestShown))
+    names.push_back(std::move(candidate));
   return names;
 }
 
@@ -56,7 +53,7 @@ class Names {
   Names(const ir::Model& model, const torch::jit::Module& source)
       : model_(model), queries_(qconfig_queries(model)) {
     for (const auto& [node, query] : queries_) {
-      if (ir::targets(model, node).empty()) continue;
+      if (query.targets.empty()) continue;
       paths_.insert(query.module_path);
       types_.insert(std::string(query.targets.front().name));
     }
@@ -64,56 +61,50 @@ class Names {
   }
 
   std::optional<UnmatchedEntry> module_name(const std::string& name) const {
-    if (std::any_of(paths_.begin(), paths_.end(), [&](const auto& path) { return is_in(path, name); }))
-      return std::nullopt;
-    UnmatchedEntry entry{.level = "module name", .entry = name, .reason = fate_of(name), .nearest = {}};
-    if (entry.reason.empty()) entry.nearest = nearest_names(name, modules_);
-    return entry;
+    if (std::ranges::any_of(paths_, [&](const auto& path) { return is_in(path, name); })) return std::nullopt;
+    const std::string reason = fate_of(name);
+    return UnmatchedEntry{
+        .level = "module name",
+        .entry = name,
+        .reason = reason,
+        .nearest = reason.empty() ? nearest_names(name, modules_) : std::vector<std::string>()};
   }
 
   std::optional<UnmatchedEntry> regex(const std::string& regex) const {
     const auto matches = [&](const std::string& pattern) {
-      return std::find_if(paths_.begin(), paths_.end(),
-                          [&](const std::string& path) { return python_regex_matches(pattern, path); });
+      return std::ranges::find_if(
+          paths_, [&](const std::string& path) { return python_regex_matches(pattern, path); });
     };
     if (matches(regex) != paths_.end()) return std::nullopt;
-    UnmatchedEntry entry{.level = "module name regex", .entry = regex, .reason = {}, .nearest = {}};
+    constexpr const char* kLevel = "module name regex";
     if (const auto inside = matches(fmt::format(".*(?:{})", regex)); inside != paths_.end()) {
-      entry.reason = fmt::format(
-          "a regex must match from the beginning of a name, and in '{}' it matches later: "
-          "begin it with '.*'",
-          *inside);
-      return entry;
+      return UnmatchedEntry{.level = kLevel,
+                            .entry = regex,
+                            .reason = fmt::format("a regex must match from the beginning of a name, and in "
+                                                  "'{}' it matches later: begin it with '.*'",
+                                                  *inside),
+                            .nearest = {}};
     }
     std::string letters = regex;
     std::erase_if(
         letters, [](char c) { return std::string_view("\\^$*+?()[]{}|").find(c) != std::string_view::npos; });
-    entry.nearest = nearest_names(letters, modules_);
-    return entry;
+    return UnmatchedEntry{
+        .level = kLevel, .entry = regex, .reason = {}, .nearest = nearest_names(letters, modules_)};
   }
 
   std::optional<UnmatchedEntry> object_type(const Symbol& type) const {
-    const auto has_type = [&](const QConfigQuery& query) {
-      return std::find(query.targets.begin(), query.targets.end(), type) != query.targets.end() ||
-             query.order_type == type || (!query.is_module && query.module_type == type);
+    const auto has_type = [&](const auto& each) {
+      const QConfigQuery& query = each.second;
+      return std::ranges::find(query.targets, type) != query.targets.end() || query.order_type == type ||
+             (!query.is_module && query.module_type == type);
     };
-    if (std::any_of(queries_.begin(), queries_.end(),
-                    [&](const auto& each) { return has_type(each.second); }))
-      return std::nullopt;
-    UnmatchedEntry entry{
-        .level = "object type", .entry = std::string(type.name), .reason = {}, .nearest = {}};
-    for (const ir::ModuleCall& call : model_.calls) {
-      for (const ir::Scope& part : call.parts) {
-        if (part.type != type) continue;
-        entry.reason = fmt::format(
-            "each of this type is fused into another operator, such as '{}': the type of "
-            "that one, {}, counts",
-            call.path, call.parts.front().type.name);
-        return entry;
-      }
-    }
-    entry.nearest = nearest_names(type.name, types_);
-    return entry;
+    if (std::ranges::any_of(queries_, has_type)) return std::nullopt;
+    const std::string reason = absorption_of(type);
+    return UnmatchedEntry{
+        .level = "object type",
+        .entry = std::string(type.name),
+        .reason = reason,
+        .nearest = reason.empty() ? nearest_names(type.name, types_) : std::vector<std::string>()};
   }
 
   std::optional<UnmatchedEntry> order(const QConfigMapping::ModuleNameObjectTypeOrder& order) const {
@@ -126,25 +117,33 @@ class Names {
       if (query.order_index == order.index) return std::nullopt;
       ++uses;
     }
-    UnmatchedEntry entry{
+    return UnmatchedEntry{
         .level = "module name, object type and order",
         .entry = fmt::format("{}, {}, {}", order.module_name, order.object_type.name, order.index),
-        .reason = {},
+        .reason = fmt::format("module '{}' itself uses {} {} times, and the order counts from 0",
+                              order.module_name, order.object_type.name, uses),
         .nearest = {}};
-    entry.reason = fmt::format("module '{}' itself uses {} {} times, and the order counts from 0",
-                               order.module_name, order.object_type.name, uses);
-    return entry;
   }
 
  private:
+  /// Into what operators of a type are fused; empty when none is.
+  std::string absorption_of(const Symbol& type) const {
+    const auto call = std::ranges::find_if(model_.calls, [&](const ir::ModuleCall& each) {
+      return std::ranges::find(each.parts, type, &ir::Scope::type) != each.parts.end();
+    });
+    if (call == model_.calls.end()) return {};
+    return fmt::format(
+        "each of this type is fused into another operator, such as '{}': the type of that one, {}, counts",
+        call->path, call->parts.front().type.name);
+  }
+
   /// Why no operator has the name of a module that there is; empty when there is none.
   std::string fate_of(const std::string& name) const {
     for (const ir::ModuleCall& call : model_.calls) {
-      for (const ir::Scope& part : call.parts) {
-        if (part.path == name && call.path != name)
-          return fmt::format("it is fused into '{}', whose entry applies", call.path);
-      }
-      if (call.path != name && is_in(name, call.path)) {
+      if (call.path == name) continue;
+      if (std::ranges::find(call.parts, name, &ir::Scope::path) != call.parts.end())
+        return fmt::format("it is fused into '{}', whose entry applies", call.path);
+      if (is_in(name, call.path)) {
         return fmt::format("it is inside '{}', which is {}", call.path,
                            call.standalone ? "a standalone module with a mapping of its own"
                                            : fmt::format("one operator, {}", call.type.name));
