@@ -2,6 +2,10 @@
 
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include <algorithm>
+
+#include "ir/analysis.h"
+
 namespace tsq::operators {
 
 std::shared_ptr<ir::Graph> inlined_graph(const torch::jit::Module& module, const std::string& method) {
@@ -10,6 +14,12 @@ std::shared_ptr<ir::Graph> inlined_graph(const torch::jit::Module& module, const
   auto graph = torch::jit::toGraphFunction(found->function()).graph()->copy();
   torch::jit::Inline(*graph);
   return graph;
+}
+
+const ir::Node* first_of_kind(ir::Graph& graph, c10::Symbol kind) {
+  const auto nodes = ir::nodes_in_order(graph);
+  const auto found = std::ranges::find(nodes, kind, [](const ir::Node* node) { return node->kind(); });
+  return found == nodes.end() ? nullptr : *found;
 }
 
 }  // namespace tsq::operators

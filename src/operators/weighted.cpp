@@ -2,9 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
-#include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/arguments.h"
 #include "operators/inlined_graph.h"
@@ -24,13 +21,6 @@ std::vector<int64_t> int_list(const c10::IValue& value) {
     for (const c10::IValue& element : value.toTupleRef().elements()) result.push_back(element.toInt());
   }
   return result;
-}
-
-/// The first one; null where there is none.
-const ir::Node* find_node(ir::Graph& graph, c10::Symbol kind) {
-  const auto nodes = ir::nodes_in_order(graph);
-  const auto found = std::ranges::find(nodes, kind, [](const ir::Node* node) { return node->kind(); });
-  return found == nodes.end() ? nullptr : *found;
 }
 
 at::Tensor tensor_attribute(const Module& module, const std::string& name) {
@@ -81,9 +71,9 @@ std::optional<c10::IValue> module_constant(const Module& module, const std::stri
   if (module.hasattr(name)) return module.attr(name);
   const auto graph = inlined_graph(module, "forward");
   if (graph == nullptr) return std::nullopt;
-  const ir::Node* node = find_node(*graph, op);
+  const ir::Node* node = first_of_kind(*graph, op);
   if (node == nullptr)
-    node = find_node(*graph, c10::Symbol::fromQualString(std::string(op.toQualString()) + "_"));
+    node = first_of_kind(*graph, c10::Symbol::fromQualString(std::string(op.toQualString()) + "_"));
   const ir::Value* value = node == nullptr ? nullptr : argument_named(node, argument);
   return value == nullptr ? std::nullopt : ir::constant_value(value);
 }

@@ -10,12 +10,12 @@
 #include <ATen/WrapDimUtils.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/passes/inliner.h>
 
 #include <algorithm>
 #include <array>
 
 #include "ir/analysis.h"
+#include "operators/inlined_graph.h"
 #include "operators/weighted.h"
 #include "torchscript/written_module.h"
 
@@ -28,6 +28,7 @@ using torch::jit::Module;
 using Mode = EmbeddingTable::Mode;
 
 const c10::Symbol kEmbeddingBag = c10::Symbol::fromQualString("aten::embedding_bag");
+const c10::Symbol kRenorm = c10::Symbol::fromQualString("aten::embedding_renorm_");
 
 bool is_bag(Symbol type) {
   return type.name.ends_with("EmbeddingBag") || type.name.ends_with("embedding_bag");
@@ -35,21 +36,6 @@ bool is_bag(Symbol type) {
 
 std::optional<int64_t> optional_int(const std::optional<c10::IValue>& value) {
   return value && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
-}
-
-const torch::jit::Node* node_of_kind(torch::jit::Graph& graph, std::string_view kind) {
-  for (const torch::jit::Node* node : ir::nodes_in_order(graph)) {
-    if (node->kind().toQualString() == kind) return node;
-  }
-  return nullptr;
-}
-
-std::shared_ptr<torch::jit::Graph> inlined_graph(const Module& module, const std::string& method) {
-  const auto found = module.find_method(method);
-  if (!found) return nullptr;
-  const auto graph = torch::jit::toGraphFunction(found->function()).graph()->copy();
-  torch::jit::Inline(*graph);
-  return graph;
 }
 
 /// The argument of forward that a value is, looked for through views; 0 when it is none.
@@ -71,10 +57,10 @@ std::optional<Mode> mode_of(const std::optional<c10::IValue>& value) {
 
 /// A traced module keeps no attributes but the weight: its operator tells the rest.
 bool take_traced(EmbeddingTable& table, const ir::ModuleCall& call) {
-  const auto graph = inlined_graph(*call.module, call.method);
-  if (graph == nullptr || node_of_kind(*graph, "aten::embedding_renorm_") != nullptr) return false;
+  const auto graph = operators::inlined_graph(*call.module, call.method);
+  if (graph == nullptr || operators::first_of_kind(*graph, kRenorm) != nullptr) return false;
   if (!table.is_bag) return true;
-  const torch::jit::Node* bag = node_of_kind(*graph, kEmbeddingBag.toQualString());
+  const torch::jit::Node* bag = operators::first_of_kind(*graph, kEmbeddingBag);
   if (bag == nullptr || bag->inputs().size() < 8) return false;
   const auto mode = mode_of(torch::jit::toIValue(bag->input(4)));
   const auto include_last_offset = torch::jit::toIValue(bag->input(7));
@@ -267,9 +253,8 @@ std::string class_of(const EmbeddingTable& table, std::string_view prefix) {
 
 std::vector<int64_t> traced_bag_arguments(const ir::ModuleCall& call) {
   if (!call.embedding || !call.embedding->is_bag || !call.module || call.module->hasattr("mode")) return {};
-  const auto graph = inlined_graph(*call.module, call.method);
-  const torch::jit::Node* bag =
-      graph == nullptr ? nullptr : node_of_kind(*graph, kEmbeddingBag.toQualString());
+  const auto graph = operators::inlined_graph(*call.module, call.method);
+  const torch::jit::Node* bag = graph == nullptr ? nullptr : operators::first_of_kind(*graph, kEmbeddingBag);
   if (bag == nullptr || bag->inputs().size() < 7) return {};
   constexpr std::array<std::size_t, 3> kIndicesOffsetsWeights{1, 2, 6};
   std::vector<int64_t> result;

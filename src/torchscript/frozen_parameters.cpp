@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "ir/analysis.h"
-#include "ir/model.h"
+#include "ir/edit.h"
+#include "operators/arguments.h"
 
 namespace tsq::torchscript {
 namespace {
 
 using ir::Graph;
 using ir::Node;
-using ir::Value;
 using torch::jit::Module;
 
 struct Use {
@@ -24,19 +24,14 @@ struct Use {
   std::string name{};
 };
 
-std::optional<std::size_t> argument_index(const Node* node, const char* name) {
-  const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
-  const auto index = schema == nullptr ? std::nullopt : schema->argumentIndexWithName(name);
-  return index ? std::optional(static_cast<std::size_t>(*index)) : std::nullopt;
-}
-
 std::vector<Use> weights_in(Graph& graph) {
   std::vector<Use> uses;
   std::map<std::string, std::size_t> counts;
   for (Node* node : ir::nodes_in_order(graph)) {
+    if (!node->kind().is_aten()) continue;
     bool is_counted = false;
     for (const char* argument : {"weight", "bias"}) {
-      const auto index = argument_index(node, argument);
+      const auto index = operators::argument_index(node, argument);
       if (!index) continue;
       const auto constant = torch::jit::toIValue(node->input(*index));
       if (!constant || !constant->isTensor() || !constant->toTensor().is_floating_point()) continue;
@@ -64,15 +59,10 @@ Module with_frozen_parameters(const Module& model) {
   for (const Use& use : weights_in(*graph)) {
     const auto [found, is_new] = names.try_emplace(use.tensor.unsafeGetTensorImpl(), use.name);
     if (is_new) {
-      at::Tensor parameter = use.tensor.detach().clone();
-      parameter.set_requires_grad(true);
-      copy.register_parameter(use.name, parameter, /*is_buffer=*/false);
+      copy.register_parameter(use.name, use.tensor.detach().clone().requires_grad_(), /*is_buffer=*/false);
     }
-    const torch::jit::WithInsertPoint guard(use.node);
-    Node* read = graph->insertNode(graph->create(c10::prim::GetAttr, {graph->inputs().at(0)}, 1));
-    read->s_(c10::attr::name, found->second);
-    read->output()->setType(c10::TensorType::get());
-    use.node->replaceInput(use.input, read->output());
+    use.node->replaceInput(use.input, ir::read_attribute(use.node, graph->inputs().at(0), found->second,
+                                                         c10::TensorType::get()));
   }
   graph->inputs().at(0)->setType(copy.type());
   return copy;

@@ -2,18 +2,19 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
-#include <torch/csrc/jit/api/compilation_unit.h>
 
 #include "ir/analysis.h"
+#include "ir/define_method.h"
+#include "ir/edit.h"
 #include "operators/convolution_padding.h"
 #include "operators/weighted.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
 
 using ir::Graph;
 using ir::ModuleCall;
-using ir::Node;
 using ir::Value;
 using ir::Weighted;
 using torch::jit::Module;
@@ -48,7 +49,7 @@ class LayerWriter {
   Value* constant(const c10::IValue& value) { return graph_.insertConstant(value); }
 
   Value* insert(const char* kind, const std::vector<Value*>& inputs) {
-    return graph_.insertNode(graph_.create(c10::Symbol::fromQualString(kind), inputs, 1))->output();
+    return ir::insert_before(graph_.insertPoint(), kind, inputs);
   }
 
   Value* weight_of() {
@@ -88,13 +89,6 @@ class LayerWriter {
   const LayerValues& values_;
 };
 
-/// The class's last word: "Conv2d".
-std::string class_name(const ModuleCall& call) {
-  const std::string_view name = call.type.name;
-  const std::size_t dot = name.rfind('.');
-  return std::string(dot == std::string_view::npos ? name : name.substr(dot + 1));
-}
-
 bool is_same_tensor(const at::Tensor& one, const at::Tensor& other) {
   if (!one.defined() || !other.defined()) return one.defined() == other.defined();
   return one.is_same(other) || (one.dtype() == other.dtype() && at::equal(one, other));
@@ -115,11 +109,9 @@ class LayerModule {
  public:
   LayerModule(const ModuleCall& call, const std::shared_ptr<torch::jit::CompilationUnit>& unit)
       : call_(call),
-        module_(c10::QualifiedName("__torch__.tsq." + class_name(call)), unit, /*shouldMangle=*/true),
+        module_(c10::QualifiedName("__torch__.tsq." + class_name(call.type)), unit, /*shouldMangle=*/true),
         graph_(std::make_shared<Graph>()),
-        self_(graph_->addInput("self")) {
-    self_->setType(module_.type());
-  }
+        self_(graph_->addInput("self")) {}
 
   Module run(bool weight_is_parameter) {
     const Weighted& w = *call_.weighted;
@@ -135,20 +127,14 @@ class LayerModule {
     }
     graph_->registerOutput(write_layer(*graph_, call_, values));
     ir::eliminate_dead_code(*graph_);
-    auto* forward = module_._ivalue()->compilation_unit()->create_function(
-        c10::QualifiedName(*module_.type()->name(), "forward"), graph_);
-    module_.type()->addMethod(forward);
-    forward->setSchema(c10::FunctionSchema(
-        "forward", "", {c10::Argument("self", module_.type()), c10::Argument("input")}, {c10::Argument("")}));
+    ir::define_method(module_, "forward", graph_,
+                      {"forward", "", {c10::Argument("self"), c10::Argument("input")}, {c10::Argument("")}});
     return module_;
   }
 
  private:
   Value* read(const std::string& name, const c10::TypePtr& type) {
-    Node* node = graph_->insertNode(graph_->create(c10::prim::GetAttr, {self_}, 1));
-    node->s_(c10::attr::name, name);
-    node->output()->setType(type);
-    return node->output();
+    return ir::read_attribute(graph_->insertPoint(), self_, name, type);
   }
 
   Value* tensor(const std::string& name, const at::Tensor& value, bool is_parameter = false) {

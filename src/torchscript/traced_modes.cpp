@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "ir/analysis.h"
-#include "ir/model.h"
+#include "ir/edit.h"
+#include "operators/arguments.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -22,12 +23,10 @@ constexpr const char* kCounter = "num_batches_tracked";
 
 /// The argument that says whether an operator trains, where it is a constant.
 std::optional<std::size_t> constant_mode(const Node* node) {
-  const c10::FunctionSchema* schema = node->kind().is_aten() ? node->maybeSchema() : nullptr;
-  if (schema == nullptr) return std::nullopt;
+  if (!node->kind().is_aten()) return std::nullopt;
   for (const char* name : {"train", kTraining}) {
-    const auto index = schema->argumentIndexWithName(name);
-    if (index && torch::jit::constant_as<bool>(node->input(static_cast<std::size_t>(*index))))
-      return static_cast<std::size_t>(*index);
+    const auto index = operators::argument_index(node, name);
+    if (index && torch::jit::constant_as<bool>(node->input(*index))) return index;
   }
   return std::nullopt;
 }
@@ -42,14 +41,15 @@ std::vector<Module> modules_of(const Module& model) {
   return modules;
 }
 
-bool reads_mode(const Module& model) {
-  return std::ranges::any_of(modules_of(model), [](const Module& module) {
-    return std::ranges::any_of(module.get_methods(), [](const torch::jit::Method& method) {
-      const auto nodes = ir::nodes_in_order(*graph_of(method));
-      return std::ranges::any_of(nodes, [](const Node* node) {
-        return node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == kTraining;
-      });
-    });
+bool has_node(const Module& module, bool (*is_wanted)(const Node*)) {
+  return std::ranges::any_of(module.get_methods(), [&](const torch::jit::Method& method) {
+    return std::ranges::any_of(ir::nodes_in_order(*graph_of(method)), is_wanted);
+  });
+}
+
+bool reads_mode(const Module& module) {
+  return has_node(module, [](const Node* node) {
+    return node->kind() == c10::prim::GetAttr && node->s(c10::attr::name) == kTraining;
   });
 }
 
@@ -61,18 +61,12 @@ bool is_of_library(const Module& module) {
 /// Modules of torch.nn read their mode where they are scripted, so that a constant tells a trace. In the
 /// user's own modules it can be what was written; there no module of the file reads its mode.
 bool is_traced(const Module& module, bool model_reads_mode) {
-  if (!module.hasattr(kTraining) || (model_reads_mode && !is_of_library(module))) return false;
-  return std::ranges::any_of(module.get_methods(), [](const torch::jit::Method& method) {
-    const auto nodes = ir::nodes_in_order(*graph_of(method));
-    return std::ranges::any_of(nodes, [](const Node* node) { return constant_mode(node).has_value(); });
-  });
+  return module.hasattr(kTraining) && (!model_reads_mode || is_of_library(module)) &&
+         has_node(module, [](const Node* node) { return constant_mode(node).has_value(); });
 }
 
 Value* attribute(Graph& graph, const char* name, const c10::TypePtr& type) {
-  Node* node = graph.insertNode(graph.create(c10::prim::GetAttr, {graph.inputs().at(0)}, 1));
-  node->s_(c10::attr::name, name);
-  node->output()->setType(type);
-  return node->output();
+  return ir::read_attribute(graph.insertPoint(), graph.inputs().at(0), name, type);
 }
 
 bool counts_batches(const Node* node) {
@@ -97,8 +91,7 @@ void count_batches(Graph& graph, Value* mode) {
   const torch::jit::WithInsertPoint guard(counting);
   Value* counter = attribute(graph, kCounter, c10::TensorType::get());
   Value* one = graph.insertConstant(int64_t{1});
-  Node* add = graph.insertNode(graph.create(c10::aten::add_, {counter, one, one}, 1));
-  add->output()->setType(c10::TensorType::get());
+  ir::insert_before(graph.insertPoint(), "aten::add_", {counter, one, one});
 }
 
 void follow_mode(const Module& module, Graph& graph) {
@@ -130,9 +123,10 @@ void share_again(const Module& model, Module copy, std::map<const void*, Module>
 }  // namespace
 
 Module with_traced_modes(const Module& model) {
-  const bool model_reads_mode = reads_mode(model);
+  const std::vector<Module> modules = modules_of(model);
+  const bool model_reads_mode = std::ranges::any_of(modules, reads_mode);
   const auto traced = [&](const Module& module) { return is_traced(module, model_reads_mode); };
-  if (std::ranges::none_of(modules_of(model), traced)) return model;
+  if (std::ranges::none_of(modules, traced)) return model;
   Module copy = model.clone(/*inplace=*/true);
   std::map<const void*, Module> copies;
   share_again(model, copy, copies);

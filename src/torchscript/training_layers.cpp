@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
-#include <torch/csrc/jit/passes/inliner.h>
 
 #include "ir/analysis.h"
 #include "ir/define_method.h"
+#include "ir/edit.h"
 #include "operators/convolution_padding.h"
+#include "operators/inlined_graph.h"
 #include "operators/weighted.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -107,16 +109,10 @@ void round_weight(ir::Graph& graph, const Module& module, const Module& fake_qua
     if (node->kind() == c10::prim::GetAttr && node->input(0) == self && node->s(c10::attr::name) == "weight")
       reads.push_back(node);
   }
-  const torch::jit::WithInsertPoint guard(*graph.nodes().begin());
-  const auto get = [&](const char* name, const c10::TypePtr& type) {
-    ir::Node* node = graph.insertNode(graph.create(c10::prim::GetAttr, {self}, 1));
-    node->s_(c10::attr::name, name);
-    node->output()->setType(type);
-    return node->output();
-  };
-  ir::Value* weight = get("weight", c10::TensorType::get());
-  ir::Value* rounder = get(kFakeQuantize, fake_quantize.type());
-  ir::Node* rounded = graph.insertNode(graph.create(c10::prim::CallMethod, {rounder, weight}, 1));
+  ir::Node* first = *graph.nodes().begin();
+  ir::Value* weight = ir::read_attribute(first, self, "weight", c10::TensorType::get());
+  ir::Value* rounder = ir::read_attribute(first, self, kFakeQuantize, fake_quantize.type());
+  ir::Node* rounded = ir::insert_node(first, c10::prim::CallMethod, {rounder, weight});
   rounded->s_(c10::attr::name, "forward");
   for (ir::Node* node : reads) {
     node->output()->replaceAllUsesWith(rounded->output());
@@ -162,8 +158,8 @@ Module TrainingLayers::instance(const std::string& name, const std::string& sour
 Module TrainingLayers::weighted(const ir::Weighted& weighted, Symbol type, const Module& fake_quantize) {
   std::vector<std::pair<std::string, at::Tensor>> parameters{{"weight", weighted.weight}};
   if (weighted.bias.defined()) parameters.emplace_back("bias", weighted.bias);
-  const std::string name = fmt::format("torch.ao.nn.qat.{}", type.name.substr(type.name.rfind('.') + 1));
-  return instance(name, source_of(weighted), {}, parameters, {}, &fake_quantize);
+  return instance("torch.ao.nn.qat." + class_name(type), source_of(weighted), {}, parameters, {},
+                  &fake_quantize);
 }
 
 Module TrainingLayers::reading_rounded(const Module& leaf, const std::string& method,
@@ -176,11 +172,9 @@ Module TrainingLayers::reading_rounded(const Module& leaf, const std::string& me
     made.register_attribute(type->getAttributeName(i), type->getAttribute(i),
                             leaf.attr(type->getAttributeName(i)), type->is_parameter(i), type->is_buffer(i));
   made.register_module(kFakeQuantize, fake_quantize);
-  const torch::jit::Function& function = leaf.get_method(method).function();
-  const auto graph = torch::jit::toGraphFunction(function).graph()->copy();
-  torch::jit::Inline(*graph);
+  const auto graph = operators::inlined_graph(leaf, method);
   round_weight(*graph, made, fake_quantize);
-  ir::define_method(made, method, graph, function.getSchema());
+  ir::define_method(made, method, graph, leaf.get_method(method).function().getSchema());
   return made;
 }
 
@@ -190,15 +184,14 @@ Module TrainingLayers::batch_norm(const Module& batch_norm, Symbol type) {
   const bool is_cumulative = !momentum || momentum->isNone();
   std::vector<std::pair<std::string, c10::IValue>> plain{{"eps", parameters.eps}, {"freeze_bn", false}};
   if (!is_cumulative) plain.emplace_back("momentum", momentum->toDouble());
-  const bool counts =
-      batch_norm.hasattr("num_batches_tracked") && batch_norm.attr("num_batches_tracked").isTensor();
-  return instance(std::string(type.name), batch_norm_source(is_cumulative), std::move(plain),
-                  {{"weight", parameters.weight}, {"bias", parameters.bias}},
-                  {{"running_mean", parameters.running_mean},
-                   {"running_var", parameters.running_var},
-                   {"num_batches_tracked",
-                    counts ? batch_norm.attr("num_batches_tracked").toTensor() : at::zeros({}, at::kLong)}},
-                  nullptr);
+  const c10::IValue counter = batch_norm.attr("num_batches_tracked", c10::IValue());
+  return instance(
+      std::string(type.name), batch_norm_source(is_cumulative), std::move(plain),
+      {{"weight", parameters.weight}, {"bias", parameters.bias}},
+      {{"running_mean", parameters.running_mean},
+       {"running_var", parameters.running_var},
+       {"num_batches_tracked", counter.isTensor() ? counter.toTensor() : at::zeros({}, at::kLong)}},
+      nullptr);
 }
 
 }  // namespace tsq::torchscript

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
-#include "ir/model.h"
+#include "ir/edit.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -79,11 +79,8 @@ std::string UserLayout::hang_module(const std::string& path, const Module& modul
 Value* UserLayout::module_value(Graph& graph, const std::string& path) const {
   if (path.empty()) return graph.inputs().at(0);
   const UserSlot slot = slot_at(path);
-  Node* node = graph.create(c10::prim::GetAttr, {module_value(graph, slot.module)}, 1);
-  node->s_(c10::attr::name, slot.name);
-  node->output()->setType(modules_.at(path).type());
-  graph.insertNode(node);
-  return node->output();
+  return ir::read_attribute(graph.insertPoint(), module_value(graph, slot.module), slot.name,
+                            modules_.at(path).type());
 }
 
 void UserLayout::rewrite(Graph& graph) {
