@@ -65,14 +65,11 @@ class Emitter {
     }
     ir::eliminate_dead_code(*model_.graph);
     split_methods(model_);
-    ir::strip_marks(*model_.graph);
-    for (Method& method : model_.methods) ir::strip_marks(*method.graph);
-    self()->setType(model_.attributes.type());
-    // Observers stay calls: each class is compiled once, where inlining would copy their code to every place.
-    if (!has_observers_) inline_calls(model_.graph);
-    for (Method& method : model_.methods) {
-      method.graph->inputs().at(0)->setType(model_.attributes.type());
-      inline_calls(method.graph);
+    for (const std::shared_ptr<Graph>& each : graphs()) {
+      ir::strip_marks(*each);
+      each->inputs().at(0)->setType(model_.attributes.type());
+      // Observers stay calls: each class is compiled once, where inlining would copy their code everywhere.
+      if (!has_observers_ || each != model_.graph) inline_calls(each);
     }
     if (!has_observers_) own_classes(model_, root_._ivalue()->compilation_unit());
     copy_attributes();
@@ -84,14 +81,17 @@ class Emitter {
   }
 
  private:
-  Value* self() { return model_.graph->inputs().at(0); }
   Graph& graph() { return *model_.graph; }
+  /// Of forward and of the other methods.
+  std::vector<std::shared_ptr<Graph>> graphs() const {
+    std::vector<std::shared_ptr<Graph>> all{model_.graph};
+    for (const Method& method : model_.methods) all.push_back(method.graph);
+    return all;
+  }
   Value* constant(const c10::IValue& value) { return graph().insertConstant(value); }
 
-  Value* insert(const char* kind, std::vector<Value*> inputs) {
-    Node* node = graph().create(c10::Symbol::fromQualString(kind), inputs, 1);
-    graph().insertNode(node);
-    return node->output();
+  Value* insert(const char* kind, const std::vector<Value*>& inputs) {
+    return ir::insert_before(graph().insertPoint(), kind, inputs);
   }
 
   /// The tensor of a layer.
@@ -100,50 +100,43 @@ class Emitter {
     if (!tensor.defined()) return constant(c10::IValue());
     const std::string name = fmt::format("{}_{}", call.path, of_layer);
     const auto key = std::make_pair(static_cast<const void*>(tensor.unsafeGetTensorImpl()), name);
-    auto found = tensors_.find(key);
-    if (found == tensors_.end()) {
-      const std::string unique = unique_attribute_name(model_, name);
-      if (tensor.requires_grad() || as_parameter) {
-        model_.attributes.register_parameter(unique, as_parameter ? tensor.detach().requires_grad_() : tensor,
-                                             /*is_buffer=*/false);
-      } else {
-        model_.attributes.register_attribute(unique, c10::TensorType::get(), tensor);
-      }
-      found = tensors_.emplace(key, unique).first;
+    const auto [found, is_new] = tensors_.try_emplace(key);
+    if (is_new) {
+      found->second = unique_attribute_name(model_, name);
+      model_.attributes.register_attribute(found->second, c10::TensorType::get(),
+                                           as_parameter ? tensor.detach().requires_grad_() : tensor,
+                                           /*is_param=*/tensor.requires_grad() || as_parameter);
     }
     return get_attribute(found->second, c10::TensorType::get());
   }
 
   Value* get_attribute(const std::string& name, const c10::TypePtr& type) {
-    Node* node = graph().create(c10::prim::GetAttr, {self()}, 1);
-    node->s_(c10::attr::name, name);
-    node->output()->setType(type);
-    graph().insertNode(node);
-    return node->output();
+    return ir::read_attribute(graph().insertPoint(), graph().inputs().at(0), name, type);
   }
 
   /// The sub-module's attribute, made at its first call.
   std::string submodule(const std::string& path, const Module& module) {
-    const void* key = module._ivalue().get();
-    auto found = submodules_.find(key);
-    if (found == submodules_.end()) {
-      const std::string name = unique_attribute_name(model_, path);
-      model_.attributes.register_attribute(name, module.type(), module._ivalue());
-      model_.slots[name] = slot_at(path);
-      found = submodules_.emplace(key, name).first;
-    }
-    return found->second;
+    std::string& name = submodules_[module._ivalue().get()];
+    if (!name.empty()) return name;
+    name = unique_attribute_name(model_, path);
+    model_.attributes.register_module(name, module);
+    model_.slots[name] = slot_at(path);
+    return name;
   }
 
   Value* call_method(const std::string& method, const std::string& path, const Module& module,
-                     std::vector<Value*> inputs, const c10::TypePtr& result) {
+                     const std::vector<Value*>& inputs, const c10::TypePtr& result) {
     Value* instance = get_attribute(submodule(path, module), module.type());
+    return insert_call(instance, method, inputs, result)->output();
+  }
+
+  Node* insert_call(Value* instance, const std::string& method, std::vector<Value*> inputs,
+                    const c10::TypePtr& result) {
     inputs.insert(inputs.begin(), instance);
-    Node* node = graph().create(c10::prim::CallMethod, inputs, 1);
+    Node* node = ir::insert_node(graph().insertPoint(), c10::prim::CallMethod, inputs);
     node->s_(c10::attr::name, method);
     node->output()->setType(result);
-    graph().insertNode(node);
-    return node->output();
+    return node;
   }
 
   void call_observer(Node* node) {
@@ -158,8 +151,7 @@ class Emitter {
   void expand(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
     const ModuleCall& call = call_of(model_, node);
-    std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
-    Value* result = apply(call, inputs, node->output()->type());
+    Value* result = apply(call, node->inputs().vec(), node->output()->type());
     if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
     node->output()->replaceAllUsesWith(result);
     node->destroy();
@@ -179,12 +171,10 @@ class Emitter {
   Value* apply_recurrent(const ModuleCall& call, const std::vector<Value*>& inputs,
                          const c10::TypePtr& result) {
     const auto key = std::make_pair(static_cast<const void*>(call.module->_ivalue().get()), call.method);
-    auto found = recurrent_.find(key);
-    if (found == recurrent_.end()) {
-      found = recurrent_.emplace(key, layers_.size()).first;
-      layers_.push_back({.path = call.path,
-                         .module = torchscript::rounded_recurrent(call, call.recurrent_qparams),
-                         .call = &call});
+    const auto [found, is_new] = recurrent_.try_emplace(key, layers_.size());
+    if (is_new) {
+      layers_.push_back(
+          {.path = call.path, .module = rounded_recurrent(call, call.recurrent_qparams), .call = &call});
     }
     if (layout_ == Layout::OfUser) return call_layer(found->second, inputs, result);
     return call_method("forward", call.path, layers_.at(found->second).module, inputs, result);
@@ -222,12 +212,8 @@ class Emitter {
 
   /// The call of a module that has no place yet: self is None, which inlining leaves alone.
   Value* call_layer(std::size_t layer, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
-    std::vector<Value*> all{constant(c10::IValue())};
-    all.insert(all.end(), inputs.begin(), inputs.end());
-    Node* node = graph().insertNode(graph().create(c10::prim::CallMethod, all, 1));
-    node->s_(c10::attr::name, "forward");
+    Node* node = insert_call(constant(c10::IValue()), "forward", inputs, result);
     node->i_(kLayer, static_cast<int64_t>(layer));
-    node->output()->setType(result);
     return node->output();
   }
 
@@ -250,7 +236,7 @@ class Emitter {
   }
 
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
-  static void inline_calls(std::shared_ptr<Graph>& graph) {
+  static void inline_calls(std::shared_ptr<Graph> graph) {
     torch::jit::Inline(*graph);
     for (Node* node : ir::nodes_in_order(*graph)) {
       if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
@@ -273,8 +259,7 @@ class Emitter {
   /// what reads a stage from a file knows them by their names.
   void copy_attributes() {
     std::set<std::string> used;
-    collect_attributes(graph(), used);
-    for (const Method& method : model_.methods) collect_attributes(*method.graph, used);
+    for (const std::shared_ptr<Graph>& each : graphs()) collect_attributes(*each, used);
     for (const ir::ObserverEntry& observer : model_.observers) {
       const auto found =
           observer.module ? submodules_.find(observer.module->_ivalue().get()) : submodules_.end();
@@ -300,8 +285,7 @@ class Emitter {
   void call_layers() {
     if (layout_ == Layout::Flat) return;
     for (Layer& layer : layers_) layer.path = hung_.hang_module(layer.path, layer.module);
-    call_layers_in(graph());
-    for (const Method& method : model_.methods) call_layers_in(*method.graph);
+    for (const std::shared_ptr<Graph>& each : graphs()) call_layers_in(*each);
   }
 
   void call_layers_in(Graph& graph) {

@@ -14,6 +14,8 @@
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/edit.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -28,8 +30,7 @@ using torch::jit::Module;
 using Operator = std::pair<Node*, const RecurrentKernel*>;
 
 bool has_calls(Graph& graph) {
-  const auto nodes = ir::nodes_in_order(graph);
-  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+  return std::ranges::any_of(ir::nodes_in_order(graph), [](const Node* node) {
     return node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
   });
 }
@@ -106,19 +107,17 @@ bool are_pairs(const std::vector<at::Tensor>& weights) {
 }
 
 RecurrentWeights weights_of(const Module& module, const Graph& graph, const Operator& op) {
-  const std::vector<at::Tensor> parameters = parameters_of(module, graph, op);
   RecurrentWeights result;
   std::vector<at::Tensor> vectors;
-  for (const at::Tensor& tensor : parameters) {
+  for (const at::Tensor& tensor : parameters_of(module, graph, op)) {
     (tensor.defined() && tensor.dim() == 2 ? result.weights : vectors).push_back(tensor);
   }
   if (result.weights.empty()) return {.refusal = "its weights are computed when the model runs"};
   if (vectors.empty()) vectors.resize(result.weights.size());
   if (vectors.size() != result.weights.size() || !are_pairs(result.weights))
     return {.refusal = "LibTorch has no quantized kernel for an LSTM with projections (proj_size)"};
-  const bool half_biased = std::any_of(vectors.begin(), vectors.end(), [&](const at::Tensor& bias) {
-    return bias.defined() != vectors.front().defined();
-  });
+  const bool half_biased = std::ranges::any_of(
+      vectors, [&](const at::Tensor& bias) { return bias.defined() != vectors.front().defined(); });
   if (half_biased) return {.refusal = "it has one bias where the kernel needs two"};
   result.biases = std::move(vectors);
   return result;
@@ -137,24 +136,31 @@ class Rewriting {
   explicit Rewriting(const ModuleCall& call)
       : source_(*call.module),
         graph_(inlined_graph(call)),
-        made_(class_name(call), std::make_shared<torch::jit::CompilationUnit>()) {}
+        made_("__torch__.tsq.Dynamic" + class_name(call.type),
+              std::make_shared<torch::jit::CompilationUnit>()) {}
 
   [[nodiscard]] Graph& graph() { return *graph_; }
 
   /// A new attribute, read in front of `before`.
-  Value* attribute(const std::string& name, const c10::IValue& value, const c10::TypePtr& type,
-                   Node* before) {
+  Value* attribute(const std::string& name, const c10::IValue& value, Node* before,
+                   const c10::TypePtr& type = c10::TensorType::get()) {
     if (!made_.hasattr(name)) made_.register_attribute(name, type, value);
-    Node* node = graph_->create(c10::prim::GetAttr, {graph_->inputs().at(0)}, 1);
-    node->s_(c10::attr::name, name);
-    node->output()->setType(type);
-    node->insertBefore(before);
-    return node->output();
+    return ir::read_attribute(before, graph_->inputs().at(0), name, type);
   }
 
-  Value* constant(const c10::IValue& value, Node* before) {
-    const torch::jit::WithInsertPoint guard(before);
-    return graph_->insertConstant(value);
+  /// New attributes in the order in which an operator takes them: after two weights their biases.
+  std::vector<Value*> parameters(std::span<const at::Tensor> weights, std::span<const at::Tensor> biases,
+                                 Node* before) {
+    std::vector<Value*> values;
+    for (std::size_t i = 0; i < weights.size(); i += 2) {
+      for (const std::size_t each : {i, i + 1})
+        values.push_back(attribute(fmt::format("weight_{}", each), weights[each].detach(), before));
+      for (const std::size_t each : {i, i + 1}) {
+        if (biases[each].defined())
+          values.push_back(attribute(fmt::format("bias_{}", each), biases[each].detach(), before));
+      }
+    }
+    return values;
   }
 
   Module finish() {
@@ -168,11 +174,6 @@ class Rewriting {
   }
 
  private:
-  static std::string class_name(const ModuleCall& call) {
-    const std::string_view name = call.type.name;
-    return fmt::format("__torch__.tsq.Dynamic{}", name.substr(name.rfind('.') + 1));
-  }
-
   /// What the graph still reads of the source.
   void take_attributes() {
     for (Node* node : ir::nodes_in_order(*graph_)) {
@@ -201,7 +202,7 @@ at::Tensor rounded(const ir::Weighted& weighted) {
 bool is_recurrent(Symbol type) {
   constexpr std::array<std::string_view, 5> kClasses{"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.LSTMCell",
                                                      "torch.nn.GRUCell", "torch.nn.RNNCell"};
-  return std::find(kClasses.begin(), kClasses.end(), type.name) != kClasses.end();
+  return std::ranges::find(kClasses, type.name) != kClasses.end();
 }
 
 RecurrentWeights recurrent_weights(const ModuleCall& call) {
@@ -233,27 +234,16 @@ Module rounded_recurrent(const ModuleCall& call, std::span<const QParams> qparam
   Rewriting rewriting(call);
   for (const auto& [node, row] : recurrent_operators(rewriting.graph())) {
     const RecurrentWeights all = weights_of(*call.module, rewriting.graph(), {node, row});
-    std::vector<Value*> values;
-    for (std::size_t i = 0; i < all.weights.size(); i += 2) {
-      for (const std::size_t each : {i, i + 1}) {
-        values.push_back(rewriting.attribute(fmt::format("weight_{}", each),
-                                             rounded(weighted_at(all, qparams, each)), c10::TensorType::get(),
-                                             node));
-      }
-      for (const std::size_t each : {i, i + 1}) {
-        if (!all.biases[each].defined()) continue;
-        values.push_back(rewriting.attribute(fmt::format("bias_{}", each), all.biases[each].detach(),
-                                             c10::TensorType::get(), node));
-      }
-    }
+    std::vector<at::Tensor> weights;
+    for (std::size_t i = 0; i < all.weights.size(); ++i)
+      weights.push_back(rounded(weighted_at(all, qparams, i)));
+    const std::vector<Value*> values = rewriting.parameters(weights, all.biases, node);
     if (row->is_cell) {
       const std::size_t first = index_of(node, "w_ih");
       for (std::size_t i = 0; i < values.size(); ++i) node->replaceInput(first + i, values[i]);
       continue;
     }
-    Node* list = rewriting.graph().createList(c10::TensorType::get(), values);
-    list->insertBefore(node);
-    node->replaceInput(index_of(node, "params"), list->output());
+    node->replaceInput(index_of(node, "params"), ir::list_before(node, c10::TensorType::get(), values));
   }
   return rewriting.finish();
 }
@@ -296,27 +286,28 @@ Value* cell_params(Rewriting& rewriting, const PackedRecurrent& packed,
     }
     cells.push_back(rewriting.attribute(fmt::format("cell_params_{}", i / 2),
                                         kernels::call_operator(packing.make_cell, std::move(stack)).back(),
-                                        type, before));
+                                        before, type));
   }
-  Node* list = rewriting.graph().createList(type, cells);
-  list->insertBefore(before);
-  return list->output();
+  return ir::list_before(before, type, cells);
 }
 
-void replace_layer(Rewriting& rewriting, const Operator& op, Value* params, c10::ScalarType dtype) {
+void replace_by_kernel(const Operator& op, const std::vector<Value*>& inputs) {
+  const auto& [node, row] = op;
+  const auto kernel = c10::Symbol::fromQualString(std::string(row->kernel));
+  node->replaceAllUsesWith(ir::insert_node(node, kernel, inputs, node->outputs().size()));
+  node->destroy();
+}
+
+void replace_layer(const Operator& op, Value* params, c10::ScalarType dtype) {
   const auto& [node, row] = op;
   std::vector<Value*> inputs = node->inputs().vec();
   inputs[index_of(node, "params")] = params;
-  inputs[index_of(node, "has_biases")] = rewriting.constant(true, node);
+  inputs[index_of(node, "has_biases")] = ir::constant_before(node, true);
   if (row->takes_dtype) {
-    inputs.push_back(rewriting.constant(static_cast<int64_t>(dtype), node));
-    inputs.push_back(rewriting.constant(true, node));
+    inputs.push_back(ir::constant_before(node, static_cast<int64_t>(dtype)));
+    inputs.push_back(ir::constant_before(node, true));
   }
-  Node* made = rewriting.graph().create(c10::Symbol::fromQualString(std::string(row->kernel)), inputs,
-                                        node->outputs().size());
-  made->insertBefore(node);
-  node->replaceAllUsesWith(made);
-  node->destroy();
+  replace_by_kernel(op, inputs);
 }
 
 /// A stack of layers as its first one, in float, and the others after it.
@@ -332,14 +323,15 @@ class Stack {
   Node* split() {
     const auto directions = static_cast<int64_t>(first_layer_ / 2);
     const auto others = static_cast<int64_t>(all_.weights.size() / 2) - directions;
-    Node* first = layers({node_->input(0), params_of_first(), 1, 0, directions});
+    Value* params =
+        list(rewriting_.parameters(std::span(all_.weights).first(first_layer_), all_.biases, node_));
+    Node* first = layers({node_->input(0), params, 1, 0, directions});
     Node* rest = layers(
         {first->output(0), node_->input(index_of(node_, "params")), others / directions, directions, others});
     node_->output(0)->replaceAllUsesWith(rest->output(0));
     for (std::size_t i = 1; i < node_->outputs().size(); ++i) {
-      Node* both = rewriting_.graph().createList(c10::TensorType::get(), {first->output(i), rest->output(i)});
-      both->insertBefore(node_);
-      node_->output(i)->replaceAllUsesWith(insert("aten::cat", {both->output(), number(0)}));
+      Value* both = list({first->output(i), rest->output(i)});
+      node_->output(i)->replaceAllUsesWith(ir::insert_before(node_, "aten::cat", {both, number(0)}));
     }
     node_->destroy();
     return rest;
@@ -354,33 +346,14 @@ class Stack {
     int64_t states{};  ///< how many they have
   };
 
-  Value* number(int64_t value) { return rewriting_.constant(value, node_); }
-
-  Value* insert(const char* kind, std::vector<Value*> inputs) {
-    Node* made = rewriting_.graph().create(c10::Symbol::fromQualString(kind), inputs, 1);
-    made->insertBefore(node_);
-    return made->output();
-  }
-
-  Value* params_of_first() {
-    std::vector<Value*> values;
-    const auto hold = [&](const char* name, std::size_t i, const at::Tensor& tensor) {
-      values.push_back(rewriting_.attribute(fmt::format("{}_{}", name, i), tensor.detach(),
-                                            c10::TensorType::get(), node_));
-    };
-    for (std::size_t i = 0; i < first_layer_; i += 2) {
-      for (const std::size_t each : {i, i + 1}) hold("weight", each, all_.weights[each]);
-      for (const std::size_t each : {i, i + 1}) {
-        if (all_.biases[each].defined()) hold("bias", each, all_.biases[each]);
-      }
-    }
-    Node* list = rewriting_.graph().createList(c10::TensorType::get(), values);
-    list->insertBefore(node_);
-    return list->output();
+  Value* number(int64_t value) { return ir::constant_before(node_, value); }
+  Value* list(const std::vector<Value*>& tensors) {
+    return ir::list_before(node_, c10::TensorType::get(), tensors);
   }
 
   Value* part_of(Value* states, const Layers& layers) {
-    return insert("aten::narrow", {states, number(0), number(layers.state), number(layers.states)});
+    return ir::insert_before(node_, "aten::narrow",
+                             {states, number(0), number(layers.state), number(layers.states)});
   }
 
   /// Of a list, the hidden and the cell states; of a tensor, the hidden ones.
@@ -389,10 +362,8 @@ class Stack {
     if (given->type()->kind() != c10::TypeKind::ListType) return part_of(given, layers);
     std::vector<Value*> parts;
     for (const int64_t i : {0, 1})
-      parts.push_back(part_of(insert("aten::__getitem__", {given, number(i)}), layers));
-    Node* list = rewriting_.graph().createList(c10::TensorType::get(), parts);
-    list->insertBefore(node_);
-    return list->output();
+      parts.push_back(part_of(ir::insert_before(node_, "aten::__getitem__", {given, number(i)}), layers));
+    return list(parts);
   }
 
   Node* layers(const Layers& layers) {
@@ -401,10 +372,9 @@ class Stack {
     inputs[index_of(node_, "hx")] = states_of(layers);
     inputs[index_of(node_, "params")] = layers.params;
     inputs[index_of(node_, "num_layers")] = number(layers.count);
-    Node* made = rewriting_.graph().create(node_->kind(), inputs, node_->outputs().size());
+    Node* made = ir::insert_node(node_, node_->kind(), inputs, node_->outputs().size());
     for (std::size_t i = 0; i < node_->outputs().size(); ++i)
       made->output(i)->setType(node_->output(i)->type());
-    made->insertBefore(node_);
     return made;
   }
 
@@ -416,18 +386,13 @@ class Stack {
 
 void replace_cell(Rewriting& rewriting, const Operator& op, const PackedRecurrent& packed,
                   const c10::TypePtr& type) {
-  const auto& [node, row] = op;
+  Node* node = op.first;
   std::vector<Value*> inputs{node->input(0), node->input(1)};
   for (std::size_t i = 0; i < 2; ++i)
-    inputs.push_back(rewriting.attribute(fmt::format("packed_params_{}", i), packed.weights[i], type, node));
+    inputs.push_back(rewriting.attribute(fmt::format("packed_params_{}", i), packed.weights[i], node, type));
   for (std::size_t i = 0; i < 2; ++i)
-    inputs.push_back(
-        rewriting.attribute(fmt::format("bias_{}", i), packed.biases[i], c10::TensorType::get(), node));
-  Node* made = rewriting.graph().create(c10::Symbol::fromQualString(std::string(row->kernel)), inputs,
-                                        node->outputs().size());
-  made->insertBefore(node);
-  node->replaceAllUsesWith(made);
-  node->destroy();
+    inputs.push_back(rewriting.attribute(fmt::format("bias_{}", i), packed.biases[i], node));
+  replace_by_kernel(op, inputs);
 }
 
 }  // namespace
@@ -450,7 +415,7 @@ Module dynamic_recurrent(const ModuleCall& call, std::span<const QParams> qparam
     if (op.second->is_cell) {
       replace_cell(rewriting, op, *packed, kernels::packed_type(packing->prepack));
     } else {
-      replace_layer(rewriting, op, cell_params(rewriting, *packed, *packing, reduce_range, op.first),
+      replace_layer(op, cell_params(rewriting, *packed, *packing, reduce_range, op.first),
                     packing->weight_dtype);
     }
   }

@@ -9,6 +9,7 @@
 
 #include "ir/analysis.h"
 #include "ir/define_method.h"
+#include "ir/edit.h"
 #include "ir/methods.h"
 #include "operators/weighted.h"
 #include "torchscript/training_layers.h"
@@ -23,14 +24,7 @@ using ir::Value;
 using torch::jit::Module;
 
 std::vector<std::string> atoms_of(const std::string& path) {
-  std::vector<std::string> atoms;
-  std::size_t begin = 0;
-  while (begin < path.size()) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    atoms.push_back(path.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return atoms;
+  return path.empty() ? std::vector<std::string>() : c10::QualifiedName(path).atoms();
 }
 
 std::string joined(const std::string& path, const std::string& name) {
@@ -68,8 +62,7 @@ class Writer {
     }
     ir::eliminate_dead_code(*model_.graph);
     ir::split_methods(model_);
-    define(*model_.graph);
-    for (ir::Method& method : model_.methods) define(*method.graph);
+    for (const std::shared_ptr<Graph>& each : graphs()) place_attributes(*each);
     ir::define_method(root_, "forward", model_.graph, model_.schema);
     for (const ir::Method& method : model_.methods)
       ir::define_method(root_, method.name, method.graph, method.schema);
@@ -98,9 +91,7 @@ class Writer {
 
   void collect_training_layer(const ModuleCall& call) {
     const ModuleCall& root = call.members.empty() ? call : call.members.front();
-    if (!is_replaced(root)) {
-      replaced_.emplace(object_of(root), weighted_layer(call, root));
-    }
+    if (!is_replaced(root)) replaced_.emplace(object_of(root), weighted_layer(call, root));
     for (const ModuleCall& member : std::span(call.members).subspan(call.members.empty() ? 0 : 1)) {
       if (!is_batch_norm(member)) {
         keep(member);
@@ -131,19 +122,24 @@ class Writer {
     if (call.module) kept_.insert(object_of(call));
   }
 
-  /// The attributes of containers that the graph reads or writes.
-  void collect_slots() {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) collect_slot(node);
+  /// Of forward and of the methods that are not in it.
+  std::vector<std::shared_ptr<Graph>> graphs() const {
+    std::vector<std::shared_ptr<Graph>> all{model_.graph};
     for (const ir::Method& method : model_.methods) {
-      if (!method.graph) continue;
-      for (Node* node : ir::nodes_in_order(*method.graph)) collect_slot(node);
+      if (method.graph) all.push_back(method.graph);
     }
+    return all;
   }
 
-  void collect_slot(const Node* node) {
-    if (node->kind() != c10::prim::GetAttr && node->kind() != c10::prim::SetAttr) return;
-    const auto slot = model_.slots.find(node->s(c10::attr::name));
-    if (slot != model_.slots.end()) used_.insert({slot->second.module, slot->second.name});
+  /// The attributes of containers that the graphs read or write.
+  void collect_slots() {
+    for (const std::shared_ptr<Graph>& graph : graphs()) {
+      for (const Node* node : ir::nodes_in_order(*graph)) {
+        if (node->kind() != c10::prim::GetAttr && node->kind() != c10::prim::SetAttr) continue;
+        const auto slot = model_.slots.find(node->s(c10::attr::name));
+        if (slot != model_.slots.end()) used_.insert({slot->second.module, slot->second.name});
+      }
+    }
   }
 
   bool is_kept_by_name(const std::string& path) const {
@@ -192,39 +188,30 @@ class Writer {
 
   // The graph.
 
-  Value* self() { return model_.graph->inputs().at(0); }
   Value* constant(const c10::IValue& value) { return model_.graph->insertConstant(value); }
-
-  static Value* get(Graph& graph, Value* owner, const std::string& name, const c10::TypePtr& type) {
-    Node* node = graph.insertNode(graph.create(c10::prim::GetAttr, {owner}, 1));
-    node->s_(c10::attr::name, name);
-    node->output()->setType(type);
-    return node->output();
-  }
 
   /// The module at a path, and the value that it is at the graph's insertion point.
   std::pair<Module, Value*> reach(Graph& graph, const std::string& path) {
     std::pair<Module, Value*> at{root_, graph.inputs().at(0)};
     for (const std::string& atom : atoms_of(path)) {
       const Module next = at.first.attr(atom).toModule();
-      at = {next, get(graph, at.second, atom, at.first.type()->getAttribute(atom))};
+      at = {next,
+            ir::read_attribute(graph.insertPoint(), at.second, atom, at.first.type()->getAttribute(atom))};
       at.second->node()->i_(kReached, 1);
     }
     return at;
   }
 
   Value* insert(const char* kind, const std::vector<Value*>& inputs) {
-    return model_.graph->insertNode(model_.graph->create(c10::Symbol::fromQualString(kind), inputs, 1))
-        ->output();
+    return ir::insert_before(model_.graph->insertPoint(), kind, inputs);
   }
 
   Value* call(const std::string& path, const std::string& method, std::vector<Value*> inputs,
               const c10::TypePtr& result) {
     inputs.insert(inputs.begin(), reach(*model_.graph, path).second);
-    Node* node = model_.graph->insertNode(model_.graph->create(c10::prim::CallMethod, inputs, 1));
+    Node* node = ir::insert_node(model_.graph->insertPoint(), c10::prim::CallMethod, inputs);
     node->s_(c10::attr::name, method);
-    node->output()->setType(result);
-    return node->output();
+    return node->output()->setType(result);
   }
 
   void replace(Node* node, Value* result) {
@@ -234,14 +221,14 @@ class Writer {
 
   void call_observer(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
-    const std::size_t index = ir::observer_index(node);
-    replace(node, call(observer_names_.at(index), "forward", {node->input(0)}, c10::TensorType::get()));
+    const std::string& name = observer_names_.at(ir::observer_index(node));
+    replace(node, call(name, "forward", {node->input(0)}, c10::TensorType::get()));
   }
 
   void call_modules(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
     const ModuleCall made = ir::call_of(model_, node);
-    const std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
+    const std::vector<Value*> inputs = node->inputs().vec();
     Value* result = made.members.empty()
                         ? apply(made, inputs, node->output()->type(), is_training_layer(made))
                         : apply_fused(made, inputs, node->output()->type());
@@ -276,17 +263,17 @@ class Writer {
   }
 
   Value* apply_scaled(const ModuleCall& fused, Value* input) {
-    const std::string& path = fused.members[1].path;
-    const auto [batch_norm, value] = reach(*model_.graph, path);
-    Value* gamma = get(*model_.graph, value, "weight", c10::TensorType::get());
-    Value* running_var = get(*model_.graph, value, "running_var", c10::TensorType::get());
+    const auto [batch_norm, value] = reach(*model_.graph, fused.members[1].path);
+    Node* before = model_.graph->insertPoint();
+    Value* gamma = ir::read_attribute(before, value, "weight", c10::TensorType::get());
+    Value* running_var = ir::read_attribute(before, value, "running_var", c10::TensorType::get());
     Value* eps = constant(batch_norm.attr("eps"));
     return call(fused.members.front().path, "forward_scaled", {input, gamma, running_var, eps},
                 c10::TensorType::get());
   }
 
   /// The attributes that a method reads and writes are those of the modules that own them.
-  void define(Graph& graph) {
+  void place_attributes(Graph& graph) {
     graph.inputs().at(0)->setType(root_.type());
     for (Node* node : ir::nodes_in_order(graph)) {
       const bool touches = node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::SetAttr;
@@ -308,13 +295,12 @@ class Writer {
 
   /// What passes have put in.
   std::string own_attribute(const std::string& name) {
-    if (const auto found = own_.find(name); found != own_.end()) return found->second;
-    std::string unique = name;
+    std::string& unique = own_[name];
+    if (!unique.empty()) return unique;
+    unique = name;
     while (root_.hasattr(unique) || source_.model.hasattr(unique)) unique += "_";
-    const auto type = model_.attributes.type();
-    const std::size_t slot = type->getAttributeSlot(name);
-    root_.register_attribute(unique, type->getAttribute(slot), model_.attributes.attr(name));
-    own_.emplace(name, unique);
+    root_.register_attribute(unique, model_.attributes.type()->getAttribute(name),
+                             model_.attributes.attr(name));
     return unique;
   }
 
