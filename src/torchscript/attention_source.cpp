@@ -52,15 +52,14 @@ std::shared_ptr<Graph> compiled(const std::string& source, const c10::ClassTypeP
 }
 
 bool is_none(const Module& module, const std::string& name) {
-  return !module.hasattr(name) || module.attr(name).isNone();
+  return module.attr(name, c10::IValue()).isNone();
 }
 
-bool is_true(const Module& module, const std::string& name) {
-  return module.hasattr(name) && module.attr(name).toBool();
-}
+bool is_true(const Module& module, const std::string& name) { return module.attr(name, false).toBool(); }
 
 /// What follows the projections q, k and v of `query`, `key` and `value`: each is [..., heads, length,
-/// width]. The masks are those of torch.nn: true leaves a position out, numbers are added.
+/// width]. The number is the scale of the scores. The masks are those of torch.nn: true leaves a position
+/// out, numbers are added.
 constexpr const char* kAttention = R"(
   bias: Optional[Tensor] = None
   if attn_mask is not None:
@@ -78,7 +77,7 @@ constexpr const char* kAttention = R"(
     bias = padding
   weights: Optional[Tensor] = None
   if need_weights:
-    scores = torch.matmul(q, k.transpose(-2, -1)) * SCALE
+    scores = torch.matmul(q, k.transpose(-2, -1)) * {:.17g}
     if bias is not None:
       scores = scores + bias
     all_weights = torch.softmax(scores, -1)
@@ -90,15 +89,6 @@ constexpr const char* kAttention = R"(
   else:
     attended = torch.scaled_dot_product_attention(q, k, v, bias)
 )";
-
-/// The text of kAttention for heads of a width.
-std::string attention(int64_t width) {
-  std::string text = kAttention;
-  const std::string scale = "SCALE";
-  text.replace(text.find(scale), scale.size(),
-               fmt::format("{:.17g}", 1.0 / std::sqrt(static_cast<double>(width))));
-  return text;
-}
 
 /// Weights, biases and choices of multi-head attention, as expressions.
 struct Attention {
@@ -124,10 +114,9 @@ std::string lines_of(const Attention& all) {
     text += fmt::format("  {} = torch.linear({}, {}, {}).unflatten(-1, [{}, {}]).{}\n", kNames[i], kInputs[i],
                         all.weights[i], all.biases[i], all.heads, width, to_heads);
   }
-  text += attention(width).substr(1);
-  text += fmt::format("  output = torch.linear(attended.{}.flatten(-2), {}, {})\n", from_heads,
-                      all.out_weight, all.out_bias);
-  return text;
+  text += fmt::format(kAttention, 1.0 / std::sqrt(static_cast<double>(width))).substr(1);
+  return text + fmt::format("  output = torch.linear(attended.{}.flatten(-2), {}, {})\n", from_heads,
+                            all.out_weight, all.out_bias);
 }
 
 /// The rows of a packed projection.

@@ -113,10 +113,6 @@ RowQParams row_qparams(const EmbeddingTable& table) {
   return result;
 }
 
-at::Tensor quantized_rows(const at::Tensor& weight, const RowQParams& qparams) {
-  return at::quantize_per_channel(weight, qparams.scale, qparams.zero_point, 0, ScalarType::QUInt8);
-}
-
 /// Codes of less than 8 bits side by side in bytes, the first in the lowest bits.
 at::Tensor in_whole_bytes(const at::Tensor& codes, int bits) {
   const int64_t per_byte = 8 / bits;
@@ -162,15 +158,9 @@ std::string float_source(const EmbeddingTable& table, const std::string& weight)
       python(table.padding_idx));
 }
 
-std::string_view kernel_name(const EmbeddingTable& table) {
-  switch (bits_of(table)) {
-    case 4:
-      return "embedding_bag_4bit_rowwise_offsets";
-    case 2:
-      return "embedding_bag_2bit_rowwise_offsets";
-    default:
-      return "embedding_bag_byte_rowwise_offsets";
-  }
+std::string kernel_name(const EmbeddingTable& table) {
+  const int bits = bits_of(table);
+  return fmt::format("embedding_bag_{}_rowwise_offsets", bits == 8 ? "byte" : fmt::format("{}bit", bits));
 }
 
 /// A call of the kernel that adds up rows.
@@ -203,8 +193,7 @@ std::string lengths_of_bags(const EmbeddingTable& table) {
         "  edges = torch.cat([torch.zeros([1], dtype=counts.dtype), counts]).index_select(0, edges)\n",
         *table.padding_idx);
   }
-  source += "  lengths = torch.diff(edges).clamp_min(1).unsqueeze(1)\n";
-  return source;
+  return source + "  lengths = torch.diff(edges).clamp_min(1).unsqueeze(1)\n";
 }
 
 constexpr const char* kNoWeights =
@@ -316,7 +305,9 @@ Module quantized_embedding(const EmbeddingTable& table, const at::Tensor& rows) 
 at::Tensor packed_rows(const EmbeddingTable& table) {
   const RowQParams qparams = row_qparams(table);
   const int bits = bits_of(table);
-  const at::Tensor codes = quantized_rows(table.weight.detach(), qparams).int_repr();
+  const at::Tensor codes = at::quantize_per_channel(table.weight.detach(), qparams.scale, qparams.zero_point,
+                                                    0, ScalarType::QUInt8)
+                               .int_repr();
   const at::Tensor smallest = qparams.scale * qparams.zero_point * -1;
   at::Tensor scales = at::stack({qparams.scale, smallest}, 1);
   if (bits < 8) scales = scales.to(at::kHalf);

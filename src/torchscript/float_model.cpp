@@ -1,19 +1,18 @@
 #include "torchscript/float_model.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <string>
 
+#include "ir/analysis.h"
+#include "operators/inlined_graph.h"
+
 namespace tsq::torchscript {
 namespace {
 
-using torch::jit::Block;
 using torch::jit::Module;
-using torch::jit::Node;
 
 std::string class_of(const Module& module) {
   const auto& name = module.type()->name();
@@ -35,25 +34,19 @@ bool has_observers(const Module& model) {
 
 /// tsq's stages and Python's GraphModules; models of other classes may have quantized parts of their own.
 bool is_result_of_a_tool(const Module& model) {
-  const std::string name = class_of(model);
-  return name.find(".GraphModule") != std::string::npos;
+  return class_of(model).find(".GraphModule") != std::string::npos;
 }
 
-bool has_quantized_operators(const Block& block) {
-  return std::any_of(block.nodes().begin(), block.nodes().end(), [](const Node* node) {
-    const std::string name = node->kind().toQualString();
+bool has_quantized_operators(ir::Graph& graph) {
+  return std::ranges::any_of(ir::nodes_in_order(graph), [](const ir::Node* node) {
+    const std::string_view name = node->kind().toQualString();
     return name.starts_with("quantized::") || name.starts_with("onednn::q") ||
-           name.starts_with("aten::quantize") ||
-           std::any_of(node->blocks().begin(), node->blocks().end(),
-                       [](const Block* inner) { return has_quantized_operators(*inner); });
+           name.starts_with("aten::quantize");
   });
 }
 
 bool is_quantized(const Module& model) {
-  if (!is_result_of_a_tool(model)) return false;
-  const std::shared_ptr<torch::jit::Graph> graph = model.get_method("forward").graph()->copy();
-  torch::jit::Inline(*graph);
-  return has_quantized_operators(*graph->block());
+  return is_result_of_a_tool(model) && has_quantized_operators(*operators::inlined_graph(model, "forward"));
 }
 
 /// LibTorch has no question for it.

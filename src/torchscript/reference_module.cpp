@@ -84,8 +84,7 @@ Module new_reference(Symbol reference, const Module& float_module, const QParams
                ? module_of_source("__torch__.json.", definition->source, "reference module")
                : from_file(definition->file);
   }
-  const auto make = reference_functions().find(reference.name);
-  return make.value()(float_module, weight);
+  return reference_functions().find(reference.name).value()(float_module, weight);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "ir/define_method.h"
+
 namespace tsq::torchscript {
 namespace {
 
@@ -57,14 +59,6 @@ class Adoption {
   const Names& names_;
 };
 
-c10::FunctionSchema schema_of(const c10::FunctionSchema& schema, const std::string& name,
-                              const c10::ClassTypePtr& self) {
-  std::vector<c10::Argument> arguments;
-  for (const c10::Argument& argument : schema.arguments())
-    arguments.push_back(arguments.empty() ? argument.cloneWithType(self) : argument);
-  return {name, "", std::move(arguments), schema.returns()};
-}
-
 }  // namespace
 
 Module with_methods_renamed(const Module& module, const Names& names) {
@@ -75,21 +69,13 @@ Module with_methods_renamed(const Module& module, const Names& names) {
     to->addConstant(from->getConstantName(i), from->getConstant(i));
   for (std::size_t i = 0; i < from->numAttributes(); ++i) {
     const std::string& name = from->getAttributeName(i);
-    if (to->hasAttribute(name)) {
-      result.setattr(name, module.attr(name));
-    } else {
-      result.register_attribute(name, from->getAttribute(i), module.attr(name), from->is_parameter(i),
-                                from->is_buffer(i));
-    }
+    result.register_attribute(name, from->getAttribute(i), module.attr(name), from->is_parameter(i),
+                              from->is_buffer(i));
   }
   const Adoption adoption(from, to, names);
   for (torch::jit::Function* method : from->methods()) {
-    const std::string name = new_name(names, method->name());
-    auto* function = result._ivalue()->compilation_unit()->create_function(
-        c10::QualifiedName(*to->name(), name),
-        adoption.adopted(*torch::jit::toGraphFunction(*method).graph()));
-    to->addMethod(function);
-    function->setSchema(schema_of(method->getSchema(), name, to));
+    ir::define_method(result, new_name(names, method->name()),
+                      adoption.adopted(*torch::jit::toGraphFunction(*method).graph()), method->getSchema());
   }
   return result;
 }

@@ -11,14 +11,8 @@ Module make_batch_norm(Symbol type, const operators::BatchNorm& parameters) {
       "torch.nn.modules.batchnorm." + class_name(type),
       {optional_tensor("weight", parameters.weight),
        optional_tensor("bias", parameters.bias),
-       {.name = "running_mean",
-        .type = c10::TensorType::get(),
-        .value = parameters.running_mean,
-        .is_buffer = true},
-       {.name = "running_var",
-        .type = c10::TensorType::get(),
-        .value = parameters.running_var,
-        .is_buffer = true},
+       buffer("running_mean", parameters.running_mean),
+       buffer("running_var", parameters.running_var),
        {"eps", c10::FloatType::get(), parameters.eps}},
       "def forward(self, x):\n"
       "  return torch.batch_norm(x, self.weight, self.bias, self.running_mean, self.running_var, False, 0.1, "

@@ -11,7 +11,6 @@
 #include "operators/convolution_padding.h"
 #include "operators/inlined_graph.h"
 #include "operators/weighted.h"
-#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -53,13 +52,13 @@ std::string source_of(const ir::Weighted& w) {
                              w.weight.size(0));
   const std::string add_bias =
       has_bias ? fmt::format("    original = original + self.bias.reshape({})\n", ints(of_bias)) : "";
-  std::string source = fmt::format(
+  const std::string forward = fmt::format(
       R"(
 def forward(self, input: Tensor) -> Tensor:
     return {}
 )",
       operation(w, "self.weight_fake_quant.forward(self.weight)", has_bias ? "self.bias" : "None"));
-  source += fmt::format(R"(
+  return forward + fmt::format(R"(
 def forward_scaled(self, input: Tensor, gamma: Tensor, running_var: Tensor, eps: float) -> Tensor:
     running_std = torch.sqrt(running_var + eps)
     scale_factor = gamma / running_std
@@ -70,9 +69,8 @@ def forward_scaled(self, input: Tensor, gamma: Tensor, running_var: Tensor, eps:
     original = scaled / scale_factor.reshape({})
 {}    return original
 )",
-                        ints(of_weight), zero_bias, operation(w, "scaled_weight", "zero_bias"), ints(of_bias),
-                        add_bias);
-  return source;
+                               ints(of_weight), zero_bias, operation(w, "scaled_weight", "zero_bias"),
+                               ints(of_bias), add_bias);
 }
 
 /// torch/nn/modules/batchnorm.py, forward. Without a momentum the average is cumulative.
@@ -127,39 +125,29 @@ bool is_training_layer(const ir::ModuleCall& call) {
          call.type.name.starts_with("torch.ao.nn.intrinsic.qat.");
 }
 
-Module TrainingLayers::instance(const std::string& name, const std::string& source,
-                                std::vector<std::pair<std::string, c10::IValue>> plain,
-                                const std::vector<std::pair<std::string, at::Tensor>>& parameters,
-                                const std::vector<std::pair<std::string, at::Tensor>>& buffers,
-                                const Module* child) {
-  plain.emplace_back("training", true);
-  const c10::Type* child_type = child == nullptr ? nullptr : child->type().get();
-  Class& made = classes_[{name + source, child_type}];
+Module TrainingLayers::instance(const std::string& name, const std::vector<Attribute>& attributes,
+                                const std::string& source) {
+  // Instances of one source differ in the class of a child alone, which is the last attribute.
+  Class& made = classes_[{name + source, attributes.back().type.get()}];
   if (!made.type) {
     made.unit = std::make_shared<torch::jit::CompilationUnit>();
     Module prototype(c10::QualifiedName("__torch__." + name), made.unit);
     made.type = prototype.type();
-    for (const auto& each : parameters)
-      made.type->addAttribute(each.first, c10::TensorType::get(), /*is_parameter=*/true, /*is_buffer=*/false);
-    for (const auto& each : buffers)
-      made.type->addAttribute(each.first, c10::TensorType::get(), /*is_parameter=*/false, /*is_buffer=*/true);
-    for (const auto& [attribute, value] : plain) made.type->addAttribute(attribute, value.type());
-    if (child != nullptr) made.type->addAttribute(kFakeQuantize, child->type());
+    for (const Attribute& each : attributes)
+      made.type->addAttribute(each.name, each.type, each.is_parameter, each.is_buffer);
     prototype.define(source);
   }
   Module module(made.unit, made.type);
-  for (const auto& [attribute, value] : parameters) module.setattr(attribute, value);
-  for (const auto& [attribute, value] : buffers) module.setattr(attribute, value);
-  for (const auto& [attribute, value] : plain) module.setattr(attribute, value);
-  if (child != nullptr) module.setattr(kFakeQuantize, child->_ivalue());
+  for (const Attribute& each : attributes) module.setattr(each.name, each.value);
   return module;
 }
 
 Module TrainingLayers::weighted(const ir::Weighted& weighted, Symbol type, const Module& fake_quantize) {
-  std::vector<std::pair<std::string, at::Tensor>> parameters{{"weight", weighted.weight}};
-  if (weighted.bias.defined()) parameters.emplace_back("bias", weighted.bias);
-  return instance("torch.ao.nn.qat." + class_name(type), source_of(weighted), {}, parameters, {},
-                  &fake_quantize);
+  std::vector<Attribute> attributes{parameter("weight", weighted.weight)};
+  if (weighted.bias.defined()) attributes.push_back(parameter("bias", weighted.bias));
+  attributes.push_back({"training", c10::BoolType::get(), true});
+  attributes.push_back({kFakeQuantize, fake_quantize.type(), fake_quantize._ivalue()});
+  return instance("torch.ao.nn.qat." + class_name(type), attributes, source_of(weighted));
 }
 
 Module TrainingLayers::reading_rounded(const Module& leaf, const std::string& method,
@@ -182,16 +170,18 @@ Module TrainingLayers::batch_norm(const Module& batch_norm, Symbol type) {
   const operators::BatchNorm parameters = *operators::batch_norm_parameters(batch_norm);
   const auto momentum = operators::module_constant(batch_norm, "momentum", c10::aten::batch_norm, "momentum");
   const bool is_cumulative = !momentum || momentum->isNone();
-  std::vector<std::pair<std::string, c10::IValue>> plain{{"eps", parameters.eps}, {"freeze_bn", false}};
-  if (!is_cumulative) plain.emplace_back("momentum", momentum->toDouble());
   const c10::IValue counter = batch_norm.attr("num_batches_tracked", c10::IValue());
-  return instance(
-      std::string(type.name), batch_norm_source(is_cumulative), std::move(plain),
-      {{"weight", parameters.weight}, {"bias", parameters.bias}},
-      {{"running_mean", parameters.running_mean},
-       {"running_var", parameters.running_var},
-       {"num_batches_tracked", counter.isTensor() ? counter.toTensor() : at::zeros({}, at::kLong)}},
-      nullptr);
+  std::vector<Attribute> attributes{
+      parameter("weight", parameters.weight),
+      parameter("bias", parameters.bias),
+      buffer("running_mean", parameters.running_mean),
+      buffer("running_var", parameters.running_var),
+      buffer("num_batches_tracked", counter.isTensor() ? counter.toTensor() : at::zeros({}, at::kLong)),
+      {"eps", c10::FloatType::get(), parameters.eps},
+      {"freeze_bn", c10::BoolType::get(), false}};
+  if (!is_cumulative) attributes.push_back({"momentum", c10::FloatType::get(), momentum->toDouble()});
+  attributes.push_back({"training", c10::BoolType::get(), true});
+  return instance(std::string(type.name), attributes, batch_norm_source(is_cumulative));
 }
 
 }  // namespace tsq::torchscript

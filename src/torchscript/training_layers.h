@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/model.h"
+#include "torchscript/written_module.h"
 
 namespace tsq::torchscript {
 
@@ -31,17 +32,14 @@ class TrainingLayers {
   torch::jit::Module batch_norm(const torch::jit::Module& batch_norm, Symbol type);
 
  private:
-  torch::jit::Module instance(const std::string& name, const std::string& source,
-                              std::vector<std::pair<std::string, c10::IValue>> plain,
-                              const std::vector<std::pair<std::string, at::Tensor>>& parameters,
-                              const std::vector<std::pair<std::string, at::Tensor>>& buffers,
-                              const torch::jit::Module* child);
+  torch::jit::Module instance(const std::string& name, const std::vector<Attribute>& attributes,
+                              const std::string& source);
 
   struct Class {
     std::shared_ptr<torch::jit::CompilationUnit> unit{};
     c10::ClassTypePtr type{};
   };
-  std::map<std::pair<std::string, const c10::Type*>, Class> classes_{};  ///< by source and child's class
+  std::map<std::pair<std::string, const c10::Type*>, Class> classes_{};  ///< by source and last attribute
 };
 
 }  // namespace tsq::torchscript

@@ -16,26 +16,23 @@ namespace {
 using torch::jit::Module;
 using NameSet = std::unordered_set<std::string>;
 
-void add_written_names(torch::jit::Graph& graph, NameSet& names) {
-  for (const ir::Node* node : ir::nodes_in_order(graph)) {
-    if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
-  }
-}
-
 /// NameSet of attributes that some method of the model assigns.
 NameSet written_names(const Module& model) {
   NameSet names;
   for (const Module& each : model.modules()) {
-    for (const auto& method : each.get_methods())
-      add_written_names(*torch::jit::toGraphFunction(method.function()).graph(), names);
+    for (const auto& method : each.get_methods()) {
+      for (const ir::Node* node :
+           ir::nodes_in_order(*torch::jit::toGraphFunction(method.function()).graph())) {
+        if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
+      }
+    }
   }
   return names;
 }
 
 bool is_setting(const c10::IValue& value) {
   if (value.isTuple()) {
-    const auto& elements = value.toTupleRef().elements();
-    return std::all_of(elements.begin(), elements.end(), is_setting);
+    return std::ranges::all_of(value.toTupleRef().elements(), is_setting);
   }
   return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
 }
@@ -100,7 +97,7 @@ void keep_user_attributes(Module& module, const Module& model, const std::vector
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
     const c10::IValue value = model.attr(name);
-    const bool is_preserved = std::find(preserved.begin(), preserved.end(), name) != preserved.end();
+    const bool is_preserved = std::ranges::find(preserved, name) != preserved.end();
     if (value.isModule() && (!is_preserved || module.hasattr(name))) {
       keep_child(module, name, value.toModule(), written);
     } else if (!module.hasattr(name) && (is_preserved || !type->is_parameter(i))) {

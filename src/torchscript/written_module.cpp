@@ -14,6 +14,10 @@ Attribute parameter(const std::string& name, const at::Tensor& tensor) {
   return {.name = name, .type = c10::TensorType::get(), .value = tensor, .is_parameter = true};
 }
 
+Attribute buffer(const std::string& name, const at::Tensor& tensor) {
+  return {.name = name, .type = c10::TensorType::get(), .value = tensor, .is_buffer = true};
+}
+
 torch::jit::Module written_module(const std::string& class_name, const std::vector<Attribute>& attributes,
                                   const std::string& source) {
   torch::jit::Module module("__torch__." + class_name, std::make_shared<torch::jit::CompilationUnit>());

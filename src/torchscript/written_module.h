@@ -19,6 +19,7 @@ struct Attribute {
 /// None where the tensor is not defined.
 Attribute optional_tensor(const std::string& name, const at::Tensor& tensor);
 Attribute parameter(const std::string& name, const at::Tensor& tensor);
+Attribute buffer(const std::string& name, const at::Tensor& tensor);
 
 /// A module of a class of its own, `__torch__.` and this name, with the attributes in this order and the
 /// methods of `source`, whose names source_resolver knows.
