@@ -4,7 +4,6 @@
 #include <tsq/recipe.h>
 
 #include <algorithm>
-#include <array>
 #include <ranges>
 #include <set>
 #include <tuple>
@@ -13,7 +12,6 @@
 #include "base/known_engines.h"
 #include "base/text.h"
 #include "config/python_regex.h"
-#include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 
 namespace tsq::match {

@@ -16,7 +16,6 @@
 
 #include "ir/analysis.h"
 #include "operators/inlined_graph.h"
-#include "operators/weighted.h"
 #include "torchscript/written_module.h"
 
 namespace tsq::torchscript {

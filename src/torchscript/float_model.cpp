@@ -1,6 +1,5 @@
 #include "torchscript/float_model.h"
 
-#include <fmt/format.h>
 #include <tsq/error.h>
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 #include "torchscript/layer_module.h"
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include "ir/analysis.h"
 #include "ir/define_method.h"

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/packed.h"
