@@ -5,13 +5,10 @@
 
 #include "ir/edit.h"
 #include "passes/capture/module_values.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using ir::Value;
-using torch::jit::Module;
 
 bool is_immutable_value(const c10::IValue& value) {
   if (value.isTuple()) {

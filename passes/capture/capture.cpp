@@ -19,8 +19,6 @@
 namespace tsq::passes {
 namespace {
 
-using torch::jit::Module;
-
 enum class Capture {
   AsFx,
   Layers,  ///< also those inside of modules of torch.nn

@@ -13,15 +13,10 @@
 #include "ir/cast.h"
 #include "ir/edit.h"
 #include "passes/capture/cast_source.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
-using c10::TypeKind;
-using ir::Node;
-using ir::Value;
-using torch::jit::Module;
 
 bool holds_one_tensor(const Value* value) { return value->type()->kind() == TypeKind::TensorType; }
 

@@ -6,11 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "passes/context/names.h"
+
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
-using c10::TypeKind;
 
 int number_of(ScalarType dtype) { return static_cast<int>(dtype); }
 

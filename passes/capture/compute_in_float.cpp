@@ -16,8 +16,6 @@
 namespace tsq::passes {
 namespace {
 
-using c10::ScalarType;
-
 /// Whether some operator of the graph writes into a tensor.
 bool writes_tensors(ir::Graph& graph) {
   const auto nodes = ir::nodes_in_order(graph);

@@ -9,15 +9,10 @@
 #include "ir/analysis.h"
 #include "passes/capture/replaced_dtypes.h"
 #include "passes/capture/told_dtypes.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
-using c10::TypeKind;
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 /// Operators whose result has the dtype of their first argument, whatever that of their parameters is.
 constexpr std::array<std::string_view, 4> kNormOperators{"aten::batch_norm", "aten::layer_norm",

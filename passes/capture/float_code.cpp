@@ -4,12 +4,10 @@
 
 #include "ir/analysis.h"
 #include "passes/capture/told_dtypes.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using torch::jit::Module;
 
 /// The tensor that a constant becomes; undefined: it stays.
 at::Tensor replaced_constant(const Node* node, FloatTensors& tensors) {

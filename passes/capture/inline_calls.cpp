@@ -19,14 +19,11 @@
 #include "passes/capture/opened_modules.h"
 #include "passes/capture/places.h"
 #include "passes/capture/resolve_futures.h"
+#include "passes/context/names.h"
 #include "torchscript/attention_source.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using ir::Value;
-using torch::jit::Module;
 
 void visit(Capturing& state, Node* node, std::size_t scope);
 

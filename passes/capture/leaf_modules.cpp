@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "passes/context/names.h"
+
 namespace tsq::passes {
-namespace {
-
-using torch::jit::Module;
-
-}  // namespace
 
 bool is_forward(const std::string& method) {
   constexpr std::string_view kForward = "forward";

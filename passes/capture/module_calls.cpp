@@ -12,12 +12,10 @@
 #include "passes/capture/leaf_modules.h"
 #include "passes/capture/module_values.h"
 #include "passes/capture/places.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using torch::jit::Module;
 
 /// A copy of a module and its children that shares their tensors: its attributes may be changed without the
 /// user's module seeing it.

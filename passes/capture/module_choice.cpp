@@ -11,13 +11,10 @@
 #include "passes/capture/module_calls.h"
 #include "passes/capture/module_values.h"
 #include "passes/capture/places.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using ir::Value;
-using torch::jit::Module;
 
 /// A module that may be the one to call, and the condition under which it is.
 struct Choice {

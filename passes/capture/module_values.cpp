@@ -3,13 +3,9 @@
 #include <ranges>
 
 #include "ir/analysis.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
-namespace {
-
-using torch::jit::Module;
-
-}  // namespace
 
 void forget_module_values(Capturing& state, ir::Graph& graph) {
   state.owners.clear();

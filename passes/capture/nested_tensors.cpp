@@ -5,13 +5,10 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using ir::Value;
-using torch::jit::Module;
 
 bool makes_nested_tensor(const Node* node) {
   return std::string_view(node->kind().toQualString()) == "aten::_nested_tensor_from_mask";

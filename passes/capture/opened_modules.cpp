@@ -7,13 +7,11 @@
 #include "ir/origin.h"
 #include "operators/weighted.h"
 #include "passes/capture/leaf_modules.h"
+#include "passes/context/names.h"
 #include "torchscript/attention_source.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using torch::jit::Module;
 
 bool is_made_of_layers(const Module& module, Symbol type) {
   constexpr std::array<std::string_view, 6> kComposites{

@@ -13,15 +13,10 @@
 
 #include "ir/analysis.h"
 #include "passes/capture/told_dtypes.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
-using ir::Model;
-using ir::Node;
-using ir::Value;
-using torch::jit::Module;
 
 /// What this pass replaces; the complex dtypes are those of a Fourier transform of the others.
 constexpr std::array kReplaceable{ScalarType::Half, ScalarType::BFloat16, ScalarType::Double};

@@ -6,14 +6,12 @@
 #include <unordered_set>
 
 #include "ir/analysis.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
 
-using c10::TypeKind;
 using c10::TypePtr;
-using ir::Node;
-using ir::Value;
 
 bool holds_future(const TypePtr& type) {
   if (type->kind() == TypeKind::FutureType) return true;

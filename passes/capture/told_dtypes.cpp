@@ -1,14 +1,9 @@
 #include "passes/capture/told_dtypes.h"
 
 #include "ir/constants.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
-namespace {
-
-using c10::ScalarType;
-using ir::Node;
-
-}  // namespace
 
 std::optional<std::size_t> argument_position(const Node* node, const std::string& name) {
   const c10::FunctionSchema* schema = nullptr;

@@ -17,13 +17,9 @@
 #include <vector>
 
 #include "backends/kernels/target.h"
-#include "ir/model.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
-
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 /// What a pass may know beside the model. What a pass learns for others stands in the model.
 struct PassContext {

@@ -1,10 +1,9 @@
 #include "passes/match/value_flow.h"
 
+#include "passes/context/names.h"
+
 namespace tsq::passes {
 namespace {
-
-using ir::Node;
-using ir::Value;
 
 /// What goes into a loop, and what its body returns: its inputs begin with the number of turns and a
 /// condition, the values of its body with the condition.

@@ -10,11 +10,10 @@
 
 #include "ir/analysis.h"
 #include "match/dtype_check.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
 
 std::string dtype_refusal(std::string_view port, const std::optional<WantedObserver>& got,
                           ScalarType allowed) {

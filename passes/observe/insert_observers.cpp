@@ -9,12 +9,11 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/names.h"
 #include "passes/observe/layer_observers.h"
 
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
 
 /// D-24: functionals whose weight has no kernel that takes it quantized.
 bool has_quantizable_weight(std::span<const Symbol> targets) {

@@ -9,12 +9,9 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/weighted.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
-
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 const std::string& layer_of(const Model& model, const Node* node) {
   return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;

@@ -7,13 +7,10 @@
 #include <string_view>
 
 #include "ir/analysis.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 bool shares_observer(const Model& model, const Node* node) {
   const ir::NodeRecord* record = ir::record_of(model, node);

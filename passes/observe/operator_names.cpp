@@ -5,14 +5,11 @@
 #include "config/known_names.h"
 #include "ir/analysis.h"
 #include "operators/is_operator.h"
+#include "passes/context/names.h"
 #include "passes/observe/layer_observers.h"
 
 namespace tsq::passes {
 namespace {
-
-using ir::Model;
-using ir::Node;
-using ir::Value;
 
 std::string describe_value(const Model& model, const Value* value) {
   const Node* maker = value->node();

@@ -7,11 +7,10 @@
 
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
+#include "passes/context/names.h"
 
 namespace tsq::passes {
 namespace {
-
-using c10::ScalarType;
 
 constexpr std::array kQuantizedDtypes{ScalarType::QUInt8, ScalarType::QInt8, ScalarType::QInt32,
                                       ScalarType::Half,   ScalarType::Byte,  ScalarType::Char,

@@ -29,8 +29,6 @@
 namespace tsq::passes {
 namespace {
 
-using torch::jit::Module;
-
 struct RecurrentOperator {
   std::string_view op;
   std::string_view type;
