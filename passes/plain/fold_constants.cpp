@@ -17,6 +17,7 @@
 #include "ir/edit.h"
 #include "operators/constant_expressions.h"
 #include "operators/folded_constants.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -77,11 +78,7 @@ bool is_same_view(const Value* a, const Value* b) {
       left->outputs().size() != 1 || right->outputs().size() != 1)
     return false;
   if (left->kind() == c10::prim::Constant) return torch::jit::toIValue(a) == torch::jit::toIValue(b);
-  if (!is_view(left)) return false;
-  for (std::size_t i = 0; i < left->inputs().size(); ++i) {
-    if (!is_same_view(left->input(i), right->input(i))) return false;
-  }
-  return true;
+  return is_view(left) && std::ranges::equal(left->inputs(), right->inputs(), is_same_view);
 }
 
 class ConstantFolding {
@@ -106,19 +103,15 @@ class ConstantFolding {
   /// A tensor is split into all of itself.
   bool know_split_sizes() {
     const operators::ConstantExpressions constants(model_);
-    bool changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
-      if (!is_split(node) || torch::jit::toIValue(node->input(1))) continue;
+    return change_each(ir::nodes_in_order(*model_.graph), [&](Node* node) {
+      if (!is_split(node) || torch::jit::toIValue(node->input(1))) return false;
       const auto tensor = constants.value_of(node->input(0));
       const auto dim = ir::whole_number_constant(node->input(2));
-      if (!tensor || !tensor->isTensor() || !dim) continue;
+      if (!tensor || !tensor->isTensor() || !dim) return false;
       const auto sizes = split_sizes(node->input(1), tensor->toTensor().size(*dim));
-      if (!sizes) continue;
-      const torch::jit::WithInsertPoint guard(node);
-      node->replaceInput(1, model_.graph->insertConstant(*sizes));
-      changed = true;
-    }
-    return changed;
+      if (sizes) node->replaceInput(1, ir::constant_before(node, *sizes));
+      return sizes.has_value();
+    });
   }
 
   /// `x is x`, also where x is what several branches return twice.
@@ -127,8 +120,7 @@ class ConstantFolding {
     for (Node* node : ir::nodes_in_order(*model_.graph)) {
       if (node->kind() == c10::prim::If) changed |= give_once(node);
       if (node->kind() != c10::aten::__is__ || node->input(0) != node->input(1) || !node->hasUses()) continue;
-      const torch::jit::WithInsertPoint guard(node);
-      node->output()->replaceAllUsesWith(model_.graph->insertConstant(true));
+      node->output()->replaceAllUsesWith(ir::constant_before(node, true));
       changed = true;
     }
     return changed;
@@ -195,8 +187,7 @@ class ConstantFolding {
       return true;
     }
     if (!found->isInt() && !found->isDouble() && !found->isBool() && !found->isIntList()) return false;
-    const torch::jit::WithInsertPoint guard(value->node());
-    value->replaceAllUsesWith(model_.graph->insertConstant(*found));
+    value->replaceAllUsesWith(ir::constant_before(value->node(), *found));
     return true;
   }
 

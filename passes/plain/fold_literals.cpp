@@ -65,15 +65,12 @@ std::optional<c10::IValue> constant(const Model& model, const Value* value) {
   return stack.back();
 }
 
-bool is_only_computed_with(const Node* node) {
-  return std::ranges::all_of(node->output()->uses(),
-                             [](const torch::jit::Use& use) { return is_one_of(use.user, kBinary); });
-}
-
+/// Whether a node makes a tensor of which nothing but sums, products and their like are made.
 bool makes_literal(const Node* node) {
   return (is_one_of(node, kFactories) || is_one_of(node, kPure)) && node->outputs().size() == 1 &&
          node->output()->type()->kind() == c10::TypeKind::TensorType && !node->output()->uses().empty() &&
-         is_only_computed_with(node);
+         std::ranges::all_of(node->output()->uses(),
+                             [](const torch::jit::Use& use) { return is_one_of(use.user, kBinary); });
 }
 
 /// Reads no other tensor that is not a constant: the last of its kind.
@@ -93,8 +90,7 @@ bool fold_literals(Model& model, const PassContext& /*context*/) {
     if (!makes_literal(node) || !reads_computation(model, node)) continue;
     const auto literal = constant(model, node->output());
     if (!literal || !literal->isTensor()) continue;
-    const torch::jit::WithInsertPoint guard(node);
-    Value* held = ir::insert_attribute(model, "literal", literal->toTensor().clone(), c10::TensorType::get());
+    Value* held = ir::attribute_before(model, node, "literal", literal->toTensor().clone());
     held->node()->i_(ir::kLiteral, 1);
     ir::take_scope(held->node(), node);
     node->output()->replaceAllUsesWith(held);

@@ -17,6 +17,7 @@
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 #include "torchscript/synthesized.h"
 
@@ -36,8 +37,7 @@ class Arguments {
   }
   [[nodiscard]] std::optional<at::Tensor> tensor(const char* name) const {
     const auto value = at(name);
-    if (!value || !value->isTensor()) return std::nullopt;
-    return value->toTensor();
+    return value && value->isTensor() ? std::optional(value->toTensor()) : std::nullopt;
   }
   /// The tensor, undefined for None; empty when it is not known now.
   [[nodiscard]] std::optional<at::Tensor> optional_tensor(const char* name) const {
@@ -56,18 +56,14 @@ class Arguments {
   const Node* node_;
 };
 
-std::string dims_of(const std::vector<int64_t>& stride) { return fmt::format("{}d", stride.size()); }
-
 std::optional<ModuleCall> lifted_linear(const Model& model, const Node* node) {
   const Arguments arguments(model, node);
   const auto weight = arguments.tensor("weight");
   const auto bias = arguments.optional_tensor("bias");
   if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
-  ModuleCall call{.type = symbol("torch.nn.Linear")};
-  call.weighted = ir::Weighted{.weight = *weight,
-                               .bias = *bias,
-                               .was_frozen = !weight->requires_grad() && weight->is_floating_point()};
-  return call;
+  const bool was_frozen = !weight->requires_grad() && weight->is_floating_point();
+  return ModuleCall{.type = symbol("torch.nn.Linear"),
+                    .weighted = ir::Weighted{.weight = *weight, .bias = *bias, .was_frozen = was_frozen}};
 }
 
 std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* node, bool transposed) {
@@ -78,21 +74,18 @@ std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* nod
   const auto groups = arguments.at("groups");
   const auto padding = arguments.at("padding");
   if (!weight || !bias || stride.empty() || !groups || !padding) return std::nullopt;
-  ir::Weighted weighted{.weight = *weight, .bias = *bias, .stride = stride};
-  if (padding->isString()) {
-    weighted.padding_name = padding->toStringRef();
-    weighted.padding.assign(stride.size(), 0);
-  } else {
-    weighted.padding = arguments.list("padding");
-  }
-  weighted.dilation = arguments.list("dilation");
-  weighted.output_padding =
-      transposed ? arguments.list("output_padding") : std::vector<int64_t>(stride.size(), 0);
-  weighted.groups = groups->toInt();
-  ModuleCall call{
-      .type = symbol(fmt::format("torch.nn.Conv{}{}", transposed ? "Transpose" : "", dims_of(stride)))};
-  call.weighted = std::move(weighted);
-  return call;
+  const bool is_word = padding->isString();
+  const std::vector<int64_t> none(stride.size(), 0);
+  return ModuleCall{
+      .type = symbol(fmt::format("torch.nn.Conv{}{}d", transposed ? "Transpose" : "", stride.size())),
+      .weighted = ir::Weighted{.weight = *weight,
+                               .bias = *bias,
+                               .stride = stride,
+                               .padding = is_word ? none : arguments.list("padding"),
+                               .output_padding = transposed ? arguments.list("output_padding") : none,
+                               .dilation = arguments.list("dilation"),
+                               .groups = groups->toInt(),
+                               .padding_name = is_word ? padding->toStringRef() : std::string()}};
 }
 
 /// BatchNorm2d asserts that its input has 4 dimensions, the others likewise.
@@ -174,21 +167,20 @@ std::optional<ModuleCall> lifted_batch_norm(const Model& model, const Node* node
   const auto training = arguments.at("training");
   const auto type = batch_norm_class(model, node);
   if (!mean || !variance || !weight || !bias || !eps || !training || training->toBool()) return std::nullopt;
-  ModuleCall call{.type = type.value_or(symbol("torch.nn.BatchNorm2d")), .has_unknown_rank = !type};
-  call.module = torchscript::make_batch_norm(call.type, {.weight = *weight,
-                                                         .bias = *bias,
-                                                         .running_mean = *mean,
-                                                         .running_var = *variance,
-                                                         .eps = eps->toDouble()});
-  return call;
+  const Symbol likeliest = type.value_or(symbol("torch.nn.BatchNorm2d"));
+  return ModuleCall{.type = likeliest,
+                    .module = torchscript::make_batch_norm(likeliest, {.weight = *weight,
+                                                                       .bias = *bias,
+                                                                       .running_mean = *mean,
+                                                                       .running_var = *variance,
+                                                                       .eps = eps->toDouble()}),
+                    .has_unknown_rank = !type};
 }
 
 std::optional<ModuleCall> lifted_prelu(const Model& model, const Node* node) {
   const auto weight = Arguments(model, node).tensor("weight");
   if (!weight) return std::nullopt;
-  ModuleCall call{.type = symbol("torch.nn.PReLU")};
-  call.module = torchscript::make_prelu(*weight);
-  return call;
+  return ModuleCall{.type = symbol("torch.nn.PReLU"), .module = torchscript::make_prelu(*weight)};
 }
 
 std::optional<ModuleCall> lifted_softmax(const Model& model, const Node* node) {
@@ -196,9 +188,7 @@ std::optional<ModuleCall> lifted_softmax(const Model& model, const Node* node) {
   const auto dim = arguments.at("dim");
   const auto dtype = arguments.at("dtype");
   if (!dim || !dtype || !dtype->isNone()) return std::nullopt;
-  ModuleCall call{.type = symbol("torch.nn.Softmax")};
-  call.module = torchscript::make_softmax(dim->toInt());
-  return call;
+  return ModuleCall{.type = symbol("torch.nn.Softmax"), .module = torchscript::make_softmax(dim->toInt())};
 }
 
 /// Whether an operator stands for a call of a torch.nn module. Batch norms and PReLUs hardly ever are
@@ -269,9 +259,7 @@ bool lift(Model& model, const PassContext& /*context*/) {
     if (!call) continue;
     call->path = path_of(model, node, counts);
     Value* made = ir::Rewriter(model, node).call(std::move(*call), {node->input(0)});
-    made->setType(node->output()->type());
-    node->output()->replaceAllUsesWith(made);
-    node->destroy();
+    replace_node(node, made->setType(node->output()->type()));
     changed = true;
   }
   return ir::eliminate_dead_code(*model.graph) || changed;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "ir/edit.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 #include "torchscript/embedding.h"
 
@@ -23,11 +25,9 @@ namespace tsq::passes {
 namespace {
 
 using ir::EmbeddingTable;
+using operators::argument_named;
 
 const c10::Symbol kEmbeddingBag = c10::Symbol::fromQualString("aten::embedding_bag");
-
-/// A function's argument: none (null) where its schema has none of that name.
-Value* argument(const Node* node, const char* name) { return operators::argument_named(node, name); }
 
 /// What a branch returns where all of its other ways raise: torch.nn.functional checks its arguments so, and
 /// freezing keeps the checks.
@@ -47,7 +47,7 @@ const Value* after_checks(const Value* value) {
 }
 
 std::optional<c10::IValue> constant(const Node* node, const char* name) {
-  const Value* value = argument(node, name);
+  const Value* value = argument_named(node, name);
   return value == nullptr ? std::nullopt : ir::constant_value(after_checks(value));
 }
 
@@ -73,7 +73,7 @@ std::optional<EmbeddingTable::Mode> mode_of(const std::optional<c10::IValue>& va
 bool take_bag_arguments(const Node* node, EmbeddingTable& table) {
   const auto mode = mode_of(constant(node, "mode"));
   const auto include_last_offset = constant(node, "include_last_offset");
-  const Value* padding = argument(node, "padding_idx");
+  const Value* padding = argument_named(node, "padding_idx");
   if (!mode || !include_last_offset) return false;
   table.mode = *mode;
   table.include_last_offset = include_last_offset->toBool();
@@ -111,19 +111,16 @@ Symbol type_of(const Node* node, bool is_bag) {
 }
 
 bool gives_more_than_a_tensor(const Node* node) {
-  for (std::size_t i = 1; i < node->outputs().size(); ++i) {
-    if (node->output(i)->hasUses()) return true;
-  }
-  return false;
+  return std::ranges::any_of(node->outputs().slice(1), [](const Value* value) { return value->hasUses(); });
 }
 
 /// The call's inputs: indices, and for bags offsets and weights of samples.
 std::vector<Value*> inputs_of(Node* node, bool is_bag) {
-  Value* indices = argument(node, "indices");
-  if (indices == nullptr) indices = argument(node, "input");
+  Value* indices = argument_named(node, "indices");
+  if (indices == nullptr) indices = argument_named(node, "input");
   if (!is_bag) return {indices};
   const auto given = [&](const char* name) {
-    Value* value = argument(node, name);
+    Value* value = argument_named(node, name);
     return value != nullptr ? value : ir::constant_before(node, c10::IValue());
   };
   return {indices, given("offsets"), given("per_sample_weights")};
@@ -158,20 +155,20 @@ class EmbeddingLifting {
  private:
   bool lift(Node* node, const std::string& function) {
     const bool is_bag = function == "embedding_bag";
-    const Value* weight = argument(node, "weight");
-    if (weight == nullptr || !is_absent(argument(node, "max_norm")) || gives_more_than_a_tensor(node))
+    const Value* weight = argument_named(node, "weight");
+    if (weight == nullptr || !is_absent(argument_named(node, "max_norm")) || gives_more_than_a_tensor(node))
       return false;
     const auto tensor = known_table(model_, weight, written_);
     EmbeddingTable table{.is_bag = is_bag};
     if (!tensor || (is_bag && !take_bag_arguments(node, table))) return false;
     table.weight = *tensor;
     if (table.padding_idx && *table.padding_idx < 0) *table.padding_idx += tensor->size(0);
-    ir::ModuleCall call{.type = type_of(node, is_bag), .path = path_of(node, function)};
-    call.module = torchscript::float_embedding(table);
-    call.embedding = std::move(table);
+    ir::ModuleCall call{.type = type_of(node, is_bag),
+                        .path = path_of(node, function),
+                        .module = torchscript::float_embedding(table),
+                        .embedding = table};
     Value* made = ir::Rewriter(model_, node).call(std::move(call), inputs_of(node, is_bag));
-    made->setType(node->output(0)->type());
-    node->output(0)->replaceAllUsesWith(made);
+    node->output(0)->replaceAllUsesWith(made->setType(node->output(0)->type()));
     node->destroy();
     return true;
   }
@@ -194,11 +191,8 @@ class EmbeddingLifting {
 bool lift_embeddings(Model& model, const PassContext& /*context*/) { return EmbeddingLifting(model).run(); }
 
 bool find_embedding_tables(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (ir::is_module_call(node)) changed |= find_table(model, node);
-  }
-  return changed;
+  return change_each(ir::nodes_in_order(*model.graph),
+                     [&](const Node* node) { return ir::is_module_call(node) && find_table(model, node); });
 }
 
 }  // namespace tsq::passes

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -16,12 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/entries.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "operators/cell_patterns.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 #include "torchscript/operator_module.h"
 #include "torchscript/recurrent.h"
@@ -29,25 +32,18 @@
 namespace tsq::passes {
 namespace {
 
-struct RecurrentOperator {
-  std::string_view op;
-  std::string_view type;
-};
-constexpr std::array kRecurrentOperators{
-    RecurrentOperator{"aten::lstm", "torch.nn.LSTM"},
-    RecurrentOperator{"aten::gru", "torch.nn.GRU"},
-    RecurrentOperator{"aten::lstm_cell", "torch.nn.LSTMCell"},
-    RecurrentOperator{"aten::gru_cell", "torch.nn.GRUCell"},
-    RecurrentOperator{"aten::rnn_tanh_cell", "torch.nn.RNNCell"},
-    RecurrentOperator{"aten::rnn_relu_cell", "torch.nn.RNNCell"},
-};
+/// Operators, and the classes that call them.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kRecurrentOperators{{
+    {"aten::lstm", "torch.nn.LSTM"},
+    {"aten::gru", "torch.nn.GRU"},
+    {"aten::lstm_cell", "torch.nn.LSTMCell"},
+    {"aten::gru_cell", "torch.nn.GRUCell"},
+    {"aten::rnn_tanh_cell", "torch.nn.RNNCell"},
+    {"aten::rnn_relu_cell", "torch.nn.RNNCell"},
+}};
 
-const RecurrentOperator* row_of(const Node* node) {
-  const auto row =
-      std::find_if(kRecurrentOperators.begin(), kRecurrentOperators.end(),
-                   [&](const RecurrentOperator& each) { return each.op == node->kind().toQualString(); });
-  return row == kRecurrentOperators.end() ? nullptr : &*row;
-}
+/// Null for other nodes.
+const auto* row_of(const Node* node) { return find_entry(kRecurrentOperators, node->kind().toQualString()); }
 
 /// Equal for constants that are one in memory.
 std::string identity_of(const c10::IValue& value) {
@@ -80,7 +76,7 @@ class RecurrentLifting {
     changed |= operators::restore_cells(*model_.graph,
                                         [](const Node* node) { return ir::origin_of(node).in_module; });
     for (Node* node : ir::nodes_in_order(*model_.graph)) {
-      if (const RecurrentOperator* row = row_of(node)) changed |= lift(node, symbol(row->type));
+      if (const auto* row = row_of(node)) changed |= lift(node, symbol(row->second));
     }
     return ir::eliminate_dead_code(*model_.graph) || changed;
   }
@@ -95,17 +91,17 @@ class RecurrentLifting {
         torch::jit::toGraphFunction(call.module->get_method(call.method).function()).graph()->copy();
     operators::restore_cells(*body, [](const Node*) { return true; });
     const auto nodes = ir::nodes_in_order(*body);
-    const bool is_plain = std::all_of(nodes.begin(), nodes.end(), [](const Node* each) {
+    const bool is_plain = std::ranges::all_of(nodes, [](const Node* each) {
       return each->blocks().empty() && each->kind() != c10::prim::CallMethod;
     });
     const auto operators =
-        std::count_if(nodes.begin(), nodes.end(), [](const Node* each) { return row_of(each) != nullptr; });
+        std::ranges::count_if(nodes, [](const Node* each) { return row_of(each) != nullptr; });
     if (!is_plain || operators != 1 || body->outputs().size() != node->outputs().size()) return false;
     model_.scopes.push_back({.path = call.path, .type = call.type});
     for (Node* each : nodes) ir::set_scope(each, model_.scopes.size() - 1);
-    std::vector<Value*> inputs(node->inputs().begin(), node->inputs().end());
+    std::vector<Value*> inputs = node->inputs().vec();
     const torch::jit::WithInsertPoint guard(node);
-    for (Value* attribute : attributes_as_inputs(*body, call)) inputs.push_back(attribute);
+    std::ranges::copy(attributes_as_inputs(*body, call), std::back_inserter(inputs));
     body->eraseInput(0);
     const auto outputs = torch::jit::insertGraph(*model_.graph, *body, inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) node->output(i)->replaceAllUsesWith(outputs[i]);
@@ -121,10 +117,7 @@ class RecurrentLifting {
       const std::string& name = node->s(c10::attr::name);
       values.push_back(ir::insert_attribute(model_, fmt::format("{}_{}", call.path, name),
                                             call.module->attr(name), node->output()->type()));
-      Value* input = body.addInput();
-      input->setType(node->output()->type());
-      node->output()->replaceAllUsesWith(input);
-      node->destroy();
+      replace_node(node, body.addInput()->setType(node->output()->type()));
     }
     return values;
   }
@@ -158,8 +151,8 @@ class RecurrentLifting {
     }
     if (inputs.empty() || inputs.front() != node->input(0)) return false;
     const Module module = module_for(type, node, constants);
-    ir::ModuleCall call{.type = type, .path = path_of(node, type), .module = module};
-    Value* lifted = ir::Rewriter(model_, node).call(std::move(call), inputs);
+    Value* lifted = ir::Rewriter(model_, node)
+                        .call({.type = type, .path = path_of(node, type), .module = module}, inputs);
     lifted->setType(module.get_method("forward").function().getSchema().returns().front().type());
     replace_outputs(node, lifted);
     node->destroy();

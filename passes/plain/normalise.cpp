@@ -2,6 +2,7 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "ir/edit.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -45,13 +47,11 @@ Value* memory_root(const Model& model, Value* value) {
   return value;
 }
 
-bool comes_after(const Node* user, const Node* node) { return !user->isBefore(node); }
-
 /// Whether anything after `node` reads memory that `value` may share under another name than `mutated`.
 bool is_read_later(const Model& model, const Value* value, const Value* mutated, const Node* node) {
   for (const auto& use : value->uses()) {
     if (use.user == node) continue;
-    const bool later = comes_after(use.user, node);
+    const bool later = !use.user->isBefore(node);
     if (later && value != mutated) return true;
     if (later || !(may_alias_input(model, use.user) || !use.user->blocks().empty())) continue;
     for (const Value* output : use.user->outputs()) {
@@ -62,25 +62,22 @@ bool is_read_later(const Model& model, const Value* value, const Value* mutated,
 }
 
 bool make_operators_out_of_place(Model& model) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    const std::string_view kind = node->kind().toQualString();
-    if (!computes_in_place(node)) continue;
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+    if (!computes_in_place(node)) return false;
     Value* mutated = node->input(0);
     const Value* root = memory_root(model, mutated);
     const bool is_state = root->node()->kind() == c10::prim::GetAttr;
     const bool in_one_block = root->node()->owningBlock() == node->owningBlock() &&
                               mutated->node()->owningBlock() == node->owningBlock();
-    if (is_state || !in_one_block || is_read_later(model, root, mutated, node)) continue;
-    const std::string out_of_place(kind.substr(0, kind.size() - 1));
+    if (is_state || !in_one_block || is_read_later(model, root, mutated, node)) return false;
+    std::string out_of_place = node->kind().toQualString();
+    out_of_place.pop_back();
     Value* made =
         ir::Rewriter(model, node).op(out_of_place.c_str(), node->inputs().vec(), node->output()->type());
     mutated->replaceAllUsesAfterNodeWith(node, made);
-    node->output()->replaceAllUsesWith(made);
-    node->destroy();
-    changed = true;
-  }
-  return changed;
+    replace_node(node, made);
+    return true;
+  });
 }
 
 /// TorchScript computes `a - x` for a number a as `-x + a`; to FX it is one subtraction.
@@ -95,8 +92,7 @@ bool restore_subtractions(Model& model) {
     // The source range tells of TorchScript's two operators: it stays with them.
     Value* made = ir::insert_before(node, "aten::rsub", inputs, node->output()->type());
     ir::take_scope(made->node(), node);
-    node->output()->replaceAllUsesWith(made);
-    node->destroy();
+    replace_node(node, made);
     changed = true;
   }
   return ir::eliminate_dead_code(*model.graph) || changed;
@@ -105,39 +101,33 @@ bool restore_subtractions(Model& model) {
 /// `output_size`, which nothing passes, is not part of the operator. A transposed convolution that gets one
 /// stays as it is.
 bool drop_absent_output_size(Model& model) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
     if (!ir::is_module_call(node) || !operators::is_transposed(ir::call_of(model, node).type) ||
         node->inputs().size() != 2)
-      continue;
+      return false;
     if (node->input(1)->mustBeNone()) {
       node->removeInput(1);
     } else {
       ir::call_of(model, node).weighted.reset();
     }
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 bool take_parameters_out_of_modules(Model& model) {
-  bool changed = false;
-  for (ir::ModuleCall& call : model.calls) {
-    if (!call.module || call.standalone || !operators::is_weighted(call.type)) continue;
-    call.weighted = operators::weighted_parameters(call.type, *call.module);
-    changed = true;
-  }
-  return changed;
+  return change_each(model.calls, [](ir::ModuleCall& call) {
+    const bool holds_them = call.module && !call.standalone && operators::is_weighted(call.type);
+    if (holds_them) call.weighted = operators::weighted_parameters(call.type, *call.module);
+    return holds_them;
+  });
 }
 
 }  // namespace
 
 bool normalise(Model& model, const PassContext& /*context*/) {
-  bool changed = take_parameters_out_of_modules(model);
-  changed |= drop_absent_output_size(model);
-  changed |= make_operators_out_of_place(model);
-  changed |= restore_subtractions(model);
-  return changed;
+  constexpr std::array kSteps{take_parameters_out_of_modules, drop_absent_output_size,
+                              make_operators_out_of_place, restore_subtractions};
+  return change_each(kSteps, [&](auto* step) { return step(model); });
 }
 
 }  // namespace tsq::passes

@@ -4,6 +4,7 @@
 
 #include "ir/analysis.h"
 #include "operators/arguments.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -34,22 +35,20 @@ Value* written_input(const Model& model, const Node* node) {
   if (!is_call || node->outputs().size() != 1 || !ir::holds_tensor(node->output())) return nullptr;
   const auto operands = ir::operands(node);
   if (operands.empty() || !ir::holds_tensor(operands.front())) return nullptr;
-  return is_in_place(model, node) ? const_cast<Value*>(operands.front()) : nullptr;
+  return is_in_place(model, node) ? operands.front() : nullptr;
 }
 
 }  // namespace
 
 bool read_written_inputs(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
     Value* input = written_input(model, node);
     // In a branch or loop, what is read after it depends on the way there.
-    if (input == nullptr || input->node()->owningBlock() != node->owningBlock()) continue;
+    if (input == nullptr || input->node()->owningBlock() != node->owningBlock()) return false;
     const std::size_t readers = input->uses().size();
     input->replaceAllUsesAfterNodeWith(node, node->output());
-    changed |= input->uses().size() != readers;
-  }
-  return changed;
+    return input->uses().size() != readers;
+  });
 }
 
 }  // namespace tsq::passes

@@ -14,12 +14,15 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/entries.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/origin.h"
+#include "passes/context/changes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -34,8 +37,7 @@ std::size_t length_of(const Value* list) {
 void replace(Model& model, Node* node, const std::string& kind, const std::vector<Value*>& inputs) {
   Value* made = ir::Rewriter(model, node).op(kind.c_str(), inputs, node->output()->type());
   if (node->output()->hasDebugName()) made->setDebugName(node->output()->debugNameBase());
-  node->output()->replaceAllUsesWith(made);
-  node->destroy();
+  replace_node(node, made);
 }
 
 /// aten::_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, …)
@@ -43,7 +45,7 @@ bool restore_convolution(Model& model, Node* node) {
   const auto transposed = ir::flag_constant(node->input(6));
   const std::size_t dims = length_of(node->input(3));
   if (!transposed || dims < 1 || dims > 3) return false;
-  std::vector<Value*> inputs{node->input(0), node->input(1), node->input(2), node->input(3), node->input(4)};
+  std::vector<Value*> inputs = node->inputs().slice(0, 5).vec();
   if (*transposed) {
     inputs.insert(inputs.end(), {node->input(7), node->input(8), node->input(5)});
   } else {
@@ -57,8 +59,7 @@ bool restore_convolution(Model& model, Node* node) {
 bool restore_convolution_with_word(Model& model, Node* node) {
   const std::size_t dims = length_of(node->input(3));
   if (dims < 1 || dims > 3) return false;
-  const std::string kind = fmt::format("aten::conv{}d", dims);
-  replace(model, node, kind, {node->inputs().begin(), node->inputs().end()});
+  replace(model, node, fmt::format("aten::conv{}d", dims), node->inputs().vec());
   return true;
 }
 
@@ -82,35 +83,27 @@ bool is_written(const Value* value) {
   });
 }
 
-/// What computes with whole numbers alike, as tensors and as numbers.
-struct NumberOperator {
-  c10::Symbol of_tensors;
-  const char* of_numbers;
-};
-
 /// The whole number that a traced tensor stands for, computed before `place`; null where there is none.
 Value* whole_number(Model& model, Value* tensor, Node* place) {
-  static const std::array kOfNumbers{
-      NumberOperator{c10::aten::add, "aten::add"}, NumberOperator{c10::aten::sub, "aten::sub"},
-      NumberOperator{c10::aten::mul, "aten::mul"}, NumberOperator{c10::aten::floor_divide, "aten::floordiv"},
-      NumberOperator{c10::aten::remainder, "aten::remainder"}};
-  const torch::jit::WithInsertPoint guard(place);
+  // What computes with whole numbers alike, as tensors and as numbers.
+  static constexpr std::array kOfNumbers{
+      std::pair{c10::aten::add, "aten::add"}, std::pair{c10::aten::sub, "aten::sub"},
+      std::pair{c10::aten::mul, "aten::mul"}, std::pair{c10::aten::floor_divide, "aten::floordiv"},
+      std::pair{c10::aten::remainder, "aten::remainder"}};
   if (const auto constant = traced_constant(tensor); constant && constant->isInt())
-    return model.graph->insertConstant(*constant);
+    return ir::constant_before(place, *constant);
   if (tensor->type()->kind() == c10::TypeKind::IntType) return tensor;
   Node* node = tensor->node();
   if (is_written(tensor)) return nullptr;
   if (node->kind() == c10::prim::NumToTensor)
     return node->input(0)->type()->kind() == c10::TypeKind::IntType ? node->input(0) : nullptr;
-  const auto* const found =
-      std::find_if(kOfNumbers.begin(), kOfNumbers.end(),
-                   [&](const NumberOperator& each) { return each.of_tensors == node->kind(); });
-  if (found == kOfNumbers.end() || node->inputs().size() < 2) return nullptr;
+  const auto* const found = find_entry(kOfNumbers, node->kind());
+  if (found == nullptr || node->inputs().size() < 2) return nullptr;
   if (node->inputs().size() > 2 && ir::whole_number_constant(node->input(2)) != 1) return nullptr;
   Value* left = whole_number(model, node->input(0), place);
   Value* right = left == nullptr ? nullptr : whole_number(model, node->input(1), place);
   if (right == nullptr) return nullptr;
-  return ir::Rewriter(model, place, node).op(found->of_numbers, {left, right}, c10::IntType::get());
+  return ir::Rewriter(model, place, node).op(found->second, {left, right}, c10::IntType::get());
 }
 
 /// The number inside Int(NumToTensor(n)), which tracing puts around sizes.
@@ -152,9 +145,9 @@ at::Tensor constant_tensor(const Model& model, const Value* value) {
 
 /// The addition of a bias to a product, that alone reads it; null where there is none.
 Node* bias_addition(const Model& model, const Node* product, int64_t features) {
-  if (product->output()->uses().size() != 1) return nullptr;
-  Node* addition = product->output()->uses().front().user;
-  if (addition->kind() != c10::aten::add || addition->input(0) != product->output()) return nullptr;
+  Node* addition = ir::only_reader(product);
+  if (addition == nullptr || addition->kind() != c10::aten::add || addition->input(0) != product->output())
+    return nullptr;
   const at::Tensor bias = constant_tensor(model, addition->input(1));
   const bool fits = bias.defined() && bias.dim() == 1 && bias.numel() == features;
   return fits && ir::whole_number_constant(addition->input(2)) == 1 ? addition : nullptr;
