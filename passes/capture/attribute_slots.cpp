@@ -3,30 +3,23 @@
 #include <algorithm>
 #include <string>
 
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "passes/capture/module_values.h"
-#include "passes/context/names.h"
+#include "passes/context/changes.h"
 
 namespace tsq::passes {
 namespace {
 
 bool is_immutable_value(const c10::IValue& value) {
-  if (value.isTuple()) {
-    const auto& elements = value.toTupleRef().elements();
-    return std::all_of(elements.begin(), elements.end(), is_immutable_value);
-  }
+  if (value.isTuple())
+    return std::ranges::all_of(value.toTupleRef().elements().asArrayRef(), is_immutable_value);
   return value.isNone() || value.isBool() || value.isInt() || value.isDouble() || value.isString();
 }
 
 /// Whether a module stays one, so that its attributes are read where it is.
 bool is_kept(const Capturing& state, const Module& module) {
   return state.kept.contains(module._ivalue().get());
-}
-
-void replace_by_constant(Node* node, const c10::IValue& value) {
-  const torch::jit::WithInsertPoint guard(node);
-  node->output()->replaceAllUsesWith(node->owningGraph()->insertConstant(value));
-  node->destroy();
 }
 
 /// A new attribute of the flat module.
@@ -65,12 +58,9 @@ bool is_same_tensor(const at::Tensor& a, const at::Tensor& b) {
 }
 
 bool is_own_parameter(const Capturing& state, const Value* argument, const Module& module) {
-  const Node* node = argument->node();
-  if (node->kind() != c10::prim::GetAttr || node->input(0) != state.model.graph->inputs().at(0)) return false;
-  const std::string& slot = node->s(c10::attr::name);
-  const Module& attributes = state.model.attributes;
-  if (!attributes.hasattr(slot) || !attributes.attr(slot).isTensor()) return false;
-  const at::Tensor tensor = attributes.attr(slot).toTensor();
+  const std::string* slot = ir::attribute_read(state.model, argument);
+  if (slot == nullptr || !state.model.attributes.hasattr(*slot)) return false;
+  const at::Tensor tensor = ir::held_tensor(state.model, argument);
   for (const at::Tensor& own : module.parameters()) {
     if (is_same_tensor(own, tensor)) return true;
   }
@@ -87,9 +77,9 @@ void visit_get_attr(Capturing& state, Node* node, std::size_t scope) {
   const c10::IValue value = owner->attr(name);
   if (value.isModule() && !is_replaced(state.source, *owner, name)) return;
   const bool is_mode = name == "training";
-  if (is_mode && !state.source.trains) return replace_by_constant(node, false);
+  if (is_mode && !state.source.trains) return replace_node(node, ir::constant_before(node, false));
   if (is_immutable_value(value) && !state.source.written.contains(name) && !is_mode)
-    return replace_by_constant(node, value);
+    return replace_node(node, ir::constant_before(node, value));
   if (!is_kept(state, *owner)) use_slot(state, node, *owner);
 }
 

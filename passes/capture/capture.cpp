@@ -25,22 +25,18 @@ enum class Capture {
   ForTraining,
 };
 
-void collect_written_attributes(ir::Block* block, std::unordered_set<std::string>& names) {
-  for (ir::Node* node : block->nodes()) {
+void collect_written_attributes(const std::vector<Node*>& nodes, std::unordered_set<std::string>& names) {
+  for (const Node* node : nodes) {
     if (node->kind() == c10::prim::SetAttr) names.insert(node->s(c10::attr::name));
-    for (ir::Block* inner : node->blocks()) collect_written_attributes(inner, names);
     if (node->kind() == c10::prim::fork)
-      collect_written_attributes(node->g(c10::attr::Subgraph)->block(), names);
+      collect_written_attributes(ir::nodes_in_order(*node->g(c10::attr::Subgraph)), names);
   }
 }
 
 /// Names of attributes that some method of the model assigns: these are state, not constants.
 std::unordered_set<std::string> written_attributes(const Module& module) {
   std::unordered_set<std::string> names;
-  for (const Module& each : module.modules()) {
-    for (const auto& method : each.get_methods())
-      collect_written_attributes(torch::jit::toGraphFunction(method.function()).graph()->block(), names);
-  }
+  collect_written_attributes(nodes_of_methods(module), names);
   return names;
 }
 
@@ -89,26 +85,22 @@ ir::Model captured(const CaptureSource& source) {
   }
 }
 
-void capture_as(ir::Model& model, const PassContext& context, Capture how) {
+bool capture_as(Model& model, const PassContext& context, Capture how) {
   model = captured(source_of(context, how));
   model.graph->inputs().at(0)->setType(model.attributes.type());
+  return true;
 }
 
 }  // namespace
 
-bool capture(ir::Model& model, const PassContext& context) {
-  capture_as(model, context, Capture::AsFx);
-  return true;
+bool capture(Model& model, const PassContext& context) { return capture_as(model, context, Capture::AsFx); }
+
+bool capture_layers(Model& model, const PassContext& context) {
+  return capture_as(model, context, Capture::Layers);
 }
 
-bool capture_layers(ir::Model& model, const PassContext& context) {
-  capture_as(model, context, Capture::Layers);
-  return true;
-}
-
-bool capture_for_training(ir::Model& model, const PassContext& context) {
-  capture_as(model, context, Capture::ForTraining);
-  return true;
+bool capture_for_training(Model& model, const PassContext& context) {
+  return capture_as(model, context, Capture::ForTraining);
 }
 
 }  // namespace tsq::passes

@@ -1,8 +1,11 @@
 #include "passes/capture/capturing.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "config/known_names.h"
+#include "ir/analysis.h"
 
 namespace tsq::passes {
 
@@ -34,6 +37,16 @@ std::string path_of(const CaptureSource& source, const torch::jit::Module& modul
 
 bool is_root(const CaptureSource& source, const torch::jit::Module& module) {
   return module._ivalue() == source.module._ivalue();
+}
+
+std::vector<ir::Node*> nodes_of_methods(const torch::jit::Module& module) {
+  std::vector<ir::Node*> nodes;
+  for (const torch::jit::Module& each : module.modules()) {
+    for (const auto& method : each.get_methods())
+      std::ranges::copy(ir::nodes_in_order(*torch::jit::toGraphFunction(method.function()).graph()),
+                        std::back_inserter(nodes));
+  }
+  return nodes;
 }
 
 std::size_t scope_for(Capturing& state, const torch::jit::Module& module) {

@@ -55,6 +55,9 @@ Capturing begin_capturing(const CaptureSource& source, std::unordered_set<Object
 [[nodiscard]] std::string path_of(const CaptureSource& source, const torch::jit::Module& module);
 [[nodiscard]] bool is_root(const CaptureSource& source, const torch::jit::Module& module);
 
+/// The nodes of all methods of a module and of those in it.
+[[nodiscard]] std::vector<ir::Node*> nodes_of_methods(const torch::jit::Module& module);
+
 /// The index of a module's scope.
 std::size_t scope_for(Capturing& state, const torch::jit::Module& module);
 

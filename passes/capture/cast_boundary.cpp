@@ -22,15 +22,14 @@ bool holds_one_tensor(const Value* value) { return value->type()->kind() == Type
 
 /// What unpacks a tuple reads its parts.
 void replace_use(const torch::jit::Use& use, Value* cast) {
-  const Node* tuple = cast->node();
+  Node* tuple = cast->node();
   if (use.user->kind() != c10::prim::TupleUnpack || tuple->kind() != c10::prim::TupleConstruct) {
     use.user->replaceInput(use.offset, cast);
     return;
   }
   for (std::size_t i = 0; i < use.user->outputs().size(); ++i) {
     const std::vector<torch::jit::Use> uses = use.user->output(i)->uses();
-    Value* part = const_cast<Value*>(tuple->input(i));
-    for (const torch::jit::Use& each : uses) replace_use(each, part);
+    for (const torch::jit::Use& each : uses) replace_use(each, tuple->input(i));
   }
 }
 
@@ -66,8 +65,9 @@ class BoundaryCasting {
       return found->second;
     const DtypeOrigin origin = origins_.of(value);
     if (origin.input != nullptr && holds_one_tensor(value) && holds_one_tensor(origin.input))
-      return insert_cast_like(value, const_cast<Value*>(origin.input),
-                              cast_to_dtype_of_like(replaced_, origin.dtype));
+      return insert_call(
+          cast_like_module_source(value->type(), cast_to_dtype_of_like(replaced_, origin.dtype)),
+          {value, const_cast<Value*>(origin.input)});
     // The elements of a list in an input have its layers' dtype.
     const ScalarType dtype =
         origin.dtype.value_or(origin.input != nullptr ? *replaced_.begin() : ScalarType::Float);
@@ -87,22 +87,18 @@ class BoundaryCasting {
   /// The parts of a tuple one by one, so that what reads them sees tensors.
   Value* cast_parts(Value* value, const std::string& statements) {
     const auto tuple = value->type()->cast<c10::TupleType>();
-    if (!tuple) return ir::holds_tensor(value) ? insert_cast(value, statements) : value;
+    if (!tuple)
+      return ir::holds_tensor(value) ? insert_call(cast_module_source(value->type(), statements), {value})
+                                     : value;
     Node* unpack = ir::unpack_before(graph_.insertPoint(), value);
     std::vector<Value*> parts;
     for (Value* part : unpack->outputs()) parts.push_back(cast_parts(part, statements));
     return ir::tuple_before(graph_.insertPoint(), parts, tuple->schema() != nullptr ? tuple : nullptr);
   }
 
-  Value* insert_cast(Value* value, const std::string& statements) {
-    return insert_call(cast_module_source(value->type(), statements), value->type(), {value});
-  }
-  Value* insert_cast_like(Value* value, Value* like, const std::string& statements) {
-    return insert_call(cast_like_module_source(value->type(), statements), value->type(), {value, like});
-  }
-
-  Value* insert_call(const std::optional<std::string>& source, const c10::TypePtr& type,
-                     const std::vector<Value*>& inputs) {
+  /// Of a module with this source: its result has the type of the first input.
+  Value* insert_call(const std::optional<std::string>& source, const std::vector<Value*>& inputs) {
+    const c10::TypePtr& type = inputs[0]->type();
     if (!source) {
       throw Error(ErrorCode::Unsupported,
                   fmt::format("the model computes in {}, and a value of type {} at its inputs or outputs "
@@ -120,10 +116,13 @@ class BoundaryCasting {
   }
 
   Node* call_in_forward(const Module& module, const std::string& path, const std::vector<Value*>& inputs) {
-    ir::ModuleCall call{.type = symbol(ir::kCastType), .path = path, .module = module};
-    call.constants = {c10::IValue(names_of(replaced_))};
-    Node* node = ir::create_module_call(model_, std::move(call), inputs, /*scope=*/0);
-    return node->insertBefore(graph_.insertPoint());
+    return ir::create_module_call(model_,
+                                  {.type = symbol(ir::kCastType),
+                                   .path = path,
+                                   .module = module,
+                                   .constants = {c10::IValue(names_of(replaced_))}},
+                                  inputs, /*scope=*/0)
+        ->insertBefore(graph_.insertPoint());
   }
 
   /// Methods hold calls as TorchScript writes them.
@@ -132,9 +131,7 @@ class BoundaryCasting {
     model_.attributes.register_attribute(name, module.type(), module._ivalue());
     Node* before = graph_.insertPoint();
     inputs.insert(inputs.begin(), ir::read_attribute(before, graph_.inputs().at(0), name, module.type()));
-    Node* node = ir::insert_node(before, c10::prim::CallMethod, inputs);
-    node->s_(c10::attr::name, "forward");
-    return node;
+    return ir::insert_node(before, c10::prim::CallMethod, inputs)->s_(c10::attr::name, "forward");
   }
 
   ir::Model& model_;

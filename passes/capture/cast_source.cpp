@@ -76,8 +76,7 @@ class CastMethods {
 
   std::string method(const c10::TypePtr& type, const std::string& body) {
     const std::string name = fmt::format("cast_{}", methods_++);
-    const std::string text = type->annotation_str();
-    source_ += fmt::format("def {}(self, x: {}) -> {}:\n{}", name, text, text, body);
+    source_ += fmt::format("def {0}(self, x: {1}) -> {1}:\n{2}", name, type->annotation_str(), body);
     return name;
   }
 
@@ -118,9 +117,8 @@ std::optional<std::string> cast_module_source(const c10::TypePtr& type, const st
   CastMethods methods(statements);
   const std::string cast = methods.method_for(type);
   if (cast.empty()) return std::nullopt;
-  const std::string text = type->annotation_str();
-  return fmt::format("{}def forward(self, x: {}) -> {}:\n    return self.{}(x)\n", methods.source(), text,
-                     text, cast);
+  return fmt::format("{0}def forward(self, x: {1}) -> {1}:\n    return self.{2}(x)\n", methods.source(),
+                     type->annotation_str(), cast);
 }
 
 std::optional<std::string> cast_like_module_source(const c10::TypePtr& type, const std::string& statements) {

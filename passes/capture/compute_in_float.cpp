@@ -5,6 +5,7 @@
 
 #include "ir/analysis.h"
 #include "ir/cast.h"
+#include "ir/edit.h"
 #include "passes/capture/cast_boundary.h"
 #include "passes/capture/dtype_origins.h"
 #include "passes/capture/float_code.h"
@@ -18,8 +19,7 @@ namespace {
 
 /// Whether some operator of the graph writes into a tensor.
 bool writes_tensors(ir::Graph& graph) {
-  const auto nodes = ir::nodes_in_order(graph);
-  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+  return std::ranges::any_of(ir::nodes_in_order(graph), [](const Node* node) {
     return node->kind().is_aten() && node->maybeSchema() != nullptr && node->schema().is_mutable();
   });
 }
@@ -54,14 +54,13 @@ void replace_cast(const GraphInFloat& graph, Node* node, ScalarType dtype) {
   }
   const auto copy = argument_position(node, "copy");
   if (!copy || !graph.writes_tensors || origin.dtype == dtype) return;
-  const torch::jit::WithInsertPoint guard(node);
-  node->replaceInput(*copy, node->owningGraph()->insertConstant(true));
+  node->replaceInput(*copy, ir::constant_before(node, true));
 }
 
 void replace_dtype(const GraphInFloat& graph, Node* node) {
   const auto dtype = constant_dtype(node);
   if (!dtype) return;
-  if (tells_replaced_dtype(node, graph.replaced)) replace_told_dtype(node, graph.replaced);
+  replace_told_dtype(node, graph.replaced);
   if (node->kind() == c10::aten::to && becomes_float(graph, *dtype)) replace_cast(graph, node, *dtype);
 }
 

@@ -40,7 +40,7 @@ DtypeOrigin joined(const DtypeOrigin& a, const DtypeOrigin& b) {
 /// Whether a value is a number in a tensor, which does not widen what it is multiplied with, whatever its
 /// dtype. Traces cast each such literal to the dtype that it has.
 bool has_no_dimensions(const Model& model, const Value* value) {
-  if (const at::Tensor held = held_tensor(model, value); held.defined()) return held.dim() == 0;
+  if (const at::Tensor held = lasting_tensor(model, value); held.defined()) return held.dim() == 0;
   const Node* node = value->node();
   if (node->kind() == c10::aten::tensor || node->kind() == c10::aten::scalar_tensor)
     return node->input(0)->type()->kind() != TypeKind::ListType;
@@ -50,9 +50,8 @@ bool has_no_dimensions(const Model& model, const Value* value) {
 
 /// Whether an operator makes a tensor of nothing: such are float unless they are told otherwise.
 bool is_factory(const Node* node) {
-  const auto operands = ir::operands(node);
   return node->kind().is_aten() && node->outputs().size() == 1 && is_tensor(node->output()) &&
-         std::none_of(operands.begin(), operands.end(), ir::holds_tensor) &&
+         std::ranges::none_of(ir::operands(node), ir::holds_tensor) &&
          !is_one_of(kMakesNumbers, node->kind().toQualString());
 }
 
@@ -110,7 +109,7 @@ class OriginSearch {
   }
 
   void set(const Value* value, const DtypeOrigin& origin) {
-    if (origin.is_known()) origins_.known[value] = origin;
+    if (origin.dtype || origin.input != nullptr) origins_.known[value] = origin;
   }
   void add(const Value* to, const Value* from) {
     if (ir::holds_tensor(to)) set(to, joined(origins_.of(to), origins_.of(from)));
@@ -126,7 +125,8 @@ class OriginSearch {
   }
 
   DtypeOrigin origin_of(const Node* node) {
-    const at::Tensor held = node->outputs().size() == 1 ? held_tensor(model_, node->output()) : at::Tensor();
+    const at::Tensor held =
+        node->outputs().size() == 1 ? lasting_tensor(model_, node->output()) : at::Tensor();
     if (held.defined()) return of_held(node, held);
     if (ir::is_module_call(node)) return of_module(node);
     const std::string_view kind = node->kind().toQualString();

@@ -15,7 +15,6 @@ namespace tsq::passes {
 struct DtypeOrigin {
   std::optional<c10::ScalarType> dtype{};
   const ir::Value* input{};
-  [[nodiscard]] bool is_known() const { return dtype.has_value() || input != nullptr; }
 };
 
 /// What the dtypes of a graph's values are in the user's model.

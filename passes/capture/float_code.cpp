@@ -2,7 +2,11 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+
 #include "ir/analysis.h"
+#include "ir/edit.h"
+#include "passes/capture/capturing.h"
 #include "passes/capture/told_dtypes.h"
 #include "passes/context/names.h"
 
@@ -21,14 +25,9 @@ at::Tensor replaced_constant(const Node* node, FloatTensors& tensors) {
   return made.is_same(tensor) ? at::Tensor() : made;
 }
 
-template <typename Visit>
-void for_each_node_of_methods(const Module& module, const Visit& visit) {
-  for (const Module& each : module.modules()) {
-    for (const auto& method : each.get_methods()) {
-      for (Node* node : ir::nodes_in_order(*torch::jit::toGraphFunction(method.function()).graph()))
-        visit(node);
-    }
-  }
+bool tells_replaced_dtype(const Node* node, const Dtypes& replaced) {
+  const auto dtype = constant_dtype(node);
+  return dtype && replacement(replaced, *dtype) != *dtype;
 }
 
 }  // namespace
@@ -36,35 +35,25 @@ void for_each_node_of_methods(const Module& module, const Visit& visit) {
 void replace_constant(Node* node, FloatTensors& tensors) {
   const at::Tensor made = replaced_constant(node, tensors);
   if (!made.defined()) return;
-  const torch::jit::WithInsertPoint guard(node);
-  node->output()->replaceAllUsesWith(node->owningGraph()->insertConstant(made));
-}
-
-bool tells_replaced_dtype(const Node* node, const Dtypes& replaced) {
-  const auto dtype = constant_dtype(node);
-  return dtype && replacement(replaced, *dtype) != *dtype;
+  node->output()->replaceAllUsesWith(ir::constant_before(node, made));
 }
 
 void replace_told_dtype(Node* node, const Dtypes& replaced) {
+  if (!tells_replaced_dtype(node, replaced)) return;
   const auto dtype = static_cast<int64_t>(replacement(replaced, *constant_dtype(node)));
-  const torch::jit::WithInsertPoint guard(node);
-  node->replaceInput(*dtype_position(node), node->owningGraph()->insertConstant(dtype));
+  node->replaceInput(*dtype_position(node), ir::constant_before(node, dtype));
 }
 
 void replace_in_code(Module& module, const Dtypes& replaced, FloatTensors& tensors) {
-  bool is_concerned = false;
-  for_each_node_of_methods(module, [&](const Node* node) {
-    is_concerned |= tells_replaced_dtype(node, replaced) || replaced_constant(node, tensors).defined();
+  const bool is_concerned = std::ranges::any_of(nodes_of_methods(module), [&](const Node* node) {
+    return tells_replaced_dtype(node, replaced) || replaced_constant(node, tensors).defined();
   });
   if (!is_concerned) return;
   module = module.clone(/*inplace=*/true);
-  for_each_node_of_methods(module, [&](Node* node) {
-    if (tells_replaced_dtype(node, replaced)) {
-      replace_told_dtype(node, replaced);
-    } else {
-      replace_constant(node, tensors);
-    }
-  });
+  for (Node* node : nodes_of_methods(module)) {
+    replace_told_dtype(node, replaced);
+    replace_constant(node, tensors);
+  }
 }
 
 }  // namespace tsq::passes

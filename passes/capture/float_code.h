@@ -10,8 +10,7 @@ namespace tsq::passes {
 
 /// A constant tensor becomes one in float.
 void replace_constant(ir::Node* node, FloatTensors& tensors);
-/// Whether a node is told a dtype that is replaced.
-[[nodiscard]] bool tells_replaced_dtype(const ir::Node* node, const Dtypes& replaced);
+/// A node that is told a dtype that is replaced is told the other one.
 void replace_told_dtype(ir::Node* node, const Dtypes& replaced);
 
 /// A leaf module whose code tells dtypes or holds tensors, as tracing writes it, gets code of its own.

@@ -11,8 +11,7 @@ namespace {
 
 bool holds_tensors(const c10::TypePtr& type) {
   if (type->kind() == c10::TypeKind::TensorType) return true;
-  const auto inner = type->containedTypes();
-  return std::any_of(inner.begin(), inner.end(), holds_tensors);
+  return std::ranges::any_of(type->containedTypes(), holds_tensors);
 }
 
 }  // namespace
@@ -21,15 +20,13 @@ c10::IValue FloatTensors::of(const c10::IValue& value) {
   if (value.isTensor()) return of(value.toTensor());
   if (value.isTuple()) return of_tuple(value);
   if (value.isList()) {
-    const c10::List<c10::IValue> from = value.toList();
-    c10::impl::GenericList list(from.elementType());
-    for (const c10::IValue& element : from) list.push_back(of(element));
+    const c10::impl::GenericList list = value.toList().copy();
+    for (std::size_t i = 0; i < list.size(); ++i) list.set(i, of(list.get(i)));
     return list;
   }
   if (value.isGenericDict()) {
-    const auto from = value.toGenericDict();
-    c10::impl::GenericDict dict(from.keyType(), from.valueType());
-    for (const auto& entry : from) dict.insert(entry.key(), of(entry.value()));
+    const c10::impl::GenericDict dict = value.toGenericDict().copy();
+    for (const auto& entry : dict) entry.setValue(of(entry.value()));
     return dict;
   }
   if (value.isModule()) replace_in(value.toModule());

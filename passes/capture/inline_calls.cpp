@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 #include "ir/methods.h"
 #include "operators/weighted.h"
 #include "passes/capture/attribute_slots.h"
@@ -19,7 +20,7 @@
 #include "passes/capture/opened_modules.h"
 #include "passes/capture/places.h"
 #include "passes/capture/resolve_futures.h"
-#include "passes/context/names.h"
+#include "passes/context/changes.h"
 #include "torchscript/attention_source.h"
 
 namespace tsq::passes {
@@ -27,20 +28,16 @@ namespace {
 
 void visit(Capturing& state, Node* node, std::size_t scope);
 
-void walk(Capturing& state, ir::Block* block, std::size_t scope) {
-  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
-    Node* node = *it;
-    ++it;  // before the node is removed
-    visit(state, node, scope);
-  }
-}
-
 void visit_between(Capturing& state, Node* before, const Node* end, std::size_t scope) {
   for (Node* node = before->next(); node != end;) {
-    Node* next = node->next();
+    Node* next = node->next();  // before the node is removed
     visit(state, node, scope);
     node = next;
   }
+}
+
+void walk(Capturing& state, ir::Block* block, std::size_t scope) {
+  visit_between(state, block->param_node(), block->return_node(), scope);
 }
 
 /// Puts the callee's body in place of the call and walks it. The first result.
@@ -102,11 +99,8 @@ void visit_method_call(Capturing& state, Node* call, std::size_t scope) {
   ir::set_scope(call, scope);
   if (!module) return visit_choices(state, call, scope);
   const std::string name = call->s(c10::attr::name);
-  if (is_stub_of_eager_mode(*module, state.model.scopes[scope]) && call->inputs().size() == 2) {
-    call->output()->replaceAllUsesWith(call->input(1));
-    call->destroy();
-    return;
-  }
+  if (is_stub_of_eager_mode(*module, state.model.scopes[scope]) && call->inputs().size() == 2)
+    return replace_node(call, call->input(1));
   if (is_root(state.source, *module)) {
     if (stays_forward_call(state, call)) return;
     state.called_methods.insert(name);
@@ -158,16 +152,12 @@ bool open_operator(Capturing& state, Node* node, std::size_t scope) {
   return true;
 }
 
-void choose_branch(Node* branches, bool condition) {
-  const torch::jit::WithInsertPoint guard(branches);
-  branches->replaceInput(0, branches->owningGraph()->insertConstant(condition));
-}
-
 void visit_operator(Capturing& state, Node* node, std::size_t scope) {
   ir::set_scope(node, scope);
   if (state.source.opens_operators && !looks_into_leaves(state)) {
     if (open_operator(state, node, scope)) return;
-    if (const auto branch = branch_without_fused_attention(node)) choose_branch(node, *branch);
+    if (const auto branch = branch_without_fused_attention(node))
+      node->replaceInput(0, ir::constant_before(node, *branch));
   }
   for (ir::Block* inner : node->blocks()) walk(state, inner, scope);
 }

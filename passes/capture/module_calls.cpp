@@ -12,7 +12,7 @@
 #include "passes/capture/leaf_modules.h"
 #include "passes/capture/module_values.h"
 #include "passes/capture/places.h"
-#include "passes/context/names.h"
+#include "passes/context/changes.h"
 
 namespace tsq::passes {
 namespace {
@@ -48,8 +48,7 @@ void keep_forward_call(ir::Model& model, Node* call) {
   Node* kept = ir::Rewriter(model, call).node(ir::kForwardKind, call->inputs());
   kept->replaceInput(0, model.graph->inputs().at(0));
   kept->output()->copyMetadata(call->output());
-  call->output()->replaceAllUsesWith(kept->output());
-  call->destroy();
+  replace_node(call, kept->output());
 }
 
 void make_module_call(Capturing& state, Node* node, const Module& module) {
@@ -64,8 +63,7 @@ void make_module_call(Capturing& state, Node* node, const Module& module) {
   made->setType(node->output()->type());
   // A module is the same wherever it is called.
   ir::set_place(made->node(), places_of(path, method));
-  node->output()->replaceAllUsesWith(made);
-  node->destroy();
+  replace_node(node, made);
 }
 
 }  // namespace

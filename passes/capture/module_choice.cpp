@@ -27,10 +27,8 @@ bool is_chosen_by_index(const Value* value) {
 }
 
 Value* is_equal(ir::Graph& graph, Value* value, const c10::IValue& constant) {
-  Value* other = graph.insertConstant(constant);
-  return ir::insert_node(graph.insertPoint(), c10::aten::eq, {value, other})
-      ->output()
-      ->setType(c10::BoolType::get());
+  return ir::insert_before(graph.insertPoint(), "aten::eq", {value, graph.insertConstant(constant)},
+                           c10::BoolType::get());
 }
 
 std::vector<Choice> choices_by_index(Capturing& state, Node& index) {
@@ -67,17 +65,15 @@ bool collect_candidates(Capturing& state, Value* value, std::vector<Module>& fou
 /// Which of the candidates a value is: a further output of the `if` that returns it.
 Value* number_of(Capturing& state, Value* value, const std::vector<Module>& candidates) {
   if (const auto module = module_of(state, value)) {
-    const auto number = position_of(*module, candidates) - candidates.begin();
-    return state.model.graph->insertConstant(static_cast<int64_t>(number));
+    return state.model.graph->insertConstant(
+        static_cast<int64_t>(position_of(*module, candidates) - candidates.begin()));
   }
   Node* branches = value->node();
   for (ir::Block* branch : branches->blocks()) {
     const torch::jit::WithInsertPoint guard(branch);
     branch->registerOutput(number_of(state, branch->outputs()[value->offset()], candidates));
   }
-  Value* number = branches->addOutput();
-  number->setType(c10::IntType::get());
-  return number;
+  return branches->addOutput()->setType(c10::IntType::get());
 }
 
 /// Empty where they cannot be told.
@@ -88,7 +84,6 @@ std::vector<Choice> choices_of(Capturing& state, Node* call) {
   std::vector<Module> candidates;
   if (!collect_candidates(state, chosen, candidates)) return {};
   Value* number = number_of(state, chosen, candidates);
-  const torch::jit::WithInsertPoint before(call);
   std::vector<Choice> found;
   for (const Module& each : candidates)
     found.push_back({is_equal(*state.model.graph, number, static_cast<int64_t>(found.size())), each});
@@ -110,12 +105,11 @@ Value* insert_module(Capturing& state, const Module& module) {
 Value* insert_call(Capturing& state, Node& call, const Module& module) {
   std::vector<Value*> inputs(call.inputs().begin(), call.inputs().end());
   inputs.front() = insert_module(state, module);
-  Node* made = ir::insert_node(state.model.graph->insertPoint(), c10::prim::CallMethod, inputs);
-  made->s_(c10::attr::name, call.s(c10::attr::name));
+  Node* made = ir::insert_node(state.model.graph->insertPoint(), c10::prim::CallMethod, inputs)
+                   ->s_(c10::attr::name, call.s(c10::attr::name));
   ir::set_place(made, places_of(path_of(state.source, module), std::to_string(places_of_call(&call))));
-  made->output()->setType(call.output()->type());
   made->setSourceRange(call.sourceRange());
-  return made->output();
+  return made->output()->setType(call.output()->type());
 }
 
 Value* insert_missing(ir::Graph& graph, const c10::TypePtr& type) {
@@ -131,7 +125,6 @@ Value* insert_calls(Capturing& state, Node& call, std::span<const Choice> choice
   if (choices.empty()) return insert_missing(graph, call.output()->type());
   if (choices.size() == 1 && !may_miss) return insert_call(state, call, choices.front().module);
   Node* branches = ir::insert_node(graph.insertPoint(), c10::prim::If, {choices.front().condition});
-  branches->output()->setType(call.output()->type());
   ir::Block* then = branches->addBlock();
   ir::Block* otherwise = branches->addBlock();
   {
@@ -140,7 +133,7 @@ Value* insert_calls(Capturing& state, Node& call, std::span<const Choice> choice
   }
   const torch::jit::WithInsertPoint guard(otherwise);
   otherwise->registerOutput(insert_calls(state, call, choices.subspan(1), may_miss));
-  return branches->output();
+  return branches->output()->setType(call.output()->type());
 }
 
 }  // namespace
@@ -150,8 +143,7 @@ Node* call_each_choice(Capturing& state, Node* call) {
   if (choices.empty()) return nullptr;
   Node* before = call->prev();
   const torch::jit::WithInsertPoint guard(call);
-  Value* result = insert_calls(state, *call, choices, is_chosen_by_index(call->input(0)));
-  call->output()->replaceAllUsesWith(result);
+  call->output()->replaceAllUsesWith(insert_calls(state, *call, choices, is_chosen_by_index(call->input(0))));
   return before;
 }
 

@@ -21,8 +21,7 @@ std::optional<Module> module_of(Capturing& state, ir::Value* value) {
   const c10::IValue attribute = owner->attr(node->s(c10::attr::name));
   if (!attribute.isModule() || is_replaced(state.source, *owner, node->s(c10::attr::name)))
     return std::nullopt;
-  state.owners[value] = attribute.toModule();
-  return attribute.toModule();
+  return state.owners[value] = attribute.toModule();
 }
 
 bool is_replaced(const CaptureSource& source, const Module& owner, const std::string& name) {
@@ -31,8 +30,7 @@ bool is_replaced(const CaptureSource& source, const Module& owner, const std::st
 }
 
 void drop_module_values(ir::Graph& graph) {
-  const std::vector<ir::Node*> nodes = ir::nodes_in_order(graph);
-  for (ir::Node* node : std::views::reverse(nodes)) {
+  for (Node* node : std::views::reverse(ir::nodes_in_order(graph))) {
     const bool is_access =
         node->kind() == c10::prim::GetAttr || node->kind() == c10::prim::ModuleContainerIndex;
     if (is_access && !node->output()->hasUses()) node->destroy();

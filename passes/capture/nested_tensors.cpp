@@ -1,11 +1,12 @@
 #include "passes/capture/nested_tensors.h"
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/context/names.h"
+#include "passes/context/changes.h"
 
 namespace tsq::passes {
 namespace {
@@ -24,31 +25,22 @@ void keep_lengths(Capturing& state, Node* node, std::size_t scope) {
   Value* padded = insert_operator(node, "aten::alias", {node->input(0)}, scope);
   state.left_out[padded] = insert_operator(node, "aten::logical_not", {node->input(1)}, scope);
   state.aliases.push_back(padded->node());
-  node->output()->replaceAllUsesWith(padded);
-  node->destroy();
+  replace_node(node, padded);
 }
 
 void fill_left_out(Node* node, Value* left_out, std::size_t scope) {
   Value* last = ir::constant_before(node, int64_t{-1});
   Value* positions = insert_operator(node, "aten::unsqueeze", {left_out, last}, scope);
-  Value* filled =
-      insert_operator(node, "aten::masked_fill", {node->input(0), positions, node->input(1)}, scope);
-  node->output()->replaceAllUsesWith(filled);
-  node->destroy();
+  replace_node(
+      node, insert_operator(node, "aten::masked_fill", {node->input(0), positions, node->input(1)}, scope));
 }
 
 }  // namespace
 
 bool chooses_nested_tensors(const Module& module) {
-  for (const Module& each : module.modules()) {
-    for (const auto& method : each.get_methods()) {
-      const auto graph = torch::jit::toGraphFunction(method.function()).graph();
-      for (const Node* node : ir::nodes_in_order(*graph)) {
-        if (makes_nested_tensor(node) && node->owningBlock() != graph->block()) return true;
-      }
-    }
-  }
-  return false;
+  return std::ranges::any_of(nodes_of_methods(module), [](const Node* node) {
+    return makes_nested_tensor(node) && node->owningBlock()->owningNode() != nullptr;
+  });
 }
 
 bool replace_nested_tensor(Capturing& state, Node* node, std::size_t scope) {
@@ -78,10 +70,7 @@ void give_mask(Node* layer, Value* left_out) {
 }
 
 void drop_aliases(Capturing& state) {
-  for (Node* alias : state.aliases) {
-    alias->output()->replaceAllUsesWith(alias->input(0));
-    alias->destroy();
-  }
+  for (Node* alias : state.aliases) replace_node(alias, alias->input(0));
   state.aliases.clear();
   state.left_out.clear();
 }

@@ -56,8 +56,8 @@ constexpr std::array<std::string_view, 28> kLayers{"aten::linear",
                                                    "aten::scaled_dot_product_attention"};
 
 bool is_layer(const Node* node) {
-  if (node->kind() == c10::prim::CallFunction) return true;
-  return std::find(kLayers.begin(), kLayers.end(), node->kind().toQualString()) != kLayers.end();
+  return node->kind() == c10::prim::CallFunction ||
+         std::ranges::find(kLayers, node->kind().toQualString()) != kLayers.end();
 }
 
 void add_parameters(const Module& module, Dtypes& found) {
@@ -73,12 +73,12 @@ void add_parameters(const Module& module, Dtypes& found) {
 /// The dtype of a parameter, also where it is cast each time that the model runs, as autocast does.
 void add_parameter(const Model& model, const Value* value, Dtypes& found) {
   std::optional<ScalarType> dtype;
-  while (!held_tensor(model, value).defined() && !value->node()->inputs().empty() &&
+  while (!lasting_tensor(model, value).defined() && !value->node()->inputs().empty() &&
          (value->node()->kind() == c10::aten::to || value->node()->kind() == c10::aten::t)) {
     if (!dtype) dtype = constant_dtype(value->node());
     value = value->node()->input(0);
   }
-  const at::Tensor tensor = held_tensor(model, value);
+  const at::Tensor tensor = lasting_tensor(model, value);
   if (!tensor.defined() || tensor.dim() == 0 || !tensor.is_floating_point()) return;
   if (!dtype) dtype = tensor.scalar_type();
   if (is_replaceable(*dtype)) found.insert(*dtype);
@@ -119,18 +119,14 @@ std::vector<std::shared_ptr<ir::Graph>> graphs_of(const Model& model) {
   return graphs;
 }
 
-at::Tensor held_tensor(const Model& model, const Value* value) {
+at::Tensor lasting_tensor(const Model& model, const Value* value) {
   const Node* node = value->node();
-  if (node->kind() == c10::prim::Constant) {
-    const auto constant = torch::jit::toIValue(value);
-    return constant && constant->isTensor() ? constant->toTensor() : at::Tensor();
-  }
-  if (node->kind() != c10::prim::GetAttr) return {};
-  const std::string& name = node->s(c10::attr::name);
-  const bool is_held = node->input(0)->node()->kind() == c10::prim::Param && model.attributes.hasattr(name);
-  if (!is_held) return {};
-  const c10::IValue attribute = model.attributes.attr(name);
-  return attribute.isTensor() ? attribute.toTensor() : at::Tensor();
+  const bool is_attribute = node->kind() == c10::prim::GetAttr &&
+                            node->input(0)->node()->kind() == c10::prim::Param &&
+                            model.attributes.hasattr(node->s(c10::attr::name));
+  const auto held = is_attribute ? std::optional(model.attributes.attr(node->s(c10::attr::name)))
+                                 : torch::jit::toIValue(value);
+  return held && held->isTensor() ? held->toTensor() : at::Tensor();
 }
 
 }  // namespace tsq::passes

@@ -25,6 +25,6 @@ using Dtypes = std::set<c10::ScalarType>;
 [[nodiscard]] std::vector<std::shared_ptr<ir::Graph>> graphs_of(const ir::Model& model);
 /// The tensor that a value holds whenever the model runs: a parameter, a buffer or a constant; undefined:
 /// none.
-[[nodiscard]] at::Tensor held_tensor(const ir::Model& model, const ir::Value* value);
+[[nodiscard]] at::Tensor lasting_tensor(const ir::Model& model, const ir::Value* value);
 
 }  // namespace tsq::passes

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "ir/analysis.h"
-#include "passes/context/names.h"
+#include "passes/context/changes.h"
 
 namespace tsq::passes {
 namespace {
@@ -96,9 +96,7 @@ bool resolve_futures(ir::Graph& graph, const c10::FunctionSchema& schema) {
   };
   if (std::ranges::any_of(nodes, stays)) return false;
   for (Node* node : nodes) {
-    if (node->kind() != c10::aten::wait) continue;
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
+    if (node->kind() == c10::aten::wait) replace_node(node, node->input(0));
   }
   return true;
 }
