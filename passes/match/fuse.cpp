@@ -8,7 +8,9 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -22,6 +24,7 @@
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
 #include "operators/weighted.h"
+#include "passes/context/changes.h"
 #include "passes/match/passes.h"
 #include "torchscript/float_module.h"
 
@@ -35,18 +38,15 @@ using operators::ImageShapes;
 struct FusionMatch {
   const BackendPatternConfig* row{};
   MatchedNode tree{};
-  bool addend_has_roots_shape{true};
+  ImageShapes::Fit fit_of_addend{ImageShapes::Fit::SameShape};  ///< that of the root's output
 };
-
-void collect_nodes(const MatchedNode& matched, std::vector<const MatchedNode*>& forward) {
-  for (const MatchedNode& argument : matched.args) collect_nodes(argument, forward);
-  if (matched.node != nullptr) forward.push_back(&matched);
-}
 
 /// The matched operators in data-flow order, match_all left out.
 std::vector<const MatchedNode*> in_forward_order(const MatchedNode& tree) {
   std::vector<const MatchedNode*> forward;
-  collect_nodes(tree, forward);
+  for (const MatchedNode& argument : tree.args)
+    std::ranges::copy(in_forward_order(argument), std::back_inserter(forward));
+  if (tree.node != nullptr) forward.push_back(&tree);
   return forward;
 }
 
@@ -62,24 +62,24 @@ const Node* addition_of(const MatchedNode& tree) {
 /// Whether no further input of the fused module is made inside of the match: it cannot read its own result.
 bool reads_others(const FusionMatch& match) {
   const auto matched = match::nodes_of(match.tree);
-  const auto inputs = match::extra_inputs_of(match.tree, *match.row);
-  return std::none_of(inputs.begin(), inputs.end(), [&](const ir::Value* input) {
-    return std::find(matched.begin(), matched.end(), input->node()) != matched.end();
+  return std::ranges::none_of(match::extra_inputs_of(match.tree, *match.row), [&](const Value* input) {
+    return std::ranges::find(matched, input->node()) != matched.end();
   });
 }
 
-/// Whether the addition may become part of its root: one primitive adds into a result of the root's shape,
-/// without alpha (FX drops it).
-bool is_sound_addition(operators::ImageShapes& shapes, const FusionMatch& match) {
+/// How the addend goes with the root of which the addition may become part: one primitive adds into a result
+/// of the root's shape, without alpha (FX drops it). Enlarges, too, for what is no such addition.
+ImageShapes::Fit fit_of_addend(ImageShapes& shapes, const FusionMatch& match) {
   const Node* addition = addition_of(match.tree);
   const auto addends = match::extra_inputs_of(match.tree, *match.row);
-  if (addition == nullptr || addends.empty() || !ir::holds_tensor(addends.front())) return false;
+  const Node* root = match::root_of(match.tree, *match.row).node;
+  if (addition == nullptr || addends.empty() || !ir::holds_tensor(addends.front()) || root == nullptr)
+    return ImageShapes::Fit::Enlarges;
   const auto arguments = ir::arguments(addition);
   const bool has_alpha = addition->kind() == c10::aten::add && arguments.size() > 2;
-  if (has_alpha && ir::whole_number_constant(arguments[2].value) != 1) return false;
-  const Node* root = match::root_of(match.tree, *match.row).node;
-  return root != nullptr &&
-         shapes.fit(addends.front(), root->output()) != operators::ImageShapes::Fit::Enlarges;
+  return has_alpha && ir::whole_number_constant(arguments[2].value) != 1
+             ? ImageShapes::Fit::Enlarges
+             : shapes.fit(addends.front(), root->output());
 }
 
 /// Whether a batch norm folds into its layer when the model is deployed, or trains beside it.
@@ -132,28 +132,22 @@ std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& t
   std::vector<const BackendPatternConfig*> rows = match::sorted_rows(table);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
   match::Matcher matcher(model);
-  operators::ImageShapes shapes(model);
+  ImageShapes shapes(model);
   std::vector<FusionMatch> found;
   std::unordered_set<const Node*> claimed;
-  std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
-  std::reverse(nodes.begin(), nodes.end());
-  for (Node* node : nodes) {
+  for (Node* node : std::views::reverse(ir::nodes_in_order(*model.graph))) {
     if (claimed.contains(node)) continue;
     for (const BackendPatternConfig* row : rows) {
       auto tree = matcher.match(node, row->key());
       if (!tree) continue;
       const auto matched = match::nodes_of(*tree);
-      if (std::any_of(matched.begin(), matched.end(), [&](Node* n) { return claimed.contains(n); })) continue;
+      if (std::ranges::any_of(matched, [&](const Node* each) { return claimed.contains(each); })) continue;
       FusionMatch match{.row = row, .tree = std::move(*tree)};
       if (form == Form::Trained && !can_train_together(model, match)) continue;
-      const bool adds = row->extra_inputs_getter == ExtraInputsGetter::OtherAddend;
-      if (!reads_others(match) || (adds && !is_sound_addition(shapes, match))) continue;
-      if (adds) {
-        const Node* root = match::root_of(match.tree, *row).node;
-        const ir::Value* addend = match::extra_inputs_of(match.tree, *row).front();
-        match.addend_has_roots_shape =
-            shapes.fit(addend, root->output()) == operators::ImageShapes::Fit::SameShape;
-      }
+      if (!reads_others(match)) continue;
+      if (row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
+        match.fit_of_addend = fit_of_addend(shapes, match);
+      if (match.fit_of_addend == ImageShapes::Fit::Enlarges) continue;
       claimed.insert(matched.begin(), matched.end());
       found.push_back(std::move(match));
       break;
@@ -167,13 +161,12 @@ std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& t
 ModuleCall member_of(const Model& model, const Node* node) {
   if (ir::is_module_call(node)) return ir::call_of(model, node);
   const std::string name = std::string(ir::targets(model, node).front().name);
-  ModuleCall call;
   const auto is = [&](std::string_view function, std::string_view module) {
     return name.ends_with(function) || name == module;
   };
-  call.type = symbol(is("leaky_relu", "torch.nn.LeakyReLU") ? "torch.nn.LeakyReLU"
-                     : is("tanh", "torch.nn.Tanh")          ? "torch.nn.Tanh"
-                                                            : "torch.nn.ReLU");
+  ModuleCall call{.type = symbol(is("leaky_relu", "torch.nn.LeakyReLU") ? "torch.nn.LeakyReLU"
+                                 : is("tanh", "torch.nn.Tanh")          ? "torch.nn.Tanh"
+                                                                        : "torch.nn.ReLU")};
   for (const auto& argument : ir::arguments(node)) {
     if (auto constant = torch::jit::toIValue(argument.value)) call.constants.push_back(*constant);
   }
@@ -184,8 +177,7 @@ ModuleCall member_of(const Model& model, const Node* node) {
 std::optional<ModuleCall> folded(const ModuleCall& root, const ModuleCall& bn) {
   if (!root.weighted || !bn.module) return std::nullopt;
   const auto parameters = operators::batch_norm_parameters(*bn.module);
-  if (!parameters) return std::nullopt;
-  if (operators::is_transposed(root.type) && root.weighted->groups > 1) return std::nullopt;
+  if (!parameters || (operators::is_transposed(root.type) && root.weighted->groups > 1)) return std::nullopt;
   const bool is_linear = root.type.name == "torch.nn.Linear";
   if (is_linear && parameters->running_mean.numel() != 1 &&
       parameters->running_mean.numel() != root.weighted->weight.size(0))
@@ -197,23 +189,20 @@ std::optional<ModuleCall> folded(const ModuleCall& root, const ModuleCall& bn) {
 }
 
 ModuleCall sequence(const BackendPatternConfig& row, std::vector<ModuleCall> members) {
-  ModuleCall call;
-  call.type = row.fused_module.value_or(members.front().type);
-  call.path = members.front().path;
-  call.members = std::move(members);
-  return call;
+  return {.type = row.fused_module.value_or(members.front().type),
+          .path = members.front().path,
+          .members = std::move(members)};
 }
 
 /// What the user's fuser makes of them.
 ModuleCall fused_by_user(const BackendPatternConfig& row, const std::vector<ModuleCall>& members) {
   const FuserFunction fuser = registered_fuser(row.fuser_method_name);
-  std::vector<torch::jit::Module> matched;
+  std::vector<Module> matched;
   for (const ModuleCall& member : members) matched.push_back(torchscript::float_module(member));
-  ModuleCall call;
-  call.path = members.front().path;
-  call.module = fuser(/*is_qat=*/false, matched);
-  call.type = parse_symbol(call.module->type()->name()->qualifiedName());
-  return call;
+  const Module fused = fuser(/*is_qat=*/false, matched);
+  return {.type = parse_symbol(fused.type()->name()->qualifiedName()),
+          .path = members.front().path,
+          .module = fused};
 }
 
 /// What the row's fuser makes of the matched operators, in data-flow order. Empty: not sound.
@@ -291,11 +280,10 @@ bool apply(Model& model, const FusionMatch& match, Form form) {
   auto fused = fuse_members(*match.row, members_of(model, match, root), form);
   if (!fused) return false;
   fused->parts = parts_of(model, match, root);
-  fused->addend_may_broadcast = !match.addend_has_roots_shape;
+  fused->addend_may_broadcast = match.fit_of_addend != ImageShapes::Fit::SameShape;
   Node* last = match.tree.node;
-  std::vector<ir::Value*> inputs(root->inputs().begin(), root->inputs().end());
-  const auto extra_inputs = match::extra_inputs_of(match.tree, *match.row);
-  inputs.insert(inputs.end(), extra_inputs.begin(), extra_inputs.end());
+  std::vector<Value*> inputs = root->inputs().vec();
+  std::ranges::copy(match::extra_inputs_of(match.tree, *match.row), std::back_inserter(inputs));
   ir::Value* made = ir::Rewriter(model, last, root).call(std::move(*fused), inputs);
   last->output()->replaceAllUsesWith(made->setType(last->output()->type()));
   // Last first: each node's reader is gone before the node.
@@ -304,9 +292,8 @@ bool apply(Model& model, const FusionMatch& match, Form form) {
 }
 
 bool fuse_rows(Model& model, const BackendConfig& table, Form form) {
-  bool changed = false;
-  for (const FusionMatch& match : find_fusions(model, table, form)) changed |= apply(model, match, form);
-  return changed;
+  return change_each(find_fusions(model, table, form),
+                     [&](const FusionMatch& match) { return apply(model, match, form); });
 }
 
 }  // namespace

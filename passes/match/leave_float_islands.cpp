@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <unordered_set>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "operators/functional_weighted.h"
 #include "operators/traits.h"
 #include "operators/whole_average.h"
+#include "passes/context/changes.h"
 #include "passes/match/matches.h"
 #include "passes/match/passes.h"
 #include "passes/match/value_flow.h"
@@ -42,7 +44,7 @@ bool is_integer(c10::ScalarType dtype) {
 }
 
 bool takes_static(const BackendPatternConfig& row) {
-  return std::any_of(row.dtype_configs.begin(), row.dtype_configs.end(), [](const DTypeConfig& config) {
+  return std::ranges::any_of(row.dtype_configs, [](const DTypeConfig& config) {
     return config.input_dtype.dtype && is_integer(*config.input_dtype.dtype) &&
            !config.is_dynamic.value_or(false);
   });
@@ -53,8 +55,7 @@ bool has_weight(const Model& model, const Match& match) {
     const ir::ModuleCall& call = ir::call_of(model, match.root);
     return call.standalone || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
   }
-  const auto targets = ir::targets(model, match.root);
-  return std::any_of(targets.begin(), targets.end(), [](const Symbol& target) {
+  return std::ranges::any_of(ir::targets(model, match.root), [](const Symbol& target) {
     return !operators::module_of_functional(target.name).empty();
   });
 }
@@ -71,6 +72,17 @@ bool is_squared(at::ArrayRef<const Value*> values) {
               is_squared(static_cast<const Node*>(use.user)->outputs()));
     });
   });
+}
+
+/// Collects the values of which `is_found` says so, until no more come to those that it has found already.
+template <typename Values, typename IsFound>
+void follow(const Values& values, std::unordered_set<const Value*>& found, const IsFound& is_found) {
+  found.clear();
+  const auto collect = [&](const Value* value) {
+    return !found.contains(value) && is_found(value) && found.insert(value).second;
+  };
+  while (change_each(values, collect)) {
+  }
 }
 
 /// What is known of a match, whatever is quantized around it.
@@ -96,12 +108,10 @@ class Islands {
 
   bool run() {
     for (std::size_t i = 0; i < facts_.size(); ++i) quantized_.push_back(may_be_quantized(i));
-    bool shrinks = true;
-    while (shrinks) {
+    do {
       follow_layers();
       follow_kernels();
-      shrinks = drop_islands();
-    }
+    } while (drop_islands());
     bool changed = false;
     for (std::size_t i = 0; i < quantized_.size(); ++i) {
       if (quantized_[i] || !is_optional(i)) continue;
@@ -114,12 +124,6 @@ class Islands {
 
  private:
   [[nodiscard]] const Match& match(std::size_t index) const { return model_.matches[index]; }
-
-  [[nodiscard]] const MaybeQConfig& qconfig_of(const Node* node) const {
-    static const MaybeQConfig kNone;
-    const ir::NodeRecord* record = ir::record_of(model_, node);
-    return record == nullptr ? kNone : record->lookup.qconfig;
-  }
 
   /// The match that a node is of; empty where there is none.
   [[nodiscard]] std::optional<std::size_t> match_of(const Node* node) const {
@@ -135,7 +139,7 @@ class Islands {
   [[nodiscard]] bool may_be_quantized(std::size_t index) const {
     const Match& found = match(index);
     if (ir::is_standalone(model_, found.root)) return true;
-    const MaybeQConfig& qconfig = qconfig_of(found.last);
+    const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
     return qconfig && match::is_static(*qconfig) && takes_static(*found.row) &&
            !is_of_attention(model_, found.root) && !operators::is_whole_average(model_, found.root) &&
            !is_amplified(found) && !rounds_for_nothing(index);
@@ -163,7 +167,7 @@ class Islands {
     const Node* layer = operands.front()->node();
     const auto found = match_of(layer);
     if (!found) return nullptr;
-    const MaybeQConfig& qconfig = qconfig_of(layer);
+    const MaybeQConfig& qconfig = qconfig_of(model_, layer);
     return qconfig && match::is_static(*qconfig) && takes_static(*match(*found).row) ? layer : nullptr;
   }
 
@@ -184,7 +188,7 @@ class Islands {
   /// A few columns take less than their scale and smallest value do.
   [[nodiscard]] bool grows(const Match& match) const {
     const ir::EmbeddingTable* table = table_of(match);
-    const MaybeQConfig& qconfig = qconfig_of(match.last);
+    const MaybeQConfig& qconfig = qconfig_of(model_, match.last);
     if (table == nullptr || !qconfig || !match::is_weight_only(*qconfig) || table->weight.dim() != 2)
       return false;
     const int64_t row = torchscript::bytes_of_row(table->weight.size(1), resolve(qconfig->weight).dtype);
@@ -194,7 +198,7 @@ class Islands {
   /// What this pass may decide about.
   [[nodiscard]] bool is_optional(std::size_t index) const {
     const Match& found = match(index);
-    const MaybeQConfig& qconfig = qconfig_of(found.last);
+    const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
     if (!qconfig) return false;
     if (table_of(found) != nullptr) return grows(found) || is_amplified(found);
     const bool is_static = match::is_static(*qconfig) && takes_static(*found.row);
@@ -205,20 +209,14 @@ class Islands {
   /// Finds the values that come from a layer through nothing but quantized operators. Those of a loop that
   /// read only each other do not count: nothing is quantized there but by them.
   void follow_layers() {
-    given_.clear();
-    for (bool grows = true; grows;) {
-      grows = false;
-      for (const Value* value : values_) {
-        if (!given_.contains(value) && is_given(value)) grows = given_.insert(value).second;
-      }
-    }
+    follow(values_, given_, [&](const Value* value) { return is_given(value); });
   }
 
   [[nodiscard]] bool is_given(const Value* value) const {
     const Node* node = value->node();
     if (node->kind() == c10::prim::Param || !node->blocks().empty()) {
-      const std::vector<const Value*> sources = flows_from(value);
-      return std::ranges::any_of(sources, [&](const Value* source) { return given_.contains(source); }) ||
+      return std::ranges::any_of(flows_from(value),
+                                 [&](const Value* source) { return given_.contains(source); }) ||
              is_quantized_input(node);
     }
     if (done_by_layers_.contains(node)) return true;
@@ -231,20 +229,14 @@ class Islands {
   }
 
   [[nodiscard]] bool reads_given(const Match& match) const {
-    const auto operands = ir::operands(match.root);
-    return std::any_of(operands.begin(), operands.end(),
-                       [&](const Value* value) { return ir::holds_tensor(value) && given_.contains(value); });
+    return std::ranges::any_of(ir::operands(match.root), [&](const Value* value) {
+      return ir::holds_tensor(value) && given_.contains(value);
+    });
   }
 
   /// Finds the values that a kernel reads, also after operators that move them: a layer's in the end.
   void follow_kernels() {
-    read_.clear();
-    for (bool grows = true; grows;) {
-      grows = false;
-      for (auto value = values_.rbegin(); value != values_.rend(); ++value) {
-        if (!read_.contains(*value) && is_read(*value)) grows = read_.insert(*value).second;
-      }
-    }
+    follow(std::views::reverse(values_), read_, [&](const Value* value) { return is_read(value); });
   }
 
   [[nodiscard]] bool is_read(const Value* value) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,11 +22,9 @@ using ir::Match;
 class TensorArguments {
  public:
   int count(const Node* root) {
-    int found = 0;
-    for (const auto& argument : ir::arguments(root)) {
-      if (!argument.is_list && !has_no_tensors(argument.value)) ++found;
-    }
-    return found;
+    return static_cast<int>(std::ranges::count_if(ir::arguments(root), [&](const ir::Argument& argument) {
+      return !argument.is_list && !has_no_tensors(argument.value);
+    }));
   }
 
  private:
@@ -41,9 +40,8 @@ class TensorArguments {
     if (node->kind() == c10::prim::Constant) return false;
     if (node->kind() == c10::prim::NumToTensor) return true;
     if (!node->kind().is_aten() || node->inputs().empty()) return false;
-    const auto operands = ir::operands(node);
-    return std::all_of(operands.begin(), operands.end(),
-                       [&](const Value* operand) { return has_no_tensors(operand); });
+    return std::ranges::all_of(ir::operands(node),
+                               [&](const Value* operand) { return has_no_tensors(operand); });
   }
 
   std::unordered_map<const Value*, bool> known_;
@@ -142,12 +140,11 @@ class RowMatching {
 }  // namespace
 
 bool match(Model& model, const PassContext& context) {
-  std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
+  const std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
   look_up(model, nodes, context);
   model.matches.clear();
   RowMatching matching(model, context.table);
-  std::reverse(nodes.begin(), nodes.end());
-  for (Node* node : nodes) {
+  for (Node* node : std::views::reverse(nodes)) {
     const ir::NodeRecord* record = ir::record_of(model, node);
     if (record != nullptr && record->match) continue;
     auto found = matching.match_at(node);

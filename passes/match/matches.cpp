@@ -6,6 +6,12 @@
 
 namespace tsq::passes {
 
+const MaybeQConfig& qconfig_of(const ir::Model& model, const ir::Node* node) {
+  static const MaybeQConfig kNone;
+  const ir::NodeRecord* record = ir::record_of(model, node);
+  return record == nullptr ? kNone : record->lookup.qconfig;
+}
+
 void remove_empty_matches(ir::Model& model) {
   std::erase_if(model.matches, [](const ir::Match& match) { return match.nodes.empty(); });
   for (std::size_t i = 0; i < model.matches.size(); ++i) {

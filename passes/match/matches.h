@@ -4,8 +4,11 @@
 
 #include "ir/model.h"
 
-/// Changes of Model::matches.
+/// Model::matches: what their operators have, and changes of them.
 namespace tsq::passes {
+
+/// The QConfig of a node; none where it has none.
+[[nodiscard]] const MaybeQConfig& qconfig_of(const ir::Model& model, const ir::Node* node);
 
 /// Removes matches that have lost their nodes. Records name those that are left.
 void remove_empty_matches(ir::Model& model);

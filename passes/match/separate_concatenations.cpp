@@ -6,14 +6,14 @@
 
 #include "ir/analysis.h"
 #include "operators/traits.h"
+#include "passes/context/changes.h"
 #include "passes/match/passes.h"
 
 namespace tsq::passes {
 namespace {
 
 bool has_other_readers(const ir::Node* concatenation) {
-  const auto operands = ir::operands(concatenation);
-  return std::any_of(operands.begin(), operands.end(), [](const ir::Value* operand) {
+  return std::ranges::any_of(ir::operands(concatenation), [](const ir::Value* operand) {
     return ir::holds_tensor(operand) && ir::users(operand).size() > 1;
   });
 }
@@ -21,15 +21,12 @@ bool has_other_readers(const ir::Node* concatenation) {
 }  // namespace
 
 bool separate_concatenations(ir::Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Match& match : model.matches) {
-    if (!match.shares_observer || !operators::is_one_of(model, match.root, {"cat"}) ||
-        !has_other_readers(match.root))
-      continue;
-    match.shares_observer = false;
-    changed = true;
-  }
-  return changed;
+  return change_each(model.matches, [&](ir::Match& match) {
+    const bool separates = match.shares_observer && operators::is_one_of(model, match.root, {"cat"}) &&
+                           has_other_readers(match.root);
+    match.shares_observer &= !separates;
+    return separates;
+  });
 }
 
 }  // namespace tsq::passes

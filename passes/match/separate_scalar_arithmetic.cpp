@@ -3,19 +3,18 @@
 //   obs1(x), x + 3, obs1   becomes   obs1(x), x + 3, obs2
 // Kernels with a number round nothing: they change zero point or scale.
 
+#include <utility>
+
+#include "passes/context/changes.h"
 #include "passes/match/passes.h"
 
 namespace tsq::passes {
 
 bool separate_scalar_arithmetic(ir::Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Match& match : model.matches) {
+  return change_each(model.matches, [](ir::Match& match) {
     const bool depends_on_arguments = !match.row->num_tensor_args_to_observation_type.empty();
-    if (!match.shares_observer || !depends_on_arguments) continue;
-    match.shares_observer = false;
-    changed = true;
-  }
-  return changed;
+    return depends_on_arguments && std::exchange(match.shares_observer, false);
+  });
 }
 
 }  // namespace tsq::passes

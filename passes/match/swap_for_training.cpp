@@ -3,6 +3,7 @@
 
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
+#include "passes/context/changes.h"
 #include "passes/match/passes.h"
 #include "passes/match/training_types.h"
 
@@ -25,19 +26,17 @@ bool trains_weight(const ir::ModuleCall& call, const QConfig& qconfig) {
 }
 
 bool swap_layers(ir::Model& model, const QConfigMapping& mapping, const BackendConfig& table) {
-  bool changed = false;
   const auto decisions = match::find_qconfigs(model, without_patterns(mapping));
-  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_module_call(node) || !decisions.at(node).qconfig) continue;
+  return change_each(ir::nodes_in_order(*model.graph), [&](const Node* node) {
+    if (!ir::is_module_call(node) || !decisions.at(node).qconfig) return false;
     ir::ModuleCall& call = ir::call_of(model, node);
     const BackendPatternConfig* row = row_to_train(table, call.type);
-    if (row == nullptr || !trains_weight(call, *decisions.at(node).qconfig)) continue;
+    if (row == nullptr || !trains_weight(call, *decisions.at(node).qconfig)) return false;
     call.type = *row->qat_module;
     // A layer that is called several times, or that the mapping around has swapped, keeps the first.
     model.trained_qconfigs.emplace(call.path, *decisions.at(node).qconfig);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "ir/analysis.h"
 #include "operators/is_operator.h"
+#include "passes/match/matches.h"
 #include "passes/observe/dtype_checks.h"
 #include "passes/observe/explain_observed.h"
 #include "passes/observe/insert_observers.h"

@@ -8,6 +8,7 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "passes/context/names.h"
+#include "passes/match/matches.h"
 
 namespace tsq::passes {
 namespace {
@@ -30,10 +31,10 @@ void find_indexes(const Model& model, const Node* node, const BackendConfig& tab
   for (const Symbol& target : ir::targets(model, node)) {
     for (const BackendPatternConfig& row : table.configs()) {
       if (row.key() != Pattern(target)) continue;
-      if (const auto found = row.input_type_to_index.find("weight"); found != row.input_type_to_index.end())
-        info.weight_index = found->second;
-      if (const auto found = row.input_type_to_index.find("bias"); found != row.input_type_to_index.end())
-        info.bias_index = found->second;
+      for (const auto& [argument, index] : row.input_type_to_index) {
+        if (argument == "weight") info.weight_index = index;
+        if (argument == "bias") info.bias_index = index;
+      }
     }
   }
 }
@@ -73,11 +74,6 @@ Role TargetInfo::role_of(std::size_t argument) const {
   if (weight_index == static_cast<int>(argument)) return Role::Weight;
   if (bias_index == static_cast<int>(argument)) return Role::Bias;
   return Role::Activation;
-}
-
-MaybeQConfig qconfig_of(const Model& model, const Node* node) {
-  const ir::NodeRecord* record = ir::record_of(model, node);
-  return record == nullptr ? std::nullopt : record->lookup.qconfig;
 }
 
 const ir::Match* match_of(const Model& model, const Node* node) {

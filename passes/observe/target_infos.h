@@ -43,8 +43,6 @@ struct TargetInfo {
   [[nodiscard]] Role role_of(std::size_t argument) const;
 };
 
-/// The QConfig of a node; none where it has none.
-MaybeQConfig qconfig_of(const ir::Model& model, const ir::Node* node);
 /// The match that a node belongs to; null where nothing matched it.
 const ir::Match* match_of(const ir::Model& model, const ir::Node* node);
 
