@@ -6,25 +6,24 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/changes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
 
 bool clamp_observed(ir::Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Node* observer : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* observer) {
     const auto saturation = activation_after(model, observer);
-    if (!saturation || observer->input(0)->uses().size() != 1) continue;
+    if (!saturation || observer->input(0)->uses().size() != 1) return false;
     const auto constant = [&](const std::optional<double>& bound) {
       return ir::constant_before(observer, bound ? c10::IValue(*bound) : c10::IValue());
     };
     observer->replaceInput(0, ir::insert_before(observer, "aten::clamp",
                                                 {observer->input(0), constant(saturation->lowest),
                                                  constant(saturation->highest)}));
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

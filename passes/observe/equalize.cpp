@@ -11,23 +11,20 @@
 #include "ir/edit.h"
 #include "match/equalizable.h"
 #include "match/qconfig_lookup.h"
+#include "passes/context/changes.h"
+#include "passes/match/matches.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
 namespace {
 
-bool is_quantized(const Model& model, const Node* node) {
-  const ir::NodeRecord* record = ir::record_of(model, node);
-  return record != nullptr && record->lookup.qconfig.has_value();
-}
-
 /// A quantized operator that reads `value`, also after observers of it; null when `reader` is the only one.
 const Node* other_reader(const Model& model, const Value* value, const Node* reader) {
   for (const Node* user : ir::users(value)) {
     if (ir::is_observer(user)) {
       if (const Node* found = other_reader(model, user->output(), reader)) return found;
-    } else if (user != reader && is_quantized(model, user)) {
+    } else if (user != reader && qconfig_of(model, user)) {
       return user;
     }
   }
@@ -44,8 +41,7 @@ std::optional<int64_t> groups_of(const Model& model, const Node* node) {
   if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(model, node))->groups;
   constexpr std::size_t kGroups = 6;
   const auto arguments = ir::arguments(node);
-  if (arguments.size() <= kGroups) return 1;
-  return ir::whole_number_constant(arguments[kGroups].value);
+  return arguments.size() > kGroups ? ir::whole_number_constant(arguments[kGroups].value) : 1;
 }
 
 /// Why an operator with an equalization config cannot be equalized; empty when it can.
@@ -74,21 +70,19 @@ void insert_equalizer(Model& model, Node* node, ObserverSpec spec, int64_t chann
 
 bool equalize(Model& model, const PassContext& context) {
   if (context.equalization.empty()) return false;
-  bool changed = false;
   const auto configs = match::find_qconfigs(model, context.equalization.as_qconfigs());
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
     const auto config = configs.find(node);
-    if (config == configs.end() || !config->second.qconfig) continue;
+    if (config == configs.end() || !config->second.qconfig) return false;
     const auto layer = match::equalizable(model, node);
-    if (!layer) continue;
+    if (!layer) return false;
     const std::string reason = refusal(model, node, *layer);
     if (Decision* decision = ir::decision_of(model, node))
       decision->equalization = reason.empty() ? "equalized" : fmt::format("not equalized: {}", reason);
-    if (!reason.empty()) continue;
-    insert_equalizer(model, node, config->second.qconfig->activation, layer->channel_axis);
-    changed = true;
-  }
-  return changed;
+    if (reason.empty())
+      insert_equalizer(model, node, config->second.qconfig->activation, layer->channel_axis);
+    return reason.empty();
+  });
 }
 
 }  // namespace tsq::passes

@@ -125,8 +125,7 @@ std::string ObservationReport::lasting_name(Value* value, std::string_view opera
   std::string name(base);
   int& number = name_numbers_[name];
   while (taken.contains(name)) name = fmt::format("{}.{}", base, ++number);
-  value->setDebugName(name);
-  return value->debugName();
+  return value->setDebugName(name)->debugName();
 }
 
 }  // namespace tsq::passes

@@ -9,6 +9,7 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/changes.h"
 #include "passes/context/names.h"
 #include "passes/observe/layer_observers.h"
 
@@ -63,6 +64,31 @@ bool share_input_observer(const Node* node, Node* output_observer) {
   return true;
 }
 
+/// Indices of an embedding are integers: quantizing them when the model runs would raise.
+bool is_index_of_rows(const Model& model, const Node* node) {
+  return ir::is_module_call(node) && ir::call_of(model, node).embedding.has_value();
+}
+
+/// Whether a branch of an `if` returns a value that is rounded there.
+bool some_branch_rounds(const TargetInfos& infos, const Value* value, ScalarType dtype) {
+  const Node* node = value->node();
+  if (node->kind() != c10::prim::If) return false;
+  return std::ranges::any_of(node->blocks(), [&](const torch::jit::Block* block) {
+    const Value* returned = block->outputs()[value->offset()];
+    const auto made = infos.of_value(returned);
+    return some_branch_rounds(infos, returned, dtype) ||
+           (made && !ir::is_no_value(returned) && made->dtype == dtype);
+  });
+}
+
+/// D-32: the observer of a quantized graph input is outside the graph.
+bool reads_quantized_input(const TargetInfos& infos, const Node* node) {
+  const auto arguments = ir::arguments(node);
+  return !arguments.empty() && !arguments.front().is_list &&
+         arguments.front().value->node()->kind() == c10::prim::Param &&
+         infos.of(node).output->dtype == ScalarType::QUInt8;
+}
+
 }  // namespace
 
 void ObserverInsertion::observe_inputs(Node* root) {
@@ -98,11 +124,6 @@ void ObserverInsertion::observe_standalone_inputs(Node* node) {
   }
 }
 
-/// Indices of an embedding are integers: quantizing them when the model runs would raise.
-bool ObserverInsertion::is_index_of_rows(const Node* node) const {
-  return ir::is_module_call(node) && ir::call_of(model_, node).embedding.has_value();
-}
-
 /// D-20: the observer that `value` needs on its way into `node`.
 std::optional<WantedObserver> ObserverInsertion::needed_observer(const Node* node, Role role,
                                                                  const Value* value, bool is_zeroth) const {
@@ -111,32 +132,21 @@ std::optional<WantedObserver> ObserverInsertion::needed_observer(const Node* nod
   const std::optional<WantedObserver> wanted = role == Role::Activation ? info.input
                                                : role == Role::Bias     ? info.bias
                                                                         : info.weight;
-  if (role == Role::Weight && !has_quantizable_weight(ir::targets(model_, node))) return std::nullopt;
-  if (!wanted) return std::nullopt;
+  if (!wanted || (role == Role::Weight && !has_quantizable_weight(ir::targets(model_, node))))
+    return std::nullopt;
   const auto made = infos_.of_value(value);
-  if (wanted->is_dynamic) return is_zeroth && made && !is_index_of_rows(node) ? wanted : std::nullopt;
+  if (wanted->is_dynamic) return is_zeroth && made && !is_index_of_rows(model_, node) ? wanted : std::nullopt;
   if (info.reuses_input || !is_quantized_dtype(wanted->dtype) || !made) return std::nullopt;
   const bool observable = is_quantized_dtype(made->dtype) || made->dtype == ScalarType::Float;
   return observable && made->dtype != wanted->dtype ? wanted : std::nullopt;
-}
-
-/// Whether a branch of an `if` returns a value that is rounded there.
-bool ObserverInsertion::some_branch_rounds(const Value* value, ScalarType dtype) const {
-  const Node* node = value->node();
-  if (node->kind() != c10::prim::If) return false;
-  return std::ranges::any_of(node->blocks(), [&](const torch::jit::Block* block) {
-    const Value* returned = block->outputs()[value->offset()];
-    const auto made = infos_.of_value(returned);
-    return some_branch_rounds(returned, dtype) ||
-           (made && !ir::is_no_value(returned) && made->dtype == dtype);
-  });
 }
 
 /// A fixed range is that of an operator's output (D-37). After an `if` it would cut what has a range of its
 /// own in its branch: it is for the other branches alone, as FX has it where there is no `if`.
 bool ObserverInsertion::is_rounded_in_branches(Value* value, const WantedObserver& observer,
                                                const std::string& layer) {
-  if (observer.spec.observer != observer_classes::kFixedQParams || !some_branch_rounds(value, observer.dtype))
+  if (observer.spec.observer != observer_classes::kFixedQParams ||
+      !some_branch_rounds(infos_, value, observer.dtype))
     return false;
   for (torch::jit::Block* block : value->node()->blocks()) {
     Value* returned = block->outputs()[value->offset()];
@@ -168,27 +178,15 @@ OutputObserver ObserverInsertion::observe_output(Node* last) {
     return OutputObserver::None;
   if (last->outputs().size() != 1 || last->output()->type()->kind() != c10::TypeKind::TensorType)
     return OutputObserver::NoTensor;
-  const std::size_t index = new_observer(model_, info.output->spec, layer_of(model_, last));
-  Node* observer = ir::insert_observer(model_, last->output(), index);
+  Node* observer = ir::insert_observer(model_, last->output(),
+                                       new_observer(model_, info.output->spec, layer_of(model_, last)));
   last->output()->replaceAllUsesAfterNodeWith(observer, observer->output());
-  const bool shares = info.shares_observer && !reads_quantized_input(last);
+  const bool shares = info.shares_observer && !reads_quantized_input(infos_, last);
   if (!shares && !info.reuses_input) return OutputObserver::Inserted;
-  if (share_input_observer(last, observer)) {
-    model_.observers.pop_back();
-    return OutputObserver::Inserted;
-  }
-  observer->output()->replaceAllUsesWith(last->output());
-  observer->destroy();
   model_.observers.pop_back();
+  if (share_input_observer(last, observer)) return OutputObserver::Inserted;
+  replace_node(observer, last->output());
   return OutputObserver::NothingToShare;
-}
-
-/// D-32: the observer of a quantized graph input is outside the graph.
-bool ObserverInsertion::reads_quantized_input(const Node* node) const {
-  const auto arguments = ir::arguments(node);
-  return !arguments.empty() && !arguments.front().is_list &&
-         arguments.front().value->node()->kind() == c10::prim::Param &&
-         infos_.of(node).output->dtype == ScalarType::QUInt8;
 }
 
 }  // namespace tsq::passes

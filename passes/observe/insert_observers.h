@@ -28,13 +28,10 @@ class ObserverInsertion {
 
  private:
   void observe_standalone_inputs(ir::Node* node);
-  [[nodiscard]] bool is_index_of_rows(const ir::Node* node) const;
   [[nodiscard]] std::optional<WantedObserver> needed_observer(const ir::Node* node, Role role,
                                                               const ir::Value* value, bool is_zeroth) const;
-  [[nodiscard]] bool some_branch_rounds(const ir::Value* value, c10::ScalarType dtype) const;
   bool is_rounded_in_branches(ir::Value* value, const WantedObserver& observer, const std::string& layer);
   ir::Value* observed(ir::Value* value, const WantedObserver& observer, const std::string& layer);
-  [[nodiscard]] bool reads_quantized_input(const ir::Node* node) const;
 
   ir::Model& model_;
   const TargetInfos& infos_;

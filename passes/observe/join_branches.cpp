@@ -6,6 +6,7 @@
 
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
+#include "passes/context/changes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -34,71 +35,54 @@ void collect_sources(Value* joined, Sources& sources) {
   }
 }
 
-class Join {
- public:
-  explicit Join(Model& model) : model_(model) {}
+const ObserverSpec& spec_of(const Model& model, const Node* observer) {
+  return ir::observer_of(model, observer).spec;
+}
 
-  /// Whether some have been joined.
-  bool run() {
-    bool changed = false;
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
-      if (!ir::is_observer(node) || node->input(0)->node()->kind() != c10::prim::If) continue;
-      if (!can_join(node)) continue;
-      join(node);
-      changed = true;
-    }
-    return changed;
+bool is_scaled_later(const Model& model, const Node* observer) {
+  return std::ranges::any_of(ir::users(observer->output()), [&](const Node* reader) {
+    return ir::is_observer(reader) && spec_of(model, reader).observer == observer_classes::kInputEqualization;
+  });
+}
+
+/// A range that follows from all of its values can be that of either branch.
+bool can_join(const Model& model, const Node* observer, const Sources& sources) {
+  const ObserverSpec& spec = spec_of(model, observer);
+  if (resolve(spec).is_dynamic || is_scaled_later(model, observer)) return false;
+  const bool alike =
+      !sources.observers.empty() &&
+      std::ranges::all_of(sources.observers, [&](const Node* each) { return spec_of(model, each) == spec; });
+  // Who reads the joined value without an observer gets the others as they are.
+  return alike && (sources.others.empty() || observer->input(0)->uses().size() == 1);
+}
+
+void share(Model& model, std::size_t from, std::size_t to) {
+  for (Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node) && ir::observer_index(node) == from) ir::set_observer_index(node, to);
   }
+}
 
- private:
-  const ObserverSpec& spec_of(const Node* observer) const { return ir::observer_of(model_, observer).spec; }
-
-  bool is_scaled_later(const Node* observer) const {
-    const auto readers = ir::users(observer->output());
-    return std::any_of(readers.begin(), readers.end(), [&](const Node* reader) {
-      return ir::is_observer(reader) && spec_of(reader).observer == observer_classes::kInputEqualization;
-    });
-  }
-
-  /// A range that follows from all of its values can be that of either branch.
-  bool can_join(Node* observer) const {
-    if (resolve(spec_of(observer)).is_dynamic || is_scaled_later(observer)) return false;
-    Sources sources;
-    collect_sources(observer->input(0), sources);
-    const bool alike = !sources.observers.empty() &&
-                       std::all_of(sources.observers.begin(), sources.observers.end(),
-                                   [&](const Node* each) { return spec_of(each) == spec_of(observer); });
-    // Who reads the joined value without an observer gets the others as they are.
-    return alike && (sources.others.empty() || observer->input(0)->uses().size() == 1);
-  }
-
-  void join(Node* observer) {
-    Sources sources;
-    collect_sources(observer->input(0), sources);
-    const std::size_t shared = ir::observer_index(sources.observers.front());
-    for (const Node* each : sources.observers) share(ir::observer_index(each), shared);
-    share(ir::observer_index(observer), shared);
-    for (const auto& [returns, index] : sources.others) observe_returned(returns, index, shared);
-    observer->output()->replaceAllUsesWith(observer->input(0));
-    observer->destroy();
-  }
-
-  void share(std::size_t from, std::size_t to) {
-    for (Node* node : ir::nodes_in_order(*model_.graph)) {
-      if (ir::is_observer(node) && ir::observer_index(node) == from) ir::set_observer_index(node, to);
-    }
-  }
-
-  void observe_returned(Node* returns, std::size_t index, std::size_t shared) {
-    Node* made = insert_observer_before(model_, returns->input(index), shared, returns);
-    returns->replaceInput(index, made->output());
-  }
-
-  Model& model_;
-};
+void join(Model& model, Node* observer, const Sources& sources) {
+  const std::size_t shared = ir::observer_index(sources.observers.front());
+  for (const Node* each : sources.observers) share(model, ir::observer_index(each), shared);
+  share(model, ir::observer_index(observer), shared);
+  for (const auto& [returns, index] : sources.others)
+    returns->replaceInput(index,
+                          insert_observer_before(model, returns->input(index), shared, returns)->output());
+  replace_node(observer, observer->input(0));
+}
 
 }  // namespace
 
-bool join_branches(Model& model, const PassContext& /*context*/) { return Join(model).run(); }
+bool join_branches(Model& model, const PassContext& /*context*/) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+    if (!ir::is_observer(node) || node->input(0)->node()->kind() != c10::prim::If) return false;
+    Sources sources;
+    collect_sources(node->input(0), sources);
+    const bool joins = can_join(model, node, sources);
+    if (joins) join(model, node, sources);
+    return joins;
+  });
+}
 
 }  // namespace tsq::passes

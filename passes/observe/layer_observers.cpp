@@ -46,9 +46,9 @@ Node* insert_observer_before(Model& model, Value* input, std::size_t observer, N
 }
 
 Node* insert_layer_observer(Model& model, Value* input, std::size_t observer, Node* layer) {
-  Node* node = ir::insert_observer(model, input, observer);
-  if (layer->owningBlock() != input->node()->owningBlock()) node->moveBefore(layer);
-  return node;
+  return layer->owningBlock() != input->node()->owningBlock()
+             ? insert_observer_before(model, input, observer, layer)
+             : ir::insert_observer(model, input, observer);
 }
 
 std::vector<torch::jit::Use> uses_after_observers(const Value* value) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ir/analysis.h"
+#include "passes/context/changes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
@@ -19,14 +20,11 @@ bool is_comparison(const ir::Node* node) {
 }  // namespace
 
 bool leave_conditions(ir::Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_observer(node) || !is_comparison(node->input(0)->node())) continue;
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-    changed = true;
-  }
-  return changed;
+  return change_each(ir::nodes_in_order(*model.graph), [](Node* node) {
+    if (!ir::is_observer(node) || !is_comparison(node->input(0)->node())) return false;
+    replace_node(node, node->input(0));
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

@@ -8,14 +8,10 @@
 
 #include "ir/analysis.h"
 #include "passes/context/names.h"
+#include "passes/observe/target_infos.h"
 
 namespace tsq::passes {
 namespace {
-
-bool shares_observer(const Model& model, const Node* node) {
-  const ir::NodeRecord* record = ir::record_of(model, node);
-  return record != nullptr && record->match && model.matches[*record->match].shares_observer;
-}
 
 void add(const Model& model, const Value* value, Masks& masks) {
   const Node* node = value->node();
@@ -25,8 +21,9 @@ void add(const Model& model, const Value* value, Masks& masks) {
     return;
   }
   masks.nodes.insert(node);
+  const ir::Match* match = match_of(model, node);
   const auto operands = ir::operands(node);
-  if (shares_observer(model, node) && !operands.empty()) add(model, operands.front(), masks);
+  if (match != nullptr && match->shares_observer && !operands.empty()) add(model, operands.front(), masks);
 }
 
 }  // namespace
@@ -34,13 +31,12 @@ void add(const Model& model, const Value* value, Masks& masks) {
 bool has_no_tensor_arguments(const Node* node) {
   if (ir::is_module_call(node) || node->kind() == c10::prim::Param || node->kind() == c10::prim::GetAttr)
     return false;
-  if (std::ranges::none_of(node->outputs(), [](const Value* v) { return ir::holds_tensor(v); })) return true;
-  if (node->kind() == c10::prim::NumToTensor) return true;  // a size, in traced files
-  if (!node->kind().is_aten()) return false;
-  return std::ranges::none_of(ir::operands(node), [](const Value* v) {
-    if (!ir::holds_tensor(v)) return false;
-    return ir::is_constant(v) || !has_no_tensor_arguments(v->node());
-  });
+  const bool is_size = node->kind() == c10::prim::NumToTensor;  // in traced files
+  if (is_size || std::ranges::none_of(node->outputs(), ir::holds_tensor)) return true;
+  return node->kind().is_aten() && std::ranges::none_of(ir::operands(node), [](const Value* operand) {
+           return ir::holds_tensor(operand) &&
+                  (ir::is_constant(operand) || !has_no_tensor_arguments(operand->node()));
+         });
 }
 
 bool handles_containers(const Node* node) {

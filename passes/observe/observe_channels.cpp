@@ -13,6 +13,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"
+#include "passes/context/changes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -58,15 +59,11 @@ Node* scalable_output(const Model& model, const Node* node) {
 }
 
 bool observe_outputs(Model& model) {
-  bool changed = false;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](const Node* node) {
     Node* output = scalable_output(model, node);
-    if (output == nullptr) continue;
-    const std::size_t index = new_channel_observer(model, node);
-    ir::insert_observer(model, output->output(), index);
-    changed = true;
-  }
-  return changed;
+    if (output != nullptr) ir::insert_observer(model, output->output(), new_channel_observer(model, node));
+    return output != nullptr;
+  });
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
+#include "passes/context/changes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
@@ -49,8 +50,7 @@ bool observe_fixed_inputs(Model& model, const PassContext& /*context*/) {
       Node* other = finding_observer(model, node->input(0));
       if (other == nullptr) continue;
       if (node->isBefore(other)) other->moveBefore(node);
-      node->output()->replaceAllUsesWith(other->output());
-      node->destroy();
+      replace_node(node, other->output());
     }
     model.observers[index].spec = {.observer = observer_classes::kMSE};
     changed = true;

@@ -7,6 +7,7 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/changes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -50,8 +51,7 @@ int64_t columns_of(const ir::Weighted& weighted) { return weighted.weight.numel(
 
 const ir::Weighted* layer_to_round(const Model& model, const Node* node) {
   const ir::Weighted* weighted = observed_layer(model, node);
-  const bool fits = weighted != nullptr && columns_of(*weighted) <= kMostColumns;
-  return fits ? weighted : nullptr;
+  return weighted != nullptr && columns_of(*weighted) <= kMostColumns ? weighted : nullptr;
 }
 
 /// The convolution's strides times what leaves no more than kMostWindows of them.
@@ -95,21 +95,19 @@ Value* met_by_rows(const ir::Weighted& weighted, Value* input, Node* before) {
 }  // namespace
 
 bool observe_input_products(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
     const ir::Weighted* weighted = layer_to_round(model, node);
-    if (weighted == nullptr) continue;
+    if (weighted == nullptr) return false;
     // After the layer: of a tensor that it cannot read, it says so itself.
     Node* before = node->next();
     Value* met = met_by_rows(*weighted, node->input(0), before);
-    if (met == nullptr) continue;
+    if (met == nullptr) return false;
     const ObserverSpec spec{.observer = observer_classes::kInputProducts,
                             .ch_axis = weighted->stride.empty() ? -1 : -2,
                             .group_size = columns_of(*weighted)};
     insert_observer_before(model, met, new_observer(model, spec, ir::call_of(model, node).path), before);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

@@ -5,6 +5,7 @@
 #include "ir/edit.h"
 #include "match/dtype_check.h"
 #include "operators/functional_weighted.h"
+#include "passes/context/changes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -12,19 +13,17 @@ namespace tsq::passes {
 namespace {
 
 bool has_weight(const Model& model, const Node* node) {
-  if (ir::is_standalone(model, node)) return false;
-  if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(model, node)) != nullptr;
-  for (const Symbol& target : ir::targets(model, node)) {
-    if (!operators::module_of_functional(target.name).empty()) return true;
-  }
-  return false;
+  if (ir::is_module_call(node))
+    return !ir::is_standalone(model, node) && ir::weighted_of(ir::call_of(model, node)) != nullptr;
+  return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
+    return !operators::module_of_functional(target.name).empty();
+  });
 }
 
 /// The QConfig of a layer whose weight is rounded and whose input should be; null for other nodes.
 const QConfig* static_qconfig(const Model& model, const Node* node) {
   const QConfig* qconfig = ir::observed_qconfig(model, node);
-  const bool is_static = qconfig != nullptr && match::is_static(*qconfig) && has_weight(model, node);
-  return is_static ? qconfig : nullptr;
+  return qconfig != nullptr && match::is_static(*qconfig) && has_weight(model, node) ? qconfig : nullptr;
 }
 
 /// Values about whose observer `observe` has decided: the model's inputs, what branches and loops return
@@ -46,20 +45,18 @@ Node* known_observer(const Model& model, const Value* value, const ObserverSpec&
 }  // namespace
 
 bool observe_layer_inputs(Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
     const QConfig* qconfig = static_qconfig(model, node);
-    if (qconfig == nullptr) continue;
+    if (qconfig == nullptr) return false;
     Value* input = ir::operands(node).front();
-    if (input->type()->kind() != c10::TypeKind::TensorType || is_decided(model, input)) continue;
+    if (input->type()->kind() != TypeKind::TensorType || is_decided(model, input)) return false;
     const ObserverSpec& spec = qconfig->activation;
     Node* observer = known_observer(model, input, spec);
     if (observer == nullptr)
       observer = ir::insert_observer(model, input, new_observer(model, spec, layer_of(model, node)));
     ir::replace_operand(node, input, observer->output());
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

@@ -7,6 +7,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/no_value.h"
+#include "passes/context/changes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
@@ -21,11 +22,8 @@ void observe_in_front_of_readers(ir::Node* observer) {
   ir::Value* value = observer->input(0);
   const std::vector<torch::jit::Use> uses = observer->output()->uses();
   for (const torch::jit::Use& use : uses) {
-    if (hands_on(use.user)) {
-      use.user->replaceInput(use.offset, value);
-      continue;
-    }
-    use.user->replaceInput(use.offset, ir::insert_copy(use.user, observer)->output());
+    Value* read = hands_on(use.user) ? value : ir::insert_copy(use.user, observer)->output();
+    use.user->replaceInput(use.offset, read);
   }
   observer->destroy();
 }
@@ -33,14 +31,12 @@ void observe_in_front_of_readers(ir::Node* observer) {
 }  // namespace
 
 bool observe_where_read(ir::Model& model, const PassContext& /*context*/) {
-  bool changed = false;
-  const auto nodes = ir::nodes_in_order(*model.graph);
-  for (ir::Node* node : std::views::reverse(nodes)) {  // the last of several observers in a row first
-    if (!ir::is_observer(node) || !operators::may_be_no_value(node->input(0))) continue;
+  // The last of several observers in a row first.
+  return change_each(std::views::reverse(ir::nodes_in_order(*model.graph)), [](Node* node) {
+    if (!ir::is_observer(node) || !operators::may_be_no_value(node->input(0))) return false;
     observe_in_front_of_readers(node);
-    changed = true;
-  }
-  return changed;
+    return true;
+  });
 }
 
 }  // namespace tsq::passes

@@ -46,10 +46,6 @@ void insert_channel_observer(Model& model, const Group& group) {
   for (Node* layer : group.layers) ir::replace_operand(layer, group.observed, seen);
 }
 
-void report_smoothing(Model& model, const Node* node, std::string text) {
-  if (Decision* decision = ir::decision_of(model, node)) decision->equalization = std::move(text);
-}
-
 std::string smoothed(const Model& model, const Node* node, const match::Equalizable& kind) {
   return torchscript::is_quantized_table(model, match::weight_of(model, node, kind))
              ? "smoothed where that halves the error, because its weight is also the table of an embedding"
@@ -67,8 +63,9 @@ bool smooth(Model& model, const PassContext& /*context*/) {
     if (!kind || kind->channel_axis != kLinear || !is_observed_root(model, node)) continue;
     Value* observed = ir::arguments(node).front().value;
     const std::string reason = refusal(model, observed, *kind);
-    report_smoothing(model, node,
-                     reason.empty() ? smoothed(model, node, *kind) : fmt::format("not smoothed: {}", reason));
+    if (Decision* decision = ir::decision_of(model, node))
+      decision->equalization =
+          reason.empty() ? smoothed(model, node, *kind) : fmt::format("not smoothed: {}", reason);
     if (!reason.empty()) continue;
     const auto [group, is_new] = group_of.try_emplace(observed, groups.size());
     if (is_new) groups.push_back({.observed = observed});
