@@ -22,8 +22,8 @@ void fold_conditions(std::shared_ptr<ir::Graph>& graph) {
   torch::jit::ConstantPropagationImmutableTypes(graph);
 }
 
-/// Whether LibTorch's idioms of lists and dicts can match. Each of them builds an alias analysis of the whole graph
-/// first, most of what capturing a large chain of layers took.
+/// Whether LibTorch's idioms of lists and dicts can match. Each of them builds an alias analysis of the whole
+/// graph first, most of what capturing a large chain of layers took.
 bool reads_containers(ir::Graph& graph) {
   return std::ranges::any_of(ir::nodes_in_order(graph), [](const ir::Node* node) {
     if (node->kind() == c10::prim::ListUnpack) return true;

@@ -5,14 +5,18 @@
 #include <torch/csrc/jit/runtime/print_handler.h>
 #include <torch/version.h>
 #include <tsq/quantize.h>
+#include <tsq/runner.h>
 
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <string_view>
 
 #include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/process/bench_process.h"
 #include "cli/process/failure.h"
+#include "cli/process/interrupt.h"
 
 namespace tsq::cli {
 namespace {
@@ -120,6 +124,16 @@ int run(int argc, const char* const* argv) {
   } catch (const std::exception& e) {
     return explain(e, session.json);
   }
+}
+
+int run_program(int argc, const char* const* argv) {
+  const bool is_worker = argc == 2 && std::string_view(argv[1]) == kBenchWorker;
+  if (!is_worker) {
+    end_cleanly_on_signals();
+    keep_freed_memory();  // a worker does what the settings of its model say
+  }
+  settle_libtorch();
+  return is_worker ? run_bench_worker() : run(argc, argv);
 }
 
 }  // namespace tsq::cli
