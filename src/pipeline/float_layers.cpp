@@ -68,52 +68,64 @@ struct Member {
   std::optional<std::size_t> follows{};
 };
 
-/// The members of a group that stays float together, by the first of them.
-using Groups = std::vector<std::size_t>;
+/// Sets of members that stay float together.
+class Unions {
+ public:
+  explicit Unions(std::size_t size) : parent_(size) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
+  std::size_t root(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(std::size_t a, std::size_t b) {
+    const std::size_t one = root(a);
+    const std::size_t other = root(b);
+    parent_[std::max(one, other)] = std::min(one, other);
+  }
 
-void join(Groups& groups, std::size_t a, std::size_t b) {
-  const auto [first, other] = std::minmax({groups[a], groups[b]});
-  std::ranges::replace(groups, other, first);
-}
+ private:
+  std::vector<std::size_t> parent_;
+};
 
 /// Members of one match, and of one that only moves what another returns.
-void join_matches(const std::vector<Member>& members, Groups& groups) {
+void join_matches(const std::vector<Member>& members, Unions& unions) {
   std::unordered_map<std::size_t, std::size_t> first_of_match;
   for (std::size_t i = 0; i < members.size(); ++i)
-    join(groups, first_of_match.emplace(members[i].match, i).first->second, i);
+    unions.join(first_of_match.emplace(members[i].match, i).first->second, i);
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto followed =
         members[i].follows ? first_of_match.find(*members[i].follows) : first_of_match.end();
-    if (followed != first_of_match.end()) join(groups, followed->second, i);
+    if (followed != first_of_match.end()) unions.join(followed->second, i);
   }
-}
-
-bool is_within(std::string_view path, std::string_view module) {
-  return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
 /// Members within a module that a mapping would name.
-void join_modules(const std::vector<Member>& members, Groups& groups) {
+void join_modules(const std::vector<Member>& members, Unions& unions) {
   std::unordered_map<std::string, std::size_t> named;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!members[i].module_name.empty())
-      join(groups, named.emplace(members[i].module_name, i).first->second, i);
+      unions.join(named.emplace(members[i].module_name, i).first->second, i);
   }
   for (std::size_t i = 0; i < members.size(); ++i) {
-    for (const auto& [module, first] : named) {
-      if (is_within(members[i].query->module_path, module)) join(groups, first, i);
+    std::string path = members[i].query->module_path;
+    while (true) {
+      const auto found = named.find(path);
+      if (found != named.end()) unions.join(found->second, i);
+      const std::size_t dot = path.rfind('.');
+      if (dot == std::string::npos) break;
+      path.resize(dot);
     }
   }
 }
 
 /// Groups of members by index, each sorted, in the order of their first members.
 std::vector<std::vector<std::size_t>> groups_of(const std::vector<Member>& members) {
-  Groups first_of(members.size());
-  std::iota(first_of.begin(), first_of.end(), std::size_t{0});
-  join_matches(members, first_of);
-  join_modules(members, first_of);
+  Unions unions(members.size());
+  join_matches(members, unions);
+  join_modules(members, unions);
   std::map<std::size_t, std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < members.size(); ++i) groups[first_of[i]].push_back(i);
+  for (std::size_t i = 0; i < members.size(); ++i) groups[unions.root(i)].push_back(i);
   const auto in_order = std::views::values(groups);
   return {in_order.begin(), in_order.end()};
 }
