@@ -6,7 +6,7 @@
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "passes/capture/module_values.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {

@@ -20,7 +20,7 @@
 #include "passes/capture/opened_modules.h"
 #include "passes/capture/places.h"
 #include "passes/capture/resolve_futures.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "torchscript/attention_source.h"
 
 namespace tsq::passes {

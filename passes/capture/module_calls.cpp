@@ -12,7 +12,7 @@
 #include "passes/capture/leaf_modules.h"
 #include "passes/capture/module_values.h"
 #include "passes/capture/places.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {

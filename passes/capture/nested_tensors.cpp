@@ -6,7 +6,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {
@@ -70,7 +70,7 @@ void give_mask(Node* layer, Value* left_out) {
 }
 
 void drop_aliases(Capturing& state) {
-  for (Node* alias : state.aliases) replace_node(alias, alias->input(0));
+  for (Node* alias : state.aliases) bypass(alias);
   state.aliases.clear();
   state.left_out.clear();
 }

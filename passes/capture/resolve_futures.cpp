@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "ir/analysis.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {
@@ -96,7 +96,7 @@ bool resolve_futures(ir::Graph& graph, const c10::FunctionSchema& schema) {
   };
   if (std::ranges::any_of(nodes, stays)) return false;
   for (Node* node : nodes) {
-    if (node->kind() == c10::aten::wait) replace_node(node, node->input(0));
+    if (node->kind() == c10::aten::wait) bypass(node);
   }
   return true;
 }

@@ -6,32 +6,39 @@
 /// What passes of several rooms do with nodes.
 namespace tsq::passes {
 
-/// Calls `change` with every node, in the order of the graph. Whether it said of any that it has changed it.
+/// Calls `change` for each element. Whether it said of any that it has changed it.
+template <typename Elements, typename Change>
+bool change_each(Elements&& elements, const Change& change) {
+  bool has_changed = false;
+  for (auto&& each : elements) has_changed |= change(each);
+  return has_changed;
+}
+
+/// The same with every node, in the order of the graph.
 template <typename Change>
 bool change_nodes(Model& model, const Change& change) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) has_changed = change(node) || has_changed;
-  return has_changed;
+  return change_each(ir::nodes_in_order(*model.graph), change);
 }
 
 /// Calls `change` with the nodes that `is_wanted` chooses, each once those before it have been changed.
 /// Whether there were any.
 template <typename IsWanted, typename Change>
 bool change_nodes(Model& model, const IsWanted& is_wanted, const Change& change) {
-  bool has_changed = false;
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!is_wanted(node)) continue;
+  return change_nodes(model, [&](Node* node) {
+    if (!is_wanted(node)) return false;
     change(node);
-    has_changed = true;
-  }
-  return has_changed;
+    return true;
+  });
+}
+
+/// Whoever reads the only output of `node` reads `by` from here on, and the node is gone.
+inline void replace_node(Node* node, Value* by) {
+  node->output()->replaceAllUsesWith(by);
+  node->destroy();
 }
 
 /// Whoever reads what a node returns reads its first input; the node is gone.
-inline void bypass(Node* node) {
-  node->output()->replaceAllUsesWith(node->input(0));
-  node->destroy();
-}
+inline void bypass(Node* node) { replace_node(node, node->input(0)); }
 
 /// The weighted operator that a node calls; null where there is none.
 inline ir::Weighted* weighted_at(Model& model, const Node* node) {

@@ -24,7 +24,7 @@
 #include "match/matcher.h"
 #include "operators/image_shapes.h"
 #include "operators/weighted.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/match/passes.h"
 #include "torchscript/float_module.h"
 

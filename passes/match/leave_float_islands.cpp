@@ -20,7 +20,7 @@
 #include "operators/functional_weighted.h"
 #include "operators/traits.h"
 #include "operators/whole_average.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/match/matches.h"
 #include "passes/match/passes.h"
 #include "passes/match/value_flow.h"

@@ -6,7 +6,7 @@
 
 #include "ir/analysis.h"
 #include "operators/traits.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/match/passes.h"
 
 namespace tsq::passes {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/match/passes.h"
 
 namespace tsq::passes {

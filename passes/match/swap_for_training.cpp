@@ -3,7 +3,7 @@
 
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/match/passes.h"
 #include "passes/match/training_types.h"
 
@@ -27,7 +27,7 @@ bool trains_weight(const ir::ModuleCall& call, const QConfig& qconfig) {
 
 bool swap_layers(ir::Model& model, const QConfigMapping& mapping, const BackendConfig& table) {
   const auto decisions = match::find_qconfigs(model, without_patterns(mapping));
-  return change_each(ir::nodes_in_order(*model.graph), [&](const Node* node) {
+  return change_nodes(model, [&](const Node* node) {
     if (!ir::is_module_call(node) || !decisions.at(node).qconfig) return false;
     ir::ModuleCall& call = ir::call_of(model, node);
     const BackendPatternConfig* row = row_to_train(table, call.type);

@@ -6,14 +6,14 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
 
 bool clamp_observed(ir::Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* observer) {
+  return change_nodes(model, [&](Node* observer) {
     const auto saturation = activation_after(model, observer);
     if (!saturation || observer->input(0)->uses().size() != 1) return false;
     const auto constant = [&](const std::optional<double>& bound) {

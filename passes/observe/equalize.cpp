@@ -11,7 +11,7 @@
 #include "ir/edit.h"
 #include "match/equalizable.h"
 #include "match/qconfig_lookup.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/match/matches.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
@@ -71,7 +71,7 @@ void insert_equalizer(Model& model, Node* node, ObserverSpec spec, int64_t chann
 bool equalize(Model& model, const PassContext& context) {
   if (context.equalization.empty()) return false;
   const auto configs = match::find_qconfigs(model, context.equalization.as_qconfigs());
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     const auto config = configs.find(node);
     if (config == configs.end() || !config->second.qconfig) return false;
     const auto layer = match::equalizable(model, node);

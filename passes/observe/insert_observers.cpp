@@ -9,8 +9,8 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/context/changes.h"
 #include "passes/context/names.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 
 namespace tsq::passes {

@@ -6,7 +6,7 @@
 
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -69,13 +69,13 @@ void join(Model& model, Node* observer, const Sources& sources) {
   for (const auto& [returns, index] : sources.others)
     returns->replaceInput(index,
                           insert_observer_before(model, returns->input(index), shared, returns)->output());
-  replace_node(observer, observer->input(0));
+  bypass(observer);
 }
 
 }  // namespace
 
 bool join_branches(Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     if (!ir::is_observer(node) || node->input(0)->node()->kind() != c10::prim::If) return false;
     Sources sources;
     collect_sources(node->input(0), sources);

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "ir/analysis.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {
@@ -20,9 +20,9 @@ bool is_comparison(const ir::Node* node) {
 }  // namespace
 
 bool leave_conditions(ir::Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph), [](Node* node) {
+  return change_nodes(model, [](Node* node) {
     if (!ir::is_observer(node) || !is_comparison(node->input(0)->node())) return false;
-    replace_node(node, node->input(0));
+    bypass(node);
     return true;
   });
 }

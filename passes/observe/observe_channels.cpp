@@ -13,7 +13,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -59,7 +59,7 @@ Node* scalable_output(const Model& model, const Node* node) {
 }
 
 bool observe_outputs(Model& model) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](const Node* node) {
+  return change_nodes(model, [&](const Node* node) {
     Node* output = scalable_output(model, node);
     if (output != nullptr) ir::insert_observer(model, output->output(), new_channel_observer(model, node));
     return output != nullptr;

@@ -6,7 +6,7 @@
 
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {

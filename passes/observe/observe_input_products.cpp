@@ -7,7 +7,7 @@
 #include "config/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -95,7 +95,7 @@ Value* met_by_rows(const ir::Weighted& weighted, Value* input, Node* before) {
 }  // namespace
 
 bool observe_input_products(Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     const ir::Weighted* weighted = layer_to_round(model, node);
     if (weighted == nullptr) return false;
     // After the layer: of a tensor that it cannot read, it says so itself.

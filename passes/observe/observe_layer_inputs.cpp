@@ -5,7 +5,7 @@
 #include "ir/edit.h"
 #include "match/dtype_check.h"
 #include "operators/functional_weighted.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
 
@@ -45,7 +45,7 @@ Node* known_observer(const Model& model, const Value* value, const ObserverSpec&
 }  // namespace
 
 bool observe_layer_inputs(Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     const QConfig* qconfig = static_qconfig(model, node);
     if (qconfig == nullptr) return false;
     Value* input = ir::operands(node).front();

@@ -7,7 +7,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/no_value.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/observe/passes.h"
 
 namespace tsq::passes {

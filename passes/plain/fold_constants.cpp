@@ -17,7 +17,7 @@
 #include "ir/edit.h"
 #include "operators/constant_expressions.h"
 #include "operators/folded_constants.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -103,7 +103,7 @@ class ConstantFolding {
   /// A tensor is split into all of itself.
   bool know_split_sizes() {
     const operators::ConstantExpressions constants(model_);
-    return change_each(ir::nodes_in_order(*model_.graph), [&](Node* node) {
+    return change_nodes(model_, [&](Node* node) {
       if (!is_split(node) || torch::jit::toIValue(node->input(1))) return false;
       const auto tensor = constants.value_of(node->input(0));
       const auto dim = ir::whole_number_constant(node->input(2));

@@ -17,7 +17,7 @@
 #include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 #include "torchscript/synthesized.h"
 

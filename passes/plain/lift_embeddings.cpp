@@ -17,7 +17,7 @@
 #include "ir/edit.h"
 #include "ir/origin.h"
 #include "operators/arguments.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 #include "torchscript/embedding.h"
 
@@ -191,8 +191,8 @@ class EmbeddingLifting {
 bool lift_embeddings(Model& model, const PassContext& /*context*/) { return EmbeddingLifting(model).run(); }
 
 bool find_embedding_tables(Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph),
-                     [&](const Node* node) { return ir::is_module_call(node) && find_table(model, node); });
+  return change_nodes(model,
+                      [&](const Node* node) { return ir::is_module_call(node) && find_table(model, node); });
 }
 
 }  // namespace tsq::passes

@@ -24,7 +24,7 @@
 #include "ir/origin.h"
 #include "operators/arguments.h"
 #include "operators/cell_patterns.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 #include "torchscript/operator_module.h"
 #include "torchscript/recurrent.h"

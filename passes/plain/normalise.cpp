@@ -11,7 +11,7 @@
 #include "ir/edit.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -62,7 +62,7 @@ bool is_read_later(const Model& model, const Value* value, const Value* mutated,
 }
 
 bool make_operators_out_of_place(Model& model) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     if (!computes_in_place(node)) return false;
     Value* mutated = node->input(0);
     const Value* root = memory_root(model, mutated);
@@ -101,7 +101,7 @@ bool restore_subtractions(Model& model) {
 /// `output_size`, which nothing passes, is not part of the operator. A transposed convolution that gets one
 /// stays as it is.
 bool drop_absent_output_size(Model& model) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     if (!ir::is_module_call(node) || !operators::is_transposed(ir::call_of(model, node).type) ||
         node->inputs().size() != 2)
       return false;

@@ -4,7 +4,7 @@
 
 #include "ir/analysis.h"
 #include "operators/arguments.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
@@ -41,7 +41,7 @@ Value* written_input(const Model& model, const Node* node) {
 }  // namespace
 
 bool read_written_inputs(Model& model, const PassContext& /*context*/) {
-  return change_each(ir::nodes_in_order(*model.graph), [&](Node* node) {
+  return change_nodes(model, [&](Node* node) {
     Value* input = written_input(model, node);
     // In a branch or loop, what is read after it depends on the way there.
     if (input == nullptr || input->node()->owningBlock() != node->owningBlock()) return false;

@@ -22,7 +22,7 @@
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/origin.h"
-#include "passes/context/changes.h"
+#include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
 
 namespace tsq::passes {
