@@ -5,7 +5,7 @@ model gives; the lowered file must have every layer in int8, and stay close.
 """
 
 import argparse
-import subprocess
+import os
 import sys
 import tempfile
 import warnings
@@ -14,6 +14,8 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from jobs import FAILED, JobServer, forked
 
 warnings.simplefilter("ignore")
 WIDTH, HEADS = 64, 4
@@ -203,9 +205,9 @@ def nodes(block):
             yield from nodes(inner)
 
 
-def tsq(options, *arguments) -> None:
-    finished = subprocess.run([options.tsq, *map(str, arguments)], capture_output=True, text=True)
-    assert finished.returncode == 0, (finished.stderr or finished.stdout).strip()[-400:]
+def tsq(server: JobServer, *arguments) -> None:
+    answer = server.ask(list(map(str, arguments)))
+    assert answer["exit"] == 0, (answer["error"] or answer["out"]).strip()[-400:]
 
 
 def layers_of(name: str, form: str) -> int:
@@ -213,7 +215,7 @@ def layers_of(name: str, form: str) -> int:
     return FROZEN.get(name, 0) if form == "frozen" else CASES[name][2 if form == "scripted" else 3]
 
 
-def check(options, folder: Path, name: str, form: str, engine: str) -> None:
+def check(server: JobServer, folder: Path, name: str, form: str, engine: str) -> None:
     build, inputs = CASES[name][:2]
     layers = layers_of(name, form)
     torch.manual_seed(0)
@@ -227,10 +229,10 @@ def check(options, folder: Path, name: str, form: str, engine: str) -> None:
     made.save(str(file))
     torch.save(samples, data)
     expected = outputs(torch.jit.load(str(file)), samples)
-    tsq(options, "prepare", file, "--recipe", "best", "--backend", engine, "--output", prepared)
+    tsq(server, "prepare", file, "--recipe", "best", "--backend", engine, "--output", prepared)
     difference = largest_difference(expected, outputs(torch.jit.load(str(prepared)), samples))
     assert difference < 1e-5, f"the prepared model differs by {difference:.3g}"
-    tsq(options, "quantize", file, "--calib", data, "--backend", engine, "--output", lowered, "--quiet", "--no-check", "--force")
+    tsq(server, "quantize", file, "--calib", data, "--backend", engine, "--output", lowered, "--quiet", "--no-check", "--force")
     torch.backends.quantized.engine = engine
     quantized = torch.jit.load(str(lowered))
     kinds = [node.kind() for node in nodes(quantized.inlined_graph)]
@@ -243,24 +245,41 @@ def check(options, folder: Path, name: str, form: str, engine: str) -> None:
     assert decibels > 25, f"{decibels:.1f} dB"
 
 
+def check_in_fork(job, server: JobServer):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            check(server, Path(folder), *job)
+        except Exception as error:
+            return FAILED, " ".join(str(error).split())[:600]
+    return "", ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tsq", required=True, help="the command to test")
+    parser.add_argument("--serve", required=True, help="the built serve_commands")
     parser.add_argument("--only", nargs="*", help="names of cases")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    failed = 0
-    for name in options.only or CASES:
-        for form in ("scripted", "traced", "frozen"):
-            for engine in ("x86", "onednn") if layers_of(name, form) else ():
-                with tempfile.TemporaryDirectory() as folder:
-                    try:
-                        check(options, Path(folder), name, form, engine)
-                    except Exception as error:
-                        failed += 1
-                        print(f"FAIL {engine} {name} {form}: {' '.join(str(error).split())[:600]}", flush=True)
-    print(f"{failed} failed")
-    return 1 if failed else 0
+    jobs = [
+        (name, form, engine)
+        for name in options.only or CASES
+        for form in ("scripted", "traced", "frozen")
+        for engine in ("x86", "onednn")
+        if layers_of(name, form)
+    ]
+    failures = []
+
+    def report(job, verdict: str, text: str, _) -> None:
+        if verdict == FAILED:
+            failures.append(job)
+            print(f"FAIL {' '.join(job)}: {text}", flush=True)
+
+    servers = [JobServer(options.serve) for _ in range(os.cpu_count() or 1)]
+    forked(jobs, check_in_fork, servers, report)
+    for server in servers:
+        server.stop()
+    print(f"{len(failures)} of {len(jobs)} failed")
+    return 1 if failures or not jobs else 0
 
 
 if __name__ == "__main__":
