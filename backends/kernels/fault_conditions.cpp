@@ -13,7 +13,7 @@
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
-#include "operators/convolution_padding.h"
+#include "operators/images/convolution_padding.h"
 #include "operators/quantize_after.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"

@@ -8,7 +8,7 @@
 #include "base/libtorch_error.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
-#include "operators/convolution_padding.h"
+#include "operators/images/convolution_padding.h"
 
 namespace tsq::kernels {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "config/known_names.h"
+#include "config/names/known_names.h"
 #include "ir/analysis.h"
 
 namespace tsq::passes {

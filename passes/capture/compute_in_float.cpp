@@ -6,13 +6,13 @@
 #include "ir/analysis.h"
 #include "ir/cast.h"
 #include "ir/edit.h"
-#include "passes/capture/cast_boundary.h"
-#include "passes/capture/dtype_origins.h"
+#include "passes/capture/dtypes/cast_boundary.h"
+#include "passes/capture/dtypes/dtype_origins.h"
+#include "passes/capture/dtypes/float_tensors.h"
+#include "passes/capture/dtypes/replaced_dtypes.h"
+#include "passes/capture/dtypes/told_dtypes.h"
 #include "passes/capture/float_code.h"
-#include "passes/capture/float_tensors.h"
 #include "passes/capture/passes.h"
-#include "passes/capture/replaced_dtypes.h"
-#include "passes/capture/told_dtypes.h"
 
 namespace tsq::passes {
 namespace {

@@ -7,7 +7,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/capture/capturing.h"
-#include "passes/capture/told_dtypes.h"
+#include "passes/capture/dtypes/told_dtypes.h"
 #include "passes/context/names.h"
 
 namespace tsq::passes {

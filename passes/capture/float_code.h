@@ -2,8 +2,8 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include "passes/capture/float_tensors.h"
-#include "passes/capture/replaced_dtypes.h"
+#include "passes/capture/dtypes/float_tensors.h"
+#include "passes/capture/dtypes/replaced_dtypes.h"
 
 /// Dtypes that code tells, and tensors that it holds.
 namespace tsq::passes {

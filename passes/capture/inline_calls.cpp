@@ -21,7 +21,7 @@
 #include "passes/capture/places.h"
 #include "passes/capture/resolve_futures.h"
 #include "passes/context/nodes.h"
-#include "torchscript/attention_source.h"
+#include "torchscript/modules/attention_source.h"
 
 namespace tsq::passes {
 namespace {

@@ -8,7 +8,7 @@
 #include "operators/weighted.h"
 #include "passes/capture/leaf_modules.h"
 #include "passes/context/names.h"
-#include "torchscript/attention_source.h"
+#include "torchscript/modules/attention_source.h"
 
 namespace tsq::passes {
 namespace {

@@ -9,7 +9,7 @@
 #include <array>
 #include <utility>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -17,11 +17,11 @@
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
 #include "passes/convert/passes.h"
-#include "torchscript/embedding.h"
-#include "torchscript/float_module.h"
-#include "torchscript/recurrent.h"
-#include "torchscript/reference_module.h"
-#include "torchscript/weight_only_linear.h"
+#include "torchscript/modules/embedding.h"
+#include "torchscript/modules/float_module.h"
+#include "torchscript/modules/recurrent.h"
+#include "torchscript/modules/reference_module.h"
+#include "torchscript/modules/weight_only_linear.h"
 
 namespace tsq::passes {
 namespace {

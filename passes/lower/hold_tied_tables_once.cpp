@@ -12,7 +12,7 @@
 #include "ir/edit.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/weight_packing.h"
-#include "torchscript/tied_table.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {

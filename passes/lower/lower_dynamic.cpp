@@ -12,9 +12,9 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "operators/convolution_padding.h"
 #include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
+#include "operators/images/convolution_padding.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 

@@ -13,7 +13,7 @@
 #include "ir/analysis.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
-#include "torchscript/embedding.h"
+#include "torchscript/modules/embedding.h"
 
 namespace tsq::passes {
 namespace {

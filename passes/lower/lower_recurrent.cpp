@@ -15,7 +15,7 @@
 #include "operators/dynamic_input.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {

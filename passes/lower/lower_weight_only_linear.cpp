@@ -11,7 +11,7 @@
 #include "match/dtype_check.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
-#include "torchscript/weight_only_linear.h"
+#include "torchscript/modules/weight_only_linear.h"
 
 namespace tsq::passes {
 namespace {

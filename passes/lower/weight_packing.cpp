@@ -10,7 +10,7 @@
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
 #include "ir/edit.h"
-#include "torchscript/pack_when_loaded.h"
+#include "torchscript/modules/pack_when_loaded.h"
 
 namespace tsq::passes {
 namespace {

@@ -17,16 +17,16 @@
 #include <vector>
 
 #include "config/fusers.h"
-#include "config/known_names.h"
+#include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "match/matcher.h"
-#include "operators/image_shapes.h"
+#include "operators/images/image_shapes.h"
 #include "operators/weighted.h"
 #include "passes/context/nodes.h"
 #include "passes/match/passes.h"
-#include "torchscript/float_module.h"
+#include "torchscript/modules/float_module.h"
 
 namespace tsq::passes {
 namespace {

@@ -18,14 +18,14 @@
 #include "match/dtype_check.h"
 #include "operators/amplified.h"
 #include "operators/functional_weighted.h"
+#include "operators/images/whole_average.h"
 #include "operators/traits.h"
-#include "operators/whole_average.h"
 #include "passes/context/nodes.h"
 #include "passes/match/matches.h"
 #include "passes/match/passes.h"
 #include "passes/match/value_flow.h"
-#include "torchscript/embedding.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/embedding.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <map>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"
@@ -19,7 +19,7 @@
 #include "observers/observer_module.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
-#include "torchscript/tied_table.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
+#include "operators/images/zero_padding.h"
 #include "operators/weighted.h"
-#include "operators/zero_padding.h"
 #include "passes/numerics/channel_factors.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "passes/numerics/observer_result.h"

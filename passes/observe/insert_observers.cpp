@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/context/names.h"

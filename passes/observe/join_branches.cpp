@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"

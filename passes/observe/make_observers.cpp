@@ -3,7 +3,7 @@
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "passes/observe/passes.h"
-#include "torchscript/training_layers.h"
+#include "torchscript/modules/training_layers.h"
 
 namespace tsq::passes {
 namespace {

@@ -9,7 +9,7 @@
 #include <map>
 #include <tuple>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/passes.h"

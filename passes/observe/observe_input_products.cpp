@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "passes/context/nodes.h"

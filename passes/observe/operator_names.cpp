@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "config/known_names.h"
+#include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "operators/is_operator.h"
 #include "passes/context/names.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"
@@ -14,7 +14,7 @@
 #include "match/smoothable.h"
 #include "passes/observe/layer_observers.h"
 #include "passes/observe/passes.h"
-#include "torchscript/tied_table.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "passes/context/names.h"
 #include "passes/match/matches.h"

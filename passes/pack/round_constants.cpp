@@ -12,7 +12,7 @@
 #include "operators/constant_expressions.h"
 #include "operators/folded_constants.h"
 #include "passes/pack/passes.h"
-#include "torchscript/rounded_weight.h"
+#include "torchscript/modules/rounded_weight.h"
 
 namespace tsq::passes {
 namespace {

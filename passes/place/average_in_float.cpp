@@ -2,7 +2,7 @@
 // uses a small part.
 //   observer(mean(observer(x)))   does not become   a mean of bytes
 
-#include "operators/whole_average.h"
+#include "operators/images/whole_average.h"
 #include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "passes/place/passes.h"

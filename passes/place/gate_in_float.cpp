@@ -8,7 +8,7 @@
 #include "backends/kernels/costs.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
-#include "operators/whole_average.h"
+#include "operators/images/whole_average.h"
 #include "passes/place/gates.h"
 #include "passes/place/layer_in_float.h"
 #include "passes/place/passes.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "operators/images/whole_average.h"
 #include "operators/traits.h"
-#include "operators/whole_average.h"
 #include "passes/context/nodes.h"
 #include "passes/place/rounding.h"
 

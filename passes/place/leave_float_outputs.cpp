@@ -8,8 +8,8 @@
 
 #include "backends/kernels/float_output.h"
 #include "ir/analysis.h"
+#include "operators/images/zero_padding.h"
 #include "operators/traits.h"
-#include "operators/zero_padding.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 #include "passes/place/small_layers.h"

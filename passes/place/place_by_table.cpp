@@ -8,8 +8,8 @@
 #include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
-#include "torchscript/embedding.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/embedding.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {

@@ -4,7 +4,7 @@
 #include "passes/context/nodes.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {

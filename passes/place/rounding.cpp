@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
@@ -11,7 +11,7 @@
 #include "observers/observer_module.h"
 #include "operators/functional_weighted.h"
 #include "passes/context/nodes.h"
-#include "torchscript/reference_module.h"
+#include "torchscript/modules/reference_module.h"
 
 namespace tsq::passes {
 namespace {

@@ -19,7 +19,7 @@
 #include "operators/weighted.h"
 #include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
-#include "torchscript/synthesized.h"
+#include "torchscript/modules/synthesized.h"
 
 namespace tsq::passes {
 namespace {

@@ -19,7 +19,7 @@
 #include "operators/arguments.h"
 #include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
-#include "torchscript/embedding.h"
+#include "torchscript/modules/embedding.h"
 
 namespace tsq::passes {
 namespace {

@@ -26,8 +26,8 @@
 #include "operators/cell_patterns.h"
 #include "passes/context/nodes.h"
 #include "passes/plain/passes.h"
-#include "torchscript/operator_module.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/operator_module.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {

@@ -1,7 +1,7 @@
 // What observers of channels have found goes to their layers.
 //   x → observer → channel observer → conv   becomes   x → observer → conv
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
 #include "observers/observer_module.h"

@@ -1,7 +1,7 @@
 // What observers of products have found goes to their layers, for round_weights.
 //   x → observer → conv, and after it x → im2col → product observer   becomes   x → observer → conv
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "passes/context/nodes.h"

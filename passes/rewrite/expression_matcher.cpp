@@ -7,7 +7,7 @@
 
 #include "ir/analysis.h"
 #include "operators/clamp_bounds.h"
-#include "operators/whole_average.h"
+#include "operators/images/whole_average.h"
 #include "passes/rewrite/held_constants.h"
 
 namespace tsq::passes {

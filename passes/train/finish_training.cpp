@@ -16,7 +16,7 @@
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
 #include "passes/train/passes.h"
-#include "torchscript/training_layers.h"
+#include "torchscript/modules/training_layers.h"
 
 namespace tsq::passes {
 namespace {

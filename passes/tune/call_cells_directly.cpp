@@ -10,7 +10,7 @@
 #include "ir/edit.h"
 #include "passes/context/nodes.h"
 #include "passes/tune/passes.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/recurrent.h"
 
 namespace tsq::passes {
 namespace {

@@ -15,8 +15,8 @@
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
+#include "operators/images/whole_average.h"
 #include "operators/traits.h"
-#include "operators/whole_average.h"
 #include "passes/tune/passes.h"
 
 namespace tsq::passes {

@@ -14,7 +14,7 @@
 #include "ir/quantize_operators.h"
 #include "operators/functional_weighted.h"
 #include "passes/weights/passes.h"
-#include "torchscript/tied_table.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {

@@ -10,8 +10,8 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
+#include "operators/images/zero_padding.h"
 #include "operators/quantize_after.h"
-#include "operators/zero_padding.h"
 #include "passes/context/nodes.h"
 #include "passes/weights/passes.h"
 

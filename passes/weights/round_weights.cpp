@@ -16,7 +16,7 @@
 #include "passes/weights/layer_bias.h"
 #include "passes/weights/passes.h"
 #include "passes/weights/rounded_rows.h"
-#include "torchscript/tied_table.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {

@@ -11,8 +11,8 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "passes/weights/passes.h"
-#include "torchscript/embedding.h"
-#include "torchscript/tied_table.h"
+#include "torchscript/modules/embedding.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "base/registry.h"
 #include "base/text.h"
-#include "config/observer_classes.h"
-#include "config/registered_names.h"
+#include "config/names/observer_classes.h"
+#include "config/names/registered_names.h"
 
 namespace tsq {
 namespace {

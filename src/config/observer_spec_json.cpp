@@ -2,8 +2,8 @@
 
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/names/observer_classes.h"
 #include "config/observer_arguments.h"
-#include "config/observer_classes.h"
 
 namespace tsq {
 namespace {

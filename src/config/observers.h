@@ -3,7 +3,7 @@
 #include <c10/core/ScalarType.h>
 #include <tsq/qconfig.h>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 
 /// PyTorch's named observers: its default_* constants with the arguments that they were given, in words.
 /// Source: torch/ao/quantization/observer.py and fake_quantize.py. These build what is found in the named

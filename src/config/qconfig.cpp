@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "config/json.h"
 #include "config/json_config.h"
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "config/observers.h"
 
 namespace tsq {

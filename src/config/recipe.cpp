@@ -6,7 +6,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "config/observers.h"
 
 namespace tsq {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/text.h"
+#include "config/names/observer_classes.h"
 #include "config/observer_arguments.h"
-#include "config/observer_classes.h"
 #include "config/observer_constructor.h"
 #include "config/qscheme.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "config/known_names.h"
+#include "config/names/known_names.h"
 
 namespace tsq {
 namespace {

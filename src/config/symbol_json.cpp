@@ -5,7 +5,7 @@
 
 #include "config/json.h"
 #include "config/json_config.h"
-#include "config/known_names.h"
+#include "config/names/known_names.h"
 
 namespace tsq {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/text.h"
-#include "config/known_names.h"
+#include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "ir/literal.h"
 #include "ir/model.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 
 namespace tsq::match {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 
 namespace tsq::match {
 namespace {

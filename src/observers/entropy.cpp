@@ -5,7 +5,7 @@
 #include <limits>
 #include <span>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "observers/histogram_ranges.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_kind.h"

@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {

@@ -1,4 +1,4 @@
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {

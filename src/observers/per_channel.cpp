@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "observers/observer_kind.h"
 #include "observers/row_ranges.h"
 #include "observers/uniform_qparams.h"

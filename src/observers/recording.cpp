@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/List.h>
 
-#include "config/observer_classes.h"
+#include "config/names/observer_classes.h"
 #include "observers/observer_kind.h"
 
 namespace tsq {

@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "ir/analysis.h"
-#include "torchscript/reference_module.h"
+#include "torchscript/modules/reference_module.h"
 
 namespace tsq::detail {
 namespace {

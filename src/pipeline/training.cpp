@@ -12,8 +12,8 @@
 #include "pipeline/stage.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/frozen_parameters.h"
+#include "torchscript/modules/training_module.h"
 #include "torchscript/traced_modes.h"
-#include "torchscript/training_module.h"
 
 namespace tsq::detail {
 namespace {

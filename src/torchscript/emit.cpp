@@ -19,8 +19,8 @@
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
-#include "torchscript/layer_module.h"
-#include "torchscript/recurrent.h"
+#include "torchscript/modules/layer_module.h"
+#include "torchscript/modules/recurrent.h"
 #include "torchscript/user_layout.h"
 
 namespace tsq::torchscript {

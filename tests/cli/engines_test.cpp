@@ -10,7 +10,7 @@
 
 #include "cli/model_folder.h"
 #include "support/small_models.h"
-#include "torchscript/source_resolver.h"
+#include "torchscript/modules/source_resolver.h"
 
 namespace tsq::testing {
 namespace {

@@ -14,7 +14,7 @@
 #include "support/pass_model.h"
 #include "support/recurrent_cells.h"
 #include "support/small_models.h"
-#include "torchscript/embedding.h"
+#include "torchscript/modules/embedding.h"
 
 namespace tsq {
 namespace {

@@ -11,7 +11,7 @@
 #include "support/calibrated_model.h"
 #include "support/graph_model.h"
 #include "support/small_models.h"
-#include "torchscript/embedding.h"
+#include "torchscript/modules/embedding.h"
 
 namespace tsq {
 namespace {

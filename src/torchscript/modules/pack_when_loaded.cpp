@@ -1,0 +1,117 @@
+#include "torchscript/modules/pack_when_loaded.h"
+
+#include <ATen/ATen.h>
+
+#include "backends/kernels/packed.h"
+#include "base/libtorch_error.h"
+#include "operators/images/convolution_padding.h"
+#include "torchscript/modules/written_module.h"
+
+namespace tsq::torchscript {
+namespace {
+
+using torch::jit::Module;
+
+constexpr const char* kPackedParams = R"(
+def __getstate__(self) -> Tuple[Tensor, Optional[Tensor], List[int], List[int], List[int], int, bool]:
+    return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups, self.training)
+
+def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], List[int], List[int], List[int], int, bool]):
+    self.weight = state[0]
+    self.bias = state[1]
+    self.stride = state[2]
+    self.padding = state[3]
+    self.dilation = state[4]
+    self.groups = state[5]
+    self.training = state[6]
+    self.packed = quantized.conv3d_prepack(state[0], state[1], state[2], state[3], state[4], state[5])
+)";
+
+constexpr const char* kPointwise = R"(
+def pack(self) -> Tensor:
+    input_sizes: Optional[List[int]] = None
+    if len(self.input_sizes) != 0:
+        input_sizes = self.input_sizes
+    return onednn.qconv_prepack(self.weight, self.scale, 1.0, int(self.input_has_zero_point), self.stride, self.padding,
+                                self.dilation, self.groups, input_sizes)
+
+def __getstate__(self) -> Tuple[Tensor, Tensor, Tensor, Optional[Tensor], bool, List[int], List[int], List[int], List[int], int, bool]:
+    return (self.weight, self.scale, self.zero_point, self.bias, self.input_has_zero_point, self.input_sizes, self.stride,
+            self.padding, self.dilation, self.groups, self.training)
+
+def __setstate__(self, state: Tuple[Tensor, Tensor, Tensor, Optional[Tensor], bool, List[int], List[int], List[int], List[int], int, bool]):
+    self.weight = state[0]
+    self.scale = state[1]
+    self.zero_point = state[2]
+    self.bias = state[3]
+    self.input_has_zero_point = state[4]
+    self.input_sizes = state[5]
+    self.stride = state[6]
+    self.padding = state[7]
+    self.dilation = state[8]
+    self.groups = state[9]
+    self.training = state[10]
+    self.packed = self.pack()
+)";
+
+/// The numbers of the convolution, and what else a module holds.
+std::vector<Attribute> with_geometry(const ir::Weighted& weighted, const std::vector<Attribute>& others) {
+  std::vector<Attribute> all{
+      optional_tensor("bias", weighted.bias.defined() ? weighted.bias.detach() : at::Tensor()),
+      {"stride", c10::ListType::ofInts(), weighted.stride},
+      {"padding", c10::ListType::ofInts(), operators::kernel_padding(weighted)},
+      {"dilation", c10::ListType::ofInts(), weighted.dilation},
+      {"groups", c10::IntType::get(), weighted.groups},
+      {"training", c10::BoolType::get(), false}};
+  all.insert(all.end(), others.begin(), others.end());
+  return all;
+}
+
+Module packed_params(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
+  return written_module("tsq.PackedConv3d",
+                        with_geometry(weighted, {{"packed", kernels::packed_type(prepack),
+                                                  kernels::pack(prepack, weighted, quantized)},
+                                                 {"weight", c10::TensorType::get(), quantized}}),
+                        kPackedParams);
+}
+
+/// For which oneDNN orders a weight best; empty: not known.
+std::vector<int64_t> sizes_of(const ir::ChannelStatistics& input) {
+  if (!input.sizes.defined()) return {};
+  const int64_t* sizes = input.sizes.const_data_ptr<int64_t>();
+  return {sizes, sizes + input.sizes.numel()};
+}
+
+Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const at::Tensor& weight) {
+  const auto tensor = c10::TensorType::get();
+  const bool is_by_channel = weight.qscheme() == c10::QScheme::PER_CHANNEL_AFFINE;
+  const at::Tensor scale = is_by_channel ? weight.q_per_channel_scales().to(at::kFloat)
+                                         : at::full({1}, weight.q_scale(), at::kFloat);
+  Module module = written_module(
+      "tsq.PointwiseConv",
+      with_geometry(weighted, {{"weight", tensor, weight.int_repr()},
+                               {"scale", tensor, scale},
+                               {"zero_point", tensor, at::zeros_like(scale, at::kInt)},
+                               {"input_has_zero_point", c10::BoolType::get(), input_has_zero_point},
+                               {"input_sizes", c10::ListType::ofInts(), sizes_of(weighted.input)},
+                               {"packed", tensor, at::Tensor()}}),
+      kPointwise);
+  try {
+    module.setattr("packed", module.run_method("pack"));
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+    throw kernels::refusal("onednn::qconv_prepack", error.what());
+  }
+  return module;
+}
+
+}  // namespace
+
+Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted, bool input_has_zero_point,
+                        const at::Tensor& quantized) {
+  const at::Tensor weight = quantized.defined() ? quantized : kernels::quantized_weight(weighted);
+  return prepack == "onednn::qconv_prepack" ? pointwise(weighted, input_has_zero_point, weight)
+                                            : packed_params(prepack, weighted, weight);
+}
+
+}  // namespace tsq::torchscript

@@ -1,0 +1,136 @@
+#include "torchscript/modules/reference_module.h"
+
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/libtorch_error.h"
+#include "base/module_source.h"
+#include "base/registry.h"
+#include "base/text.h"
+#include "config/reference_definitions.h"
+
+namespace tsq {
+namespace {
+
+using torch::jit::Module;
+
+constexpr std::string_view kPyTorchs = "torch.ao.nn.quantized.reference.";
+constexpr std::array<std::string_view, 14> kClasses{"Conv1d",
+                                                    "Conv2d",
+                                                    "Conv3d",
+                                                    "ConvTranspose1d",
+                                                    "ConvTranspose2d",
+                                                    "ConvTranspose3d",
+                                                    "Embedding",
+                                                    "EmbeddingBag",
+                                                    "GRU",
+                                                    "GRUCell",
+                                                    "LSTM",
+                                                    "LSTMCell",
+                                                    "Linear",
+                                                    "RNNCell"};
+
+/// By the symbol's name.
+Registry<ReferenceFunction>& reference_functions() {
+  static Registry<ReferenceFunction> functions;
+  return functions;
+}
+
+/// The class of torch.nn that one of PyTorch's reference modules stands for; empty for others.
+std::string root_of(Symbol reference) {
+  if (!reference.name.starts_with(kPyTorchs)) return {};
+  return fmt::format("torch.nn.{}", reference.name.substr(kPyTorchs.size()));
+}
+
+void check_row(const BackendPatternConfig& row, const std::vector<std::string>& names) {
+  const Symbol& reference = *row.reference_quantized_module;
+  if (reference_definition(reference)) return;
+  if (std::ranges::find(names, reference.name) == names.end()) {
+    const std::vector<std::string_view> known(names.begin(), names.end());
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the row of '{}' names the reference module '{}', which nobody registered",
+                            to_string(row.key()), reference.name),
+                suggestion(reference.name, known));
+  }
+  const bool is_of_root =
+      !row.root_module || root_of(reference).empty() || root_of(reference) == row.root_module->name;
+  if (!is_of_root)
+    throw Error(
+        ErrorCode::BadConfig,
+        fmt::format("the row of '{}' swaps '{}' by '{}'", to_string(row.key()), row.root_module->name,
+                    reference.name),
+        fmt::format("it stands for {} alone; register a reference module of your own", root_of(reference)));
+}
+
+Module from_file(const std::string& file) {
+  try {
+    return torch::jit::load(file, at::kCPU);
+  } catch (const c10::Error& error) {
+    rethrow_out_of_memory(error);
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the reference module '{}' cannot be loaded: {}", file, reason_of(error)),
+                "save it by torch.jit.save; a relative path is one from the table's file");
+  }
+}
+
+Module new_reference(Symbol reference, const Module& float_module, const QParams& weight) {
+  if (const auto definition = reference_definition(reference)) {
+    return definition->file.empty()
+               ? module_of_source("__torch__.json.", definition->source, "reference module")
+               : from_file(definition->file);
+  }
+  return reference_functions().find(reference.name).value()(float_module, weight);
+}
+
+}  // namespace
+
+void register_reference_module(std::string_view name, ReferenceFunction make) {
+  const Symbol reference = symbol(name);
+  if (reference.kind != SymbolKind::Module || reference.name.starts_with("torch."))
+    throw Error(ErrorCode::BadConfig, fmt::format("'{}' cannot be the name of a reference module", name),
+                "choose the name of a class of your own, as 'my_package.ReferenceLinear'");
+  reference_functions().set(std::string(reference.name), std::move(make));
+}
+
+std::vector<std::string> reference_module_names() {
+  std::vector<std::string> names;
+  for (const std::string_view each : kClasses) names.push_back(fmt::format("{}{}", kPyTorchs, each));
+  std::vector<std::string> own = reference_functions().names();
+  std::ranges::sort(own);
+  names.insert(names.end(), own.begin(), own.end());
+  return names;
+}
+
+namespace torchscript {
+
+void check_reference_modules(const BackendConfig& backend) {
+  const std::vector<std::string> names = reference_module_names();
+  for (const BackendPatternConfig& row : backend.configs()) {
+    if (row.reference_quantized_module) check_row(row, names);
+  }
+}
+
+bool is_registered_reference(Symbol reference) {
+  return reference_definition(reference) || reference_functions().index_of(reference.name);
+}
+
+Module registered_reference(Symbol reference, const Module& float_module, const QParams& weight) {
+  Module module = new_reference(reference, float_module, weight);
+  for (const auto& [name, value] : {std::pair<const char*, c10::IValue>{"weight_scale", weight.scale},
+                                    {"weight_zero_point", weight.zero_point},
+                                    {"weight_axis", weight.axis},
+                                    {"weight_dtype", static_cast<int64_t>(weight.dtype)}})
+    set_where_there(module, name, value);
+  const auto type = float_module.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i)
+    set_where_there(module, type->getAttributeName(i), float_module.attr(type->getAttributeName(i)));
+  return module;
+}
+
+}  // namespace torchscript
+}  // namespace tsq
