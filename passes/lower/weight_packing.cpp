@@ -129,7 +129,7 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
   bool complete = true;
   for (const Packing& packing : to_pack_) {
     if (packing.refusal.empty()) {
-      model_.attributes.register_attribute(packing.name, packing.result.type(), packing.result);
+      ir::add_attribute(model_.attributes, packing.name, packing.result.type(), packing.result);
     } else {
       refusals[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
       complete = false;

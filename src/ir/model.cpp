@@ -24,6 +24,12 @@ const Weighted* weighted_of(const ModuleCall& call) {
   return call.members.empty() ? nullptr : weighted_of(call.members.front());
 }
 
+void add_attribute(torch::jit::Module& module, const std::string& name, const c10::TypePtr& type,
+                   c10::IValue value, bool is_parameter, bool is_buffer) {
+  module._ivalue()->setSlot(module.type()->addAttribute(name, type, is_parameter, is_buffer),
+                            std::move(value));
+}
+
 Model Model::copy() const {
   Model result = *this;
   result.graph = graph->copy();
@@ -33,9 +39,8 @@ Model Model::copy() const {
   result.attributes = torch::jit::Module("__torch__.tsq.Attributes");
   const auto type = attributes.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-    const std::string& name = type->getAttributeName(i);
-    result.attributes.register_attribute(name, type->getAttribute(i), attributes.attr(name),
-                                         type->is_parameter(i), type->is_buffer(i));
+    add_attribute(result.attributes, type->getAttributeName(i), type->getAttribute(i),
+                  attributes._ivalue()->getSlot(i), type->is_parameter(i), type->is_buffer(i));
   }
   return result;
 }

@@ -205,6 +205,10 @@ struct Model {
   [[nodiscard]] Model copy() const;
 };
 
+/// A new attribute of a module. Module::register_attribute looks for its name three times among all others.
+void add_attribute(torch::jit::Module& module, const std::string& name, const c10::TypePtr& type,
+                   c10::IValue value, bool is_parameter = false, bool is_buffer = false);
+
 extern const c10::Symbol kModuleKind;
 extern const c10::Symbol kObserverKind;
 

@@ -37,7 +37,7 @@ class OwnClasses {
     const auto type = old.type();
     model_.attributes = Module("__torch__.tsq.Attributes");
     for (std::size_t i = 0; i < type->numAttributes(); ++i)
-      copy_attribute(model_.attributes, *old._ivalue(), type->getAttributeName(i));
+      copy_attribute(model_.attributes, *old._ivalue(), i);
     for (const auto& [value, object] : objects_) {
       const auto found = replaced_.find(object.get());
       if (found != replaced_.end()) value->setType(found->second.type());
@@ -86,16 +86,16 @@ class OwnClasses {
     if (is_module(old)) uses_[old.toObject().get()].is_whole = true;
   }
 
-  void copy_attribute(Module& to, const c10::ivalue::Object& from, const std::string& name) {
+  void copy_attribute(Module& to, const c10::ivalue::Object& from, std::size_t slot) {
     const auto type = from.type();
-    const std::size_t slot = type->getAttributeSlot(name);
     c10::TypePtr attribute_type = type->getAttribute(slot);
     c10::IValue value = from.getSlot(slot);
     if (is_module(value) && attribute_type->kind() == c10::TypeKind::ClassType) {
       value = owned(value);
       attribute_type = value.type();
     }
-    to.register_attribute(name, attribute_type, value, type->is_parameter(slot), type->is_buffer(slot));
+    add_attribute(to, type->getAttributeName(slot), attribute_type, value, type->is_parameter(slot),
+                  type->is_buffer(slot));
   }
 
   /// The module with a class of tsq's own, or itself.
@@ -110,8 +110,7 @@ class OwnClasses {
     const auto type = object->type();
     Module made("__torch__.tsq." + type->name()->name(), unit_, /*shouldMangle=*/true);
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-      const std::string& name = type->getAttributeName(i);
-      if (uses->second.attributes.contains(name)) copy_attribute(made, *object, name);
+      if (uses->second.attributes.contains(type->getAttributeName(i))) copy_attribute(made, *object, i);
     }
     return replaced_.emplace(object.get(), made).first->second._ivalue();
   }

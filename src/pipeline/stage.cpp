@@ -7,6 +7,7 @@
 
 #include "backends/kernels/engine.h"
 #include "pipeline/training.h"
+#include "torchscript/shared_classes.h"
 #include "torchscript/user_attributes.h"
 
 namespace tsq::detail {
@@ -46,10 +47,10 @@ passes::PassContext context_of(const Stage& stage) {
 }
 
 Module module_of(const Stage& stage, torchscript::Layout layout) {
-  Module module =
-      stage.trains && !stage.is_trained ? trained_module(stage) : torchscript::emit(stage.model, layout);
+  const bool is_training = stage.trains && !stage.is_trained;
+  Module module = is_training ? trained_module(stage) : torchscript::emit(stage.model, layout);
   torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
-  return module;
+  return is_training ? module : torchscript::with_shared_classes(module);
 }
 
 void set_standalone_modules(ir::Model& model, const std::string& path, const Module& module) {

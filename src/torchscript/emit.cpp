@@ -103,9 +103,9 @@ class Emitter {
     const auto [found, is_new] = tensors_.try_emplace(key);
     if (is_new) {
       found->second = unique_attribute_name(model_, name);
-      model_.attributes.register_attribute(found->second, c10::TensorType::get(),
-                                           as_parameter ? tensor.detach().requires_grad_() : tensor,
-                                           /*is_param=*/tensor.requires_grad() || as_parameter);
+      ir::add_attribute(model_.attributes, found->second, c10::TensorType::get(),
+                        as_parameter ? tensor.detach().requires_grad_() : tensor,
+                        /*is_parameter=*/tensor.requires_grad() || as_parameter);
     }
     return get_attribute(found->second, c10::TensorType::get());
   }
@@ -272,7 +272,7 @@ class Emitter {
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
       const std::string& name = type->getAttributeName(i);
       if (!used.contains(name)) continue;
-      const c10::IValue value = model_.attributes.attr(name);
+      const c10::IValue& value = model_.attributes._ivalue()->getSlot(i);
       const auto slot = model_.slots.find(name);
       const bool is_placed = layout_ == Layout::OfUser && slot != model_.slots.end();
       hung_.hang(name, is_placed ? std::optional(slot->second) : std::nullopt, type->getAttribute(i),
@@ -292,7 +292,6 @@ class Emitter {
     hung_.rewrite(graph);
     for (Node* node : ir::nodes_in_order(graph)) {
       if (!node->hasAttribute(kLayer)) continue;
-      const torch::jit::WithInsertPoint guard(node);
       node->replaceInput(0, hung_.module_value(graph, layers_.at(node->i(kLayer)).path));
       node->removeAttribute(kLayer);
     }

@@ -60,7 +60,7 @@ void UserLayout::hang(const std::string& flat, const std::optional<UserSlot>& pl
     owner = root_;
   }
   real.name = free_attribute(*owner, real.name);
-  owner->register_attribute(real.name, type, value, is_parameter, is_buffer);
+  ir::add_attribute(*owner, real.name, type, value, is_parameter, is_buffer);
   places_[flat] = std::move(real);
 }
 
@@ -76,11 +76,14 @@ std::string UserLayout::hang_module(const std::string& path, const Module& modul
   return modules_.emplace(joined(slot), module).first->first;
 }
 
-Value* UserLayout::module_value(Graph& graph, const std::string& path) const {
+Value* UserLayout::module_value(Graph& graph, const std::string& path) {
   if (path.empty()) return graph.inputs().at(0);
+  Value*& value = values_[{&graph, path}];
+  if (value != nullptr) return value;
   const UserSlot slot = slot_at(path);
-  return ir::read_attribute(graph.insertPoint(), module_value(graph, slot.module), slot.name,
-                            modules_.at(path).type());
+  Value* owner = module_value(graph, slot.module);
+  Node* next = slot.module.empty() ? *graph.nodes().begin() : owner->node()->next();
+  return value = ir::read_attribute(next, owner, slot.name, modules_.at(path).type());
 }
 
 void UserLayout::rewrite(Graph& graph) {
@@ -89,7 +92,6 @@ void UserLayout::rewrite(Graph& graph) {
     if (!touches || node->input(0) != graph.inputs().at(0)) continue;
     const auto place = places_.find(node->s(c10::attr::name));
     if (place == places_.end()) continue;
-    const torch::jit::WithInsertPoint guard(node);
     node->replaceInput(0, module_value(graph, place->second.module));
     node->s_(c10::attr::name, place->second.name);
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "ir/user_slots.h"
 
@@ -24,8 +25,9 @@ class UserLayout {
   std::string hang_module(const std::string& path, const torch::jit::Module& module);
   /// Makes a graph that reads and writes attributes of the flat module do so where they hang now.
   void rewrite(torch::jit::Graph& graph);
-  /// The module at a path, at the graph's insertion point.
-  torch::jit::Value* module_value(torch::jit::Graph& graph, const std::string& path) const;
+  /// The module at a path, read once at the graph's beginning: whatever LibTorch does with a read, it looks
+  /// at all that is in the module.
+  torch::jit::Value* module_value(torch::jit::Graph& graph, const std::string& path);
 
  private:
   std::optional<torch::jit::Module> module_at(const std::string& path);
@@ -33,6 +35,7 @@ class UserLayout {
   torch::jit::Module root_;
   std::map<std::string, torch::jit::Module> modules_{};  ///< by path
   ir::UserSlots places_{};                               ///< by the flat name
+  std::map<std::pair<const torch::jit::Graph*, std::string>, torch::jit::Value*> values_{};  ///< of modules
 };
 
 /// Whether a module only holds others and attributes at the user's paths.
