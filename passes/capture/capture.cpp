@@ -12,6 +12,7 @@
 #include "passes/capture/inline_calls.h"
 #include "passes/capture/module_calls.h"
 #include "passes/capture/module_choice.h"
+#include "passes/capture/module_values.h"
 #include "passes/capture/nested_tensors.h"
 #include "passes/capture/other_methods.h"
 #include "passes/capture/passes.h"
@@ -67,6 +68,7 @@ torch::jit::Method forward_of(const Module& module) {
 void capture_methods(Capturing& state, const torch::jit::Method& forward) {
   state.model.schema = forward.function().getSchema();
   const auto graph = inline_calls(state, forward);
+  merge_module_reads(state, *graph);
   evaluate_python(graph);
   make_module_calls(state);
   capture_other_methods(state);

@@ -1,6 +1,8 @@
 #include "passes/capture/module_values.h"
 
+#include <map>
 #include <ranges>
+#include <utility>
 
 #include "ir/analysis.h"
 #include "passes/context/names.h"
@@ -27,6 +29,21 @@ std::optional<Module> module_of(Capturing& state, ir::Value* value) {
 bool is_replaced(const CaptureSource& source, const Module& owner, const std::string& name) {
   return source.written.contains(name) &&
          owner.type()->getAttribute(name)->kind() == c10::TypeKind::InterfaceType;
+}
+
+void merge_module_reads(Capturing& state, ir::Graph& graph) {
+  std::map<std::pair<const Value*, std::string>, Value*> known;
+  for (auto each = graph.nodes().begin(); each != graph.nodes().end(); ++each) {
+    Node* node = *each;
+    if (node->kind() != c10::prim::GetAttr || !node->output()->type()->is_module()) continue;
+    if (node->output()->type()->kind() != c10::TypeKind::ClassType) continue;
+    const auto [first, is_first] =
+        known.try_emplace({node->input(0), node->s(c10::attr::name)}, node->output());
+    if (is_first) continue;
+    node->output()->replaceAllUsesWith(first->second);
+    state.owners.erase(node->output());
+    each.destroyCurrent();
+  }
 }
 
 void drop_module_values(ir::Graph& graph) {

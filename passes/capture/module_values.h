@@ -21,6 +21,10 @@ std::optional<torch::jit::Module> module_of(Capturing& state, ir::Value* value);
 [[nodiscard]] bool is_replaced(const CaptureSource& source, const torch::jit::Module& owner,
                                const std::string& name);
 
+/// Reads each module once where it was read again and again, as traces do for each layer of `self.blocks`:
+/// LibTorch's analysis of aliases looks, at each read, at all that is in the module.
+void merge_module_reads(Capturing& state, ir::Graph& graph);
+
 /// Removes module values that only led to attributes and inlined calls.
 void drop_module_values(ir::Graph& graph);
 
