@@ -10,8 +10,8 @@ namespace tsq {
 
 /// The result of one step that has been tried as it will be loaded.
 struct TriedStep {
-  Reference reference;
-  Lowered model;  ///< of lowering; of converting: the reference's module
+  std::optional<Reference> reference{};  ///< of converting
+  Lowered model;                         ///< of lowering; of converting: the reference's module
   Trial trial{};
   std::vector<LeftFloat> left_float{};  ///< what was left out because it cannot run
 

@@ -62,7 +62,7 @@ class Search {
       result.score = std::ranges::max_element(trials_, {}, &GoalTrial::score)->score;
       return result;
     }
-    result.reference = candidates_.make(kept_).reference;
+    result.reference = candidates_.reference(kept_);
     result.kept = candidates_.layers(kept_);
     result.mapping = mapping();
     result.score = score_;

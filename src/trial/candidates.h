@@ -3,6 +3,7 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "pipeline/float_layers.h"
@@ -15,7 +16,7 @@ using Indices = std::vector<std::size_t>;
 struct Made {
   torch::jit::Module module;
   Report report{};
-  Reference reference;
+  std::optional<Reference> reference{};  ///< what it was lowered from, where that was made with it
 };
 /// The reference model itself.
 Made unlowered(Reference reference);

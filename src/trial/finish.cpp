@@ -147,8 +147,7 @@ class Finish {
   }
 
   Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
-    Finished result{.prepared = *prepared_,
-                    .reference = now.made->reference,
+    Finished result{.reference = *std::move(now.made->reference),
                     .report = std::move(now.made->report),
                     .trial = std::move(now.trial),
                     .latency = latency,

@@ -37,7 +37,6 @@ struct FinishTask {
 
 /// A model that has been tried.
 struct Finished {
-  Prepared prepared;
   Reference reference;
   /// Empty where nothing was worth quantizing: the user's model is the result then.
   std::optional<torch::jit::Module> module{};

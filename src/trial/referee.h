@@ -22,6 +22,8 @@ class Referee {
   [[nodiscard]] const std::vector<Sample>& samples() const noexcept { return samples_; }
 
  private:
+  /// Whether values of `model_` decide about shapes.
+  [[nodiscard]] bool has_free_shapes() const;
   [[nodiscard]] const at::IValue& wanted(std::size_t index) const;
   void try_sample(const torch::jit::Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const;
 
@@ -29,8 +31,8 @@ class Referee {
   at::QEngine engine_;
   std::vector<Sample> samples_;
   mutable std::vector<std::optional<at::IValue>>
-      wanted_;  ///< what `model_` returns for each sample, once run
-  bool free_shapes_;
+      wanted_;                                 ///< what `model_` returns for each sample, once run
+  mutable std::optional<bool> free_shapes_{};  ///< asked for where shapes differ: it reads the whole graph
 };
 
 }  // namespace tsq::detail

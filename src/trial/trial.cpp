@@ -108,8 +108,12 @@ Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> sa
     : model_(deep_copy_in_eval(model, engine)),
       engine_(engine),
       samples_(std::move(samples)),
-      wanted_(samples_.size()),
-      free_shapes_(has_value_dependent_shapes(model_)) {}
+      wanted_(samples_.size()) {}
+
+bool Referee::has_free_shapes() const {
+  if (!free_shapes_) free_shapes_ = has_value_dependent_shapes(model_);
+  return *free_shapes_;
+}
 
 const at::IValue& Referee::wanted(std::size_t index) const {
   try {
@@ -142,8 +146,13 @@ Trial Referee::judge(const Module& candidate) const {
 void Referee::try_sample(const Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const {
   const at::IValue& right = wanted(index);
   ErrorSums own;
-  trial.fault = fault_of(
-      [&] { return compare_results(right, run(loaded, engine_, samples_[index]), free_shapes_, own); });
+  trial.fault = fault_of([&] {
+    const at::IValue got = run(loaded, engine_, samples_[index]);
+    std::optional<TrialFault> fault = compare_results(right, got, /*free_shapes=*/false, own);
+    if (!fault || !has_free_shapes()) return fault;
+    own = {};
+    return compare_results(right, got, /*free_shapes=*/true, own);
+  });
   if (trial.fault) {
     trial.fault->sample = index;
     return;

@@ -15,7 +15,7 @@ namespace {
 
 TriedStep tried(detail::Attempt attempt, std::vector<LeftFloat> changes, bool force) {
   if (!attempt.made || (attempt.trial.fault && !force)) detail::refuse(*attempt.trial.fault);
-  return {.reference = attempt.made->reference,
+  return {.reference = std::move(attempt.made->reference),
           .model = Lowered(std::move(attempt.made->module), std::move(attempt.made->report)),
           .trial = std::move(attempt.trial),
           .left_float = std::move(changes)};
@@ -64,8 +64,8 @@ TriedStep lower_and_try(const Reference& reference, const BackendConfig& backend
   const detail::Referee referee(reference.module(), engine_of(backend, /*must_have_kernels=*/true),
                                 detail::spread(trial.samples, detail::kMostTried));
   const auto lowered = [&] {
-    const Lowered result = lower(reference, backend, options);
-    return detail::Made{.module = result.module(), .report = result.report(), .reference = reference};
+    Lowered result = lower(reference, backend, options);
+    return detail::Made{.module = result.module(), .report = std::move(result).report()};
   };
   detail::Attempt now = detail::attempt(referee, lowered);
   if (!now.trial.fault || trial.force) return tried(std::move(now), {}, trial.force);

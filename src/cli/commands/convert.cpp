@@ -54,7 +54,7 @@ void run_convert(const ConvertOptions& options, const Session& session) {
     return convert_and_try(prepared, backend, at_convert.custom, at_convert.mapping,
                            {.samples = samples, .force = options.trial.force}, progress);
   });
-  const Reference& reference = converted.reference;
+  const Reference& reference = *converted.reference;
   files.write(options.output,
               [&](const std::string& place) { reference.save(place, read_extra_files(options.model)); });
   files.commit();
