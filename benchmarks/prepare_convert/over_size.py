@@ -1,6 +1,7 @@
 """Times prepare, convert and lower of `tsq` over the number of layers: the time of a layer must not grow with the graph.
 
-The network is a chain of convolutions with batch norm and relu, traced; ranges are those of one batch. Each step is a command of
+The network is a chain of convolutions with batch norm and relu, scripted (LibTorch takes minutes to load a trace of thousands of
+layers, each with classes of its own); ranges are those of one batch. Each step is a command of
 its own, whose report of time leaves out start, load and save.
 
   python over_size.py --tsq build/release/bin/tsq
@@ -67,7 +68,7 @@ def main() -> None:
         sample = torch.randn(1, 4, 2, 2)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            torch.jit.save(torch.jit.trace(Chain(layers).eval(), sample, check_trace=False), str(folder / "model.pt"))
+            torch.jit.save(torch.jit.script(Chain(layers).eval()), str(folder / "model.pt"))
             torch.save([sample], folder / "data.pt")
             rounds = [seconds_of(options.tsq, options.recipe, folder) for _ in range(options.rounds)]
         least = {step: min(times[step] for times in rounds) for step in STEPS}
