@@ -1,6 +1,7 @@
 #include "backends/kernels/fault_conditions.h"
 
 #include <ATen/ATen.h>
+#include <ATen/WrapDimUtils.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include "backends/kernels/costs.h"
 #include "backends/kernels/first_row.h"
 #include "backends/kernels/packed.h"
+#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
@@ -52,8 +54,26 @@ std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
   return node->inputs().empty() || node->kind().is_prim() ? std::nullopt : quantized_dtype(node->input(0));
 }
 
-bool is_signed(const KernelUse& use) {
-  return use.input != nullptr && quantized_dtype(use.input) == c10::ScalarType::QInt8;
+bool reads(const KernelUse& use, c10::ScalarType dtype) {
+  return use.input != nullptr && quantized_dtype(use.input) == dtype;
+}
+
+bool has_operands_of_other_dtypes(const KernelUse& use) {
+  const auto dtype = use.input == nullptr ? std::nullopt : quantized_dtype(use.input);
+  return dtype && std::ranges::any_of(ir::operands(use.op), [&](const ir::Value* operand) {
+           const bool is_quantized = operand->node()->kind() == ir::kDequantize;
+           const auto other = is_quantized ? quantized_dtype(operand->node()->input(0)) : std::nullopt;
+           return other && *other != *dtype;
+         });
+}
+
+/// Of the weight, which a transposed convolution holds as [inputs, outputs / groups, …].
+bool has_scales_of_other_dimension(const KernelUse& use) {
+  const QParams* qparams =
+      use.weighted != nullptr && use.weighted->weight_qparams ? &*use.weighted->weight_qparams : nullptr;
+  if (qparams == nullptr || !is_per_channel(qparams->qscheme)) return false;
+  const int64_t of_outputs = use.kernel.find("transpose") == std::string_view::npos ? 0 : 1;
+  return at::maybe_wrap_dim(qparams->axis, use.weighted->weight.dim()) != of_outputs;
 }
 
 bool averages_over_other_count(const KernelUse& use) {
@@ -149,12 +169,18 @@ bool holds(FaultCondition condition, const KernelUse& use) {
       return takes_direct_path(*use.weighted) && !takes_onednn(*use.weighted);
     case FaultCondition::TransposedPerChannelInGroups:
       return use.weighted->groups > 1 && use.weighted->weight_qparams->scale.numel() > 1;
+    case FaultCondition::ScalesOfOtherDimension:
+      return has_scales_of_other_dimension(use);
     case FaultCondition::WithoutDimensions:
       return use.input != nullptr && known_rank(use.input) == 0;
     case FaultCondition::SignedInput:
-      return is_signed(use);
+      return reads(use, c10::ScalarType::QInt8);
+    case FaultCondition::Int32Input:
+      return reads(use, c10::ScalarType::QInt32);
+    case FaultCondition::OperandsOfOtherDTypes:
+      return has_operands_of_other_dtypes(use);
     case FaultCondition::SignedInputWithoutXnnpack:
-      return is_signed(use) && !at::globalContext().isXNNPACKAvailable();
+      return reads(use, c10::ScalarType::QInt8) && !at::globalContext().isXNNPACKAvailable();
     case FaultCondition::AverageOverOtherCount:
       return averages_over_other_count(use);
     case FaultCondition::OneBound:

@@ -26,7 +26,12 @@ constexpr std::string_view kDirectPath =
 constexpr std::string_view kTransposed3d = "qnnpack's conv_transpose3d returns wrong results";
 constexpr std::string_view kScalesInGroups =
     "qnnpack's transposed convolution with groups reads beyond the scales of its channels";
+constexpr std::string_view kOtherDimension =
+    "the kernels have a scale for each output channel, and these scales are of another dimension of the "
+    "weight";
 constexpr std::string_view kSigned = "the engine's convolutions and linear layers take quint8 activations";
+constexpr std::string_view kInt32 = "no kernel of LibTorch multiplies qint32 activations";
+constexpr std::string_view kOneDType = "the kernel takes operands of one dtype";
 constexpr std::string_view kSignedWithoutXnnpack =
     "qnnpack takes qint8 activations here only with XNNPACK, which this LibTorch was built without";
 constexpr std::string_view kSavedParams = "qnnpack cannot save packed parameters of three dimensions";
@@ -109,6 +114,12 @@ constexpr std::array kFaults{
     KernelFault{"qnnpack", "torch.nn.functional.max_pool3d", Always, KeepReference, kNoMaxPool3d},
     KernelFault{"qnnpack", "quantized::add", AddendScaleOutOfRange, KeepReference, kScaleRatio},
     KernelFault{"qnnpack", "quantized::add_relu", AddendScaleOutOfRange, KeepReference, kScaleRatio},
+    KernelFault{"", "quantized::matmul", Int32Input, KeepReference, kInt32},
+    KernelFault{"", "quantized::matmul", OperandsOfOtherDTypes, KeepReference, kOneDType},
+    KernelFault{"", "quantized::add", OperandsOfOtherDTypes, KeepReference, kOneDType},
+    KernelFault{"", "quantized::add_relu", OperandsOfOtherDTypes, KeepReference, kOneDType},
+    KernelFault{"", "quantized::mul", OperandsOfOtherDTypes, KeepReference, kOneDType},
+    KernelFault{"", "quantized::mul_relu", OperandsOfOtherDTypes, KeepReference, kOneDType},
     KernelFault{"", "torch.nn.functional.interpolate", InterpolationWithoutKernel, KeepReference,
                 kInterpolate},
     KernelFault{"x86", "quantized::linear_leaky_relu", Always, KeepReference, kOnlyOneDnn},
@@ -128,7 +139,9 @@ constexpr std::array kFaults{
 };
 
 /// Of each of kWeightedKernels: they take quint8 activations on every engine, qint8 ones by XNNPACK alone.
-constexpr std::array kSignedInputs{
+constexpr std::array kOfWeighted{
+    KernelFault{"", "", ScalesOfOtherDimension, KeepReference, kOtherDimension},
+    KernelFault{"", "", Int32Input, KeepReference, kInt32},
     KernelFault{"qnnpack", "", SignedInputWithoutXnnpack, KeepReference, kSignedWithoutXnnpack},
     KernelFault{"x86", "", SignedInput, KeepReference, kSigned},
     KernelFault{"fbgemm", "", SignedInput, KeepReference, kSigned},
@@ -176,15 +189,15 @@ constexpr std::array kDynamicTwins{
     DynamicTwin{"quantized::conv_transpose3d", "quantized::conv_transpose3d_dynamic"},
 };
 
-constexpr std::array<std::string_view, 9> kIgnoresReduceRange{"quantized::linear_dynamic",
-                                                              "quantized::linear_relu_dynamic",
-                                                              "quantized::make_quantized_cell_params_dynamic",
-                                                              "quantized::conv1d_dynamic",
-                                                              "quantized::conv2d_dynamic",
-                                                              "quantized::conv3d_dynamic",
-                                                              "quantized::conv_transpose1d_dynamic",
-                                                              "quantized::conv_transpose2d_dynamic",
-                                                              "quantized::conv_transpose3d_dynamic"};
+constexpr std::array<std::string_view, 9> kDynamicKernels{"quantized::linear_dynamic",
+                                                          "quantized::linear_relu_dynamic",
+                                                          "quantized::make_quantized_cell_params_dynamic",
+                                                          "quantized::conv1d_dynamic",
+                                                          "quantized::conv2d_dynamic",
+                                                          "quantized::conv3d_dynamic",
+                                                          "quantized::conv_transpose1d_dynamic",
+                                                          "quantized::conv_transpose2d_dynamic",
+                                                          "quantized::conv_transpose3d_dynamic"};
 
 constexpr std::array<std::string_view, 18> kPools{"torch.nn.MaxPool1d",
                                                   "torch.nn.MaxPool2d",
@@ -213,9 +226,11 @@ std::vector<KernelFault> all_faults() {
     faults.push_back({"", kernel, BatchWasAdded, ContiguousInput, kAddedBatch});
   for (const std::string_view kernel : kQnnpackElementwise)
     faults.push_back({"qnnpack", kernel, WithoutDimensions, KeepReference, kNoDimensions});
-  for (const std::string_view kernel : kIgnoresReduceRange)
+  for (const std::string_view kernel : kDynamicKernels) {
     faults.push_back({"qnnpack", kernel, Always, FullRange, kFullRange});
-  for (const KernelFault& of_all : kSignedInputs) {
+    faults.push_back({"", kernel, ScalesOfOtherDimension, KeepReference, kOtherDimension});
+  }
+  for (const KernelFault& of_all : kOfWeighted) {
     for (const std::string_view kernel : kWeightedKernels)
       faults.push_back({of_all.engine, kernel, of_all.when, of_all.precaution, of_all.reason});
   }

@@ -24,8 +24,14 @@ enum class FaultCondition {
   TransposedPerChannelInGroups,
   /// Tensors without dimensions.
   WithoutDimensions,
+  /// A scale for each index of another dimension than the output channels.
+  ScalesOfOtherDimension,
   /// qint8 activations.
   SignedInput,
+  /// qint32 activations.
+  Int32Input,
+  /// Operands that are quantized to different dtypes.
+  OperandsOfOtherDTypes,
   /// qint8 activations: convolutions and linear layers take them by XNNPACK, which a LibTorch may lack.
   SignedInputWithoutXnnpack,
   /// Average pools that leave padding out of the count, or divide by a number of their own.

@@ -224,6 +224,44 @@ TEST(KernelFaults, AnAdditionOfVeryDifferentRangesStaysFloatOnQnnpack) {
   }
 }
 
+TEST(KernelFaults, LinearLayersTakeEveryAxisForThatOfTheOutputs) {
+  const Engine engine(at::QEngine::FBGEMM);
+  torch::manual_seed(3);
+  const at::Tensor x = quantized(at::randn({6, 8}));
+  const at::Tensor weight = at::randn({8, 8}) * at::logspace(-2, 0, 8);
+  const auto error_of = [&](int64_t axis) {
+    const at::Tensor scale = weight.abs().amax({1 - axis}) / 63;  // sums of 16 bits do not overflow
+    const at::Tensor w = at::quantize_per_channel(weight, scale.to(at::kDouble), at::zeros({8}, at::kLong),
+                                                  axis, c10::ScalarType::QInt8);
+    const at::Tensor plain = at::linear(x.dequantize(), w.dequantize());
+    const double step = plain.abs().max().item<double>() / 100;
+    const c10::IValue packed = call("quantized::linear_prepack", "", {w, c10::IValue()});
+    const at::Tensor result = call("quantized::linear", "", {x, packed, step, int64_t{128}}).toTensor();
+    return steps_between(result, quantized(plain, step, 128));
+  };
+  EXPECT_LE(error_of(0), 1);
+  EXPECT_GT(error_of(1), 1);
+}
+
+TEST(KernelFaults, NoKernelMultipliesActivationsOf32Bits) {
+  for (const at::QEngine id : {at::QEngine::X86, at::QEngine::FBGEMM, at::QEngine::ONEDNN}) {
+    const Engine engine(id);
+    const at::Tensor x = at::quantize_per_tensor(at::randn({4, 8}), 0.03, 0, c10::ScalarType::QInt32);
+    const at::Tensor w = at::quantize_per_tensor(at::randn({4, 8}), 0.03, 0, c10::ScalarType::QInt8);
+    const c10::IValue packed = call("quantized::linear_prepack", "", {w, c10::IValue()});
+    EXPECT_ANY_THROW(call("quantized::linear", "", {x, packed, 0.1, int64_t{0}}));
+    EXPECT_ANY_THROW(call("quantized::matmul", "", {x, x.t(), 0.1, int64_t{0}}));
+  }
+}
+
+TEST(KernelFaults, KernelsOfTwoOperandsTakeOneDType) {
+  const at::Tensor x = quantized(at::randn({4, 4}));
+  const at::Tensor y = at::quantize_per_tensor(at::randn({4, 4}), 0.03, 0, c10::ScalarType::QInt8);
+  for (const char* kernel : {"quantized::matmul", "quantized::add", "quantized::add_relu", "quantized::mul",
+                             "quantized::mul_relu"})
+    EXPECT_ANY_THROW(call(kernel, "", {x, y, 0.1, int64_t{0}})) << kernel;
+}
+
 TEST(KernelFaults, QuantizedSignalsHaveNoInterpolation) {
   EXPECT_THROW(at::upsample_nearest1d(quantized(at::randn({1, 2, 4})), {8}), c10::Error);
 }
@@ -325,6 +363,26 @@ TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  
   const Decision& decision = decision_of(models.report, "torch.nn.Conv2d");
   EXPECT_FALSE(decision.quantized);
   EXPECT_NE(decision.reason.find("refused the weight"), std::string::npos) << decision.reason;
+}
+
+TEST(KernelFaults, ScalesOfTheInputsLeaveALayerInReferenceForm) {
+  for (const char* backend : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    for (const int64_t axis : {0, 1}) {
+      Module model = testing::user_module("AlongInputs");
+      model.register_module("conv", testing::conv2d(3, 3, 3));
+      model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
+      const QConfig along{.activation = default_qconfig(backend).activation,
+                          .weight = {.observer = "PerChannelMinMaxObserver",
+                                     .dtype = c10::ScalarType::QInt8,
+                                     .qscheme = c10::kPerChannelSymmetric,
+                                     .ch_axis = axis}};
+      Lowered models = lowered(model, backend, QConfigMapping().set_global(along));
+      EXPECT_LT(relative_difference(models), 0.02) << backend << " " << axis;
+      const Decision& decision = decision_of(models.report, "torch.nn.Conv2d");
+      EXPECT_EQ(decision.reason.find("another dimension of the weight") != std::string::npos, axis == 1)
+          << backend << " " << decision.reason;
+    }
+  }
 }
 
 TEST(KernelFaults, AClampAfterAConvolutionIsRightOnQnnpack) {
