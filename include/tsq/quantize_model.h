@@ -126,8 +126,8 @@ struct Remark {
 
 /// A quantized model that has been tried, and what is to be known of it.
 struct Quantized {
-  /// The model, with the methods of the float one; the float one itself where `is_float_model`. Its report
-  /// has the multiply-accumulates, where there was a sample to count them.
+  /// The model, with the methods of the float one. Its report has the multiply-accumulates, where there was a
+  /// sample to count them.
   Lowered model;
   bool is_float_model{false};  ///< nothing was worth quantizing
   /// The same in reference form; its forward is the method that was quantized.

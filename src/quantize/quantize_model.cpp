@@ -163,7 +163,7 @@ std::optional<Trial> unseen_where_close(const Work& work, const Finished& done) 
   constexpr double kTwice = 3.01;  // dB
   const std::vector<Sample>& samples = work.samples.calibration;
   const bool is_judged_on_calibration = work.options.judged_by.empty() && work.samples.held_back == 0;
-  if (!done.module || done.trial.fault || !is_judged_on_calibration || samples.size() < 2)
+  if (done.is_float_model || done.trial.fault || !is_judged_on_calibration || samples.size() < 2)
     return std::nullopt;
   const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
   if (!expected || *expected < detail::kPoorDb || *expected >= detail::kPoorDb + kTwice) return std::nullopt;
@@ -190,8 +190,8 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
   const auto confirm = [&](const QConfigMapping& mapping, const AccuracyGoal& wanted) {
     done = finished_with(inner, mapping, std::nullopt);
     constexpr double kSame = std::numeric_limits<double>::infinity();
-    if (!done->module) return kSame;
-    if (work.samples.others.empty()) return wanted.score(*done->module);
+    if (done->is_float_model) return kSame;
+    if (work.samples.others.empty()) return wanted.score(done->module);
     unseen = unseen_trial(inner, done->mapping, work.samples.others, done->trial);
     if (unseen->fault) return -kSame;
     return unseen->assured_db().value_or(unseen->sqnr_db.value_or(kSame));
@@ -205,7 +205,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
                         .confirm = confirm};
   if (work.samples.held_back > 0) task.calibrated = work.samples.calibration;
   GoalOutcome outcome = detail::search_for_goal(task, prepared, work.events);
-  if (!done->module) unseen.reset();
+  if (done->is_float_model) unseen.reset();
   // Entries of the search are nobody's mistake.
   done->report.unmatched_entries = prepared.report().unmatched_entries;
   return {.done = *std::move(done), .unseen = std::move(unseen), .goal = std::move(outcome)};
@@ -254,10 +254,9 @@ Quantized quantize(const Module& model, std::span<const Sample> samples, const Q
                             .events = options.events},
                            goal_with_methods(options.goal, method));
   Finished& done = result.done;
-  const bool is_float_model = !done.module;
   Quantized quantized{
-      .model = Lowered(method.take_back(is_float_model ? as_forward : *done.module), std::move(done.report)),
-      .is_float_model = is_float_model,
+      .model = Lowered(method.take_back(done.module), std::move(done.report)),
+      .is_float_model = done.is_float_model,
       .reference = std::move(done.reference),
       .trial = std::move(done.trial),
       .unseen = std::move(result.unseen),

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "backends/kernels/engine.h"
+#include "ir/analysis.h"
 #include "trial/attempt.h"
 #include "trial/layer_groups.h"
 #include "trial/leave_out.h"
@@ -20,6 +21,20 @@ using torch::jit::Module;
 
 bool quantizes_anything(const Report& report) {
   return std::ranges::any_of(report.decisions, &Decision::quantized);
+}
+
+/// FX's tables round values that no operator takes in int8, too.
+bool rounds_anything(const Module& module) {
+  for (const Module& each : module.modules()) {
+    for (const auto& method : each.get_methods()) {
+      const auto nodes = ir::nodes_in_order(*torch::jit::toGraphFunction(method.function()).graph());
+      if (std::ranges::any_of(nodes, [](const ir::Node* node) {
+            return std::string_view(node->kind().toUnqualString()).starts_with("quantize_per_");
+          }))
+        return true;
+    }
+  }
+  return false;
 }
 
 class Finish {
@@ -147,7 +162,10 @@ class Finish {
   }
 
   Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
+    const bool is_float = !quantizes_anything(now.made->report) && !rounds_anything(now.made->module);
     Finished result{.reference = *std::move(now.made->reference),
+                    .module = std::move(now.made->module),
+                    .is_float_model = is_float,
                     .report = std::move(now.made->report),
                     .trial = std::move(now.trial),
                     .latency = latency,
@@ -157,11 +175,11 @@ class Finish {
     // name.
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
-    if (!quantizes_anything(result.report) && !task_.force) {
-      result.trial = referee_.judge(task_.model);  // the user's model is the result
-    } else {
-      if (result.trial.fault && !task_.force) refuse(*result.trial.fault);
-      result.module = std::move(now.made->module);
+    if (result.trial.fault && !task_.force) {
+      if (!result.is_float_model) refuse(*result.trial.fault);
+      // What is float is the user's own model at the worst.
+      result.module = task_.model;
+      result.trial = referee_.judge(task_.model);
     }
     return result;
   }

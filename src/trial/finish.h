@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/csrc/jit/api/module.h>
 #include <tsq/quantize_model.h>
 
 #include <functional>
@@ -38,8 +39,8 @@ struct FinishTask {
 /// A model that has been tried.
 struct Finished {
   Reference reference;
-  /// Empty where nothing was worth quantizing: the user's model is the result then.
-  std::optional<torch::jit::Module> module{};
+  torch::jit::Module module;
+  bool is_float_model{false};  ///< nothing is quantized
   Report report{};
   Trial trial{};
   std::optional<LatencyComparison> latency{};

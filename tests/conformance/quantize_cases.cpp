@@ -18,6 +18,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace {
 
@@ -45,13 +46,25 @@ tsq::BackendConfig table_of(const json& job) {
   return own ? own->set_name(engine) : tsq::backend_config(engine);
 }
 
-void write_converted(const tsq::Prepared& prepared, const tsq::BackendConfig& backend, const json& job) {
-  const tsq::Reference reference =
-      tsq::convert_to_reference(prepared, backend,
-                                {.custom = tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
-                                 .mapping = read_config<tsq::QConfigMapping>(job, "convert_qconfig")});
+tsq::ConvertOptions convert_options(const json& job) {
+  return {.custom = tsq::ConvertCustomConfig().set_allow_uncalibrated(true),
+          .mapping = read_config<tsq::QConfigMapping>(job, "convert_qconfig")};
+}
+
+std::string bytes_of(const torch::jit::Module& module) {
+  std::ostringstream stream;
+  module.save(stream);
+  return stream.str();
+}
+
+/// Writes what a job names; returns the bytes of the lowered model.
+std::string write_converted(const tsq::Prepared& prepared, const tsq::BackendConfig& backend,
+                            const json& job) {
+  const tsq::Reference reference = tsq::convert_to_reference(prepared, backend, convert_options(job));
   if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
-  tsq::save(tsq::lower(reference, backend), job.at("output").get<std::string>());
+  const tsq::Lowered lowered = tsq::lower(reference, backend);
+  tsq::save(lowered, job.at("output").get<std::string>());
+  return bytes_of(lowered.module());
 }
 
 void prepare_to_train(const json& job) {
@@ -66,24 +79,75 @@ void prepare_to_train(const json& job) {
       .save(job.at("prepared").get<std::string>());
 }
 
+/// The steps of a job, by themselves.
+struct Steps {
+  torch::jit::Module model;
+  std::vector<tsq::Sample> samples{};
+  tsq::BackendConfig backend;
+  tsq::PrepareOptions options{};
+
+  tsq::Prepared prepared(const tsq::QConfigMapping& mapping) const {
+    tsq::Prepared result = tsq::prepare(model, mapping, backend, options);
+    if (!samples.empty()) tsq::calibrate(result, samples);
+    return result;
+  }
+};
+
+/// tsq::quantize makes what the steps make; where its trial leaves layers float, with the mapping that it
+/// names.
+void check_quantize(const Steps& steps, const tsq::QConfigMapping& mapping, const json& job,
+                    const std::string& expected) {
+  tsq::QuantizeOptions options;
+  options.backend_config = steps.backend;
+  options.mapping = mapping;
+  options.custom = steps.options.custom;
+  options.equalization = steps.options.equalization;
+  options.recipe = steps.options.recipe;
+  options.convert_custom = convert_options(job).custom;
+  options.convert_mapping = convert_options(job).mapping;
+  options.times = false;
+  for (const bool force : {true, false}) {
+    options.force = force;
+    std::optional<tsq::Quantized> made;
+    try {
+      made = tsq::quantize(steps.model, steps.samples, options);
+    } catch (const tsq::Error& error) {
+      if (error.code() != tsq::ErrorCode::Unsupported || force) throw;
+      return;  // it cannot run, and the caller must choose
+    }
+    const std::string wanted =
+        made->left_float.empty()
+            ? expected
+            : bytes_of(
+                  tsq::convert(steps.prepared(made->mapping), steps.backend, convert_options(job)).module());
+    if (bytes_of(made->module()) != wanted)
+      throw std::runtime_error(
+          fmt::format("quantize{} writes other bytes than the steps", force ? " with force" : ""));
+  }
+}
+
 void quantize(const json& job) {
   if (job.contains("prepared")) return prepare_to_train(job);
-  if (job.contains("trained"))
-    return write_converted(tsq::Prepared::load(job.at("trained").get<std::string>()), table_of(job), job);
-  const tsq::BackendConfig backend = table_of(job);
-  const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig");
-  const auto equalization = read_config<tsq::EqualizationMapping>(job, "equalization");
-  const auto custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config");
-  torch::jit::Module model = tsq::load(job.at("model").get<std::string>());
-  model.eval();
-  tsq::Prepared prepared =
-      tsq::prepare(model, mapping.value_or(tsq::default_qconfig_mapping(backend.name())), backend,
-                   {.custom = custom.value_or(tsq::PrepareCustomConfig{}),
-                    .equalization = equalization.value_or(tsq::EqualizationMapping{}),
-                    .recipe = {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))}});
+  if (job.contains("trained")) {
+    write_converted(tsq::Prepared::load(job.at("trained").get<std::string>()), table_of(job), job);
+    return;
+  }
+  const tsq::Recipe recipe = tsq::recipe_from_name(job.value("recipe", "fx"));
+  Steps steps{
+      .model = tsq::load(job.at("model").get<std::string>()),
+      .backend = tsq::mode_backend_config(tsq::QuantizeMode::Static, recipe, table_of(job)),
+      .options = {
+          .custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config")
+                        .value_or(tsq::PrepareCustomConfig{}),
+          .equalization =
+              read_config<tsq::EqualizationMapping>(job, "equalization").value_or(tsq::EqualizationMapping{}),
+          .recipe = {.recipe = recipe}}};
+  steps.model.eval();
   if (job.contains("calibration"))
-    tsq::calibrate(prepared, tsq::load_samples(job.at("calibration").get<std::string>(), model));
-  write_converted(prepared, backend, job);
+    steps.samples = tsq::load_samples(job.at("calibration").get<std::string>(), steps.model);
+  const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig")
+                           .value_or(tsq::default_qconfig_mapping(steps.backend.name()));
+  check_quantize(steps, mapping, job, write_converted(steps.prepared(mapping), steps.backend, job));
 }
 
 json answer(int code, const std::string& error) { return {{"exit", code}, {"error", error}}; }

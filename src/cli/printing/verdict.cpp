@@ -108,14 +108,13 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
       return fmt::format("larger than float, {:.0f} % of its file: {}", 100 * remark.figure,
                          leaving_remedy(context));
     case RemarkKind::NothingQuantized:
-      return "nothing is quantized, the result is the float model: 'tsq explain' says why";
+      return "nothing is quantized, the result computes in float: 'tsq explain' says why";
     case RemarkKind::HardlyQuantized:
       return fmt::format("only {:.1f} % of the work is in int8: 'tsq explain' says what to change",
                          100 * remark.figure);
     case RemarkKind::FloatPays:
-      return "int8 does not pay for this model on this machine: nothing is quantized, the result is the "
-             "float "
-             "model";
+      return "int8 does not pay for this model on this machine: nothing is quantized, the result computes "
+             "in float";
     case RemarkKind::MostlyFloatPays:
       return fmt::format("{:.1f} % of the work is in int8: for the rest it does not pay on this machine",
                          100 * remark.figure);
