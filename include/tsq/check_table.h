@@ -10,9 +10,10 @@ namespace tsq {
 /// Something about a row of a table that its writer will not have meant.
 struct TableFinding {
   enum class Kind {
-    NeverMatches,  ///< no graph of a model holds what the pattern names
-    Shadowed,      ///< another row takes all that it matches
-    NoKernel,      ///< no engine lowers what it quantizes: it stays in reference form
+    NeverMatches,    ///< no graph of a model holds what the pattern names
+    Shadowed,        ///< another row takes all that it matches
+    NoKernel,        ///< no engine lowers what it quantizes: it stays in reference form
+    WrongReference,  ///< its reference module is unknown, or that of another layer
   };
   Kind kind{};
   std::size_t row{};       ///< index in configs()

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <tsq/check_table.h>
 
@@ -8,7 +9,10 @@
 
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/lowering_table.h"
+#include "base/text.h"
+#include "config/reference_definitions.h"
 #include "operators/functional_weighted.h"
+#include "torchscript/modules/reference_module.h"
 
 namespace tsq {
 namespace {
@@ -33,6 +37,19 @@ bool some_fusion_makes(const BackendConfig& backend, const Symbol& type) {
   return std::ranges::any_of(backend.configs(), [&](const BackendPatternConfig& row) {
     return is_fusion(row) && class_made_by(row).value_or(type) == type;
   });
+}
+
+/// The operator that a row's kernel is looked up by: of a fused class, what the fusion that makes it begins
+/// with.
+std::string_view kernel_root(const BackendConfig& backend, const BackendPatternConfig& row) {
+  const Symbol first = symbols_of(row.key()).front();
+  if (row.root_module) return row.root_module->name;
+  for (const BackendPatternConfig& other : backend.configs()) {
+    if (is_fusion(other) && (other.fused_module == first || class_made_by(other) == first))
+      return symbols_of(other.key()).front().name;
+  }
+  const std::string_view module = operators::module_of_functional(first.name);
+  return module.empty() ? first.name : module;
 }
 
 /// Functions that TorchScript spells otherwise, or compiles out of Python.
@@ -114,20 +131,64 @@ constexpr std::array<std::string_view, 9> kOtherKernels{"torch.nn.Embedding",
                                                         "torch.nn.RNNCell"};
 
 /// Whether lowering has a kernel for what a row of one operator, or of one and its activation, matches.
-bool has_kernel(const BackendPatternConfig& row) {
+bool has_kernel(const BackendConfig& backend, const BackendPatternConfig& row) {
   const std::vector<Symbol> symbols = symbols_of(row.key());
   const Symbol& first = symbols.front();
   if (std::ranges::find(kOtherKernels, first.name) != kOtherKernels.end()) return true;
   const kernels::PostOp post_op =
       symbols.size() > 1 ? kernels::activation_post_op(symbols.back().name) : kernels::post_op_of(first.name);
-  const std::string_view module = operators::module_of_functional(first.name);
-  const std::string_view root =
-      row.root_module ? row.root_module->name : (module.empty() ? first.name : module);
-  if (has_weighted_kernel(root, post_op)) return true;
+  if (has_weighted_kernel(kernel_root(backend, row), post_op)) return true;
   const kernels::BinaryKernel* binary = kernels::binary_kernel(first.name);
   if (binary != nullptr) return symbols.size() == 1 || !binary->relu_kernel.empty();
   return std::ranges::all_of(symbols,
                              [](const Symbol& symbol) { return kernels::unary_kernel(symbol) != nullptr; });
+}
+
+bool quantizes(const BackendPatternConfig& row) {
+  return !is_fusion(row) && !row.dtype_configs.empty() &&
+         row.observation_type != ObservationType::INPUT_OUTPUT_NOT_OBSERVED;
+}
+
+bool is_quantized_activation(std::optional<c10::ScalarType> dtype) {
+  return !dtype || dtype == c10::ScalarType::QUInt8 || dtype == c10::ScalarType::QInt8;
+}
+
+/// Whether a weighted kernel reads an input and a weight of these dtypes.
+bool takes_dtypes(std::string_view root, const DTypeConfig& dtypes) {
+  const auto weight = dtypes.weight_dtype.dtype;
+  if (dtypes.is_dynamic.value_or(false) || weight == c10::ScalarType::Half)
+    return !weight || kernels::dynamic_kernel(root, kernels::PostOp::None, *weight) != nullptr;
+  return is_quantized_activation(dtypes.input_dtype.dtype) && (!weight || weight == c10::ScalarType::QInt8);
+}
+
+/// The dtypes of a weighted row where no kernel takes any of them; empty otherwise.
+std::string untaken_dtypes(const BackendConfig& backend, const BackendPatternConfig& row) {
+  const std::string_view root = kernel_root(backend, row);
+  if (!has_weighted_kernel(root, kernels::PostOp::None)) return {};
+  std::vector<std::string> names;
+  for (const DTypeConfig& dtypes : row.dtype_configs) {
+    if (takes_dtypes(root, dtypes)) return {};
+    const auto name = [](std::optional<c10::ScalarType> dtype) {
+      return dtype ? dtype_name(*dtype) : std::string_view("any");
+    };
+    names.push_back(fmt::format("input {} with weight {}", name(dtypes.input_dtype.dtype),
+                                name(dtypes.weight_dtype.dtype)));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// What is wrong with the reference module that a row names; empty where nothing is.
+std::string wrong_reference(const BackendPatternConfig& row) {
+  if (!row.reference_quantized_module) return {};
+  const Symbol& reference = *row.reference_quantized_module;
+  constexpr std::string_view kPyTorchs = "torch.ao.nn.quantized.reference.";
+  if (reference.name.starts_with(kPyTorchs)) {
+    if (!row.root_module || bare_name(row.root_module->name) == bare_name(reference.name)) return {};
+    return fmt::format("names {}, the reference module of another layer than {}", reference.name,
+                       row.root_module->name);
+  }
+  if (reference_definition(reference) || torchscript::is_registered_reference(reference)) return {};
+  return fmt::format("names the reference module '{}', which nobody has registered", reference.name);
 }
 
 }  // namespace
@@ -140,6 +201,8 @@ std::string_view to_string(TableFinding::Kind kind) {
       return "shadowed";
     case TableFinding::Kind::NoKernel:
       return "no kernel";
+    case TableFinding::Kind::WrongReference:
+      return "wrong reference";
   }
   return "";
 }
@@ -166,9 +229,16 @@ std::vector<TableFinding> check_table(const BackendConfig& backend) {
       add(TableFinding::Kind::Shadowed,
           fmt::format("never matches: 'configs[{}]' ({}) takes all that it would",
                       shadow - backend.configs().data(), to_string(shadow->key())));
-    } else if (!is_fusion(row) && !row.dtype_configs.empty() && !has_kernel(row)) {
+    } else if (const std::string wrong = wrong_reference(row); !wrong.empty()) {
+      add(TableFinding::Kind::WrongReference, wrong);
+    } else if (!quantizes(row)) {
+      continue;
+    } else if (!has_kernel(backend, row)) {
       add(TableFinding::Kind::NoKernel,
           "has no kernel on any engine: what it quantizes stays in reference form");
+    } else if (const std::string dtypes = untaken_dtypes(backend, row); !dtypes.empty()) {
+      add(TableFinding::Kind::NoKernel,
+          fmt::format("has no kernel for {}: what it quantizes stays in reference form", dtypes));
     }
   }
   return findings;
