@@ -62,7 +62,8 @@ Trial try_model(const torch::jit::Module& model, const torch::jit::Module& candi
 struct LatencyComparison {
   double float_seconds{0};  ///< median of a run of the first model
   double int8_seconds{0};   ///< of the second
-  /// The first's time over the second's: the median of the rounds, and a 95 % interval of it (bootstrap).
+  /// The first's time over the second's: the median of the rounds, and a 95 % interval of it (bootstrap): 0
+  /// to infinity where eleven rounds took too long.
   double ratio{1};
   double ratio_low{1};
   double ratio_high{1};
@@ -76,7 +77,8 @@ struct LatencyComparison {
 
 struct LatencyOptions {
   double undecided{0.95};  ///< measuring ends when the interval excludes this ratio
-  double seconds{2};       ///< the longest time, about
+  double seconds{2};       ///< measuring ends, about; as much goes before it to warm up
+  double longest{10};      ///< measuring ends though there are not eleven rounds yet
 };
 
 /// Times both models on one sample, in turns, both saved and loaded as in try_model, with LibTorch's number

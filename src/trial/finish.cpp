@@ -128,14 +128,15 @@ class Finish {
     return change(now, cause, groups.others(pays));
   }
 
-  /// How many times as fast, or as small, a model is as another.
+  /// How many times as small a model is as another, or as fast at the most: what the interval cannot tell
+  /// stays int8.
   double gain(const Attempt& before, const Attempt& after, LeftFloatCause cause) const {
     if (cause == LeftFloatCause::Larger)
       return static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
-    constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7};
+    constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7, .longest = 3};
     return compare_latency(before.made->module, after.made->module, task_.backend, task_.samples.front(),
                            kQuick)
-        .ratio;
+        .ratio_high;
   }
 
   [[nodiscard]] bool can_choose_layers() const {

@@ -6,11 +6,13 @@
 #include <tsq/trial.h>
 
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
+#include "base/json_number.h"
 #include "io/samples.h"
 #include "trial/reloaded.h"
 
@@ -40,8 +42,14 @@ struct Rounds {
   std::vector<double> ratios{};
 };
 
+/// Fewer rounds carry no interval: nothing is excluded then.
+bench::Interval interval_of(const Rounds& rounds) {
+  if (rounds.ratios.size() < kFewestRounds) return {0, std::numeric_limits<double>::infinity()};
+  return bench::median_interval(rounds.ratios);
+}
+
 LatencyComparison summary(const Rounds& rounds) {
-  const auto [low, high] = bench::median_interval(rounds.ratios);
+  const auto [low, high] = interval_of(rounds);
   return {.float_seconds = bench::median(rounds.first),
           .int8_seconds = bench::median(rounds.second),
           .ratio = bench::median(rounds.ratios),
@@ -59,7 +67,7 @@ nlohmann::json LatencyComparison::to_json() const {
   return {{"float_seconds", float_seconds},
           {"int8_seconds", int8_seconds},
           {"ratio", ratio},
-          {"ratio_interval", {ratio_low, ratio_high}},
+          {"ratio_interval", {ratio_low, detail::finite_or_null(ratio_high)}},
           {"rounds", rounds},
           {"threads", threads}};
 }
@@ -70,18 +78,20 @@ LatencyComparison compare_latency(const Module& model, const Module& candidate, 
   const Module first = detail::reloaded_with_size(model, engine).first;
   const Module second = detail::reloaded_with_size(candidate, engine).first;
   Rounds rounds;
+  double warm_up = 0;
+  for (std::size_t round = 0; round < kWarmUp && warm_up < options.seconds; ++round)
+    warm_up += time_of(first, engine, sample) + time_of(second, engine, sample);
   double spent = 0;
-  for (std::size_t round = 0; round < kWarmUp + kMostRounds; ++round) {
+  for (std::size_t round = 0; round < kMostRounds; ++round) {
     const bool swapped = round % 2 == 1;
     const double one = time_of(swapped ? second : first, engine, sample);
     const double other = time_of(swapped ? first : second, engine, sample);
     spent += one + other;
-    if (round < kWarmUp) continue;
     rounds.first.push_back(swapped ? other : one);
     rounds.second.push_back(swapped ? one : other);
     rounds.ratios.push_back(rounds.first.back() / rounds.second.back());
     const std::size_t done = rounds.ratios.size();
-    if (done < kFewestRounds && spent < options.seconds) continue;
+    if (done < kFewestRounds && spent < options.longest) continue;
     if (spent >= options.seconds) break;
     if (done % kFewestRounds != 0) continue;
     const LatencyComparison so_far = summary(rounds);

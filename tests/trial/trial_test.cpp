@@ -4,6 +4,8 @@
 #include <tsq/error.h>
 #include <tsq/trial.h>
 
+#include <cmath>
+
 #include "support/small_models.h"
 #include "trial/value_shapes.h"
 
@@ -122,6 +124,21 @@ TEST(Latency, SlowerMeansThatTheWholeIntervalLiesUnder095) {
   EXPECT_TRUE(found.is_slower());
   found.ratio_high = 0.96;
   EXPECT_FALSE(found.is_slower());
+}
+
+TEST(Latency, FewerThanElevenRoundsCarryNoInterval) {
+  const Module model = defined("Timed", "  return x * 2.\n");
+  const BackendConfig backend = backend_config("fbgemm");
+  const LatencyComparison cut =
+      compare_latency(model, model, backend, {torch::ones({2})}, {.seconds = 0, .longest = 0});
+  EXPECT_LT(cut.rounds, 11U);
+  EXPECT_EQ(cut.ratio_low, 0);
+  EXPECT_TRUE(std::isinf(cut.ratio_high));
+  EXPECT_TRUE(cut.to_json().at("ratio_interval").at(1).is_null());
+  const LatencyComparison whole = compare_latency(model, model, backend, {torch::ones({2})}, {.seconds = 0});
+  EXPECT_GE(whole.rounds, 11U);
+  EXPECT_LE(whole.ratio_low, whole.ratio_high);
+  EXPECT_TRUE(std::isfinite(whole.ratio_high));
 }
 
 }  // namespace

@@ -43,11 +43,14 @@ std::string trial_text(const Quantized& quantized, const VerdictContext& context
 std::string latency_text(const Quantized& quantized, const VerdictContext& context) {
   if (quantized.latency) {
     const LatencyComparison& found = *quantized.latency;
+    const std::string interval =
+        std::isfinite(found.ratio_high)
+            ? fmt::format("{:.2f} to {:.2f}", found.ratio_low, found.ratio_high)
+            : fmt::format("{} round{}, too few for an interval", found.rounds, found.rounds == 1 ? "" : "s");
     return fmt::format(
-        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({:.2f} to {:.2f}), {} "
-        "thread{}\n",
-        1000 * found.float_seconds, 1000 * found.int8_seconds, found.ratio, found.ratio_low, found.ratio_high,
-        found.threads, found.threads == 1 ? "" : "s");
+        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({}), {} thread{}\n",
+        1000 * found.float_seconds, 1000 * found.int8_seconds, found.ratio, interval, found.threads,
+        found.threads == 1 ? "" : "s");
   }
   if (!is_made_for_this_processor(context.backend))
     return fmt::format("  latency    not measured: '{}' is made for another kind of processor\n",
