@@ -7,6 +7,7 @@
 #include <tsq/quantize.h>
 #include <tsq/runner.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -69,9 +70,12 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   const auto unknown = app.remaining(true);
   for (const std::string& word : unknown) {
     const std::string name = word.substr(0, word.find('='));
-    if (word.starts_with("--"))
-      return fmt::format("'{}' has no option '{}'; {}", full_name(command), name,
-                         suggestion(name, names_of(option_names(command), std::identity())));
+    if (!word.starts_with("--")) continue;
+    const std::vector<std::string> known = option_names(command);
+    if (std::ranges::find(known, name) != known.end())
+      return fmt::format("'{}' is an option of '{}': write it after the command", name, full_name(command));
+    return fmt::format("'{}' has no option '{}'; {}", full_name(command), name,
+                       suggestion(name, names_of(known, std::identity())));
   }
   const std::vector<std::string_view> commands = command_names(command);
   if (!commands.empty() && !unknown.empty() && !unknown.front().starts_with('-')) {

@@ -39,7 +39,8 @@ void add_pickled(std::string_view bytes, std::set<std::string>& devices) {
 }
 
 void add_written(const std::string& source, std::set<std::string>& devices) {
-  static const std::regex kConstant(std::string("\"(") + kDevice + ")\"");
+  // PyTorch's own code compares with the names of devices; a name that is used is written as a device.
+  static const std::regex kConstant(std::string("torch\\.device\\(\"(") + kDevice + ")\"");
   devices.insert(std::sregex_token_iterator(source.begin(), source.end(), kConstant, 1),
                  std::sregex_token_iterator());
   static const std::regex kCall(R"(torch\.cuda\()");

@@ -237,6 +237,8 @@ TEST_F(Faults, OptionsThatNothingWouldRead) {
                    {"--cross-layer-equalization", "mode dynamic"});
   expect_bad_usage(with({"--recipe", "fx", "--target-cpu", "vnni"}), {"--target-cpu", "recipe fx"});
   write_file(path("q.json"), R"({"": null})");
+  expect_bad_usage(with({"--mode", "weight_only", "--smooth-quant", "0.5"}),
+                   {"--smooth-quant", "weight_only"});
   expect_bad_usage(with({"--mode", "weight_only", "--bits", "4", "--qconfig", path("q.json")}),
                    {"--bits", "--qconfig"});
 }
@@ -464,6 +466,7 @@ TEST_F(Faults, NoCommand) { expect_bad_usage({}, {"needs a command", "quantize"}
 
 TEST_F(Faults, UnknownCommandNamesTheNearest) {
   expect_bad_usage({"quantise"}, {"'quantise'", "did you mean 'quantize'?"});
+  expect_bad_usage({"--quiet", "quantize", path("model.pt")}, {"'--quiet'", "after the command"});
 }
 
 TEST_F(Faults, UnknownOptionNamesTheNearest) {

@@ -391,6 +391,20 @@ TEST_F(Results, AFileOfAGpuMachineRunsOnTheCpuAndSaysSo) {
             "");
 }
 
+TEST_F(Results, NamesOfDevicesThatCodeComparesWithAreNotTheFiles) {
+  torch::jit::Module model = user_module("Asks");
+  model.register_module("conv", conv2d(3, 4, 3));
+  model.define(
+      "def forward(self, x):\n"
+      "  if x.device.type == 'cuda' or x.device.type == 'privateuseone':\n"
+      "    x = x * 2.\n"
+      "  return self.conv.forward(x)\n");
+  model.save(path("asks.pt"));
+  const Outcome outcome = tsq({"quantize", path("asks.pt"), "--calib", path("data.pt"), "-o", path("q.pt")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("saved for")));
+}
+
 /// Lines of the summary between "operators" and "compute" or "size".
 std::size_t operator_lines(const std::string& summary) {
   const auto begin = summary.find("  operators");

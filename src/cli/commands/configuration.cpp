@@ -61,7 +61,7 @@ void refuse_ignored(const ConfigurationOptions& options) {
   const bool calibrates = options.mode == "static" || own;
   const bool best = options.recipe == "best";
   const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
-  const std::array<Given, 9> all{{
+  const std::array<Given, 10> all{{
       {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
       {"--bits", options.bits.has_value(), !own, kOwn, ""},
       {"--group-size", options.group_size.has_value(), weight_only, "linear layers with 4 bits",
@@ -74,6 +74,8 @@ void refuse_ignored(const ConfigurationOptions& options) {
        "recipe best in mode static", "choose these"},
       {"--cross-layer-equalization", options.cross_layer_margin.has_value(), best && calibrates,
        "recipe best in mode static", "choose these"},
+      {"--smooth-quant", options.smooth_quant.has_value(), !weight_only, "modes static and dynamic",
+       "choose one of these"},
       {"--target-cpu", options.target_cpu.has_value(), best, "recipe best", "add --recipe best"},
   }};
   for (const Given& each : all) {
