@@ -66,9 +66,17 @@ bool is_wanted_of_others(const Model& model, bool is_left_float, const MaybeQCon
   return model.any_spelling && !is_left_float;
 }
 
+/// Whether the mapping leaves the layer float by its own name, which the report of an earlier run told: it is
+/// the layer then that stays float, not the product that would be quantized in its place.
+bool is_left_float_by_name(const Model& model, const Node* layer, const QConfigDecision& decision) {
+  return !decision.qconfig && decision.source == QConfigSource::ModuleName &&
+         decision.key == ir::call_of(model, layer).path;
+}
+
 bool is_wanted(const Model& model, const LiftedProduct& lifted, const Lookups& lookups) {
   const MaybeQConfig& own = lookups.at(lifted.product).qconfig;
   const MaybeQConfig& layers = lookups.at(lifted.layer).qconfig;
+  if (is_left_float_by_name(model, lifted.layer, lookups.at(lifted.layer))) return true;
   if (lifted.product->kind() == c10::aten::linear) return is_wanted_of_linear(model, own, layers);
   return is_wanted_of_others(model, !own || !lookups.at(lifted.last).qconfig, layers);
 }

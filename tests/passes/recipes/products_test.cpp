@@ -5,6 +5,9 @@
 #include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
+#include <span>
+#include <vector>
+
 #include "backends/kernels/engine.h"
 #include "support/best_model.h"
 #include "support/small_models.h"
@@ -119,6 +122,43 @@ TEST(Products, AMatrixTimesAVectorIsALinearLayerOfOneRow) {
       const at::Tensor got = testing::run(quantized, rows());
       ASSERT_EQ(wanted.sizes(), got.sizes());
       EXPECT_GT(testing::sqnr(wanted, got), 24) << engine;
+    }
+  }
+}
+
+std::vector<std::string> layer_texts(const Module& model, const QConfigMapping& mapping) {
+  std::vector<std::string> texts;
+  for (const QuantizedLayer& layer : quantized_layers(prepare(model, mapping, backend_config("x86"))))
+    texts.push_back(layer.to_text());
+  return texts;
+}
+
+/// Self-attention, whose layers torch.nn writes with F.linear.
+Module attention() {
+  Module model = testing::user_module("Attends");
+  model.register_module("first", testing::linear(16, 48));
+  model.register_parameter("w", torch::randn({16, 16}) / 4, /*is_buffer=*/false);
+  model.register_parameter("v", torch::randn({16, 16}) / 4, /*is_buffer=*/false);
+  model.define(
+      "def forward(self, x):\n"
+      "  q, k, v = self.first.forward(x).chunk(3, -1)\n"
+      "  y = torch.scaled_dot_product_attention(torch.linear(q, self.w), k, v)\n"
+      "  return torch.linear(torch.relu(torch.linear(y, self.v)), self.w)\n");
+  return model;
+}
+
+TEST(Products, ALayerThatIsLeftFloatByTheNameThatAReportGaveIsTheOnlyOne) {
+  const at::NoGradGuard no_grad;
+  const QConfigMapping mapping = best_qconfig_mapping("x86");
+  for (const Module& model : {with_product("torch.linear(torch.relu(torch.linear(x, self.w)), self.v)"),
+                              with_product("torch.relu(x @ self.w) @ self.v.t()"), attention()}) {
+    const std::vector<QuantizedLayer> layers =
+        quantized_layers(prepare(model, mapping, backend_config("x86")));
+    ASSERT_GE(layers.size(), 4U);
+    for (const QuantizedLayer& layer : layers) {
+      std::vector<std::string> others = layer_texts(model, mapping);
+      std::erase(others, layer.to_text());
+      EXPECT_EQ(layer_texts(model, keep_float(mapping, std::span(&layer, 1))), others) << layer.to_text();
     }
   }
 }
