@@ -6,6 +6,9 @@
 #include <tsq/measure_operators.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "backends/kernels/engine.h"
 #include "ir/analysis.h"
@@ -35,6 +38,34 @@ bool rounds_anything(const Module& module) {
     }
   }
   return false;
+}
+
+std::string_view reason_for(LeftFloatCause cause) {
+  switch (cause) {
+    case LeftFloatCause::Slower:
+      return "the trial left it float: in int8 the model is slower here";
+    case LeftFloatCause::Larger:
+      return "the trial left it float: in int8 the file is larger";
+    case LeftFloatCause::Fault:
+      break;
+  }
+  return "the trial left it float: in int8 the model fails";
+}
+
+/// The entries of the mapping that leave these layers float are not the user's.
+void tell_who_decided(const std::vector<LeftFloat>& changes, Report& report) {
+  std::unordered_map<std::string, LeftFloatCause> causes;
+  for (const LeftFloat& change : changes) {
+    for (const QuantizedLayer& layer : change.layers) {
+      for (const std::string& node : layer.nodes) causes.emplace(node, change.cause);
+    }
+  }
+  for (Decision& decision : report.decisions) {
+    const auto found = causes.find(decision.node);
+    if (decision.quantized || found == causes.end()) continue;
+    decision.reason = reason_for(found->second);
+    decision.remedy.clear();
+  }
 }
 
 class Finish {
@@ -175,6 +206,7 @@ class Finish {
     // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
     // name.
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
+    tell_who_decided(result.left_float, result.report);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (result.trial.fault && !task_.force) {
       if (!result.is_float_model) refuse(*result.trial.fault);

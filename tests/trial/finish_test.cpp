@@ -85,7 +85,7 @@ std::vector<std::string> names(const std::vector<QuantizedLayer>& layers) {
 
 TEST(Finish, AModelThatRunsIsLeftAsItIs) {
   const Finished done = finished(chain("good"));
-  EXPECT_TRUE(done.module.has_value());
+  EXPECT_FALSE(done.is_float_model);
   EXPECT_TRUE(done.left_float.empty());
   EXPECT_FALSE(done.trial.fault.has_value());
   EXPECT_EQ(done.trial.samples, 4U);
@@ -96,7 +96,7 @@ TEST(Finish, AModelThatRunsIsLeftAsItIs) {
 TEST(Finish, ALayerThatFailsStaysFloatAndTheOthersDoNot) {
   const Module model = chain("bad");
   const Finished done = finished(model);
-  ASSERT_TRUE(done.module.has_value());
+  ASSERT_FALSE(done.is_float_model);
   EXPECT_FALSE(done.trial.fault.has_value());
   ASSERT_EQ(done.left_float.size(), 1U);
   EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Fault);
@@ -111,13 +111,12 @@ TEST(Finish, TheMappingGivesTheSameModelAgain) {
   const Finished done = finished(model);
   Module again = convert(calibrated(model, done.mapping), backend_config("x86"));
   const Sample sample = samples().front();
-  EXPECT_TRUE(
-      torch::equal(again.forward(sample).toTensor(), Module(*done.module).forward(sample).toTensor()));
+  EXPECT_TRUE(torch::equal(again.forward(sample).toTensor(), Module(done.module).forward(sample).toTensor()));
 }
 
 TEST(Finish, ForceWritesWhatFails) {
   const Finished done = finished(chain("bad"), false, 0, /*force=*/true);
-  EXPECT_TRUE(done.module.has_value());
+  EXPECT_FALSE(done.is_float_model);
   ASSERT_TRUE(done.trial.fault.has_value());
   EXPECT_EQ(done.trial.fault->kind, FaultKind::NotFinite);
   EXPECT_TRUE(done.left_float.empty());
@@ -125,11 +124,13 @@ TEST(Finish, ForceWritesWhatFails) {
 
 TEST(Finish, WhatIsLargerThanFloatStaysFloat) {
   const Finished done = finished(chain("good"), /*leaves_what_does_not_pay=*/true, /*bytes=*/100);
-  EXPECT_FALSE(done.module.has_value()) << "the user's own model takes the place of one without int8";
+  EXPECT_TRUE(done.is_float_model);
+  for (const Decision& decision : done.report.decisions)
+    EXPECT_THAT(decision.reason, ::testing::HasSubstr("the trial left it float: in int8 the file is larger"));
   ASSERT_EQ(done.left_float.size(), 1U);
   EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Larger);
   EXPECT_FALSE(done.trial.fault.has_value());
-  EXPECT_TRUE(finished(chain("good"), false, 100).module.has_value()) << "only where that is asked for";
+  EXPECT_FALSE(finished(chain("good"), false, 100).is_float_model) << "only where that is asked for";
 }
 
 /// A layer that shrinks, and one that adds int8 weights to a table that the model also looks rows up in.
@@ -152,7 +153,7 @@ TEST(Finish, OnlyWhatMakesAFileLargerStaysFloat) {
   std::ostringstream file;
   model.save(file);
   const Finished done = finished(model, /*leaves_what_does_not_pay=*/true, file.str().size());
-  ASSERT_TRUE(done.module.has_value());
+  ASSERT_FALSE(done.is_float_model);
   ASSERT_EQ(done.left_float.size(), 1U);
   EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Larger);
   EXPECT_LT(done.trial.bytes, file.str().size());
