@@ -80,6 +80,19 @@ bool all_finite(const at::IValue& result) {
   });
 }
 
+/// What to do about a sample that the float model does not take.
+std::string sample_remedy(const Sample& sample) {
+  for (std::size_t i = 0; i < sample.size(); ++i) {
+    if (sample[i].isTensor() && sample[i].toTensor().scalar_type() == at::kByte)
+      return fmt::format(
+          "its input {} is of dtype uint8, as images are in files: convert it to float as for training, or "
+          "do "
+          "so in the model",
+          i);
+  }
+  return "give samples that the float model takes";
+}
+
 /// Why a prepared model cannot run on a sample: observers take what float operators take, so what the float
 /// model runs on is no fault of the sample. They find no range of NaN and infinity.
 Error run_failure(const Stage& stage, const std::string& method, const Sample& sample, std::size_t index,
@@ -95,7 +108,7 @@ Error run_failure(const Stage& stage, const std::string& method, const Sample& s
     rethrow_out_of_memory(in_float);
     return Error(ErrorCode::BadData,
                  fmt::format("the model cannot run on sample {}: {}", index, reason_of(in_float)),
-                 "give samples that the float model takes");
+                 sample_remedy(sample));
   }
   if (!is_finite) {
     return Error(

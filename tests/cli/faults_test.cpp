@@ -274,7 +274,13 @@ TEST_F(Faults, ModelThatIsQuantizedAlready) {
   ASSERT_EQ(tsq(quantize_arguments()).exit_code, 0);
   std::vector<std::string> again = with_model("out.pt");
   again[5] = path("again.pt");
-  expect_bad_input(again, {"out.pt", "not a float model"});
+  expect_bad_input(again, {"out.pt", "not a float model", "it is finished"});
+}
+
+TEST_F(Faults, ImagesAsTheyAreInFiles) {
+  write_data("bytes.pt", std::vector<at::Tensor>{torch::ones({2, 3, 8, 8}, torch::kByte)});
+  expect_bad_input({"quantize", path("model.pt"), "--calib", path("bytes.pt"), "-o", path("o.pt")},
+                   {"input 0 is of dtype uint8", "convert it to float"});
 }
 
 TEST_F(Faults, EveryCommandRefusesAMissingModel) {

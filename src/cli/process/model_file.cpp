@@ -67,10 +67,12 @@ ModelFile load_float_model(const std::string& path, const std::string& method) {
   ModelFile model = method == "forward" ? load_model(path) : load_any(path);
   const nlohmann::json metadata = read_metadata(path);
   if (!metadata.is_object() || !metadata.contains("stage")) return model;
+  const bool is_finished = metadata["stage"] == "quantized";
   throw Error(
       ErrorCode::BadModel,
       fmt::format("'{}' is not a float model: tsq made it (stage {})", path, metadata["stage"].dump()),
-      "give the float model, or take the next step: tsq calibrate, convert or lower");
+      is_finished ? "it is finished: try it by tsq run, compare or bench, or give the float model"
+                  : "give the float model, or take the next step: tsq calibrate, convert or lower");
 }
 
 void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session) {
