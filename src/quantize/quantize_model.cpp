@@ -254,18 +254,17 @@ Quantized quantize(const Module& model, std::span<const Sample> samples, const Q
                             .events = options.events},
                            goal_with_methods(options.goal, method));
   Finished& done = result.done;
-  Quantized quantized{
-      .model = Lowered(method.take_back(done.module), std::move(done.report)),
-      .is_float_model = done.is_float_model,
-      .reference = std::move(done.reference),
-      .trial = std::move(done.trial),
-      .unseen = std::move(result.unseen),
-      .latency = done.latency,
-      .mapping = std::move(done.mapping),
-      .left_float = std::move(done.left_float),
-      .goal = std::move(result.goal),
-      .samples = sets.calibration.size(),
-      .held_back = sets.held_back};
+  Quantized quantized{.model = Lowered(method.take_back(done.module), std::move(done.report)),
+                      .is_float_model = done.is_float_model,
+                      .reference = std::move(done.reference),
+                      .trial = std::move(done.trial),
+                      .unseen = std::move(result.unseen),
+                      .latency = done.latency,
+                      .mapping = std::move(done.mapping),
+                      .left_float = std::move(done.left_float),
+                      .goal = std::move(result.goal),
+                      .samples = sets.calibration.size(),
+                      .held_back = sets.held_back};
   detail::add_remarks(quantized, float_bytes);
   return quantized;
 }
