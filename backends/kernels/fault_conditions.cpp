@@ -30,11 +30,15 @@ bool all_equal(const std::vector<int64_t>& values, int64_t value) {
   return std::ranges::count(values, value) == std::ssize(values);
 }
 
-/// Where the engine x86 takes oneDNN for a transposed convolution (onednn_utils::should_use_onednn_quant).
-bool takes_onednn(const ir::Weighted& weighted) {
+/// Where a transposed convolution is oneDNN's; the engine x86 takes it by
+/// onednn_utils::should_use_onednn_quant, and fbgemm otherwise.
+bool takes_onednn(const KernelUse& use) {
+  if (use.target.engine != "x86") return true;
+  const ir::Weighted& weighted = *use.weighted;
   const at::Tensor& zero_point = weighted.weight_qparams->zero_point;
-  return zero_point.eq(0).all().item<bool>() && all_equal(weighted.output_padding, 0) &&
-         weighted.groups <= costs_of({.engine = "x86"}).onednn_transposed_groups;
+  return has_vnni(use.target) && zero_point.eq(0).all().item<bool>() &&
+         all_equal(weighted.output_padding, 0) &&
+         weighted.groups <= costs_of(use.target).onednn_transposed_groups;
 }
 
 bool channels_differ(const ir::Weighted& weighted) {
@@ -162,11 +166,11 @@ bool holds(FaultCondition condition, const KernelUse& use) {
     case FaultCondition::Always:
       return true;
     case FaultCondition::TransposedChannelsDiffer:
-      return channels_differ(*use.weighted) && takes_onednn(*use.weighted);
+      return channels_differ(*use.weighted) && takes_onednn(use);
     case FaultCondition::TransposedDirectPath:
       return takes_direct_path(*use.weighted);
     case FaultCondition::TransposedDirectPathWithoutOneDnn:
-      return takes_direct_path(*use.weighted) && !takes_onednn(*use.weighted);
+      return takes_direct_path(*use.weighted) && !takes_onednn(use);
     case FaultCondition::TransposedPerChannelInGroups:
       return use.weighted->groups > 1 && use.weighted->weight_qparams->scale.numel() > 1;
     case FaultCondition::ScalesOfOtherDimension:

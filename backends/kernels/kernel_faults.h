@@ -12,8 +12,8 @@ namespace tsq::kernels {
 /// When a kernel is at fault; evaluated by modules::is_at_fault.
 enum class FaultCondition {
   Always,
-  /// oneDNN's transposed convolution, numbers of channels in and out differ. The engine x86 takes oneDNN for
-  /// symmetric weights without output padding.
+  /// oneDNN's transposed convolution, numbers of channels in and out differ. The engine x86 takes oneDNN on
+  /// processors with VNNI, for symmetric weights without output padding.
   TransposedChannelsDiffer,
   /// fbgemm's direct path of transposed convolutions: no groups, dilation or padding, kernel of two rows,
   /// both numbers of channels multiples of eight.

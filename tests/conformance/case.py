@@ -123,10 +123,12 @@ class Case:
         texts = self.reference_difference if side == "reference" else self.lowered_difference
         return texts.get(engine, "") if isinstance(texts, dict) else texts
 
-    def floor(self, engine: str) -> float:
-        """Decibels of each output."""
+    def floor(self, engine: str, leaves_range: bool = False) -> float:
+        """Decibels of each output, of data that stay in the calibrated range or leave it: beyond it codes have all 8 bits, also
+        where the range has 7."""
         allowed = _allowed(self.min_sqnr, engine, FLOOR)
-        saturates = (engine == "onednn" or self.layer_reads_fixed_range) and not has_vnni()
+        has_all_bits = engine == "onednn" or self.layer_reads_fixed_range or (leaves_range and engine != "qnnpack")
+        saturates = has_all_bits and not has_vnni()
         return min(allowed, SATURATED_FLOOR) if saturates else allowed
 
     def float_layers_on(self, engine: str) -> int:

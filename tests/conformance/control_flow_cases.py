@@ -382,7 +382,7 @@ class Asserts(Layers):
 flow("asserts", Asserts, OptionalArgumentStraight, ROWS)
 
 
-@case(ROWS, known_difference=NO_FX)
+@case(ROWS, known_difference=NO_FX, layer_reads_fixed_range=True)
 class HiddenState(Layers):
     """The first evaluation batch must meet the state of the file, not that of calibration."""
 
