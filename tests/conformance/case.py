@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping
 
-from comparison import FLOOR, SATURATED_FLOOR, has_vnni
+from comparison import BEYOND_RANGE_FLOOR, FLOOR, SATURATED_FLOOR, has_vnni
 
 ENGINES = ("x86", "fbgemm", "qnnpack", "onednn")
 
@@ -124,12 +124,13 @@ class Case:
         return texts.get(engine, "") if isinstance(texts, dict) else texts
 
     def floor(self, engine: str, leaves_range: bool = False) -> float:
-        """Decibels of each output, of data that stay in the calibrated range or leave it: beyond it codes have all 8 bits, also
-        where the range has 7."""
+        """Decibels of each output, of data that stay in the calibrated range or leave it."""
         allowed = _allowed(self.min_sqnr, engine, FLOOR)
-        has_all_bits = engine == "onednn" or self.layer_reads_fixed_range or (leaves_range and engine != "qnnpack")
-        saturates = has_all_bits and not has_vnni()
-        return min(allowed, SATURATED_FLOOR) if saturates else allowed
+        if has_vnni():
+            return allowed
+        if engine == "onednn" or self.layer_reads_fixed_range:
+            return min(allowed, SATURATED_FLOOR)
+        return min(allowed, BEYOND_RANGE_FLOOR) if leaves_range and engine != "qnnpack" else allowed
 
     def float_layers_on(self, engine: str) -> int:
         return int(_allowed(self.float_layers, engine, 0))
