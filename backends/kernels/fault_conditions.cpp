@@ -31,9 +31,9 @@ bool all_equal(const std::vector<int64_t>& values, int64_t value) {
 }
 
 /// Where a transposed convolution is oneDNN's; the engine x86 takes it by
-/// onednn_utils::should_use_onednn_quant, and fbgemm otherwise.
+/// onednn_utils::should_use_onednn_quant, and fbgemm's otherwise.
 bool takes_onednn(const KernelUse& use) {
-  if (use.target.engine != "x86") return true;
+  if (use.target.engine != "x86") return use.target.engine == "onednn";
   const ir::Weighted& weighted = *use.weighted;
   const at::Tensor& zero_point = weighted.weight_qparams->zero_point;
   return has_vnni(use.target) && zero_point.eq(0).all().item<bool>() &&
@@ -168,8 +168,6 @@ bool holds(FaultCondition condition, const KernelUse& use) {
     case FaultCondition::TransposedChannelsDiffer:
       return channels_differ(*use.weighted) && takes_onednn(use);
     case FaultCondition::TransposedDirectPath:
-      return takes_direct_path(*use.weighted);
-    case FaultCondition::TransposedDirectPathWithoutOneDnn:
       return takes_direct_path(*use.weighted) && !takes_onednn(use);
     case FaultCondition::TransposedPerChannelInGroups:
       return use.weighted->groups > 1 && use.weighted->weight_qparams->scale.numel() > 1;

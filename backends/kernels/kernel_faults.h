@@ -9,17 +9,15 @@
 /// was found by comparing the kernel with dequantize – operator – quantize; a test shows each fault.
 namespace tsq::kernels {
 
-/// When a kernel is at fault; evaluated by modules::is_at_fault.
+/// When a kernel is at fault; evaluated by kernels::fault_of.
 enum class FaultCondition {
   Always,
   /// oneDNN's transposed convolution, numbers of channels in and out differ. The engine x86 takes oneDNN on
   /// processors with VNNI, for symmetric weights without output padding.
   TransposedChannelsDiffer,
   /// fbgemm's direct path of transposed convolutions: no groups, dilation or padding, kernel of two rows,
-  /// both numbers of channels multiples of eight.
+  /// both numbers of channels multiples of eight. The engine x86 takes fbgemm where it does not take oneDNN.
   TransposedDirectPath,
-  /// The same on the engine x86, which takes fbgemm where it does not take oneDNN.
-  TransposedDirectPathWithoutOneDnn,
   /// Transposed convolutions with groups and a scale for each of a group's output channels.
   TransposedPerChannelInGroups,
   /// Tensors without dimensions.

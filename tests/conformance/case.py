@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.ao.quantization import get_default_qconfig_mapping
 
-from comparison import BEYOND_RANGE_FLOOR, FLOOR, SATURATED_FLOOR, has_vnni
+from comparison import FLOOR, SATURATED_FLOOR, has_vnni
 
 ENGINES = ("x86", "fbgemm", "qnnpack", "onednn")
 
@@ -123,14 +123,11 @@ class Case:
         texts = self.reference_difference if side == "reference" else self.lowered_difference
         return texts.get(engine, "") if isinstance(texts, dict) else texts
 
-    def floor(self, engine: str, leaves_range: bool = False) -> float:
-        """Decibels of each output, of data that stay in the calibrated range or leave it."""
+    def floor(self, engine: str) -> float:
+        """Decibels of each output."""
         allowed = _allowed(self.min_sqnr, engine, FLOOR)
-        if has_vnni():
-            return allowed
-        if engine == "onednn" or self.layer_reads_fixed_range:
-            return min(allowed, SATURATED_FLOOR)
-        return min(allowed, BEYOND_RANGE_FLOOR) if leaves_range and engine != "qnnpack" else allowed
+        saturates = (engine == "onednn" or self.layer_reads_fixed_range) and not has_vnni()
+        return min(allowed, SATURATED_FLOOR) if saturates else allowed
 
     def float_layers_on(self, engine: str) -> int:
         return int(_allowed(self.float_layers, engine, 0))

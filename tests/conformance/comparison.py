@@ -14,8 +14,6 @@ FLOOR = 25.0
 # saturate, in FX's lowered models as in tsq's, and where large sums cancel little is left. What FX lowers is still compared
 # bit for bit.
 SATURATED_FLOOR = 0.0
-# The mappings of x86 and fbgemm leave activations 7 bits, so that sums do not saturate; a value beyond its range has all 8.
-BEYOND_RANGE_FLOOR = 15.0
 
 
 @functools.cache

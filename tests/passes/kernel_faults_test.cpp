@@ -345,8 +345,8 @@ Module transposed_model(int64_t in, int64_t out, int64_t kernel) {
 std::string transposed_fault(const Module& model, std::string_view backend, TargetCpu cpu) {
   const Lowered models = lowered(model, backend, default_qconfig_mapping(backend), cpu);
   const Decision& decision = decision_of(models.report, "torch.nn.ConvTranspose2d");
-  EXPECT_EQ(decision.quantized, decision.reason.empty());
-  EXPECT_EQ(decision.kernel, decision.quantized ? "quantized::conv_transpose2d" : "");
+  EXPECT_EQ(decision.quantized, decision.reason.empty()) << backend;
+  EXPECT_EQ(decision.kernel, decision.quantized ? "quantized::conv_transpose2d" : "") << backend;
   return decision.reason;
 }
 
@@ -357,7 +357,8 @@ TEST(KernelFaults, ATransposedConvolutionOfUnequalChannelsKeepsItsReferenceWhere
     EXPECT_EQ(
         transposed_fault(model, "x86", cpu).find("oneDNN's transposed convolution") != std::string::npos,
         has_onednn);
-    for (const char* backend : {"qnnpack", "fbgemm"}) EXPECT_EQ(transposed_fault(model, backend, cpu), "");
+    for (const char* backend : {"qnnpack", "fbgemm"})
+      EXPECT_EQ(transposed_fault(model, backend, cpu), "") << backend;
   }
   for (const char* backend : {"x86", "qnnpack", "fbgemm"}) {
     Lowered models = lowered(model, backend);
