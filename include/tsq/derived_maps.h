@@ -40,7 +40,7 @@ PatternMap<Symbol> get_module_to_qat_module(const BackendConfig& backend_config)
 PatternMap<std::string> get_fusion_pattern_to_root_node_getter(const BackendConfig& backend_config);
 PatternMap<std::string> get_fusion_pattern_to_extra_inputs_getter(const BackendConfig& backend_config);
 
-/// The name itself: functions behind torch.nn.functional's boolean dispatch are symbols like others here.
+/// The name itself: functions under torch.nn.functional's boolean dispatch are symbols like others here.
 std::string remove_boolean_dispatch_from_name(const Symbol& symbol);
 /// A pattern as to_dict writes it, in Python's spelling of tuples: "(torch.nn.Conv2d, torch.nn.ReLU)".
 std::string pattern_to_human_readable(const nlohmann::json& pattern);
