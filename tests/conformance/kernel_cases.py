@@ -11,9 +11,13 @@ from comparison import has_vnni
 
 CHANNELS = "section 6: oneDNN's transposed convolution is wrong when the numbers of channels in and out differ"
 DIRECT_PATH = "section 6: fbgemm's transposed convolution is wrong for a kernel of two rows and channels in eights"
+UNEQUAL = {"onednn": CHANNELS}
+TWO_ROWS = {"fbgemm": DIRECT_PATH}
 # The engine x86 takes oneDNN's transposed convolutions on processors with VNNI, and fbgemm's on others.
-UNEQUAL = {"onednn": CHANNELS, **({"x86": CHANNELS} if has_vnni() else {})}
-TWO_ROWS = {"fbgemm": DIRECT_PATH, **({} if has_vnni() else {"x86": DIRECT_PATH})}
+if has_vnni():
+    UNEQUAL["x86"] = CHANNELS
+else:
+    TWO_ROWS["x86"] = DIRECT_PATH
 OUTPUT_PADDING = {"onednn": "oneDNN has no transposed convolution with output padding"}
 
 
@@ -61,7 +65,7 @@ class Decoder(nn.Module):
 
 
 add_case("decoder", Decoder, normal(2, 3, 8, 8), mapping=per_tensor, lowered_difference={**UNEQUAL, **TWO_ROWS},
-         float_layers={"x86": Excused(2, CHANNELS) if has_vnni() else Excused(1, DIRECT_PATH), "onednn": Excused(2, CHANNELS), "fbgemm": Excused(1, DIRECT_PATH)})
+         float_layers={**{engine: Excused(2, CHANNELS) for engine in UNEQUAL}, **{engine: Excused(1, DIRECT_PATH) for engine in TWO_ROWS}})
 
 # ---- pools, clamps, softmax, interpolation after a convolution, whose output is channels-last
 
