@@ -56,6 +56,11 @@ class Excused(NamedTuple):
     reason: str
 
 
+def without_vnni(decibels: float, reason: str) -> Union[float, Excused]:
+    """What is asked where pair sums saturate, as they do on processors without VNNI; elsewhere what is asked of every case."""
+    return FLOOR if has_vnni() else Excused(decibels, reason)
+
+
 # One for all engines, or by engine.
 Excuse = Union[Excused, dict]
 
