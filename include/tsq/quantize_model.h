@@ -133,7 +133,7 @@ struct Quantized {
   /// The same in reference form; its forward is the method that was quantized.
   Reference reference;
   Trial trial{};
-  /// All samples, each with a model that was not calibrated on it, where that was needed to judge.
+  /// Samples with models that were not calibrated on them, where that was needed to judge.
   std::optional<Trial> unseen{};
   std::optional<LatencyComparison> latency{};
   QConfigMapping mapping{};             ///< makes the same model without goal and measuring

@@ -33,18 +33,19 @@ struct Trial {
   std::size_t samples{0};             ///< number of samples that were run
   std::optional<TrialFault> fault{};  ///< the first fault found, which ends the trial
   std::vector<double> sample_db{};    ///< SQNR of each sample with floating-point outputs, in dB
-  std::optional<double> sqnr_db{};    ///< of all samples together; none: there was nothing to compare
-  uint64_t bytes{0};                  ///< size of the candidate's archive, without extra files
-  std::size_t different_shapes{0};    ///< outputs whose shape depends on values and differed; not compared
+  /// The same of samples that the model was calibrated on, where `sample_db` has others: they show how far
+  /// samples differ, but their mean is too good.
+  std::vector<double> calibrated_db{};
+  std::optional<double> sqnr_db{};  ///< of all samples together; none: there was nothing to compare
+  uint64_t bytes{0};                ///< size of the candidate's archive, without extra files
+  std::size_t different_shapes{0};  ///< outputs whose shape depends on values and differed; not compared
 
-  /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db`: the lower end of
-  /// Student's prediction interval. None for fewer than two samples or where one is infinite.
+  /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db` and of
+  /// `calibrated_db`: the lower end of Student's prediction interval. None for fewer than two samples, and
+  /// where one is infinite.
   [[nodiscard]] std::optional<double> expected_db() const;
   /// The SQNR that 99 of 100 further samples exceed.
   [[nodiscard]] std::optional<double> assured_db() const;
-  /// The same, with the spread estimated from these and from `more` samples, which the model was calibrated
-  /// on: those show how far samples differ, but their mean is too good.
-  [[nodiscard]] std::optional<double> expected_db(std::span<const double> more) const;
   /// {"samples", "sqnr_db", "expected_sqnr_db", "fault"}; numbers that are not finite are null.
   [[nodiscard]] nlohmann::json to_json() const;
 };

@@ -7,9 +7,8 @@
 #include <tsq/error.h>
 #include <tsq/quantize_model.h>
 
-#include <algorithm>
+#include <array>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -158,7 +157,7 @@ Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<co
 }
 
 /// What the samples that were calibrated on show is somewhat too good. Where twice the error would be poor,
-/// models that have not seen them tell.
+/// a model that has not seen a quarter of them tells.
 std::optional<Trial> unseen_where_close(const Work& work, const Finished& done) {
   constexpr double kTwice = 3.01;  // dB
   const std::vector<Sample>& samples = work.samples.calibration;
@@ -167,11 +166,10 @@ std::optional<Trial> unseen_where_close(const Work& work, const Finished& done) 
     return std::nullopt;
   const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
   if (!expected || *expected < detail::kPoorDb || *expected >= detail::kPoorDb + kTwice) return std::nullopt;
-  std::vector<Fold> folds{detail::fold(samples, 0)};
-  if (folds.front().trial.size() < detail::kMostTried)
-    std::ranges::move(detail::other_folds(samples, 0), std::back_inserter(folds));
   return Steps(work.events).run("hold back", [&](const Progress&) {
-    return unseen_trial(silently(work), done.mapping, folds);
+    Trial unseen = unseen_trial(silently(work), done.mapping, std::array{detail::fold(samples, 0)});
+    unseen.calibrated_db = done.trial.sample_db;
+    return unseen;
   });
 }
 

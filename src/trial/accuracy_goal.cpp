@@ -244,10 +244,11 @@ AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples
       std::make_shared<const Referee>(model, engine, std::vector<Sample>(samples.begin(), samples.end()));
   const auto seen = std::make_shared<const Referee>(model, engine, detail::spread(calibrated, kForTheSpread));
   const auto score = [unseen, seen, db](const torch::jit::Module& module) {
-    const Trial trial = unseen->judge(module);
+    Trial trial = unseen->judge(module);
     const double pooled = pooled_db(trial);
     if (pooled < db) return pooled;
-    return std::min(pooled, trial.expected_db(seen->judge(module).sample_db).value_or(pooled));
+    trial.calibrated_db = seen->judge(module).sample_db;
+    return std::min(pooled, trial.expected_db().value_or(pooled));
   };
   return {.measure = "SQNR in dB", .at_least = db, .score = score, .error_budget = error_share(db)};
 }

@@ -171,13 +171,13 @@ std::string_view to_string(FaultKind kind) {
   return kNames.at(static_cast<std::size_t>(kind));
 }
 
-std::optional<double> Trial::expected_db() const { return lower_end(sample_db, {}, detail::student_95); }
-
-std::optional<double> Trial::expected_db(std::span<const double> more) const {
-  return lower_end(sample_db, more, detail::student_95);
+std::optional<double> Trial::expected_db() const {
+  return lower_end(sample_db, calibrated_db, detail::student_95);
 }
 
-std::optional<double> Trial::assured_db() const { return lower_end(sample_db, {}, detail::student_99); }
+std::optional<double> Trial::assured_db() const {
+  return lower_end(sample_db, calibrated_db, detail::student_99);
+}
 
 nlohmann::json Trial::to_json() const {
   nlohmann::json json = {{"samples", samples},

@@ -36,7 +36,7 @@ std::string trial_text(const Quantized& quantized, const VerdictContext& context
   std::string text =
       sqnr_text("SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "");
   if (quantized.unseen && quantized.unseen->sqnr_db)
-    text += sqnr_text("unseen", *quantized.unseen, ", by models that were not calibrated on them");
+    text += sqnr_text("unseen", *quantized.unseen, ", which their model was not calibrated on");
   return text;
 }
 
