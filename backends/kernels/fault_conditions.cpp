@@ -166,9 +166,11 @@ bool holds(FaultCondition condition, const KernelUse& use) {
     case FaultCondition::Always:
       return true;
     case FaultCondition::TransposedChannelsDiffer:
-      return channels_differ(*use.weighted) && takes_onednn(use);
+      return use.target.faults.onednn_transposed_channels && channels_differ(*use.weighted) &&
+             takes_onednn(use);
     case FaultCondition::TransposedDirectPath:
-      return takes_direct_path(*use.weighted) && !takes_onednn(use);
+      return use.target.faults.fbgemm_transposed_rows && takes_direct_path(*use.weighted) &&
+             !takes_onednn(use);
     case FaultCondition::TransposedPerChannelInGroups:
       return use.weighted->groups > 1 && use.weighted->weight_qparams->scale.numel() > 1;
     case FaultCondition::ScalesOfOtherDimension:

@@ -12,11 +12,13 @@ namespace tsq::kernels {
 /// When a kernel is at fault; evaluated by kernels::fault_of.
 enum class FaultCondition {
   Always,
-  /// oneDNN's transposed convolution, numbers of channels in and out differ. The engine x86 takes oneDNN on
-  /// processors with VNNI, for symmetric weights without output padding.
+  /// oneDNN's transposed convolution, numbers of channels in and out differ, on a processor that shows the
+  /// fault (ProcessorFaults). The engine x86 takes oneDNN on processors with VNNI, for symmetric weights
+  /// without output padding.
   TransposedChannelsDiffer,
   /// fbgemm's direct path of transposed convolutions: no groups, dilation or padding, kernel of two rows,
-  /// both numbers of channels multiples of eight. The engine x86 takes fbgemm where it does not take oneDNN.
+  /// both numbers of channels multiples of eight, on a processor that shows the fault. The engine x86 takes
+  /// fbgemm where it does not take oneDNN.
   TransposedDirectPath,
   /// Transposed convolutions with groups and a scale for each of a group's output channels.
   TransposedPerChannelInGroups,

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "backends/kernels/processor_faults.h"
 #include "base/known_engines.h"
 
 namespace tsq::kernels {
@@ -18,6 +19,7 @@ struct Target {
   std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn" or "qnnpack"
   TargetCpu cpu{TargetCpu::Native};
   Runtime runtime{Runtime::Stock};
+  ProcessorFaults faults{};  ///< kernels that are wrong on `cpu`
 };
 
 /// Whether the processor multiplies and adds bytes in 32 bits (AVX-512 VNNI).

@@ -40,7 +40,9 @@ WeightRounding weight_rounding_from_name(std::string_view name);
 
 struct RecipeOptions {
   Recipe recipe{Recipe::Best};
-  TargetCpu target_cpu{TargetCpu::Native};  ///< of recipe `best`
+  /// Where it is named, the result is the same on every machine, and kernels that are wrong on some
+  /// processors are not used; of this machine, those are tried.
+  TargetCpu target_cpu{TargetCpu::Native};
   /// The migration strength α of SmoothQuant, 0 to 1: how much of the activations' outliers goes into the
   /// weights of linear layers after a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
   /// Xiao et al., "SmoothQuant" (2023), equation 4.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/processor_faults.h"
 #include "pipeline/training.h"
 #include "torchscript/shared_classes.h"
 #include "torchscript/user_attributes.h"
@@ -39,7 +40,9 @@ passes::PassContext context_of(const Stage& stage) {
           .custom = stage.custom,
           .equalization = stage.equalization,
           .options = stage.options,
-          .target = {.engine = engine_name(engine_of(stage.backend)), .cpu = stage.options.target_cpu},
+          .target = {.engine = engine_name(engine_of(stage.backend)),
+                     .cpu = stage.options.target_cpu,
+                     .faults = kernels::processor_faults(stage.options.target_cpu)},
           .trains = stage.trains,
           .mapping_around = stage.mapping_around,
           .convert_mapping = stage.convert_mapping,

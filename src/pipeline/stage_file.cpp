@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "backends/kernels/engine.h"
+#include "backends/kernels/processor_faults.h"
 #include "base/known_engines.h"
 #include "io/archive.h"
 #include "ir/analysis.h"
@@ -72,6 +73,7 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"recipe", to_string(stage.options.recipe)},
       {"backend", stage.backend.name()},
       {"engine", engine_name_of(stage.backend)},
+      {"processor_faults", kernels::processor_faults(stage.options.target_cpu).to_json()},
       {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
   if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
   return metadata;

@@ -235,7 +235,6 @@ TEST_F(Faults, OptionsThatNothingWouldRead) {
                    {"--weight-rounding", "recipe fx"});
   expect_bad_usage(with({"--mode", "dynamic", "--cross-layer-equalization", "3"}),
                    {"--cross-layer-equalization", "mode dynamic"});
-  expect_bad_usage(with({"--recipe", "fx", "--target-cpu", "vnni"}), {"--target-cpu", "recipe fx"});
   write_file(path("q.json"), R"({"": null})");
   expect_bad_usage(with({"--mode", "weight_only", "--smooth-quant", "0.5"}),
                    {"--smooth-quant", "weight_only"});

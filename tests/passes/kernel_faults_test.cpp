@@ -10,7 +10,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "backends/kernels/fault_conditions.h"
+#include "backends/kernels/processor_faults.h"
 #include "support/lowered.h"
 #include "support/processor.h"
 #include "support/small_models.h"
@@ -76,12 +79,14 @@ int64_t transposed_error(at::QEngine id, int64_t in, int64_t out, int64_t kernel
 }
 
 TEST(KernelFaults, TransposedConvolutionsOfOneDnnNeedEqualChannels) {
-  EXPECT_GT(transposed_error(at::QEngine::ONEDNN, 8, 3, 3, 1), 1);
+  EXPECT_EQ(transposed_error(at::QEngine::ONEDNN, 8, 3, 3, 1) > 1,
+            kernels::processor_faults(TargetCpu::Native).onednn_transposed_channels);
   EXPECT_LE(transposed_error(at::QEngine::ONEDNN, 8, 8, 3, 1), 1);
 }
 
 TEST(KernelFaults, TransposedConvolutionsOfFbgemmAreWrongForTwoRowsAndChannelsInEights) {
-  EXPECT_GT(transposed_error(at::QEngine::FBGEMM, 8, 8, 2, 2), 1);
+  EXPECT_EQ(transposed_error(at::QEngine::FBGEMM, 8, 8, 2, 2) > 1,
+            kernels::processor_faults(TargetCpu::Native).fbgemm_transposed_rows);
   EXPECT_LE(transposed_error(at::QEngine::FBGEMM, 8, 4, 2, 2), 1);
   EXPECT_LE(transposed_error(at::QEngine::FBGEMM, 8, 8, 3, 2), 1);
 }
@@ -372,6 +377,40 @@ TEST(KernelFaults, AKernelOfTwoRowsKeepsItsReferenceWhereItIsFbgemms) {
   EXPECT_EQ(transposed_fault(model, "x86", TargetCpu::Vnni), "");
   EXPECT_NE(transposed_fault(model, "x86", TargetCpu::WithoutVnni).find(two_rows), std::string::npos);
   EXPECT_NE(transposed_fault(model, "fbgemm", TargetCpu::Vnni).find(two_rows), std::string::npos);
+}
+
+TEST(KernelFaults, OfAProcessorThatIsNamedNothingIsTried) {
+  for (const TargetCpu cpu : {TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
+    EXPECT_TRUE(kernels::processor_faults(cpu).onednn_transposed_channels);
+    EXPECT_TRUE(kernels::processor_faults(cpu).fbgemm_transposed_rows);
+  }
+}
+
+TEST(KernelFaults, AKernelThatIsRightOnTheProcessorIsUsed) {
+  const ir::Model model;
+  const auto fault = [&model](const char* engine, int64_t in, int64_t out, int64_t kernel,
+                              const kernels::ProcessorFaults& faults) {
+    ir::Weighted weighted;
+    weighted.weight = at::zeros({in, out, kernel, kernel});
+    weighted.weight_qparams = QParams{.scale = at::ones({}), .zero_point = at::zeros({}, at::kInt)};
+    weighted.stride = {2, 2};
+    weighted.padding = weighted.output_padding = {0, 0};
+    weighted.dilation = {1, 1};
+    const kernels::Target target{.engine = engine, .faults = faults};
+    return kernels::fault_of(
+        {.target = target, .model = model, .kernel = "quantized::conv_transpose2d", .weighted = &weighted},
+        kernels::Precaution::KeepReference);
+  };
+  EXPECT_NE(fault("onednn", 8, 3, 3, {}), nullptr);
+  EXPECT_EQ(fault("onednn", 8, 3, 3, {.onednn_transposed_channels = false}), nullptr);
+  EXPECT_NE(fault("fbgemm", 8, 8, 2, {}), nullptr);
+  EXPECT_EQ(fault("fbgemm", 8, 8, 2, {.fbgemm_transposed_rows = false}), nullptr);
+}
+
+TEST(KernelFaults, AFileSaysWhatWasFoundOfTheProcessor) {
+  Module model = lowered(transposed_model(3, 3, 3), "x86").module;
+  const auto metadata = nlohmann::json::parse(model.attr("tsq_metadata").toStringRef());
+  EXPECT_EQ(metadata["processor_faults"], kernels::processor_faults(TargetCpu::Native).to_json());
 }
 
 TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  // onednn: affine weights

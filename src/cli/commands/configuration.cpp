@@ -61,7 +61,7 @@ void refuse_ignored(const ConfigurationOptions& options) {
   const bool calibrates = options.mode == "static" || own;
   const bool best = options.recipe == "best";
   const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
-  const std::array<Given, 10> all{{
+  const std::array<Given, 9> all{{
       {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
       {"--bits", options.bits.has_value(), !own, kOwn, ""},
       {"--group-size", options.group_size.has_value(), weight_only, "linear layers with 4 bits",
@@ -76,7 +76,6 @@ void refuse_ignored(const ConfigurationOptions& options) {
        "recipe best in mode static", "choose these"},
       {"--smooth-quant", options.smooth_quant.has_value(), !weight_only, "modes static and dynamic",
        "choose one of these"},
-      {"--target-cpu", options.target_cpu.has_value(), best, "recipe best", "add --recipe best"},
   }};
   for (const Given& each : all) {
     if (!each.given || each.counts) continue;
@@ -164,8 +163,8 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
         "(default: best)",
         "fx|best", one_of({"fx", "best"})},
        {"--target-cpu", into(options.target_cpu),
-        "The processor that the model will run on, for recipe best: this one, or one with or\n"
-        "without VNNI (default: native)",
+        "The processor that the model will run on: this one, or one with or without VNNI\n"
+        "(default: native)",
         "native|vnni|without-vnni", one_of({"native", "vnni", "without-vnni"})},
        {"--smooth-quant", into(options.smooth_quant),
         "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"

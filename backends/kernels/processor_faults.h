@@ -1,0 +1,22 @@
+#pragma once
+
+#include <tsq/recipe.h>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tsq::kernels {
+
+/// Which faults of kernels this processor shows: LibTorch's kernels are other ones on other processors. By
+/// default all of them, which no processor exceeds.
+struct ProcessorFaults {
+  bool onednn_transposed_channels{true};  ///< FaultCondition::TransposedChannelsDiffer
+  bool fbgemm_transposed_rows{true};      ///< FaultCondition::TransposedDirectPath
+
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
+/// For the processor at hand, tried once in a process with a hold of each engine; for one that is named,
+/// nothing is tried, and all faults count. Safe to call from several threads, but not under an engine's hold.
+ProcessorFaults processor_faults(TargetCpu cpu);
+
+}  // namespace tsq::kernels
