@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <cmath>
+
 #include "config/names/observer_classes.h"
+#include "observers/histogram_counts.h"
 #include "observers/histogram_search.h"
 #include "observers/histogram_state.h"
 #include "observers/observer_kind.h"
@@ -117,6 +120,37 @@ std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins
   return HistogramView{histogram.to(at::kFloat), min_val.item<float>(), max_val.item<float>()};
 }
 
+bool observe_counts(const torch::jit::Module& observer, const at::Tensor& x) {
+  constexpr int64_t kExactInFloat = int64_t{1} << 24;
+  if (x.scalar_type() != at::kFloat || !x.is_cpu() || !x.is_non_overlapping_and_dense() || x.numel() == 0 ||
+      x.numel() >= kExactInFloat)
+    return false;
+  const auto [x_min, x_max] = at::aminmax(x.detach());
+  if (!std::isfinite(x_min.item<float>()) || !std::isfinite(x_max.item<float>())) return false;
+  const at::Tensor histogram = observer.attr("histogram").toTensor();
+  const at::Tensor min_val = observer.attr("min_val").toTensor();
+  const at::Tensor max_val = observer.attr("max_val").toTensor();
+  const bool is_first = !saw_range(observer);
+  const at::Tensor new_min = is_first ? x_min : at::min(min_val, x_min);
+  const at::Tensor new_max = is_first ? x_max : at::max(max_val, x_max);
+  const auto lowest = new_min.item<float>();
+  const auto highest = new_max.item<float>();
+  const int64_t bins = histogram.size(0);
+  if (!(highest > lowest) || !std::isfinite((highest - lowest) * static_cast<float>(bins))) return false;
+  const at::Tensor counts = histogram_counts(x, bins, lowest, highest);
+  if (is_first) {
+    histogram.copy_(counts);
+  } else if (lowest == min_val.item<float>() && highest == max_val.item<float>()) {
+    histogram.add_(counts);
+    return true;
+  } else {
+    histogram.copy_(observer.get_method("_combine_histograms")({counts, new_min, new_max}).toTensor());
+  }
+  min_val.copy_(new_min);
+  max_val.copy_(new_max);
+  return true;
+}
+
 /// Each histogram is brought to the union of both ranges by the rule for a batch that widens the range
 /// (M-13), then they are added.
 void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from) {
@@ -167,6 +201,7 @@ const ObserverKind histogram_observer{.name = observer_classes::kHistogram,
                                       .state = plain_histogram_state,
                                       .calculate_qparams = calculate_histogram,
                                       .observe_once = observe_histogram,
+                                      .observe = observe_counts,
                                       .saw_data = saw_range,
                                       .merge = merge_histograms};
 

@@ -79,6 +79,7 @@ ObserverState plain_histogram_state(const ResolvedObserver& config);
 HistogramView view_of(const torch::jit::Module& observer);
 /// What forward counts of the first tensor; empty for one without finite values.
 std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins);
+bool observe_counts(const torch::jit::Module& observer, const at::Tensor& x);
 void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from);
 
 /// Which part of what was counted `levels` codes are to cover.

@@ -67,6 +67,16 @@ QParams observe_min_max(const ResolvedObserver& config, const at::Tensor& tensor
                           at::max(max_val, maximum_of_nothing()));
 }
 
+bool observe_min_max_of(const torch::jit::Module& observer, const at::Tensor& x) {
+  if (x.numel() == 0) return true;
+  const at::Tensor min_val = observer.attr("min_val").toTensor();
+  const at::Tensor max_val = observer.attr("max_val").toTensor();
+  const auto [lowest, highest] = at::aminmax(x.detach().to(min_val.scalar_type()));
+  min_val.copy_(at::min(lowest, min_val));
+  max_val.copy_(at::max(highest, max_val));
+  return true;
+}
+
 void merge_min_max(torch::jit::Module& into, const torch::jit::Module& from) {
   const at::Tensor min_val = into.attr("min_val").toTensor();
   const at::Tensor max_val = into.attr("max_val").toTensor();
@@ -96,6 +106,7 @@ const ObserverKind min_max_observer{.name = observer_classes::kMinMax,
                                     .state = min_max_state,
                                     .calculate_qparams = calculate_min_max,
                                     .observe_once = observe_min_max,
+                                    .observe = observe_min_max_of,
                                     .saw_data = saw_range,
                                     .merge = merge_min_max};
 

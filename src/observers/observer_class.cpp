@@ -84,6 +84,11 @@ ObservedRanks observed_ranks(const torch::jit::Module& observer) {
                                   : ObservedRanks();
 }
 
+void note(torch::jit::Module& observer, const at::Tensor& x) {
+  if (x.scalar_type() != at::kFloat) observer.setattr(kSawOtherDtype, true);
+  observer.setattr(kRanks, observer.attr(kRanks).toInt() | (int64_t{1} << x.dim()));
+}
+
 void merge_notes(torch::jit::Module& into, const torch::jit::Module& from) {
   if (saw_other_dtype(from)) into.setattr(kSawOtherDtype, true);
   const ObservedRanks both = observed_ranks(into) | observed_ranks(from);

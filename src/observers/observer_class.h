@@ -49,6 +49,8 @@ std::string observer_source(std::string_view source);
 /// The last part of a class's qualified name: "HistogramObserver", also of a mangled class out of a file.
 std::string observer_class_name(const torch::jit::Module& observer);
 
+/// Takes note of what forward takes note of.
+void note(torch::jit::Module& observer, const at::Tensor& x);
 /// Adds to `into` what `from` took note of: ranks, and whether there was a tensor that is not float32.
 void merge_notes(torch::jit::Module& into, const torch::jit::Module& from);
 

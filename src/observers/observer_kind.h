@@ -22,6 +22,9 @@ struct ObserverKind {
   /// gradients.
   QParams (*calculate_qparams)(const torch::jit::Module& observer){};
   QParams (*observe_once)(const ResolvedObserver& config, const at::Tensor& tensor){};
+  /// What `observe` of the source does, compiled, for calibration in this process: leaves the same state, bit
+  /// for bit. False: the source must do it, for this tensor. Null: for every tensor.
+  bool (*observe)(const torch::jit::Module& observer, const at::Tensor& x){};
   /// Null for a class that needs no data.
   bool (*saw_data)(const torch::jit::Module& observer){};
   /// Null where there is nothing to add.

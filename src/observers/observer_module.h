@@ -33,6 +33,12 @@ bool saw_data(const torch::jit::Module& observer);
 /// Whether the observer was shown a tensor that is not float32. No operator quantizes such a tensor.
 bool saw_other_dtype(const torch::jit::Module& observer);
 
+/// Whether an observer of this class need not be called by forward: observe does what it does.
+bool has_compiled_form(const c10::ClassType& observer);
+/// What the observer's forward does, by compiled code where its kind has it; the state is the same, bit for
+/// bit.
+void observe(torch::jit::Module observer, const at::Tensor& x);
+
 /// Adds to `into` what `from`, an observer of the same kind and configuration, saw on another part of the
 /// data. Minima and maxima become exactly those of one run over all data; moving averages become the average
 /// weighted by the number of batches; a histogram is brought to the union of both ranges as PyTorch does for

@@ -99,6 +99,20 @@ bool saw_data(const torch::jit::Module& observer) {
   return kind.saw_data == nullptr || kind.saw_data(observer);
 }
 
+bool has_compiled_form(const c10::ClassType& observer) {
+  const ObserverKind* kind = observer.name() ? find_kind(observer.name()->name()) : nullptr;
+  return kind != nullptr && kind->observe != nullptr;
+}
+
+void observe(torch::jit::Module observer, const at::Tensor& x) {
+  const ObserverKind& kind = kind_of(observer);
+  if (kind.observe == nullptr || !kind.observe(observer, x)) {
+    observer.forward({x});
+  } else {
+    note(observer, x);
+  }
+}
+
 void merge_observer(torch::jit::Module& into, const torch::jit::Module& from) {
   const ObserverKind& kind = kind_of(into);
   if (&kind != &kind_of(from)) {

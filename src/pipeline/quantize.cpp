@@ -16,6 +16,7 @@
 #include "io/archive.h"
 #include "io/empty_tensors.h"
 #include "passes/place/uncalibrated.h"
+#include "pipeline/calibration_run.h"
 #include "pipeline/run.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/float_model.h"
@@ -202,15 +203,14 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   Stage& stage = detail::stage_of(prepared);
   stage.model.mean_errors.clear();
-  Module module = prepared.module();
-  const auto method = module.get_method(options.method);
+  const detail::CalibrationRun run(prepared.module(), options.method);
   const bool keeps_samples = stage.options.recipe == Recipe::Best && options.method == "forward";
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    check_sample(method.function().getSchema(), samples[i], i);
+    check_sample(run.schema(), samples[i], i);
     ++stage.seen[kind_of(samples[i])];
     if (keeps_samples) stage.kept_samples.add(samples[i]);
     try {
-      method(samples[i]);
+      run(samples[i]);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/quantize.h>
+
+#include <memory>
+#include <string>
+
+namespace tsq::detail {
+
+/// Runs a method of a prepared module on samples with the compiled form of its observers (observe of
+/// observer_module.h) in place of their TorchScript. The observers are the module's own.
+class CalibrationRun {
+ public:
+  CalibrationRun(torch::jit::Module prepared, const std::string& method);
+
+  [[nodiscard]] const c10::FunctionSchema& schema() const noexcept { return schema_; }
+  /// Throws what the method throws.
+  void operator()(const Sample& sample) const;
+
+ private:
+  torch::jit::Module prepared_;
+  c10::FunctionSchema schema_;
+  std::shared_ptr<torch::jit::CompilationUnit> unit_;
+  torch::jit::Function* function_;
+};
+
+}  // namespace tsq::detail
