@@ -9,6 +9,7 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -111,6 +112,82 @@ TEST(Observers, WithAMinimumAboveTheMaximumAreRefused) {
 }
 
 /// M-12
+/// Tensors of all kinds that an observer may meet, one after the other.
+std::vector<at::Tensor> tensors_of_all_kinds() {
+  at::manual_seed(9);
+  const at::Tensor image = at::randn({2, 8, 17, 13});
+  const at::Tensor with_infinity = at::cat({at::randn({50}), at::full({1}, kInfinity)});
+  std::vector<at::Tensor> tensors{at::randn({3, 40000}),
+                                  image,
+                                  at::relu(image) * 3,
+                                  image.contiguous(at::MemoryFormat::ChannelsLast) * 0.5,
+                                  image.transpose(1, 3),
+                                  image.select(1, 2),
+                                  at::empty({0, 4}),
+                                  at::full({3, 3}, 0.25),
+                                  at::randn({}),
+                                  at::randn({7}).to(at::kDouble),
+                                  at::randn({7}).to(at::kHalf),
+                                  at::randint(-5, 9, {30}, at::kLong),
+                                  with_infinity,
+                                  at::randn({4, 9}) * 1e-3,
+                                  at::randn({300}) * 1e30,
+                                  at::randn({300})};
+  return tensors;
+}
+
+void expect_equal_state(const torch::jit::Module& a, const torch::jit::Module& b, const std::string& what) {
+  for (const auto& attribute : a.named_attributes(/*recurse=*/false)) {
+    const at::IValue other = b.attr(attribute.name);
+    const bool is_equal = attribute.value.isTensor() ? at::equal(attribute.value.toTensor(), other.toTensor())
+                                                     : attribute.value == other;
+    EXPECT_TRUE(is_equal) << what << ": " << attribute.name;
+  }
+}
+
+TEST(Observers, CompiledAndInTorchScriptHaveEqualState) {
+  const c10::InferenceMode no_gradients;
+  const std::vector<at::Tensor> tensors = tensors_of_all_kinds();
+  for (const std::string_view name : tsq::observer_names()) {
+    if (name == "FixedQParamsObserver" || name == "FixedQParamsFakeQuantize") continue;
+    torch::jit::Module compiled = fresh(std::string(name));
+    torch::jit::Module source = fresh(std::string(name));
+    if (!tsq::has_compiled_form(*compiled.type())) continue;
+    for (std::size_t order = 0; order < tensors.size(); ++order) {
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const at::Tensor& x = tensors[(order + i) % tensors.size()];
+        tsq::observe(compiled, x);
+        show(source, x);
+        expect_equal_state(compiled, source, fmt::format("{}, tensor {} from {}", name, i, order));
+        if (HasFailure()) return;
+      }
+      compiled = fresh(std::string(name));
+      source = fresh(std::string(name));
+    }
+  }
+}
+
+TEST(Observers, ThatCountOrLookForExtremesHaveACompiledForm) {
+  for (const char* name : {"MinMaxObserver", "HistogramObserver", "MSEObserver"})
+    EXPECT_TRUE(tsq::has_compiled_form(*fresh(name).type())) << name;
+}
+
+TEST(ChannelStatistics, MeansAreThoseOfSomePositionsAndExtremesOfAll) {
+  at::manual_seed(10);
+  ObserverSpec spec = named("ChannelStatisticsObserver");
+  spec.ch_axis = 1;
+  torch::jit::Module observer = tsq::make_observer(spec);
+  at::Tensor x = at::randn({4, 3, 150, 150});
+  x.index_put_({at::tensor(2), at::tensor(1), at::tensor(7), at::tensor(100)}, 40);
+  show(observer, x);
+  EXPECT_TRUE(at::equal(observer.attr("max_val").toTensor(), at::amax(x, {0, 2, 3})));
+  EXPECT_TRUE(at::equal(observer.attr("min_val").toTensor(), at::amin(x, {0, 2, 3})));
+  EXPECT_EQ(observer.attr("values").toInt(), 4 * 150 * 150);
+  const double error = (observer.attr("mean").toTensor() - x.mean({0, 2, 3})).abs().max().item<double>();
+  EXPECT_GT(error, 0);
+  EXPECT_LT(error, 4 / std::sqrt(4096 / 3.0));
+}
+
 TEST(HistogramObserver, DropsInfinitiesAndCountsTheTensorsThatHadThem) {
   torch::jit::Module observer = fresh("HistogramObserver");
   at::Tensor values = at::linspace(-1, 1, 100);
