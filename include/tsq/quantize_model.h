@@ -115,6 +115,7 @@ enum class RemarkKind {
   // Notes
   FloatPays,        ///< the result is the float model, for int8 is slower or larger
   MostlyFloatPays,  ///< the share `figure` of the work is in int8, for the rest is slower or larger in int8
+  SearchEnded,      ///< the search for layers that do not pay ended before it had looked at each
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
 };
 
@@ -138,6 +139,7 @@ struct Quantized {
   std::optional<LatencyComparison> latency{};
   QConfigMapping mapping{};             ///< makes the same model without goal and measuring
   std::vector<LeftFloat> left_float{};  ///< by what the trial has shown
+  bool search_ended_early{false};       ///< for layers that do not pay: Effort::High goes on
   std::optional<GoalOutcome> goal{};
   std::size_t samples{0};    ///< calibrated on
   std::size_t held_back{0};  ///< not calibrated on, for judging alone

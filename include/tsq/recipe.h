@@ -38,6 +38,16 @@ std::string_view to_string(WeightRounding rounding);
 /// Throws Error(BadConfig) with the names that there are.
 WeightRounding weight_rounding_from_name(std::string_view name);
 
+/// What recipe `best` may cost.
+enum class Effort {
+  Normal,  ///< steps that cost more than they gain end early, and the trial takes no longer than the rest
+  High,    ///< everything is measured on all that there is
+};
+/// "normal", "high".
+std::string_view to_string(Effort effort);
+/// Throws Error(BadConfig) with the names that there are.
+Effort effort_from_name(std::string_view name);
+
 struct RecipeOptions {
   Recipe recipe{Recipe::Best};
   /// Where it is named, the result is the same on every machine, and kernels that are wrong on some
@@ -54,6 +64,7 @@ struct RecipeOptions {
   /// Of recipe `best`. Source of Learned: Nagel et al., "Up or Down?" (2020), section 3; Frantar et al.,
   /// "GPTQ" (2022).
   WeightRounding weight_rounding{WeightRounding::Learned};
+  Effort effort{Effort::Normal};  ///< of recipe `best`
 };
 
 /// The value of smooth_quant in a recipe, with its default. Throws Error(BadConfig) for a number outside of 0

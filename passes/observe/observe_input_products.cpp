@@ -18,8 +18,8 @@ namespace {
 /// A matrix of more columns would take more than 16 MB.
 constexpr int64_t kMostColumns = 2048;
 /// So many windows, or rows, of a tensor are taken at most, evenly spread: neighbours say the same. Fewer
-/// where their products would cost more than half of the layer's own, down to the fewest. Of n in all, the
-/// least error that rounding finds is too good by a share of about columns / n.
+/// where their products would cost more than half of the layer's own, down to the fewest, unless the effort
+/// is high. Of n in all, the least error that rounding finds is too good by a share of about columns / n.
 constexpr int64_t kMostWindows = 512;
 constexpr int64_t kFewestWindows = 32;
 
@@ -59,12 +59,13 @@ const ir::Weighted* layer_to_round(const Model& model, const Node* node) {
 }
 
 /// Of how many windows of `input` one is taken, less one. A window has `values` values of its own.
-Value* windows_for_one(const ir::Weighted& weighted, int64_t values, Value* input, Node* before) {
+Value* windows_for_one(const ir::Weighted& weighted, Effort effort, int64_t values, Value* input,
+                       Node* before) {
   const auto of_integers = [before](const char* kind, Value* left, const c10::IValue& right) {
     return ir::insert_before(before, kind, {left, ir::constant_before(before, right)}, c10::IntType::get());
   };
   const int64_t outputs_of_group = weighted.weight.size(0) / weighted.groups;
-  const int64_t for_half_of_layer = 2 * columns_of(weighted) / outputs_of_group;
+  const int64_t for_half_of_layer = effort == Effort::High ? 0 : 2 * columns_of(weighted) / outputs_of_group;
   Value* count = ir::insert_before(before, "aten::numel", {input}, c10::IntType::get());
   Value* wanted = of_integers("aten::floordiv", count, values * kMostWindows);
   wanted = of_integers("prim::max", wanted, for_half_of_layer);
@@ -73,12 +74,13 @@ Value* windows_for_one(const ir::Weighted& weighted, int64_t values, Value* inpu
 }
 
 /// The convolution's strides times what leaves that many of them.
-Value* wide_strides(const ir::Weighted& weighted, const Window& window, Value* input, Node* before) {
+Value* wide_strides(const ir::Weighted& weighted, Effort effort, const Window& window, Value* input,
+                    Node* before) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(before, value); };
   const int64_t values_of_window =
       weighted.weight.size(1) * weighted.groups * window.stride[0] * window.stride[1];
   const bool is_image = weighted.stride.size() == 2;
-  Value* times = windows_for_one(weighted, values_of_window, input, before);
+  Value* times = windows_for_one(weighted, effort, values_of_window, input, before);
   if (is_image) {
     Value* root = ir::insert_before(before, "aten::sqrt", {times}, c10::FloatType::get());
     times = ir::insert_before(before, "aten::floor", {root}, c10::IntType::get());
@@ -93,12 +95,12 @@ Value* wide_strides(const ir::Weighted& weighted, const Window& window, Value* i
 }
 
 /// Every so manieth row of a linear layer's input.
-Value* spread_rows(const ir::Weighted& weighted, Value* input, Node* before) {
+Value* spread_rows(const ir::Weighted& weighted, Effort effort, Value* input, Node* before) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(before, value); };
   const int64_t columns = columns_of(weighted);
-  Value* step = ir::insert_before(before, "aten::add",
-                                  {windows_for_one(weighted, columns, input, before), constant(int64_t{1})},
-                                  c10::IntType::get());
+  Value* step = ir::insert_before(
+      before, "aten::add", {windows_for_one(weighted, effort, columns, input, before), constant(int64_t{1})},
+      c10::IntType::get());
   Value* rows =
       ir::insert_before(before, "aten::reshape", {input, constant(std::vector<int64_t>{-1, columns})});
   return ir::insert_before(before, "aten::slice",
@@ -108,8 +110,8 @@ Value* spread_rows(const ir::Weighted& weighted, Value* input, Node* before) {
 
 /// What the rows of the weight are multiplied with, along axis -2; along the last axis for a linear layer.
 /// Null where it cannot be told.
-Value* met_by_rows(const ir::Weighted& weighted, Value* input, Node* before) {
-  if (weighted.stride.empty()) return spread_rows(weighted, input, before);
+Value* met_by_rows(const ir::Weighted& weighted, Effort effort, Value* input, Node* before) {
+  if (weighted.stride.empty()) return spread_rows(weighted, effort, input, before);
   const auto window = window_of(weighted);
   if (!window) return nullptr;
   if (weighted.stride.size() == 1) {
@@ -119,18 +121,18 @@ Value* met_by_rows(const ir::Weighted& weighted, Value* input, Node* before) {
   return ir::insert_before(
       before, "aten::im2col",
       {input, ir::constant_before(before, window->kernel), ir::constant_before(before, window->dilation),
-       ir::constant_before(before, window->padding), wide_strides(weighted, *window, input, before)});
+       ir::constant_before(before, window->padding), wide_strides(weighted, effort, *window, input, before)});
 }
 
 }  // namespace
 
-bool observe_input_products(Model& model, const PassContext& /*context*/) {
+bool observe_input_products(Model& model, const PassContext& context) {
   return change_nodes(model, [&](Node* node) {
     const ir::Weighted* weighted = layer_to_round(model, node);
     if (weighted == nullptr) return false;
     // After the layer: of a tensor that it cannot read, it says so itself.
     Node* before = node->next();
-    Value* met = met_by_rows(*weighted, node->input(0), before);
+    Value* met = met_by_rows(*weighted, context.options.effort, node->input(0), before);
     if (met == nullptr) return false;
     const ObserverSpec spec{.observer = observer_classes::kInputProducts,
                             .ch_axis = weighted->stride.empty() ? -1 : -2,

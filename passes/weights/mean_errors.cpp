@@ -259,9 +259,10 @@ std::map<std::string, at::Tensor> mean_errors(const Model& exact, const Model& r
   const torch::jit::GraphOptimizerEnabledGuard no_specialisation(false);
   torch::jit::Module exact_module = compared_module(exact, layers);
   torch::jit::Module rounded_module = compared_module(rounded, layers);
+  const bool may_end = context.options.effort == Effort::Normal;
   std::size_t seen = 0;
   for (const Sample& sample : context.samples) {
-    if (seen++ >= kFewestSamples && std::ranges::all_of(layers, has_enough)) {
+    if (may_end && seen++ >= kFewestSamples && std::ranges::all_of(layers, has_enough)) {
       context.advance();
       continue;
     }

@@ -73,6 +73,12 @@ WeightRounding weight_rounding_from_name(std::string_view name) {
                        "use 'nearest' or 'learned'");
 }
 
+std::string_view to_string(Effort effort) { return effort == Effort::High ? "high" : "normal"; }
+
+Effort effort_from_name(std::string_view name) {
+  return value_of_name("effort", name, {Effort::Normal, Effort::High}, "use 'normal' or 'high'");
+}
+
 std::optional<double> migration_strength(const RecipeOptions& options) {
   constexpr double kDefault = 0.5;
   const std::optional<double>& alpha = options.smooth_quant;

@@ -86,6 +86,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
                {"prepare_custom_config", stage.custom.to_dict()},
                {"target_cpu", to_string(stage.options.target_cpu)},
                {"weight_rounding", to_string(stage.options.weight_rounding)},
+               {"effort", to_string(stage.options.effort)},
                {"preserved_attributes", stage.preserved_attributes}});
   if (stage.trains) json["training"] = true;
   if (stage.options.cross_layer_margin) json["cross_layer_margin"] = *stage.options.cross_layer_margin;
@@ -227,7 +228,8 @@ std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::
                    .target_cpu = target_cpu_from_name(json.value("target_cpu", "native")),
                    .smooth_quant = number_in(json, "smooth_quant"),
                    .cross_layer_margin = number_in(json, "cross_layer_margin"),
-                   .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest"))},
+                   .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest")),
+                   .effort = effort_from_name(json.value("effort", "normal"))},
        .trains = json.value("training", false)});
 }
 

@@ -8,6 +8,7 @@
 #include <tsq/quantize_model.h>
 
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -108,7 +109,9 @@ Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::
 }
 
 /// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
-Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first) {
+/// It has taken `seconds` to calibrate.
+Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first,
+                       double seconds = 0) {
   const QuantizeOptions& options = work.options;
   detail::FinishTask task{
       .model = work.model,
@@ -123,6 +126,8 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
             if (first) return *std::exchange(first, std::nullopt);
             return calibrated(work, wanted, work.samples.calibration);
           },
+      .calibration_seconds = seconds,
+      .effort = options.recipe.effort,
       .samples = work.samples.trial,
       .lowers = options.lowers,
       .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
@@ -211,9 +216,11 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
 
 /// The model found, and what it was made with: with a goal, what stays float is searched for first.
 Result finished(const Work& work, const QuantizeGoal& goal) {
+  const auto begin = std::chrono::steady_clock::now();
   Prepared prepared = calibrated(work, work.mapping, work.samples.calibration);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   if (goal.given()) return finished_for_goal(work, prepared, goal);
-  Result result{.done = finished_with(work, work.mapping, std::move(prepared))};
+  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count())};
   result.unseen = unseen_where_close(work, result.done);
   return result;
 }
@@ -260,6 +267,7 @@ Quantized quantize(const Module& model, std::span<const Sample> samples, const Q
                       .latency = done.latency,
                       .mapping = std::move(done.mapping),
                       .left_float = std::move(done.left_float),
+                      .search_ended_early = done.ended_early,
                       .goal = std::move(result.goal),
                       .samples = sets.calibration.size(),
                       .held_back = sets.held_back};

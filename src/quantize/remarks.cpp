@@ -54,6 +54,7 @@ std::vector<Remark> notes_of(const Quantized& quantized, const Totals& sums) {
       notes.push_back({.kind = RemarkKind::MostlyFloatPays, .figure = sums.macs_share()});
     }
   }
+  if (quantized.search_ended_early) notes.push_back({.kind = RemarkKind::SearchEnded});
   if (quantized.goal && quantized.unseen && quantized.unseen->samples < kTellRanges)
     notes.push_back(
         {.kind = RemarkKind::FewSamples, .figure = static_cast<double>(quantized.unseen->samples)});

@@ -3,9 +3,11 @@
 #include "trial/finish.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/ScopeExit.h>
 #include <tsq/measure_operators.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +23,11 @@ namespace tsq::detail {
 namespace {
 
 using torch::jit::Module;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 bool quantizes_anything(const Report& report) {
   return std::ranges::any_of(report.decisions, &Decision::quantized);
@@ -79,6 +86,7 @@ class Finish {
   Finished run() {
     prepared_ = task_.calibrated(mapping_);
     Attempt now = whole();
+    budget_ = task_.calibration_seconds + conversion_seconds_;
     if (now.made) unmatched_ = now.made->report.unmatched_entries;
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
     if (!now.made) refuse(*now.trial.fault);
@@ -106,8 +114,10 @@ class Finish {
   }
 
   /// Convert and lower with everything in int8 that the mapping quantizes.
-  Attempt whole() const {
+  Attempt whole() {
     return attempt(referee_, [&] {
+      const auto begin = Clock::now();
+      const auto guard = c10::make_scope_exit([&] { conversion_seconds_ = seconds_since(begin); });
       Reference reference = convert_to_reference(
           *prepared_, task_.backend,
           {.custom = task_.custom, .mapping = task_.convert_mapping, .progress = task_.progress});
@@ -148,12 +158,22 @@ class Finish {
     if (!task_.samples.empty()) candidates().count_work(task_.samples.front());
     const Attempt in_float = attempt(referee_, [&] { return candidates().make(candidates().all()); });
     if (!in_float.made) return now;
+    // What these models compute is judged when the chosen one is made.
+    const Referee first_sample(task_.model, engine_of(task_.backend), spread(task_.samples, 1));
+    const auto begin = Clock::now();
     LayerGroups groups(candidates(), [&](const Indices& others) {
-      const Attempt alone = attempt(referee_, [&] { return candidates().make(others); });
+      const Attempt alone = attempt(first_sample, [&] { return candidates().make(others); });
       return alone.trial.fault ? 0.0 : gain(in_float, alone, cause);
     });
     const auto pays = [](const LayerGroup& each) { return each.measured > 1; };
-    while (groups.runs() + 2 <= kMostRuns &&
+    const auto has_time = [&] {
+      ended_early_ = task_.effort == Effort::Normal && seconds_since(begin) > budget_ &&
+                     std::ranges::any_of(groups.groups(), [&](const LayerGroup& each) {
+                       return each.size() > 1 && !pays(each);
+                     });
+      return !ended_early_;
+    };
+    while (groups.runs() + 2 <= kMostRuns && has_time() &&
            groups.split([&](const LayerGroup& each) { return !pays(each); })) {
     }
     return change(now, cause, groups.others(pays));
@@ -202,7 +222,8 @@ class Finish {
                     .trial = std::move(now.trial),
                     .latency = latency,
                     .mapping = mapping_,
-                    .left_float = std::move(changes_)};
+                    .left_float = std::move(changes_),
+                    .ended_early = ended_early_};
     // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
     // name.
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
@@ -222,6 +243,9 @@ class Finish {
   QConfigMapping mapping_;
   std::optional<Prepared> prepared_{};
   std::optional<Candidates> candidates_{};
+  double conversion_seconds_{0};
+  double budget_{0};  ///< seconds for the search for what does not pay
+  bool ended_early_{false};
   std::vector<LeftFloat> changes_{};
   std::vector<UnmatchedEntry> unmatched_{};  ///< entries of the task's mapping that match nothing
 };

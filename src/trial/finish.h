@@ -28,6 +28,8 @@ struct FinishTask {
   LoweringOptions lowering{};
   /// A calibrated model with a mapping; the same mapping makes the same model.
   std::function<Prepared(const QConfigMapping&)> calibrated{};
+  double calibration_seconds{0};         ///< that the calibrated model has taken
+  Effort effort{Effort::Normal};         ///< high: the search for what does not pay takes its time
   std::span<const Sample> samples{};     ///< to try it on; none: it is only saved and loaded
   bool lowers{true};                     ///< otherwise the reference model is the result
   bool times{false};                     ///< whether latency is measured, and decides
@@ -46,6 +48,7 @@ struct Finished {
   std::optional<LatencyComparison> latency{};
   QConfigMapping mapping{};             ///< makes the same model without measuring
   std::vector<LeftFloat> left_float{};  ///< empty: `mapping` is the task's
+  bool ended_early{false};              ///< the search for what does not pay, by the time that it may take
 };
 
 /// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is

@@ -29,6 +29,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
                             "--dtype qint8|float16",
                             "--target-cpu",
                             "--weight-rounding nearest|learned",
+                            "--effort normal|high",
                             "--cross-layer-equalization MARGIN"};
   const std::map<std::string, Words> commands{
       {"quantize", plus({"MODEL.pt", "--calib", "--output", "--reference", "--report", "np", "torch.save",

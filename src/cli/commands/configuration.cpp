@@ -61,7 +61,7 @@ void refuse_ignored(const ConfigurationOptions& options) {
   const bool calibrates = options.mode == "static" || own;
   const bool best = options.recipe == "best";
   const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
-  const std::array<Given, 9> all{{
+  const std::array<Given, 10> all{{
       {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
       {"--bits", options.bits.has_value(), !own, kOwn, ""},
       {"--group-size", options.group_size.has_value(), weight_only, "linear layers with 4 bits",
@@ -74,6 +74,7 @@ void refuse_ignored(const ConfigurationOptions& options) {
        "recipe best in mode static", "choose these"},
       {"--cross-layer-equalization", options.cross_layer_margin.has_value(), best && calibrates,
        "recipe best in mode static", "choose these"},
+      {"--effort", options.effort.has_value(), best, "recipe best", "add --recipe best"},
       {"--smooth-quant", options.smooth_quant.has_value(), !weight_only, "modes static and dynamic",
        "choose one of these"},
   }};
@@ -178,7 +179,11 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
        {"--weight-rounding", into(options.weight_rounding),
         "How weights are rounded, for recipe best in mode static: up or down, whichever lowers the error\n"
         "of the layer's output, or to the nearest code, which calibrates faster (default: learned)",
-        "nearest|learned", one_of({"nearest", "learned"})}});
+        "nearest|learned", one_of({"nearest", "learned"})},
+       {"--effort", into(options.effort),
+        "What recipe best may cost. normal: the trial takes no longer than calibration and conversion;\n"
+        "high: everything is measured on all data (default: normal)",
+        "normal|high", one_of({"normal", "high"})}});
 }
 
 void add_lowering_options(CLI::App& command, ConfigurationOptions& options) {
@@ -206,7 +211,8 @@ Configuration configuration(const ConfigurationOptions& options) {
                  .target_cpu = target_cpu_from_name(options.target_cpu.value_or("native")),
                  .smooth_quant = options.smooth_quant,
                  .cross_layer_margin = options.cross_layer_margin,
-                 .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned"))}};
+                 .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned")),
+                 .effort = effort_from_name(options.effort.value_or("normal"))}};
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {

@@ -121,6 +121,9 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
     case RemarkKind::MostlyFloatPays:
       return fmt::format("{:.1f} % of the work is in int8: for the rest it does not pay on this machine",
                          100 * remark.figure);
+    case RemarkKind::SearchEnded:
+      return "the search for layers that do not pay took as long as calibration and conversion, and ended "
+             "before it had looked at each: --effort high goes on";
     case RemarkKind::FewSamples:
       break;
   }
