@@ -1,8 +1,8 @@
 """Times prepare, convert and lower of `tsq` over the number of layers: the time of a layer must not grow with the graph.
 
-The network is a chain of convolutions with batch norm and relu, scripted (LibTorch takes minutes to load a trace of thousands of
-layers, each with classes of its own); ranges are those of one batch. Each step is a command of
-its own, whose report of time leaves out start, load and save.
+The network is a chain of convolutions with batch norm and ReLU, scripted: LibTorch takes minutes to load a trace of thousands of layers,
+each with classes of its own. Ranges are those of one batch. Each step is a command of its own, whose report of time leaves out start, load
+and save.
 
   python over_size.py --tsq build/release/bin/tsq
   python over_size.py --tsq build/release/bin/tsq --layers 50 800 12800 --recipe fx --rounds 3
