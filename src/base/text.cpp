@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -64,6 +65,11 @@ std::string quoted_list(std::span<const std::string_view> words) {
     text += fmt::format("'{}'", word);
   }
   return text;
+}
+
+std::string first_of(std::span<const std::string> words, std::size_t most) {
+  return fmt::format("{}{}", fmt::join(words.first(std::min(words.size(), most)), ", "),
+                     words.size() > most ? ", …" : "");
 }
 
 std::string_view interned(std::string text) {

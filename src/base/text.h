@@ -27,6 +27,9 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
 /// `'a', 'b' and 'c'`.
 std::string quoted_list(std::span<const std::string_view> words);
 
+/// `a, b, …`: the first words, and a sign where there are more than `most`.
+std::string first_of(std::span<const std::string> words, std::size_t most);
+
 /// The words between single spaces.
 std::vector<std::string_view> split_words(std::string_view words);
 bool has_word(std::string_view words, std::string_view word);

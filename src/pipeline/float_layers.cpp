@@ -3,7 +3,6 @@
 #include "pipeline/float_layers.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/error.h>
 #include <tsq/measure_operators.h>
@@ -18,6 +17,7 @@
 
 #include "backends/kernels/engine_packing.h"
 #include "base/libtorch_error.h"
+#include "base/text.h"
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 #include "passes/numerics/observer_result.h"
@@ -158,9 +158,7 @@ QuantizedLayer layer_of(const std::vector<Member>& members, const std::vector<st
   }
   layer.name = members[group.front()].decision->layer;
   constexpr std::size_t kShown = 2;
-  const std::size_t shown = std::min(ops.size(), kShown);
-  layer.op =
-      fmt::format("{}{}", fmt::join(std::span(ops).first(shown), ", "), ops.size() > shown ? ", …" : "");
+  layer.op = first_of(ops, kShown);
   return layer;
 }
 

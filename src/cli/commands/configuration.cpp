@@ -215,6 +215,11 @@ Configuration configuration(const ConfigurationOptions& options) {
                  .effort = effort_from_name(options.effort.value_or("normal"))}};
 }
 
+Prepared prepared_model(const torch::jit::Module& model, const Configuration& chosen) {
+  return prepare(model, chosen.mapping, chosen.backend,
+                 {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
+}
+
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
   add_options(command, {{"--convert-custom-config", into(options.custom),
                          "Further attributes to keep; with PyTorch's keys", "C.json"},

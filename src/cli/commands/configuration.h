@@ -4,6 +4,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/equalization.h>
 #include <tsq/qconfig_mapping.h>
+#include <tsq/quantize.h>
 #include <tsq/quantize_model.h>
 #include <tsq/recipe.h>
 
@@ -55,6 +56,9 @@ struct Configuration {
 };
 /// Throws UsageError for an option that nothing would read with the others, Error(BadConfig, Unsupported).
 Configuration configuration(const ConfigurationOptions& options);
+
+/// The model with observers, as a configuration says.
+Prepared prepared_model(const torch::jit::Module& model, const Configuration& chosen);
 
 /// What convert alone takes.
 struct ConvertConfigurationOptions {

@@ -51,8 +51,7 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
     if (options.configuration.qat)
       return prepare_qat(model.module, chosen.mapping, chosen.backend,
                          {.custom = chosen.custom, .recipe = chosen.recipe});
-    return prepare(model.module, chosen.mapping, chosen.backend,
-                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
+    return prepared_model(model.module, chosen);
   });
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });

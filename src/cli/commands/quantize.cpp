@@ -65,6 +65,16 @@ struct Outcome {
   std::vector<std::pair<std::string, double>> seconds{};
 };
 
+/// The files to write, and what each is called.
+std::vector<std::pair<std::string_view, std::string>> outputs_of(const QuantizeCommandOptions& options) {
+  std::vector<std::pair<std::string_view, std::string>> outputs{{"output", options.output},
+                                                                {"reference", options.reference},
+                                                                {"report", options.report},
+                                                                {"qconfig", options.goal.mapping}};
+  std::erase_if(outputs, [](const auto& output) { return output.second.empty(); });
+  return outputs;
+}
+
 void check_usage(const QuantizeCommandOptions& options) {
   if (options.output.empty() && options.reference.empty()) {
     throw UsageError("nothing to write; give --output OUT.pt (see 'tsq quantize --help')");
@@ -156,10 +166,7 @@ Outcome outcome_of(const QuantizeCommandOptions& options, const Session& session
   OutputFiles files{options.configuration.files(),
                     options.convert.files(),
                     {options.model, options.calib, options.goal.data}};
-  for (const std::string& output :
-       {options.output, options.reference, options.report, options.goal.mapping}) {
-    if (!output.empty()) files.claim(output);
-  }
+  for (const auto& [what, path] : outputs_of(options)) files.claim(path);
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session, options.method);
@@ -213,23 +220,14 @@ std::string text_of(const QuantizeCommandOptions& options, const Outcome& outcom
   text += unobserved_text(quantized.report()) + warnings_text(quantized.report()) +
           outcome.verdict.remarks_text();
   if (quantized.goal) text += goal_text(*quantized.goal);
-  for (const auto& [what, path] : {std::pair{"output", options.output},
-                                   {"reference", options.reference},
-                                   {"report", options.report},
-                                   {"qconfig", options.goal.mapping}}) {
-    if (!path.empty()) text += fmt::format("  {:<9}  {}\n", what, path);
-  }
+  for (const auto& [what, path] : outputs_of(options)) text += fmt::format("  {:<9}  {}\n", what, path);
   return text;
 }
 
 nlohmann::json to_json(const QuantizeCommandOptions& options, const Outcome& outcome) {
   nlohmann::json files = nlohmann::json::object();
-  for (const auto& [what, path] : {std::pair{"output", options.output},
-                                   {"reference", options.reference},
-                                   {"report", options.report},
-                                   {"qconfig", options.goal.mapping}}) {
-    if (!path.empty()) files[what] = {{"path", path}, {"bytes", size_of(path)}};
-  }
+  for (const auto& [what, path] : outputs_of(options))
+    files[std::string(what)] = {{"path", path}, {"bytes", size_of(path)}};
   nlohmann::json warnings = warnings_json(outcome.quantized.report());
   for (const std::string& warning : outcome.verdict.warnings) warnings.push_back(warning);
   nlohmann::json answer = {{"model", {{"path", options.model}, {"bytes", outcome.bytes_before}}},

@@ -96,10 +96,8 @@ Ranked rank(const SensitivityCommandOptions& options, const Session& session) {
   const std::vector<Sample> calibration = samples_if_given(options.calib, model.module);
   const std::vector<Sample> judged =
       options.data.empty() ? calibration : load_samples(options.data, model.module);
-  Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend,
-                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
-  });
+  Prepared prepared =
+      steps.run("prepare", [&](const Progress&) { return prepared_model(model.module, chosen); });
   if (!calibration.empty()) {
     steps.run("calibrate",
               [&](const Progress& progress) { calibrate(prepared, calibration, {.progress = progress}); });

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/printing/verdict.h"
@@ -14,13 +13,8 @@ namespace {
 std::string trial_line(const Trial& trial) {
   if (trial.fault)
     return fmt::format("  warning    written by --force though it fails: {}\n", trial.fault->text);
-  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
-  if (!trial.sqnr_db)
-    return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n",
-                       trial.samples);
-  return fmt::format("  SQNR       {} on {} samples\n",
-                     std::isinf(*trial.sqnr_db) ? "no difference" : fmt::format("{:.1f} dB", *trial.sqnr_db),
-                     trial.samples);
+  if (!trial.sqnr_db) return text_without_sqnr(trial);
+  return fmt::format("  SQNR       {} on {} samples\n", sqnr_db_text(*trial.sqnr_db), trial.samples);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <regex>
 #include <set>
 
+#include "base/text.h"
 #include "cli/printing/json_list.h"
 
 namespace tsq::cli {
@@ -98,13 +99,12 @@ std::string some_names(const std::vector<std::string>& names) {
                            [](const auto& entry) { return entry.second.size(); });
   std::vector<std::string> shown;
   for (const auto& [pattern, members] : alike) {
-    if (shown.size() == kNamesShown) return fmt::format("{}, …", fmt::join(shown, ", "));
     const bool is_one = std::ranges::count(members, members.front()) == std::ssize(members);
     shown.push_back(members.size() == 1
                         ? members.front()
                         : fmt::format("{} {} x", is_one ? members.front() : pattern, members.size()));
   }
-  return fmt::format("{}", fmt::join(shown, ", "));
+  return first_of(shown, kNamesShown);
 }
 
 }  // namespace

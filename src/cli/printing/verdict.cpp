@@ -1,21 +1,18 @@
 #include "cli/printing/verdict.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/mapped.h"
+#include "base/text.h"
 #include "cli/printing/json_list.h"
 
 namespace tsq::cli {
 namespace {
 
 constexpr std::size_t kNamed = 3;
-
-std::string sqnr_db_text(double db) {
-  return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db);
-}
 
 std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin) {
   std::string text = fmt::format("  {:<9}  {} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
@@ -29,10 +26,7 @@ std::string trial_text(const Quantized& quantized, const VerdictContext& context
   const Trial& trial = quantized.trial;
   if (trial.fault)
     return fmt::format("  trial      fails on sample {}: {}\n", trial.fault->sample, trial.fault->text);
-  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
-  if (!trial.sqnr_db)
-    return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n",
-                       trial.samples);
+  if (!trial.sqnr_db) return text_without_sqnr(trial);
   std::string text =
       sqnr_text("SQNR", trial, context.samples_are_calibration ? " of the calibration data" : "");
   if (quantized.unseen && quantized.unseen->sqnr_db)
@@ -71,13 +65,9 @@ std::string_view cause_text(LeftFloatCause cause) {
 }
 
 std::string text_of(const LeftFloat& left) {
-  std::vector<std::string> names;
-  for (const QuantizedLayer& layer : left.layers) {
-    if (names.size() < kNamed) names.push_back(layer.to_text());
-  }
-  return fmt::format("  left float {} layer{}, {}: {}{}{}\n", left.layers.size(),
-                     left.layers.size() == 1 ? "" : "s", cause_text(left.cause), fmt::join(names, ", "),
-                     left.layers.size() > kNamed ? ", …" : "",
+  const std::vector<std::string> names = mapped(left.layers, &QuantizedLayer::to_text);
+  return fmt::format("  left float {} layer{}, {}: {}{}\n", names.size(), names.size() == 1 ? "" : "s",
+                     cause_text(left.cause), first_of(names, kNamed),
                      left.text.empty() ? "" : fmt::format(" ({})", left.text));
 }
 
@@ -128,7 +118,8 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
       break;
   }
   return fmt::format(
-      "one of {:.0f} further samples has values outside of the ranges of {:.0f}: more make the goal surer",
+      "one of {:.0f} further samples has values outside of the ranges of {:.0f}: more would make the goal "
+      "more certain",
       remark.figure + 1, remark.figure);
 }
 
@@ -140,6 +131,15 @@ std::vector<std::string> texts_of(const std::vector<Remark>& remarks, const Quan
 }
 
 }  // namespace
+
+std::string sqnr_db_text(double db) {
+  return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db);
+}
+
+std::string text_without_sqnr(const Trial& trial) {
+  if (trial.samples == 0) return "  trial      loaded, not tried: --data DATA.pt runs it on samples\n";
+  return fmt::format("  trial      ran on {} samples; no floating-point output to compare\n", trial.samples);
+}
 
 std::string left_float_text(const std::vector<LeftFloat>& left_float) {
   std::string text;

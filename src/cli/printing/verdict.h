@@ -29,6 +29,11 @@ struct Verdict {
 
 Verdict verdict_of(const Quantized& quantized, const VerdictContext& context);
 
+/// "26.9 dB".
+std::string sqnr_db_text(double db);
+/// The line on a trial that found no SQNR.
+std::string text_without_sqnr(const Trial& trial);
+
 /// What was left float after a trial, a line for each cause.
 std::string left_float_text(const std::vector<LeftFloat>& left_float);
 /// A list of {"cause", "layers", "text"}.
