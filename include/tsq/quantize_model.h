@@ -111,10 +111,10 @@ enum class RemarkKind {
   Slower,            ///< it has `figure` times the speed of float, under 0.95
   Larger,            ///< it has `figure` times the bytes of float, over 1.02
   NothingQuantized,  ///< the result is the float model, for no layer could be quantized
-  HardlyQuantized,   ///< only the share `figure` of the work is in int8
+  HardlyQuantized,   ///< only the share `figure` of the work is quantized
   // Notes
   FloatPays,        ///< the result is the float model, for int8 is slower or larger
-  MostlyFloatPays,  ///< the share `figure` of the work is in int8, for the rest is slower or larger in int8
+  MostlyFloatPays,  ///< the share `figure` of the work is quantized, the rest would be slower or larger
   SearchEnded,      ///< the search for layers that do not pay ended before it had looked at each
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
 };

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tsq {
@@ -26,6 +28,10 @@ struct Decision {
   std::string qconfig{};                ///< the observers of its QConfig, empty when it has none
   /// The DTypeConfigs tried, as text; `refusals` has the answers of the first ones, one each.
   std::vector<std::string> dtype_configs{};
+  /// The weights of a kernel that computes in float: "4-bit", "8-bit", "float16"; empty where it is int8.
+  std::string weights{};
+  /// Backends that have a row for it, where this one has none.
+  std::vector<std::string> other_backends{};
   std::vector<std::string> notes{};  ///< facts worth knowing that are no reason to stay float
   bool on_tensors{true};  ///< false for operators on sizes, numbers and lists, which have nothing to quantize
   /// Multiply-accumulates of one run on a sample; none when they were not measured.
@@ -75,12 +81,18 @@ struct Totals {
   std::size_t without_tensors{0};  ///< the other ones
   bool has_macs{false};
   int64_t macs{0};
-  int64_t int8_macs{0};
+  int64_t int8_macs{0};                                ///< of operators that compute in int8
+  std::map<std::string, int64_t> small_weight_macs{};  ///< of other quantized ones, by Decision::weights
   bool has_seconds{false};
   double seconds{0};
   double int8_seconds{0};
 
+  /// Of the operators that compute in int8.
   [[nodiscard]] double macs_share() const;
+  /// Of all that are quantized.
+  [[nodiscard]] double quantized_macs_share() const;
+  /// "60.0 % of the work in int8, 40.0 % with 4-bit weights", where `work` is "the work".
+  [[nodiscard]] std::string macs_text(std::string_view work) const;
   [[nodiscard]] double seconds_share() const;
 };
 

@@ -27,12 +27,19 @@ void replace_by_kernel(Model& model, const Node* op, std::string_view kernel,
   quantize->destroy();
 }
 
-void set_kernel(Model& model, const Node* op, std::string_view kernel, Placement placement) {
+void set_kernel(Model& model, const Node* op, std::string_view kernel, Placement placement,
+                std::string_view weights) {
   ir::NodeRecord* record = ir::record_of(model, op);
   if (record == nullptr) return;
   record->placement = placement;
   record->reason = ir::Reason::None;
-  if (record->is_reported) record->decision.kernel = kernel;
+  if (!record->is_reported) return;
+  record->decision.kernel = kernel;
+  record->decision.weights = weights;
+}
+
+void set_dynamic_kernel(Model& model, const Node* op, std::string_view kernel, c10::ScalarType weight_dtype) {
+  set_kernel(model, op, kernel, Placement::Int8, weight_dtype == c10::ScalarType::Half ? "float16" : "");
 }
 
 void set_no_kernel(Model& model, const Node* op, Placement placement, ir::Reason reason, std::string sentence,

@@ -29,8 +29,13 @@ ir::Value* insert_kernel(ir::Model& model, const ir::Node* op, std::string_view 
 void replace_by_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel,
                        const std::vector<ir::Value*>& inputs, ir::Node* quantize);
 
-/// The record of an operator names the kernel that it became.
-void set_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel, ir::Placement placement);
+/// The record of an operator names the kernel that it became. `weights`: those of a kernel that computes in
+/// float ("4-bit").
+void set_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel, ir::Placement placement,
+                std::string_view weights = {});
+/// The same for a kernel with weights of this dtype, which computes in float where they are float16.
+void set_dynamic_kernel(ir::Model& model, const ir::Node* op, std::string_view kernel,
+                        c10::ScalarType weight_dtype);
 
 /// The record of an operator that became no kernel says why, and its entry of the report does.
 void set_no_kernel(ir::Model& model, const ir::Node* op, ir::Placement placement, ir::Reason reason,

@@ -137,7 +137,7 @@ class DynamicLowering : public KernelLowering {
                Value* reduce_range) {
     if (row.takes_reduce_range) inputs.push_back(full_range_where_ignored(op, row, reduce_range));
     Value* made = insert_kernel(model_, op, row.kernel, inputs, op);
-    set_kernel(model_, op, row.kernel, ir::Placement::Int8);
+    set_dynamic_kernel(model_, op, row.kernel, row.weight_dtype);
     ir::take_record(made->node(), op);
     last->output()->replaceAllUsesWith(made);
     has_changed_ = true;

@@ -61,7 +61,8 @@ class RecurrentLowering {
 
   /// Says nothing, or why the engine has none.
   Refusal put_kernels_into(Node* op, ModuleCall& call) {
-    if (call.recurrent_qparams.back().dtype == c10::ScalarType::Half) {
+    const c10::ScalarType weight_dtype = call.recurrent_qparams.back().dtype;
+    if (weight_dtype == c10::ScalarType::Half) {
       const auto* fault = fault_of(op, "quantized::linear_prepack_fp16", kernels::Precaution::KeepReference);
       if (fault != nullptr) return {Reason::KernelFault, std::string(fault->reason)};
     }
@@ -72,7 +73,7 @@ class RecurrentLowering {
     } catch (const Error& error) {
       return {Reason::PackingRefused, error.problem()};
     }
-    set_kernel(model_, op, torchscript::recurrent_kernel_of(call), ir::Placement::Int8);
+    set_dynamic_kernel(model_, op, torchscript::recurrent_kernel_of(call), weight_dtype);
     call.module = made_.at(key);
     call.method = "forward";
     return {};

@@ -65,7 +65,8 @@ bool lower_weight_only_linear(Model& model, const PassContext& /*context*/) {
       }
       packed.emplace(key, *made);
     }
-    set_kernel(model, node, torchscript::weight_only_kernel(*layer.weighted), ir::Placement::Int8);
+    set_kernel(model, node, torchscript::weight_only_kernel(*layer.weighted), ir::Placement::Int8,
+               layer.weighted->group_size > 0 ? "4-bit" : "8-bit");
     layer.module = packed.at(key);
     layer.method = "forward";
     layer.weighted.reset();

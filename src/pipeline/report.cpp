@@ -18,6 +18,7 @@ nlohmann::json summary_json(const Totals& sums) {
   if (sums.has_macs) {
     summary.update(
         {{"macs", sums.macs}, {"int8_macs", sums.int8_macs}, {"int8_macs_share", sums.macs_share()}});
+    if (!sums.small_weight_macs.empty()) summary["small_weight_macs"] = sums.small_weight_macs;
   }
   if (sums.has_seconds) {
     summary.update({{"float_seconds", sums.seconds},
@@ -49,7 +50,8 @@ nlohmann::json entry_json(const Decision& decision) {
                                   {"remedy", decision.remedy},
                                   {"notes", decision.notes},
                                   {"equalization", decision.equalization},
-                                  {"kernel", decision.kernel}};
+                                  {"kernel", decision.kernel},
+                                  {"weights", decision.weights}};
   for (const auto& [key, value] : details.items()) {
     if (!value.empty() && value != "") entry[key] = value;
   }
@@ -70,6 +72,11 @@ double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 }  // namespace
 
 double Totals::macs_share() const { return share(static_cast<double>(int8_macs), static_cast<double>(macs)); }
+double Totals::quantized_macs_share() const {
+  int64_t count_of_all = int8_macs;
+  for (const auto& [weights, count] : small_weight_macs) count_of_all += count;
+  return share(static_cast<double>(count_of_all), static_cast<double>(macs));
+}
 double Totals::seconds_share() const { return share(int8_seconds, seconds); }
 
 Totals totals(const Report& report) {
@@ -85,7 +92,9 @@ Totals totals(const Report& report) {
     if (decision.macs) {
       sums.has_macs = true;
       sums.macs += *decision.macs;
-      if (decision.quantized) sums.int8_macs += *decision.macs;
+      if (decision.quantized)
+        (decision.weights.empty() ? sums.int8_macs : sums.small_weight_macs[decision.weights]) +=
+            *decision.macs;
     }
     if (decision.seconds) {
       sums.has_seconds = true;

@@ -23,8 +23,9 @@ std::string summary_text(const Totals& sums) {
     text += fmt::format("; {} more compute sizes and numbers only", sums.without_tensors);
   text += '\n';
   if (sums.has_macs) {
-    text += fmt::format("{:.1f} % of {:.2f} million multiply-accumulates in int8\n", 100 * sums.macs_share(),
-                        static_cast<double>(sums.macs) / 1e6);
+    text += sums.macs_text(
+                fmt::format("{:.2f} million multiply-accumulates", static_cast<double>(sums.macs) / 1e6)) +
+            "\n";
   }
   if (sums.has_seconds) {
     text +=
@@ -48,16 +49,21 @@ std::string op_text(const Decision& decision) {
   return decision.parts.empty() ? decision.op : fmt::format("{}", fmt::join(decision.parts, " + "));
 }
 
+std::string is_text(const Decision& decision) {
+  if (!decision.on_tensors) return "-";
+  if (!decision.quantized) return "float";
+  return decision.weights.empty() ? "int8" : decision.weights;
+}
+
 using Row = std::array<std::string, 6>;
 
 Row row_of(const Decision& decision, const Totals& sums) {
   Row row{"  " + group_and_name(decision).second,
           op_text(decision),
-          decision.quantized ? "int8" : "float",
+          is_text(decision),
           decision.quantized ? decision.kernel : "",
           "",
           ""};
-  if (!decision.on_tensors) row[2] = "-";
   if (sums.has_macs && decision.macs.value_or(0) > 0) {
     row[4] =
         fmt::format("{:.1f} %", 100 * static_cast<double>(*decision.macs) / static_cast<double>(sums.macs));
@@ -169,6 +175,20 @@ std::string notes_text(const Report& report) {
 }
 
 }  // namespace
+
+std::string Totals::macs_text(std::string_view work) const {
+  const auto percent = [this](int64_t count) {
+    return macs > 0 ? 100 * static_cast<double>(count) / static_cast<double>(macs) : 0;
+  };
+  std::vector<std::string> parts;
+  const auto add = [&](int64_t count, std::string_view how) {
+    const std::string of = parts.empty() ? fmt::format(" of {}", work) : "";
+    parts.push_back(fmt::format("{:.1f} %{} {}", percent(count), of, how));
+  };
+  if (int8_macs > 0 || small_weight_macs.empty()) add(int8_macs, "in int8");
+  for (const auto& [weights, count] : small_weight_macs) add(count, fmt::format("with {} weights", weights));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
 
 std::string Report::to_text() const {
   const Totals sums = totals(*this);

@@ -9,14 +9,16 @@
 namespace tsq::detail {
 namespace {
 
-constexpr double kHardly = 0.1;  // of the work in int8
+constexpr double kHardly = 0.1;  // of the work
 
 bool left_float_for_speed_or_size(const Quantized& quantized) {
   return std::ranges::any_of(quantized.left_float,
                              [](const LeftFloat& left) { return left.cause != LeftFloatCause::Fault; });
 }
 
-bool is_hardly_quantized(const Totals& sums) { return sums.macs > 0 && sums.macs_share() < kHardly; }
+bool is_hardly_quantized(const Totals& sums) {
+  return sums.macs > 0 && sums.quantized_macs_share() < kHardly;
+}
 
 std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums) {
   // What tells most of data that the model has not seen.
@@ -38,7 +40,7 @@ std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes
   if (quantized.is_float_model) {
     warnings.push_back({.kind = RemarkKind::NothingQuantized});
   } else if (is_hardly_quantized(sums)) {
-    warnings.push_back({.kind = RemarkKind::HardlyQuantized, .figure = sums.macs_share()});
+    warnings.push_back({.kind = RemarkKind::HardlyQuantized, .figure = sums.quantized_macs_share()});
   }
   return warnings;
 }
@@ -51,7 +53,7 @@ std::vector<Remark> notes_of(const Quantized& quantized, const Totals& sums) {
     if (quantized.is_float_model) {
       notes.push_back({.kind = RemarkKind::FloatPays});
     } else if (is_hardly_quantized(sums)) {
-      notes.push_back({.kind = RemarkKind::MostlyFloatPays, .figure = sums.macs_share()});
+      notes.push_back({.kind = RemarkKind::MostlyFloatPays, .figure = sums.quantized_macs_share()});
     }
   }
   if (quantized.search_ended_early) notes.push_back({.kind = RemarkKind::SearchEnded});

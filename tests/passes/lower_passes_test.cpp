@@ -414,6 +414,7 @@ TEST(LowerWeightOnlyLinear, ItsKernelReadsInt8) {
   EXPECT_FALSE(call.weighted.has_value());
   EXPECT_TRUE(call.module->hasattr("scales"));
   EXPECT_THAT(decision_in(model).kernel, HasSubstr("_weight_int8pack_mm"));
+  EXPECT_EQ(decision_in(model).weights, "8-bit");
 }
 
 TEST(LowerWeightOnlyLinear, AWeightThatNoKernelTakesStays) {

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <regex>
 #include <set>
 
@@ -78,12 +77,6 @@ std::size_t float_count(const Report& report) {
   return static_cast<std::size_t>(std::ranges::count_if(report.decisions, is_float));
 }
 
-/// The share of the multiply-accumulates that runs in int8, where it was measured.
-std::optional<double> int8_macs_share(const Report& report) {
-  const Totals sums = totals(report);
-  return sums.macs > 0 ? std::optional(sums.macs_share()) : std::nullopt;
-}
-
 /// The first of the names, those that differ in their numbers alone as one with their count.
 std::string some_names(const std::vector<std::string>& names) {
   if (names.size() <= kNamesShown && std::set<std::string>(names.begin(), names.end()).size() == names.size())
@@ -117,7 +110,7 @@ nlohmann::json operator_summary(const Report& report) {
   nlohmann::json summary = {{"quantized", quantized_count(report)},
                             {"float", float_count(report)},
                             {"float_reasons", std::move(groups)}};
-  if (const auto share = int8_macs_share(report)) summary["int8_macs_share"] = *share;
+  if (const Totals sums = totals(report); sums.macs > 0) summary["int8_macs_share"] = sums.macs_share();
   return summary;
 }
 
@@ -135,8 +128,8 @@ std::string operator_summary_text(const Report& report, std::string_view all) {
     for (std::size_t i = kReasonsShown; i < groups.size(); ++i) more += groups[i].operators.size();
     text += fmt::format("             … and {} more; {} lists all\n", more, all);
   }
-  if (const auto share = int8_macs_share(report))
-    text += fmt::format("  compute    {:.1f} % of the multiply-accumulates in int8\n", 100 * *share);
+  if (const Totals sums = totals(report); sums.macs > 0)
+    text += fmt::format("  compute    {}\n", sums.macs_text("the multiply-accumulates"));
   return text;
 }
 

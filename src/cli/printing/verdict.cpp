@@ -103,13 +103,13 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
     case RemarkKind::NothingQuantized:
       return "nothing is quantized, the result computes in float: 'tsq explain' says why";
     case RemarkKind::HardlyQuantized:
-      return fmt::format("only {:.1f} % of the work is in int8: 'tsq explain' says what to change",
+      return fmt::format("only {:.1f} % of the work is quantized: 'tsq explain' says what to change",
                          100 * remark.figure);
     case RemarkKind::FloatPays:
       return "int8 does not pay for this model on this machine: nothing is quantized, the result computes "
              "in float";
     case RemarkKind::MostlyFloatPays:
-      return fmt::format("{:.1f} % of the work is in int8: for the rest it does not pay on this machine",
+      return fmt::format("{:.1f} % of the work is quantized: for the rest it does not pay on this machine",
                          100 * remark.figure);
     case RemarkKind::SearchEnded:
       return "the search for layers that do not pay took as long as calibration and conversion, and ended "
