@@ -71,7 +71,7 @@ struct QuantizeOptions {
   /// then do not calibrate.
   std::vector<Sample> judged_by{};
   /// Whether latency is measured, so that layers that do not pay stay float. Without, the same input makes
-  /// the same model.
+  /// the same model, as long as LibTorch computes with the same number of threads.
   bool times{true};
   bool force{false};        ///< what the trial shows is told, and changes nothing
   uint64_t float_bytes{0};  ///< size of the float model's file; 0: as it would be saved now

@@ -153,6 +153,39 @@ TEST_F(Results, WeightOnlyNeedsNoDataAndMakesSmallFiles) {
   }
 }
 
+TEST_F(Results, WorkOfKernelsThatComputeInFloatIsToldByItsWeights) {
+  torch::manual_seed(0);
+  torch::jit::Module layer = user_module("Layer");
+  layer.register_module("layer", linear(256, 256));
+  layer.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  layer.save(path("layer.pt"));
+  write_data("rows.pt", c10::List<at::Tensor>({torch::randn({3, 256})}));
+  const auto compute_line = [&](const std::vector<std::string>& mode) {
+    std::vector<std::string> arguments{"quantize",      path("layer.pt"), "--data",
+                                       path("rows.pt"), "--output",       path("out.pt")};
+    arguments.insert(arguments.end(), mode.begin(), mode.end());
+    const std::string text = tsq(arguments).out;
+    const auto begin = text.find("  compute");
+    return begin == std::string::npos ? text : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const std::string all = "  compute    100.0 % of the multiply-accumulates ";
+  EXPECT_EQ(compute_line({"--mode", "weight_only", "--bits", "4"}), all + "with 4-bit weights");
+  EXPECT_EQ(compute_line({"--mode", "weight_only"}), all + "with 8-bit weights");
+  EXPECT_EQ(compute_line({"--mode", "dynamic", "--dtype", "float16"}), all + "with float16 weights");
+  EXPECT_EQ(compute_line({"--mode", "dynamic"}), all + "in int8");
+}
+
+TEST_F(Results, ConvertingDoesNotDependOnTheNumberOfThreads) {
+  succeed({"prepare", path("model.pt"), "--output", path("1.pt")});
+  succeed({"calibrate", path("1.pt"), "--calib", path("data.pt"), "--output", path("2.pt")});
+  const auto quantized = [&](const std::string& threads) {
+    succeed({"convert", path("2.pt"), "--output", path("3.pt"), "--threads", threads});
+    succeed({"lower", path("3.pt"), "--output", path("4.pt"), "--threads", threads});
+    return read_file(path("4.pt"));
+  };
+  EXPECT_TRUE(quantized("1") == quantized("2"));
+}
+
 TEST_F(Results, AnExistingOutputIsReplaced) {
   write_file(path("out.pt"), "old");
   succeed(quantize_arguments());

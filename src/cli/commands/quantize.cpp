@@ -272,7 +272,7 @@ void add_quantize_options(CLI::App& command, QuantizeCommandOptions& options) {
                 "a quarter of them, which then do not calibrate)",
                 "DATA.pt"},
                {"--no-check", into(options.no_check),
-                "Measure no latency, so that the same input makes the same file"},
+                "Measure no latency, so that the same input makes the same file with the same --threads"},
                {"--force", into(options.force),
                 "Write the int8 result as it is, even where it fails or is slower or larger than float"}});
   add_goal_options(command, options.goal);
