@@ -3,8 +3,10 @@
 #include "passes/observe/why_float.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/cast.h"
@@ -26,6 +28,7 @@ struct Why {
   std::string sentence{};
   std::string remedy{};
   bool is_of_weight{false};  ///< the dtype checks to be shown are those of the weight
+  std::vector<std::string> other_backends{};
 };
 
 Why of_opaque(OpaqueCall call) {
@@ -65,11 +68,18 @@ Why of_unmatched(const Model& model, const Node* node, const BackendConfig& tabl
               "there"};
     }
   }
+  Why why{Reason::Table, fmt::format("no pattern of backend '{}' matches it", table.name()),
+          "leave it float"};
   const auto targets = ir::targets(model, node);
-  return {Reason::Table, fmt::format("no pattern of backend '{}' matches it", table.name()),
-          targets.empty()
-              ? "leave it float"
-              : match::remedy_without_row(Pattern(targets.front()), readable_name(model, node), table)};
+  if (targets.empty()) return why;
+  why.other_backends = match::other_backends_with_row(Pattern(targets.front()), table);
+  why.remedy = why.other_backends.empty()
+                   ? match::remedy_without_row(readable_name(model, node), table)
+                   : fmt::format(
+                         "leave it float, or try --backend {}: 'tsq explain' says whether it is "
+                         "quantized there",
+                         fmt::join(why.other_backends, " or "));
+  return why;
 }
 
 Why of_refused(const ir::Match& match, const QConfig& qconfig, const Findings& findings) {
@@ -175,6 +185,7 @@ void explain(const Model& model, const PassContext& context, const Node* node, c
   decision.quantized = why.reason == Reason::None && !ir::is_standalone(model, node);
   decision.reason = std::move(why.sentence);
   decision.remedy = std::move(why.remedy);
+  decision.other_backends = std::move(why.other_backends);
 }
 
 }  // namespace tsq::passes

@@ -31,6 +31,7 @@ void compute_in_int8(ir::NodeRecord& record) {
   record.decision.quantized = true;
   record.decision.reason.clear();
   record.decision.remedy.clear();
+  record.decision.other_backends.clear();
 }
 
 void leave_out(ir::Model& model, ir::Node* node, ir::Reason reason, std::string_view detail) {

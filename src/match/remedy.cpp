@@ -137,16 +137,18 @@ std::string remedy_for_none(const QConfigDecision& decision, const std::string& 
                      to_string(decision.source), entry);
 }
 
-std::string remedy_without_row(const Pattern& pattern, const std::string& op, const BackendConfig& backend) {
-  std::vector<std::string_view> others;
+std::vector<std::string> other_backends_with_row(const Pattern& pattern, const BackendConfig& backend) {
+  std::vector<std::string> others;
   for (const BackendEntry& entry : backend_entries()) {
-    if (entry.name == backend.name() || entry.engine.empty()) continue;
+    if (entry.name == backend.name() || entry.name != entry.engine) continue;
     const BackendConfig table = entry.table();
     const auto has_pattern = [&](const BackendPatternConfig& row) { return row.key() == pattern; };
-    if (std::ranges::any_of(table.configs(), has_pattern)) others.push_back(entry.name);
+    if (std::ranges::any_of(table.configs(), has_pattern)) others.emplace_back(entry.name);
   }
-  if (!others.empty())
-    return fmt::format("quantize for a backend that has a row for it: {}", fmt::join(others, ", "));
+  return others;
+}
+
+std::string remedy_without_row(const std::string& op, const BackendConfig& backend) {
   const std::string last = last_part(op);
   for (const BackendPatternConfig& row : backend.configs()) {
     const std::string spelling = to_string(row.key());

@@ -5,6 +5,7 @@
 #include <tsq/qconfig_mapping.h>
 
 #include <string>
+#include <vector>
 
 /// What the decision report says of QConfigs and DTypeConfigs, and what to change in them.
 namespace tsq::match {
@@ -25,8 +26,12 @@ Remedy remedy_for(const QConfig& qconfig, const BackendPatternConfig& row);
 /// How to give a QConfig to an operator that has none: at the entry of the mapping that says none.
 std::string remedy_for_none(const QConfigDecision& decision, const std::string& op);
 
-/// What to do about an operator without a row in `backend`: another shipped backend that has one, or an
-/// operator of the same use that has kernels.
-std::string remedy_without_row(const Pattern& pattern, const std::string& op, const BackendConfig& backend);
+/// The shipped backends beside `backend` that have an engine and a row for an operator. A recipe may leave it
+/// float there too.
+std::vector<std::string> other_backends_with_row(const Pattern& pattern, const BackendConfig& backend);
+
+/// What to do about an operator without a row in `backend` and in others: another spelling, or an operator of
+/// the same use that has kernels.
+std::string remedy_without_row(const std::string& op, const BackendConfig& backend);
 
 }  // namespace tsq::match

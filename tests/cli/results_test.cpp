@@ -265,6 +265,23 @@ TEST_F(Results, ExplainWithDataTellsWhatRunsInInt8) {
   EXPECT_THAT(text.out, HasSubstr("multiply-accumulates in int8"));
 }
 
+TEST_F(Results, ExplainNamesAnotherBackendOnlyWhereItQuantizes) {
+  torch::manual_seed(0);
+  torch::jit::Module block = user_module("Block");
+  block.register_module("first", linear(8, 8));
+  block.register_module("norm", layer_norm(8));
+  block.define("def forward(self, x):\n  return torch.tanh(self.norm.forward(self.first.forward(x)))\n");
+  block.save(path("block.pt"));
+  const auto remedy = [&](const std::string& recipe) -> std::string {
+    for (const json& each : answer({"explain", path("block.pt"), "--recipe", recipe})["operators"]) {
+      if (each["layer"] == "norm") return each["remedy"];
+    }
+    return "";
+  };
+  EXPECT_EQ(remedy("fx"), "quantize for a backend that quantizes it: onednn");
+  EXPECT_EQ(remedy("best"), "leave it float: it stays float with backend onednn too");
+}
+
 TEST_F(Results, ExplainListsThePasses) {
   EXPECT_FALSE(answer({"explain", path("model.pt")}).contains("passes"));
   const json passes = answer({"explain", path("model.pt"), "--passes"})["passes"];

@@ -123,6 +123,26 @@ TEST(Report, AWeightDTypeThatNoConfigTakesSaysWhichToTake) {  // D-11
   EXPECT_THAT(decision.remedy, HasSubstr("give its weight observer dtype qint8"));
 }
 
+TEST(Report, WorkWithSmallWeightsIsNotCountedAsInt8) {
+  Report report;
+  report.decisions = {
+      {.quantized = true, .macs = 60}, {.quantized = true, .weights = "4-bit", .macs = 30}, {.macs = 10}};
+  const Totals sums = totals(report);
+  EXPECT_EQ(sums.int8_macs, 60);
+  EXPECT_DOUBLE_EQ(sums.quantized_macs_share(), 0.9);
+  EXPECT_EQ(sums.macs_text("the work"), "60.0 % of the work in int8, 30.0 % with 4-bit weights");
+  EXPECT_EQ(report.to_json()["summary"]["small_weight_macs"]["4-bit"], 30);
+}
+
+TEST(Report, AnOperatorOnlyOtherBackendsHaveARowForNamesThem) {
+  Module model = testing::user_module("Normed");
+  model.register_module("norm", testing::layer_norm(8));
+  model.define("def forward(self, x):\n  return self.norm.forward(x)\n");
+  const Decision decision = decision_of(lowered_report(model, default_qconfig_mapping("x86")), "norm");
+  EXPECT_THAT(decision.other_backends, ::testing::ElementsAre("onednn"));
+  EXPECT_THAT(decision.remedy, HasSubstr("try --backend onednn"));
+}
+
 TEST(Report, AnOperatorWithoutRowNamesAStandIn) {
   const Module model = function_of("  return torch.silu(self.conv.forward(x))\n");
   const Decision decision = decision_of(lowered_report(model, default_qconfig_mapping("x86")), "aten::silu");

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/script.h>
 #include <tsq/data.h>
 #include <tsq/error.h>
 #include <tsq/measure_operators.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
@@ -46,8 +50,59 @@ Report report_of_lowered(const Reference& reference, const BackendConfig& backen
   return reference.report();
 }
 
-/// Goes all the way to the engine's kernels and writes nothing. Without data, observers have seen none: that
-/// changes numbers, not kernels.
+/// Without data, observers have seen none: that changes numbers, not kernels.
+Report converted_report(const Prepared& prepared, const BackendConfig& backend, const Progress& progress) {
+  return report_of_lowered(convert_to_reference(prepared, backend,
+                                                {.custom = ConvertCustomConfig().set_allow_uncalibrated(true),
+                                                 .progress = progress}),
+                           backend);
+}
+
+/// What names an operator whatever it is quantized for.
+using Operator = std::pair<std::string, std::string>;
+Operator name_of(const Decision& decision) { return {decision.node, decision.op}; }
+
+/// The operators that are quantized with another backend and else the same options: none where it refuses
+/// them.
+std::set<Operator> quantized_with(std::string_view backend, ConfigurationOptions options,
+                                  const torch::jit::Module& model, std::span<const Sample> samples) {
+  options.backend = backend;
+  options.backend_config.clear();
+  std::set<Operator> names;
+  try {
+    const Configuration chosen = configuration(options);
+    Prepared prepared = prepared_model(model, chosen);
+    if (!samples.empty()) calibrate(prepared, samples.first(1));
+    for (const Decision& decision : converted_report(prepared, chosen.backend, {}).decisions) {
+      if (decision.quantized) names.insert(name_of(decision));
+    }
+  } catch (const Error&) {
+    return {};
+  }
+  return names;
+}
+
+/// Names other backends for an operator only where they would quantize it.
+void try_other_backends(Report& report, const ConfigurationOptions& options, const torch::jit::Module& model,
+                        std::span<const Sample> samples) {
+  std::map<std::string, std::set<Operator>> quantized;
+  for (Decision& decision : report.decisions) {
+    if (decision.quantized || decision.other_backends.empty()) continue;
+    std::vector<std::string> takers;
+    for (const std::string& backend : decision.other_backends) {
+      if (!quantized.contains(backend))
+        quantized.emplace(backend, quantized_with(backend, options, model, samples));
+      if (quantized.at(backend).contains(name_of(decision))) takers.push_back(backend);
+    }
+    decision.remedy =
+        takers.empty() ? fmt::format("leave it float: it stays float with backend {} too",
+                                     fmt::join(decision.other_backends, " and "))
+                       : fmt::format("quantize for a backend that quantizes it: {}", fmt::join(takers, ", "));
+    decision.other_backends = std::move(takers);
+  }
+}
+
+/// Goes all the way to the engine's kernels and writes nothing.
 Report report_of(const ExplainOptions& options, const Session& session) {
   if (options.rounds > 0 && options.calib.empty())
     throw UsageError("--time needs a sample to run; give --calib DATA.pt");
@@ -59,20 +114,17 @@ Report report_of(const ExplainOptions& options, const Session& session) {
     samples =
         steps.run("read data", [&](const Progress&) { return load_samples(options.calib, model.module); });
   }
-  Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    return prepare(model.module, chosen.mapping, chosen.backend,
-                   {.custom = chosen.custom, .equalization = chosen.equalization, .recipe = chosen.recipe});
-  });
+  Prepared prepared =
+      steps.run("prepare", [&](const Progress&) { return prepared_model(model.module, chosen); });
   if (!samples.empty()) {
     steps.run("calibrate",
               [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
   Report report = steps.run("convert", [&](const Progress& progress) {
-    return report_of_lowered(
-        convert_to_reference(
-            prepared, chosen.backend,
-            {.custom = ConvertCustomConfig().set_allow_uncalibrated(true), .progress = progress}),
-        chosen.backend);
+    return converted_report(prepared, chosen.backend, progress);
+  });
+  steps.run("other backends", [&](const Progress&) {
+    try_other_backends(report, options.configuration, model.module, samples);
   });
   if (samples.empty()) {
     report.unobserved_layers.clear();
