@@ -75,12 +75,17 @@ class KernelLowering {
             .weighted = weighted};
   }
 
-  /// The weight as the kernel of a table's row reads it, packed in front of `before`.
+  /// The weight as the kernel of a table's row reads it, packed in front of `before`; with more columns that
+  /// are zero, for a linear layer.
   template <typename Row>
   ir::Value* packed_for(const ir::Node* op, const Row& row, const ir::Weighted& weighted,
-                        const std::string& path, ir::Node* before) {
-    return packing_.packed(
-        weighted, {.op = op, .kernel = row.kernel, .prepack = row.prepack, .path = path, .before = before});
+                        const std::string& path, ir::Node* before, int64_t zero_columns = 0) {
+    return packing_.packed(weighted, {.op = op,
+                                      .kernel = row.kernel,
+                                      .prepack = row.prepack,
+                                      .path = path,
+                                      .before = before,
+                                      .zero_columns = zero_columns});
   }
 
   /// What an activation is to the operator in front of it; None for other operators.

@@ -2,6 +2,9 @@
 // and return float.
 //   linear(dequantize(quantize(x, scale, zero_point)))
 //     →   quantized::linear_with_input_q_dq_qweight_dq_output_fp32(x, scale, zero_point, packed)
+//   linear(dequantize(x)), where the kernel finds the range of its input
+//     →   quantized::linear_dynamic(pad(pad(dequantize(x), lowest), highest), packed with two columns of
+//     zeros)
 //   conv2d(dequantize(x))
 //     →   onednn::qconv2d_pointwise(int_repr(x), x's scale and zero point, packed, ...)
 //   quantize(conv2d(dequantize(x))), where its other kernel is slow
@@ -103,13 +106,42 @@ class FloatOutputLowering : public KernelLowering {
                        const std::string& path) {
     const bool finds_range = row.reads == Reads::FloatRange;
     std::vector<Value*> inputs = float_input(op);
-    if (finds_range) inputs = {clamped_input(inputs[0], op)};
-    inputs.push_back(packed_for(op, row, weighted, path, op));
+    int64_t zero_columns = 0;
+    if (finds_range) {
+      Value* with_ends = input_with_ends(inputs, op);
+      zero_columns = with_ends == inputs[0] ? 0 : kEnds;
+      inputs = {with_ends == inputs[0] ? clamped_input(with_ends, op) : with_ends};
+    }
+    inputs.push_back(packed_for(op, row, weighted, path, op, zero_columns));
     if (finds_range) inputs.push_back(ir::constant_before(op, /*reduce_range*/ false));
     Value* result = insert_kernel(model_, op, row.kernel, inputs, op);
     ir::take_record(result->node(), op);
     op->output()->replaceAllUsesWith(result);
   }
+
+  /// What an int8 kernel returns, dequantized, with both ends of its range in two more columns: a kernel that
+  /// finds the range of its input finds that one and rounds nothing. The input itself where no kernel returns
+  /// it, or its range is not known before the model runs.
+  Value* input_with_ends(const std::vector<Value*>& input, Node* op) {
+    constexpr int64_t kLastCode = 255;
+    const auto scale = ir::number_constant(input[1]);
+    const auto zero_point = ir::whole_number_constant(input[2]);
+    if (input[0]->node()->kind() != kDequantize || !scale || !zero_point) return input[0];
+    // As dequantize computes them.
+    const auto end = [&](int64_t code) {
+      return static_cast<double>(static_cast<float>(*scale) * static_cast<float>(code - *zero_point));
+    };
+    Value*& padded = with_ends_[input[0]];
+    if (padded != nullptr && padded->node()->owningBlock() == op->owningBlock()) return padded;
+    Value* column = ir::constant_before(op, std::vector<int64_t>{0, 1});
+    padded = input[0];
+    for (const double value : {end(0), end(kLastCode)}) {
+      padded =
+          ir::insert_before(op, "aten::constant_pad_nd", {padded, column, ir::constant_before(op, value)});
+    }
+    return padded;
+  }
+  static constexpr int64_t kEnds = 2;
 
   /// The float tensor that a quantize node reads, clamped where the rounding did that as well.
   Value* clamped_input(Value* input, const Node* op) {
@@ -253,8 +285,9 @@ class FloatOutputLowering : public KernelLowering {
     return {made_by->kind() == kQuantize ? made_by->input(0) : op->input(0), scale, zero_point};
   }
 
-  std::unordered_map<const Value*, Value*> bytes_;   ///< of a quantized tensor, where last read
-  std::unordered_map<const Node*, Value*> clamped_;  ///< what a quantize node reads
+  std::unordered_map<const Value*, Value*> bytes_;      ///< of a quantized tensor, where last read
+  std::unordered_map<const Node*, Value*> clamped_;     ///< what a quantize node reads
+  std::unordered_map<const Value*, Value*> with_ends_;  ///< of a dequantized tensor, where last read
   bool gives_channels_last_{false};
 };
 

@@ -79,7 +79,8 @@ ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite
   const bool is_apart = fault_of(use, kernels::Precaution::PackForEachCall) != nullptr;
   const bool when_loaded = fault_of(use, kernels::Precaution::PackWhenLoaded) != nullptr;
   const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
-  const auto key = fmt::format("{} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point);
+  const auto key = fmt::format("{} {} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point,
+                               site.zero_columns);
   const auto [found, is_new] = names_.try_emplace(key);
   if (is_new) {
     found->second = unique_name(site.path);
@@ -87,7 +88,8 @@ ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite
                         .prepack = std::string(site.prepack),
                         .name = found->second,
                         .when_loaded = when_loaded,
-                        .input_has_zero_point = site.input_has_zero_point});
+                        .input_has_zero_point = site.input_has_zero_point,
+                        .zero_columns = site.zero_columns});
   }
   const c10::TypePtr type = kernels::packed_type(site.prepack);
   ir::Value* held = ir::read_attribute(site.before, model_.graph->inputs().at(0), found->second, type);
@@ -108,7 +110,9 @@ void WeightPacking::share_quantized() {
   std::map<std::string, std::vector<Packing*>> same;
   for (Packing& packing : to_pack_) {
     const QParams& qparams = *packing.weighted.weight_qparams;
-    if (packing.prepack == kFloat16Prepack || qparams.dtype == c10::ScalarType::Half) continue;
+    if (packing.prepack == kFloat16Prepack || qparams.dtype == c10::ScalarType::Half ||
+        packing.zero_columns > 0)
+      continue;
     same[fmt::format("{} {} {} {}", memory_of(packing.weighted.weight), bytes_of(qparams.scale),
                      bytes_of(qparams.zero_point), qparams.axis)]
         .push_back(&packing);
@@ -141,12 +145,15 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
 }
 
 void WeightPacking::pack(Packing& packing) {
+  ir::Weighted weighted = packing.weighted;
+  if (packing.zero_columns > 0)
+    weighted.weight = at::constant_pad_nd(weighted.weight.detach(), {0, packing.zero_columns});
   try {
     packing.result = packing.when_loaded
-                         ? torchscript::pack_when_loaded(packing.prepack, packing.weighted,
+                         ? torchscript::pack_when_loaded(packing.prepack, weighted,
                                                          packing.input_has_zero_point, packing.quantized)
                                ._ivalue()
-                         : kernels::pack(packing.prepack, packing.weighted, packing.quantized);
+                         : kernels::pack(packing.prepack, weighted, packing.quantized);
   } catch (const Error& error) {
     packing.refusal = error.problem();
   }

@@ -31,6 +31,7 @@ struct PackingSite {
   std::string path{};           ///< of the layer: names the attribute
   ir::Node* before{};           ///< new nodes are put in front of it
   bool input_has_zero_point{};  ///< other than 0: some weights are packed otherwise then
+  int64_t zero_columns{0};      ///< of zeros, after those of the weight of a linear layer
 };
 
 /// The packed weights of one graph: asked for one by one, then packed together.
@@ -53,6 +54,7 @@ class WeightPacking {
     std::string name;
     bool when_loaded{false};
     bool input_has_zero_point{false};
+    int64_t zero_columns{0};
     at::Tensor quantized{};  ///< the weight in a memory that others pack as well; undefined: in its own
     c10::IValue result{};
     std::string refusal{};

@@ -1,5 +1,7 @@
 // The output of a linear layer that only float operators read is not rounded, where its kernel returns float
-// or it is small and stays float; nor that of a convolution whose kernel returns float as fast.
+// or it is small and stays float; nor that of a convolution whose kernel returns float as fast. What the
+// model returns is worth the most: the last layer reads the codes of an int8 kernel with a kernel that finds
+// its range, too.
 //   matmul(observer(view(observer(linear(x)))))   becomes   matmul(view(linear(x)))
 
 #include <algorithm>
@@ -62,7 +64,7 @@ class FloatOutputs {
     for (Node* node : std::views::reverse(ir::nodes_in_order(*model_.graph))) {  // readers first
       if (!is_quantized_layer(node)) continue;
       Node* rounding = only_rounding(node->output());
-      if (rounding != nullptr && gains_by_float(node) && !is_needed(rounding)) drop(rounding);
+      if (rounding != nullptr && gains_by_float(node, rounding) && !is_needed(rounding)) drop(rounding);
     }
     ir::eliminate_dead_code(*model_.graph);
     return has_changed_;
@@ -76,22 +78,44 @@ class FloatOutputs {
 
   bool is_observed(const Node* node) const { return ir::observed_qconfig(model_, node) != nullptr; }
 
-  bool gains_by_float(const Node* layer) const {
+  bool gains_by_float(const Node* layer, const Node* rounding) const {
     if (small_.contains(layer)) return true;
     const auto* kernel = kernels::float_output_kernel_of(context_.target, model_, layer);
     if (kernel == nullptr) return false;
     if (kernel->reads == kernels::Reads::Bytes)
       return kernels::gives_float_for_free(context_.target, model_, layer);
-    return kernel->reads == kernels::Reads::Float || !would_round_twice(layer);
+    return kernel->reads == kernels::Reads::Float || !would_round_twice(layer) ||
+           ends_in_float(rounding->output());
   }
 
-  /// Kernels that find the range of their input at run time round it onto codes of their own: where an int8
-  /// kernel returns it, that costs more than rounding the output.
+  /// Kernels that find the range of their input at run time are given the ends of the range of what an int8
+  /// kernel returns, so that they find its codes. That takes the time of a dequantize and two copies, which
+  /// is worth it for what the model returns.
   bool would_round_twice(const Node* linear) const {
     auto* input = const_cast<Value*>(linear->input(0));
     if (!is_rounded(model_, context_, input)) return false;
     const Value* before = exact(model_, input);
     return before == input || is_observed(before->node());
+  }
+
+  /// Whether no int8 kernel comes after a value: float operators alone make of it what forward returns.
+  bool ends_in_float(const Value* rounded) const {
+    std::unordered_set<const Node*> seen;
+    std::vector<const Value*> open{rounded};
+    while (!open.empty()) {
+      const Value* value = open.back();
+      open.pop_back();
+      if (quantized_outputs_.contains(value)) return false;
+      for (const Use& use : value->uses()) {
+        if (is_dropped(use.user) || !seen.insert(use.user).second) continue;
+        // What blocks return goes on elsewhere.
+        const bool is_within = use.user->owningBlock() != model_.graph->block();
+        if (is_within || (!is_static_rounding(model_, use.user) && reads_quantized(use))) return false;
+        const auto outputs = use.user->outputs();
+        open.insert(open.end(), outputs.begin(), outputs.end());
+      }
+    }
+    return true;
   }
 
   /// Dropped: nothing reads any more what it returns.

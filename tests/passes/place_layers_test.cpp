@@ -115,6 +115,28 @@ TEST(LeaveFloatOutputs, WhatAKernelReadsStaysRounded) {
   EXPECT_EQ(output_observer(call_node(result.model, "two")), nullptr);
 }
 
+/// x → one → two on an engine whose kernel that returns float finds the range of its input.
+CalibratedModel before_float_outputs(const std::string& body) {
+  torch::manual_seed(2);
+  const Module model = network({{"one", testing::linear(8, 8)}, {"two", testing::linear(8, 8)}}, body);
+  return testing::before_pass(model, torch::randn({12, 8}), "qnnpack", "leave_float_outputs");
+}
+
+TEST(LeaveFloatOutputs, WhatTheModelReturnsIsNotRoundedAfterAnInt8KernelEither) {
+  CalibratedModel result =
+      before_float_outputs("  y = torch.softmax(self.two.forward(self.one.forward(x)), 1)\n");
+  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
+  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
+  EXPECT_EQ(output_observer(call_node(result.model, "two")), nullptr);
+}
+
+TEST(LeaveFloatOutputs, BeforeFurtherInt8KernelsItIs) {
+  CalibratedModel result = before_float_outputs(
+      "  y = self.one.forward(torch.gelu(self.two.forward(torch.relu(self.one.forward(x)))))\n");
+  passes::leave_float_outputs(result.model, result.context);
+  EXPECT_NE(output_observer(call_node(result.model, "two")), nullptr);
+}
+
 /// A layer of 4,194,304 multiply-accumulates, and one of 131,072 that ends in GELU.
 CalibratedModel with_small_layer(int64_t large) {
   torch::manual_seed(3);

@@ -112,13 +112,46 @@ TEST(FloatOutputs, AClampThatQuantizingDoesIsDoneWhereTheRangeIsFoundAtRunTimeTo
 
 TEST(FloatOutputs, AnInt8KernelsOutputIsNotRoundedOnceMoreAtRunTime) {
   torch::manual_seed(4);
-  Module model = two_linears("  y = self.fc2.forward(torch.relu(self.fc1.forward(x)))\n");
+  Module model = two_linears(
+      "  h = self.fc2.forward(torch.relu(self.fc1.forward(x)))\n  y = self.fc2.forward(torch.gelu(h))\n");
   const at::Tensor x = torch::randn({4, 8});
   for (const std::string engine : {"onednn", "qnnpack"}) {
     const Module lowered = lower(reference_of(model, x, engine), backend_config(engine));
-    EXPECT_EQ(kernels(lowered, "quantized::linear_dynamic"), 0u) << engine;
     EXPECT_EQ(kernels(lowered, "quantized::linear"), 1u) << engine;
+    EXPECT_EQ(kernels(lowered, "quantized::linear_dynamic"), 1u) << engine << ": the last, which reads float";
+    EXPECT_EQ(kernels(lowered, "aten::constant_pad_nd"), 0u) << engine;
   }
+}
+
+TEST(FloatOutputs, WhatIsReturnedIsMadeOfTheCodesOfTheKernelBefore) {
+  torch::manual_seed(4);
+  Module model = two_linears("  y = self.fc2.forward(torch.relu(self.fc1.forward(x)))\n");
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 8}, {2, 3, 8}}) {
+    const at::Tensor x = torch::randn(shape);
+    for (const std::string engine : {"onednn", "qnnpack"}) {
+      const Reference reference = reference_of(model, x, engine);
+      EXPECT_EQ(count(*detail::stage_of(reference).model.graph, "aten::quantize_per_tensor"), 2u)
+          << engine << ": the input and what the first layer returns";
+      Module lowered = lower(reference, backend_config(engine));
+      EXPECT_EQ(kernels(lowered, "quantized::linear_dynamic"), 1u) << engine;
+      Module meaning = reference.module();
+      const c10::InferenceMode no_gradients;
+      for (const double scale : {1.0, 0.05}) {  // with a part of the range, too
+        EXPECT_TRUE(at::allclose(lowered.forward({scale * x}).toTensor(),
+                                 meaning.forward({scale * x}).toTensor(), 1e-4, 1e-5))
+            << engine;
+      }
+    }
+  }
+}
+
+TEST(FloatOutputs, TwoHeadsReadTheSameCodes) {
+  torch::manual_seed(4);
+  Module model =
+      two_linears("  h = torch.relu(self.fc1.forward(x))\n  y = self.fc2.forward(h), self.fc1.forward(h)\n");
+  const at::Tensor x = torch::randn({4, 8});
+  Module lowered = lower(reference_of(model, x, "qnnpack"), backend_config("qnnpack"));
+  EXPECT_EQ(kernels(lowered, "aten::constant_pad_nd"), 2u);
 }
 
 TEST(FloatOutputs, ScaledDotProductAttentionStaysFloatBetweenLayersInInt8) {
