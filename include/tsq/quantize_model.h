@@ -30,7 +30,7 @@ BackendConfig mode_backend_config(QuantizeMode mode, Recipe recipe, BackendConfi
 /// What a quantized model has to reach, by one of `min_sqnr`, `min_agreement` and `score`. Layers stay float
 /// until it does: the fewest and cheapest ones.
 struct QuantizeGoal {
-  std::optional<double> min_sqnr{};       ///< SQNR of the outputs against the float model, in dB
+  std::optional<double> min_sqnr{};       ///< SQNR of the worst output against the float model, in dB
   std::optional<double> min_agreement{};  ///< share of rows with the same largest number as in float, 0 to 1
   /// A score of one's own, of the float model first and then of each one tried; higher is better. See
   /// AccuracyGoal about the engine.

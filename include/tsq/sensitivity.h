@@ -43,8 +43,8 @@ std::vector<QuantizedLayer> quantized_layers(const Prepared& prepared);
 /// methods.
 QConfigMapping keep_float(QConfigMapping mapping, std::span<const QuantizedLayer> layers);
 
-/// The accuracy that one layer costs in int8. SQNR is 10 log10(power of the float model's outputs /
-/// power of the difference), in dB; infinite without a difference.
+/// The accuracy that one layer costs in int8. SQNR is that of the worst output, in dB (OutputTrial::sqnr_db);
+/// infinite without a difference.
 struct LayerSensitivity {
   QuantizedLayer layer{};
   double alone_db{0};       ///< SQNR when this layer alone is int8
@@ -87,12 +87,12 @@ struct AccuracyGoal {
   std::optional<double> error_budget{};
 };
 
-/// SQNR of all outputs over the samples, or, where it is lower, the one that 19 of 20 further samples like
-/// these exceed (Trial::expected_db). Throws Error(BadData) for samples that the model refuses.
+/// SQNR of the worst output over the samples, or, where it is lower, the one that 19 of 20 further samples
+/// like these exceed (Trial::expected_db). Throws Error(BadData) for samples that the model refuses.
 /// `calibrated` are samples that the model was calibrated on: the spread is theirs too.
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
                        std::span<const Sample> calibrated = {});
-/// Share of rows with the largest number in the same column as in float; the lowest of several outputs.
+/// Share of rows with the same decision as in float (tsq/agreement.h); the lowest of several outputs.
 /// Throws Error(BadModel) when no output is a float matrix.
 AccuracyGoal agreement_goal(const Prepared& prepared, std::span<const Sample> samples, double fraction);
 

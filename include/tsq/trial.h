@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tsq/agreement.h>
 #include <tsq/quantize.h>
 
 #include <cstdint>
@@ -28,25 +29,46 @@ struct TrialFault {
   std::string text{};     ///< for people, without a full stop: "output[1] is not finite where float is"
 };
 
+/// What a trial shows of the floating-point tensor at one place of the results.
+struct OutputTrial {
+  std::string name{};  ///< "output", "output[1]", "output['logits']"
+  /// 10 log10(power / power of the error) over all samples, in dB. The power is that of what varies: the mean
+  /// over the samples is taken off, element by element; where shapes differ, or there is one sample, the mean
+  /// over all rows or all elements. An output that is constant has its plain power. Nothing is taken off the
+  /// error: an offset counts.
+  double sqnr_db{0};
+  /// Of a matrix: whether its rows have the same decisions, where float has clear ones (clear_decisions).
+  Decisions decisions{};
+
+  /// {"name", "sqnr_db", "clear_decisions": {"rows", "agreed", "tied"}}, the last where there are any.
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
 /// The result of running a model beside another on samples.
 struct Trial {
   std::size_t samples{0};             ///< number of samples that were run
   std::optional<TrialFault> fault{};  ///< the first fault found, which ends the trial
-  std::vector<double> sample_db{};    ///< SQNR of each sample with floating-point outputs, in dB
+  std::vector<OutputTrial> outputs{};
+  /// SQNR of each sample with floating-point outputs, in dB, of its worst output. The power is that of the
+  /// sample, or the mean over all samples where that is larger: an output that is nearly zero in one sample
+  /// is no worse for it.
+  std::vector<double> sample_db{};
   /// The same of samples that the model was calibrated on, where `sample_db` has others: they show how far
   /// samples differ, but their mean is too good.
   std::vector<double> calibrated_db{};
-  std::optional<double> sqnr_db{};  ///< of all samples together; none: there was nothing to compare
+  std::optional<double> sqnr_db{};  ///< of the worst output; none: there was nothing to compare
   uint64_t bytes{0};                ///< size of the candidate's archive, without extra files
   std::size_t different_shapes{0};  ///< outputs whose shape depends on values and differed; not compared
 
+  /// The output with the lowest SQNR; null where there is none.
+  [[nodiscard]] const OutputTrial* worst_output() const;
   /// The SQNR that 19 of 20 further samples like these exceed, by the spread of `sample_db` and of
   /// `calibrated_db`: the lower end of Student's prediction interval. None for fewer than two samples, and
   /// where one is infinite.
   [[nodiscard]] std::optional<double> expected_db() const;
   /// The SQNR that 99 of 100 further samples exceed.
   [[nodiscard]] std::optional<double> assured_db() const;
-  /// {"samples", "sqnr_db", "expected_sqnr_db", "fault"}; numbers that are not finite are null.
+  /// {"samples", "sqnr_db", "expected_sqnr_db", "outputs", "fault"}; numbers that are not finite are null.
   [[nodiscard]] nlohmann::json to_json() const;
 };
 

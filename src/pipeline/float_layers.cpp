@@ -21,6 +21,7 @@
 #include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 #include "passes/numerics/observer_result.h"
+#include "pipeline/output_power.h"
 #include "pipeline/run.h"
 
 namespace tsq {
@@ -237,6 +238,30 @@ std::vector<at::Tensor> values_of(const at::IValue& result) {
   return values;
 }
 
+/// The power of one output over all samples that have it; none where it has no floating-point numbers.
+std::optional<double> power_of_output(const std::vector<std::vector<at::Tensor>>& results,
+                                      std::size_t output) {
+  std::vector<at::Tensor> of_samples;
+  for (const auto& tensors : results) {
+    if (output < tensors.size()) of_samples.push_back(tensors[output]);
+  }
+  if (!of_samples.front().is_floating_point() && !of_samples.front().is_complex()) return std::nullopt;
+  const std::vector<double> powers = output_powers(of_samples);
+  return std::accumulate(powers.begin(), powers.end(), 0.0);
+}
+
+/// A difference that is no number is the worst of all.
+double worst_db(const std::vector<Agreement>& outputs, const std::vector<std::optional<double>>& powers) {
+  const bool has_floats = std::ranges::any_of(powers, [](const auto& power) { return power.has_value(); });
+  double worst = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (has_floats && !powers[k]) continue;
+    const double db = powers[k] ? decibels(*powers[k], outputs[k].error_power()) : outputs[k].sqnr_db();
+    worst = std::min(worst, std::isnan(db) ? -std::numeric_limits<double>::infinity() : db);
+  }
+  return worst;
+}
+
 }  // namespace
 
 Calibrated calibrated(const Prepared& prepared) {
@@ -330,6 +355,7 @@ FloatOutputs::FloatOutputs(const Module& model, std::vector<Sample> samples) : s
   if (wanted_.front().empty())
     throw Error(ErrorCode::BadModel, "the model returns no tensor to compare",
                 "give one whose forward returns tensors");
+  for (std::size_t k = 0; k < wanted_.front().size(); ++k) powers_.push_back(power_of_output(wanted_, k));
 }
 
 FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine engine) const {
@@ -344,15 +370,10 @@ FloatOutputs::Comparison FloatOutputs::compare(const Module& model, at::QEngine 
                     "leave out the samples whose outputs depend on rounding");
       }
       comparison.outputs[k].add(wanted_[i][k], got[k]);
-      comparison.whole.add(wanted_[i][k], got[k]);
     }
   }
+  comparison.worst_db = worst_db(comparison.outputs, powers_);
   return comparison;
-}
-
-double sqnr_of(const Agreement& agreement) {
-  const double db = agreement.sqnr_db();
-  return std::isnan(db) ? -std::numeric_limits<double>::infinity() : db;
 }
 
 }  // namespace detail

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,7 +52,8 @@ class FloatOutputs {
 
   struct Comparison {
     std::vector<Agreement> outputs{};
-    Agreement whole{};
+    /// SQNR of the worst floating-point output, by output_powers; of the worst of all where there is none.
+    double worst_db{0};
   };
   /// Runs a quantized model, with its engine.
   [[nodiscard]] Comparison compare(const torch::jit::Module& model, at::QEngine engine) const;
@@ -60,9 +62,7 @@ class FloatOutputs {
  private:
   std::vector<Sample> samples_;
   std::vector<std::vector<at::Tensor>> wanted_{};
+  std::vector<std::optional<double>> powers_{};  ///< of outputs; none: no floating-point numbers
 };
-
-/// Lower is worse; a difference that is no number is the worst of all.
-double sqnr_of(const Agreement& agreement);
 
 }  // namespace tsq::detail

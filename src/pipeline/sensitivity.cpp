@@ -36,8 +36,8 @@ Sensitivity sensitivity(const Prepared& prepared, const BackendConfig& backend,
   std::size_t done = 0;
   const auto db_with = [&](std::map<std::string, std::string> float_nodes) {
     const Reference reference = detail::with_float_nodes(model, backend, std::move(float_nodes));
-    const double db = detail::sqnr_of(
-        wanted.compare(lower(reference, backend, options.lowering), engine_of(backend)).whole);
+    const double db =
+        wanted.compare(lower(reference, backend, options.lowering), engine_of(backend)).worst_db;
     if (options.progress) options.progress(++done, 2 * model.layers.size() + 1);
     return db;
   };

@@ -7,19 +7,23 @@
 #include <tsq/error.h>
 #include <tsq/quantize_model.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "backends/kernels/engine.h"
 #include "base/known_engines.h"
+#include "io/samples.h"
 #include "quantize/goal.h"
 #include "quantize/remarks.h"
 #include "quantize/sample_sets.h"
 #include "quantize/steps.h"
 #include "torchscript/renamed_methods.h"
 #include "trial/finish.h"
+#include "trial/referee.h"
 
 namespace tsq {
 namespace {
@@ -91,6 +95,10 @@ Work silently(const Work& work) {
           .events = kNone};
 }
 
+bool is_judged_on_calibration(const Work& work) {
+  return work.options.judged_by.empty() && work.samples.held_back == 0;
+}
+
 /// Prepares with a mapping and calibrates: in dynamic mode samples change nothing unless the mapping has
 /// static parts.
 Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::vector<Sample>& samples) {
@@ -106,6 +114,12 @@ Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::
               [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
   return prepared;
+}
+
+/// Where others judge, and few, the samples of calibration show how far the outputs vary.
+std::span<const Sample> beside(const Work& work) {
+  if (is_judged_on_calibration(work) || work.samples.trial.size() >= detail::kMostTried) return {};
+  return work.samples.calibration;
 }
 
 /// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
@@ -129,6 +143,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .calibration_seconds = seconds,
       .effort = options.recipe.effort,
       .samples = work.samples.trial,
+      .beside = beside(work),
       .lowers = options.lowers,
       .times = options.lowers && options.times && is_made_for_this_processor(work.backend),
       .leaves_what_does_not_pay = options.lowers && options.recipe.recipe == Recipe::Best,
@@ -137,6 +152,31 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
     task.progress = progress;
     return detail::finish(task);
   });
+}
+
+/// Of all samples together, from those of `samples` and of `more` others.
+double pooled_db(double db, std::size_t samples, double db_of_more, std::size_t more) {
+  const auto error = [](double decibels, std::size_t count) {
+    return static_cast<double>(count) * std::pow(10, -decibels / 10);
+  };
+  return -10 *
+         std::log10((error(db, samples) + error(db_of_more, more)) / static_cast<double>(samples + more));
+}
+
+/// Adds the samples of one trial to another.
+void add_samples(const Trial& more, Trial& trial) {
+  for (const OutputTrial& output : more.outputs) {
+    const auto found = std::ranges::find(trial.outputs, output.name, &OutputTrial::name);
+    if (found == trial.outputs.end()) {
+      trial.outputs.push_back(output);
+      continue;
+    }
+    found->sqnr_db = pooled_db(found->sqnr_db, trial.samples, output.sqnr_db, more.samples);
+    found->decisions.add(output.decisions);
+  }
+  trial.samples += more.samples;
+  trial.sample_db.insert(trial.sample_db.end(), more.sample_db.begin(), more.sample_db.end());
+  if (const OutputTrial* worst = trial.worst_output()) trial.sqnr_db = worst->sqnr_db;
 }
 
 /// Adds to `seen` what models of a mapping show on samples that they were not calibrated on, one model for
@@ -149,15 +189,12 @@ Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<co
         prepared, work.backend,
         {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping});
     const Lowered lowered = lower(reference, work.backend, work.options.lowering);
-    const Trial trial = try_model(work.model, lowered, work.backend, fold.trial);
+    const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
+                                  detail::spread(fold.calibration, detail::kMostTried));
+    const Trial trial = referee.judge(lowered);
     if (trial.fault) return trial;
-    seen.samples += trial.samples;
-    seen.sample_db.insert(seen.sample_db.end(), trial.sample_db.begin(), trial.sample_db.end());
+    add_samples(trial, seen);
   }
-  double share = 0;
-  for (const double db : seen.sample_db) share += std::pow(10, -db / 10);
-  if (!seen.sample_db.empty())
-    seen.sqnr_db = -10 * std::log10(share / static_cast<double>(seen.sample_db.size()));
   return seen;
 }
 
@@ -166,8 +203,7 @@ Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<co
 std::optional<Trial> unseen_where_close(const Work& work, const Finished& done) {
   constexpr double kTwice = 3.01;  // dB
   const std::vector<Sample>& samples = work.samples.calibration;
-  const bool is_judged_on_calibration = work.options.judged_by.empty() && work.samples.held_back == 0;
-  if (done.is_float_model || done.trial.fault || !is_judged_on_calibration || samples.size() < 2)
+  if (done.is_float_model || done.trial.fault || !is_judged_on_calibration(work) || samples.size() < 2)
     return std::nullopt;
   const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
   if (!expected || *expected < detail::kPoorDb || *expected >= detail::kPoorDb + kTwice) return std::nullopt;

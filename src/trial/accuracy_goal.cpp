@@ -238,11 +238,13 @@ class Search {
 AccuracyGoal sqnr_goal(const Prepared& prepared, std::span<const Sample> samples, double db,
                        std::span<const Sample> calibrated) {
   constexpr std::size_t kForTheSpread = 16;
+  const std::vector<Sample> some_seen = detail::spread(calibrated, kForTheSpread);
   const torch::jit::Module& model = detail::stage_of(prepared).float_model;
   const at::QEngine engine = engine_of(detail::stage_of(prepared).backend);
-  const auto unseen =
-      std::make_shared<const Referee>(model, engine, std::vector<Sample>(samples.begin(), samples.end()));
-  const auto seen = std::make_shared<const Referee>(model, engine, detail::spread(calibrated, kForTheSpread));
+  const auto unseen = std::make_shared<const Referee>(
+      model, engine, std::vector<Sample>(samples.begin(), samples.end()), some_seen);
+  const auto seen =
+      std::make_shared<const Referee>(model, engine, some_seen, detail::spread(samples, kForTheSpread));
   const auto score = [unseen, seen, db](const torch::jit::Module& module) {
     Trial trial = unseen->judge(module);
     const double pooled = pooled_db(trial);

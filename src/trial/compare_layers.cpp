@@ -17,16 +17,23 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
+#include "pipeline/output_power.h"
 #include "trial/captured.h"
-#include "trial/results.h"
 
 namespace tsq {
 namespace {
 
 using detail::Captured;
-using detail::ErrorSums;
 using detail::Segment;
 using torch::jit::Module;
+
+/// Sums over the values of an operator.
+struct ErrorSums {
+  double power{0};  ///< of what is wanted
+  double error{0};  ///< of the difference
+
+  [[nodiscard]] double sqnr_db() const { return detail::decibels(power, error); }
+};
 
 void add_difference(ErrorSums& sums, const at::Tensor& wanted, const at::Tensor& got) {
   const at::Tensor exact = wanted.to(at::kDouble);

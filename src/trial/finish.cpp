@@ -80,7 +80,7 @@ class Finish {
   explicit Finish(const FinishTask& task)
       : task_(task),
         referee_(task.model, engine_of(task.backend, /*must_have_kernels=*/task.lowers),
-                 spread(task.samples, kMostTried)),
+                 spread(task.samples, kMostTried), spread(task.beside, kMostTried)),
         mapping_(task.mapping) {}
 
   Finished run() {

@@ -31,6 +31,7 @@ struct FinishTask {
   double calibration_seconds{0};         ///< that the calibrated model has taken
   Effort effort{Effort::Normal};         ///< high: the search for what does not pay takes its time
   std::span<const Sample> samples{};     ///< to try it on; none: it is only saved and loaded
+  std::span<const Sample> beside{};      ///< further ones, which show how far the outputs vary
   bool lowers{true};                     ///< otherwise the reference model is the result
   bool times{false};                     ///< whether latency is measured, and decides
   bool leaves_what_does_not_pay{false};  ///< what makes the model slower or larger than float stays float

@@ -5,6 +5,7 @@
 #include <tsq/trial.h>
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "trial/results.h"
@@ -15,7 +16,9 @@ namespace tsq::detail {
 class Referee {
  public:
   /// `model` is right; it is not changed. Both are run with `engine`, for which candidates are loaded.
-  Referee(const torch::jit::Module& model, at::QEngine engine, std::vector<Sample> samples);
+  /// `beside` are further samples, which show how far the outputs of `model` vary.
+  Referee(const torch::jit::Module& model, at::QEngine engine, std::vector<Sample> samples,
+          std::vector<Sample> beside = {});
 
   /// See try_model.
   [[nodiscard]] Trial judge(const torch::jit::Module& candidate) const;
@@ -25,11 +28,16 @@ class Referee {
   /// Whether values of `model_` decide about shapes.
   [[nodiscard]] bool has_free_shapes() const;
   [[nodiscard]] const at::IValue& wanted(std::size_t index) const;
-  void try_sample(const torch::jit::Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const;
+  [[nodiscard]] at::IValue right(const Sample& sample, std::string_view kind, std::size_t index) const;
+  [[nodiscard]] const std::vector<ResultErrors>& beside() const;
+  /// The errors of one sample; writes a fault into the trial.
+  ResultErrors try_sample(const torch::jit::Module& loaded, std::size_t index, Trial& trial) const;
 
   torch::jit::Module model_;
   at::QEngine engine_;
   std::vector<Sample> samples_;
+  std::vector<Sample> beside_;
+  mutable std::optional<std::vector<ResultErrors>> beside_errors_{};  ///< what `model_` returns for them
   mutable std::vector<std::optional<at::IValue>>
       wanted_;                                 ///< what `model_` returns for each sample, once run
   mutable std::optional<bool> free_shapes_{};  ///< asked for where shapes differ: it reads the whole graph

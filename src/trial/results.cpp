@@ -6,8 +6,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+#include <utility>
+
+#include "pipeline/output_power.h"
 
 namespace tsq::detail {
 namespace {
@@ -22,7 +26,7 @@ std::string shape_text(const at::Tensor& tensor) {
 
 class ResultComparison {
  public:
-  ResultComparison(bool free_shapes, ErrorSums& sums) : free_shapes_(free_shapes), sums_(sums) {}
+  ResultComparison(bool free_shapes, ResultErrors& errors) : free_shapes_(free_shapes), errors_(errors) {}
 
   Fault compare(const c10::IValue& wanted, const c10::IValue& got, const std::string& place) {
     if (wanted.isTensor() && got.isTensor()) return compare_tensors(wanted.toTensor(), got.toTensor(), place);
@@ -44,7 +48,7 @@ class ResultComparison {
   Fault compare_all(const Values& wanted, const Values& got, const std::string& place, bool free_length) {
     if (wanted.size() != got.size()) {
       if (free_length) {
-        ++sums_.different_shapes;
+        ++errors_.different_shapes;
         return std::nullopt;
       }
       return fault(FaultKind::Structure,
@@ -85,13 +89,13 @@ class ResultComparison {
     }
     if (wanted.sizes() != got.sizes()) {
       if (free_shapes_ && wanted.dim() == got.dim()) {
-        ++sums_.different_shapes;
+        ++errors_.different_shapes;
         return std::nullopt;
       }
       return fault(FaultKind::Shape, fmt::format("{} has shape {} where float has {}", place, shape_text(got),
                                                  shape_text(wanted)));
     }
-    if (wanted.layout() != at::kStrided || wanted.is_quantized()) return std::nullopt;
+    if (wanted.layout() != at::kStrided || wanted.is_quantized() || wanted.numel() == 0) return std::nullopt;
     if (wanted.is_complex())
       return compare_numbers(at::view_as_real(wanted.resolve_conj()), at::view_as_real(got.resolve_conj()),
                              place);
@@ -105,27 +109,102 @@ class ResultComparison {
     if ((counts & ~at::isfinite(y)).any().item<bool>())
       return fault(FaultKind::NotFinite, place + " is not finite where float is");
     const at::Tensor zero = at::zeros({}, x.options());
-    const at::Tensor signal = at::where(counts, x, zero);
     const at::Tensor error = at::where(counts, x - y, zero);
-    sums_.power += at::dot(signal, signal).item<double>();
-    sums_.error += at::dot(error, error).item<double>();
+    errors_.outputs.push_back(
+        {.place = place,
+         .wanted = wanted.detach(),
+         .error = at::dot(error, error).item<double>(),
+         .decisions = may_be_scores(wanted) ? clear_decisions(wanted, got) : Decisions()});
     return std::nullopt;
   }
 
   bool free_shapes_;
-  ErrorSums& sums_;
+  ResultErrors& errors_;
+};
+
+/// One output over all samples that have it.
+class OutputOfSamples {
+ public:
+  void add(std::size_t sample, const OutputError& output) {
+    samples_.push_back(sample);
+    errors_.push_back(output.error);
+    decisions_.add(output.decisions);
+    wanted_.push_back(output.wanted);
+  }
+  /// Shows more of what is wanted, not of the error.
+  void add_beside(const OutputError& output) { wanted_.push_back(output.wanted); }
+
+  /// Its figures; lowers the SQNR of each sample to that of this output.
+  OutputTrial judge(const std::string& name, std::vector<std::optional<double>>& sample_db) const {
+    const std::vector<double> powers = output_powers(wanted_);
+    const double mean = std::accumulate(powers.begin(), powers.end(), 0.0) / std::max(1.0, count_of(wanted_));
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      const double usual = mean * static_cast<double>(wanted_[i].numel());
+      const double db = decibels(std::max(powers[i], usual), errors_[i]);
+      std::optional<double>& least = sample_db[samples_[i]];
+      least = std::min(least.value_or(db), db);
+    }
+    const double power = mean * count_of(std::span(wanted_).first(samples_.size()));
+    const double error = std::accumulate(errors_.begin(), errors_.end(), 0.0);
+    return {.name = name, .sqnr_db = decibels(power, error), .decisions = decisions_};
+  }
+
+ private:
+  static double count_of(std::span<const at::Tensor> tensors) {
+    return std::accumulate(tensors.begin(), tensors.end(), 0.0, [](double sum, const at::Tensor& each) {
+      return sum + static_cast<double>(each.numel());
+    });
+  }
+
+  std::vector<std::size_t> samples_{};
+  std::vector<double> errors_{};
+  std::vector<at::Tensor> wanted_{};  ///< of these samples first
+  Decisions decisions_{};
+};
+
+/// In the order in which they first appear.
+class Outputs {
+ public:
+  OutputOfSamples& at(const std::string& place) {
+    const auto [found, is_new] = index_.emplace(place, outputs_.size());
+    if (is_new) outputs_.emplace_back(place, OutputOfSamples());
+    return outputs_[found->second].second;
+  }
+  OutputOfSamples* find(const std::string& place) {
+    const auto found = index_.find(place);
+    return found == index_.end() ? nullptr : &outputs_[found->second].second;
+  }
+  [[nodiscard]] const std::vector<std::pair<std::string, OutputOfSamples>>& all() const { return outputs_; }
+
+ private:
+  std::unordered_map<std::string, std::size_t> index_{};
+  std::vector<std::pair<std::string, OutputOfSamples>> outputs_{};
 };
 
 }  // namespace
 
-double ErrorSums::sqnr_db() const {
-  if (error == 0) return std::numeric_limits<double>::infinity();
-  return 10 * std::log10(power / error);
+std::optional<TrialFault> compare_results(const c10::IValue& wanted, const c10::IValue& got, bool free_shapes,
+                                          ResultErrors& errors) {
+  return ResultComparison(free_shapes, errors).compare(wanted, got, "output");
 }
 
-std::optional<TrialFault> compare_results(const c10::IValue& wanted, const c10::IValue& got, bool free_shapes,
-                                          ErrorSums& sums) {
-  return ResultComparison(free_shapes, sums).compare(wanted, got, "output");
+void sum_up(std::span<const ResultErrors> samples, std::span<const ResultErrors> beside, Trial& trial) {
+  Outputs outputs;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    trial.different_shapes += samples[i].different_shapes;
+    for (const OutputError& each : samples[i].outputs) outputs.at(each.place).add(i, each);
+  }
+  for (const ResultErrors& more : beside) {
+    for (const OutputError& each : more.outputs) {
+      if (OutputOfSamples* output = outputs.find(each.place)) output->add_beside(each);
+    }
+  }
+  std::vector<std::optional<double>> sample_db(samples.size());
+  for (const auto& [place, output] : outputs.all()) trial.outputs.push_back(output.judge(place, sample_db));
+  if (const OutputTrial* worst = trial.worst_output()) trial.sqnr_db = worst->sqnr_db;
+  for (const auto& db : sample_db) {
+    if (db) trial.sample_db.push_back(*db);
+  }
 }
 
 }  // namespace tsq::detail

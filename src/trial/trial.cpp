@@ -104,10 +104,12 @@ std::optional<double> lower_end(std::span<const double> own, std::span<const dou
 
 namespace detail {
 
-Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples)
+Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples,
+                 std::vector<Sample> beside)
     : model_(deep_copy_in_eval(model, engine)),
       engine_(engine),
       samples_(std::move(samples)),
+      beside_(std::move(beside)),
       wanted_(samples_.size()) {}
 
 bool Referee::has_free_shapes() const {
@@ -115,16 +117,30 @@ bool Referee::has_free_shapes() const {
   return *free_shapes_;
 }
 
-const at::IValue& Referee::wanted(std::size_t index) const {
+at::IValue Referee::right(const Sample& sample, std::string_view kind, std::size_t index) const {
   try {
-    if (!wanted_[index]) wanted_[index] = run(model_, engine_, samples_[index]);
-    return *wanted_[index];
+    return run(model_, engine_, sample);
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     throw Error(ErrorCode::BadData,
-                fmt::format("the model cannot run on sample {}: {}", index, reason_of(error)),
+                fmt::format("the model cannot run on {} {}: {}", kind, index, reason_of(error)),
                 "give samples that the model takes");
   }
+}
+
+const at::IValue& Referee::wanted(std::size_t index) const {
+  if (!wanted_[index]) wanted_[index] = right(samples_[index], "sample", index);
+  return *wanted_[index];
+}
+
+const std::vector<ResultErrors>& Referee::beside() const {
+  if (beside_errors_) return *beside_errors_;
+  beside_errors_.emplace();
+  for (std::size_t i = 0; i < beside_.size(); ++i) {
+    const at::IValue result = right(beside_[i], "calibration sample", i);
+    (void)compare_results(result, result, /*free_shapes=*/false, beside_errors_->emplace_back());
+  }
+  return *beside_errors_;
 }
 
 Trial Referee::judge(const Module& candidate) const {
@@ -136,32 +152,29 @@ Trial Referee::judge(const Module& candidate) const {
     trial.bytes = bytes;
     return std::nullopt;
   });
-  ErrorSums sums;
-  for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i) try_sample(*loaded, i, sums, trial);
-  if (sums.compared() && !trial.fault) trial.sqnr_db = sums.sqnr_db();
-  trial.different_shapes = sums.different_shapes;
+  std::vector<ResultErrors> errors;
+  for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i)
+    errors.push_back(try_sample(*loaded, i, trial));
+  if (!trial.fault) sum_up(errors, beside(), trial);
   return trial;
 }
 
-void Referee::try_sample(const Module& loaded, std::size_t index, ErrorSums& sums, Trial& trial) const {
+ResultErrors Referee::try_sample(const Module& loaded, std::size_t index, Trial& trial) const {
   const at::IValue& right = wanted(index);
-  ErrorSums own;
+  ResultErrors errors;
   trial.fault = fault_of([&] {
     const at::IValue got = run(loaded, engine_, samples_[index]);
-    std::optional<TrialFault> fault = compare_results(right, got, /*free_shapes=*/false, own);
+    std::optional<TrialFault> fault = compare_results(right, got, /*free_shapes=*/false, errors);
     if (!fault || !has_free_shapes()) return fault;
-    own = {};
-    return compare_results(right, got, /*free_shapes=*/true, own);
+    errors = {};
+    return compare_results(right, got, /*free_shapes=*/true, errors);
   });
   if (trial.fault) {
     trial.fault->sample = index;
-    return;
+  } else {
+    ++trial.samples;
   }
-  ++trial.samples;
-  sums.power += own.power;
-  sums.error += own.error;
-  sums.different_shapes += own.different_shapes;
-  if (own.compared()) trial.sample_db.push_back(own.sqnr_db());
+  return errors;
 }
 
 }  // namespace detail
@@ -169,6 +182,11 @@ void Referee::try_sample(const Module& loaded, std::size_t index, ErrorSums& sum
 std::string_view to_string(FaultKind kind) {
   constexpr std::array<std::string_view, 5> kNames{"throws", "structure", "type", "shape", "not_finite"};
   return kNames.at(static_cast<std::size_t>(kind));
+}
+
+const OutputTrial* Trial::worst_output() const {
+  const auto worst = std::ranges::min_element(outputs, {}, &OutputTrial::sqnr_db);
+  return worst == outputs.end() ? nullptr : &*worst;
 }
 
 std::optional<double> Trial::expected_db() const {
@@ -179,10 +197,21 @@ std::optional<double> Trial::assured_db() const {
   return lower_end(sample_db, calibrated_db, detail::student_99);
 }
 
+nlohmann::json OutputTrial::to_json() const {
+  nlohmann::json json = {{"name", name}, {"sqnr_db", detail::finite_or_null(sqnr_db)}};
+  if (decisions.rows > 0)
+    json["clear_decisions"] = {
+        {"rows", decisions.rows}, {"agreed", decisions.agreed}, {"tied", decisions.tied}};
+  return json;
+}
+
 nlohmann::json Trial::to_json() const {
+  nlohmann::json of_outputs = nlohmann::json::array();
+  for (const OutputTrial& output : outputs) of_outputs.push_back(output.to_json());
   nlohmann::json json = {{"samples", samples},
                          {"sqnr_db", detail::finite_or_null(sqnr_db)},
                          {"expected_sqnr_db", detail::finite_or_null(expected_db())},
+                         {"outputs", std::move(of_outputs)},
                          {"fault", nullptr}};
   if (different_shapes > 0) json["different_shapes"] = different_shapes;
   if (fault) {

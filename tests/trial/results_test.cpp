@@ -15,8 +15,8 @@ using at::IValue;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::optional<FaultKind> kind_of(const IValue& wanted, const IValue& got, bool free_shapes = false) {
-  ErrorSums sums;
-  const auto fault = compare_results(wanted, got, free_shapes, sums);
+  ResultErrors errors;
+  const auto fault = compare_results(wanted, got, free_shapes, errors);
   return fault ? std::optional(fault->kind) : std::nullopt;
 }
 
@@ -26,29 +26,102 @@ IValue dict_of(const char* key, const at::Tensor& value) {
   return dict;
 }
 
-TEST(Results, EqualResultsHaveNoFaultAndNoNoise) {
-  ErrorSums sums;
-  const IValue result =
-      c10::ivalue::Tuple::create({torch::ones({2, 3}), int64_t{4}, IValue(), std::string("s")});
-  EXPECT_FALSE(compare_results(result, result, false, sums).has_value());
-  EXPECT_TRUE(sums.compared());
-  EXPECT_TRUE(std::isinf(sums.sqnr_db()));
+/// What a trial says of pairs of a wanted result and another, one for each sample.
+Trial summed(const std::vector<std::pair<IValue, IValue>>& samples, const std::vector<IValue>& beside = {}) {
+  Trial trial;
+  std::vector<ResultErrors> errors(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    EXPECT_FALSE(compare_results(samples[i].first, samples[i].second, false, errors[i]).has_value());
+  std::vector<ResultErrors> more(beside.size());
+  for (std::size_t i = 0; i < beside.size(); ++i) (void)compare_results(beside[i], beside[i], false, more[i]);
+  sum_up(errors, more, trial);
+  return trial;
 }
 
-TEST(Results, SqnrPoolsTheFloatingPointTensorsOfAllPlaces) {
-  ErrorSums sums;
-  const c10::List<at::Tensor> wanted({torch::full({1}, 3.0), torch::full({1}, 4.0), torch::full({1}, 7)});
-  const c10::List<at::Tensor> got({torch::full({1}, 3.0), torch::full({1}, 4.5), torch::full({1}, 9)});
-  EXPECT_FALSE(compare_results(wanted, got, false, sums).has_value());
-  EXPECT_NEAR(sums.sqnr_db(), 10 * std::log10(25 / 0.25), 1e-9);
+IValue tuple_of(const at::Tensor& first, const at::Tensor& second) {
+  return c10::ivalue::Tuple::create({first, second});
+}
+
+TEST(Results, EqualResultsHaveNoFaultAndNoNoise) {
+  const IValue result =
+      c10::ivalue::Tuple::create({torch::ones({2, 3}), int64_t{4}, IValue(), std::string("s")});
+  const Trial trial = summed({{result, result}});
+  EXPECT_TRUE(std::isinf(trial.sqnr_db.value()));
+  ASSERT_EQ(trial.outputs.size(), 1U);
+  EXPECT_EQ(trial.outputs[0].name, "output[0]");
+}
+
+TEST(Results, EachOutputIsJudgedAndTheWorstIsTheResults) {
+  const at::Tensor x = torch::tensor({1.0, -1.0, 1.0, -1.0});
+  const Trial trial = summed({{tuple_of(x, 1000 * x), tuple_of(x + 0.1, 1000 * x)},
+                              {tuple_of(-x, -1000 * x), tuple_of(-x + 0.1, -1000 * x)}});
+  ASSERT_EQ(trial.outputs.size(), 2U);
+  // Of two samples the variance has one degree of freedom: twice the mean square.
+  EXPECT_NEAR(trial.outputs[0].sqnr_db, 10 * std::log10(2 / 0.01), 1e-4);
+  EXPECT_TRUE(std::isinf(trial.outputs[1].sqnr_db));
+  EXPECT_EQ(trial.sqnr_db, trial.outputs[0].sqnr_db);
+  EXPECT_EQ(trial.worst_output(), trial.outputs.data());
+}
+
+TEST(Results, WhatAllSamplesHaveInCommonHidesNoError) {
+  const at::Tensor offset = torch::tensor({1e5, -1e5}, at::kDouble);
+  const at::Tensor one = offset + torch::tensor({1.0, 2.0}, at::kDouble);
+  const at::Tensor other = offset + torch::tensor({-1.0, -2.0}, at::kDouble);
+  const Trial trial = summed({{one, one + 1}, {other, other + 1}});
+  // The variances are 2 and 8, each; the error, an offset, is 1.
+  EXPECT_NEAR(trial.sqnr_db.value(), 10 * std::log10(5), 1e-6);
+}
+
+TEST(Results, OneSampleIsCentredByItsRowsElseByItsElements) {
+  const at::Tensor rows = torch::tensor({{101.0, 7.0}, {99.0, 7.0}});
+  EXPECT_NEAR(summed({{rows, rows + 1}}).sqnr_db.value(), 10 * std::log10(4.0 / 4), 1e-6);
+  const at::Tensor row = torch::tensor({{101.0, 99.0}});
+  EXPECT_NEAR(summed({{row, row + 1}}).sqnr_db.value(), 10 * std::log10(4.0 / 2), 1e-6);
+}
+
+TEST(Results, SamplesOfDifferentLengthsAreCentredByTheirRows) {
+  const at::Tensor one = torch::tensor({{101.0, 7.0}, {99.0, 7.0}, {101.0, 7.0}});
+  const at::Tensor other = torch::tensor({{99.0, 7.0}});
+  // Four rows, of a variance of 4 / 3 and 0.
+  EXPECT_NEAR(summed({{one, one + 1}, {other, other + 1}}).sqnr_db.value(), 10 * std::log10(16.0 / 3 / 8),
+              1e-6);
+}
+
+TEST(Results, AConstantOutputHasItsPlainPower) {
+  const at::Tensor x = torch::full({1, 4}, 10.0);
+  EXPECT_NEAR(summed({{x, x + 1}, {x, x + 1}}).sqnr_db.value(), 20, 1e-6);
+  EXPECT_NEAR(summed({{x, x + 1}}).sqnr_db.value(), 20, 1e-6);
+  // The last bit of a float is no signal.
+  EXPECT_NEAR(summed({{x, x + 1}, {x * (1 + 0x1p-23), x + 1}}).sqnr_db.value(), 20, 1e-3);
+}
+
+TEST(Results, FurtherResultsTellHowFarAnOutputVaries) {
+  const at::Tensor x = torch::tensor({11.0});
+  const Trial alone = summed({{x, x + 1}});
+  EXPECT_NEAR(alone.sqnr_db.value(), 10 * std::log10(121), 1e-6);
+  const Trial beside = summed({{x, x + 1}}, {torch::tensor({9.0})});
+  EXPECT_NEAR(beside.sqnr_db.value(), 10 * std::log10(2), 1e-6);
+  EXPECT_EQ(beside.sample_db.size(), 1U);
+}
+
+TEST(Results, ASampleThatIsNearlyZeroIsJudgedByTheMeanPower) {
+  const at::Tensor loud = torch::tensor({3.0, -3.0, 3.0, -3.0});
+  const at::Tensor quiet = 1e-4 * loud;
+  const at::Tensor error = torch::full({4}, 0.01);
+  const Trial trial = summed(
+      {{loud, loud + error}, {-loud, -loud + error}, {quiet, quiet + error}, {-quiet, -quiet + error}});
+  const double mean_power = 4.0 / 3 * (9 + 9) / 4;
+  ASSERT_EQ(trial.sample_db.size(), 4U);
+  EXPECT_NEAR(trial.sample_db[0], 10 * std::log10(4.0 / 3 * 9 / 1e-4), 1e-3);
+  EXPECT_NEAR(trial.sample_db[2], 10 * std::log10(mean_power / 1e-4), 1e-3);
+  EXPECT_GT(trial.expected_db().value(), 40);
 }
 
 TEST(Results, ComplexNumbersCountByTheirParts) {
-  ErrorSums sums;
-  const at::Tensor wanted = torch::complex(torch::ones({1}), torch::zeros({1}));
-  const at::Tensor got = torch::complex(torch::ones({1}), torch::full({1}, 0.1));
-  EXPECT_FALSE(compare_results(wanted, got, false, sums).has_value());
-  EXPECT_NEAR(sums.sqnr_db(), 20, 1e-5);
+  const at::Tensor wanted = torch::complex(torch::tensor({1.0, -1.0}), torch::tensor({1.0, -1.0}));
+  const at::Tensor got = torch::complex(torch::tensor({1.1, -1.1}), torch::tensor({1.0, -1.0}));
+  const Trial trial = summed({{wanted, got}});
+  EXPECT_NEAR(trial.sqnr_db.value(), 10 * std::log10(8 / 0.02), 1e-4);
 }
 
 TEST(Results, EachKindOfDifferenceIsNamed) {
@@ -76,10 +149,30 @@ TEST(Results, LengthsThatDependOnValuesMayDifferRanksMayNot) {
   const at::Tensor boxes = torch::ones({3, 4});
   EXPECT_EQ(kind_of(boxes, torch::ones({2, 4}), true), std::nullopt);
   EXPECT_EQ(kind_of(boxes, torch::ones({4}), true), FaultKind::Shape);
-  ErrorSums sums;
-  EXPECT_FALSE(compare_results(boxes, torch::ones({2, 4}), true, sums).has_value());
-  EXPECT_EQ(sums.different_shapes, 1U);
-  EXPECT_FALSE(sums.compared());
+  ResultErrors errors;
+  EXPECT_FALSE(compare_results(boxes, torch::ones({2, 4}), true, errors).has_value());
+  EXPECT_EQ(errors.different_shapes, 1U);
+  EXPECT_TRUE(errors.outputs.empty());
+}
+
+TEST(Results, DecisionsThatFloatIsSureOfAreCompared) {
+  // Sure, sure, a near tie, sure; int8 ties, agrees, differs, differs.
+  const at::Tensor logits =
+      torch::tensor({{9.0, 0.0, -400.0}, {0.0, 9.0, 0.0}, {1.0, 1.1, 0.0}, {0.0, 0.0, 9.0}});
+  const at::Tensor rounded =
+      torch::tensor({{0.0, 0.0, -400.0}, {1.0, 7.0, 1.0}, {1.1, 1.0, 0.0}, {9.0, 0.0, 0.0}});
+  const Trial trial = summed({{logits, rounded}});
+  EXPECT_EQ(trial.outputs[0].decisions.rows, 3U);
+  EXPECT_EQ(trial.outputs[0].decisions.agreed, 1U);
+  EXPECT_EQ(trial.outputs[0].decisions.tied, 1U);
+}
+
+TEST(Results, ProbabilitiesTellHowSureFloatIs) {
+  const at::Tensor sure = torch::tensor({{0.95, 0.05}, {0.5, 0.5}, {0.2, 0.8}});
+  EXPECT_EQ(summed({{sure, sure}}).outputs[0].decisions.rows, 1U);
+  // Values that are no probabilities, and too close for logits: an embedding has no decisions.
+  const at::Tensor embedding = torch::tensor({{0.9, -0.3}, {-0.5, 0.5}, {0.2, 0.8}});
+  EXPECT_EQ(summed({{embedding, -embedding}}).outputs[0].decisions.rows, 0U);
 }
 
 }  // namespace

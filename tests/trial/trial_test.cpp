@@ -5,6 +5,8 @@
 #include <tsq/trial.h>
 
 #include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "support/small_models.h"
 #include "trial/value_shapes.h"
@@ -42,11 +44,16 @@ TEST(Trial, ACandidateIsLoadedEvenWithoutSamples) {
 }
 
 TEST(Trial, SqnrIsThatOfAllSamplesTogether) {
-  const Trial trial =
-      tried(defined("A", "  return x\n"), defined("B", "  return x * 1.1\n"), samples({4, 9}));
+  // Means of zero, and eight values.
+  const std::vector<Sample> data{{torch::tensor({1.0, -1.0, 1.0, -1.0, 1.0, -1.0})},
+                                 {torch::tensor({3.0, -3.0})}};
+  const Trial trial = tried(defined("A", "  return x\n"), defined("B", "  return x * 1.1\n"), data);
   EXPECT_EQ(trial.samples, 2U);
-  EXPECT_NEAR(trial.sqnr_db.value(), 20, 1e-3);
-  EXPECT_NEAR(trial.sample_db.at(1), 20, 1e-3);
+  EXPECT_NEAR(trial.sqnr_db.value(), 20 + 10 * std::log10(8.0 / 7), 1e-3);
+  EXPECT_NEAR(trial.sample_db.at(0), 10 * std::log10(8.0 / 7 * 24 / 8 * 6 / 0.06), 1e-3);
+  EXPECT_NEAR(trial.sample_db.at(1), 20 + 10 * std::log10(8.0 / 7), 1e-3);
+  EXPECT_EQ(trial.to_json().at("outputs").size(), 1U);
+  EXPECT_EQ(trial.to_json().at("outputs")[0].at("name"), "output");
 }
 
 TEST(Trial, WhatThrowsIsAFaultOfTheCandidate) {
@@ -115,8 +122,8 @@ TEST(Trial, TheExpectedSqnrIsStudentsPredictionForOneMoreSample) {
   trial.sample_db = {29, 31};  // mean 30, deviation sqrt 2, one degree of freedom
   EXPECT_NEAR(trial.expected_db().value(), 30 - 6.314 * std::sqrt(2.0) * std::sqrt(1.5), 1e-3);
   // Samples that were calibrated on tell the spread, not the mean.
-  const std::vector<double> calibrated{40, 40, 40, 40};
-  EXPECT_NEAR(trial.expected_db(calibrated).value(), 30 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
+  trial.calibrated_db = {40, 40, 40, 40};
+  EXPECT_NEAR(trial.expected_db().value(), 30 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
 }
 
 TEST(Latency, SlowerMeansThatTheWholeIntervalLiesUnder095) {
