@@ -79,8 +79,8 @@ struct QuantizeOptions {
 };
 
 /// Why layers were left float after the finished model had been tried.
-enum class LeftFloatCause { Fault, Slower, Larger };
-/// "fault", "slower", "larger".
+enum class LeftFloatCause { Fault, Slower, Larger, NothingGained };
+/// "fault", "slower", "larger", "nothing_gained".
 std::string_view to_string(LeftFloatCause cause);
 
 struct LeftFloat {
@@ -105,15 +105,20 @@ struct GoalOutcome {
 /// What disappoints in a quantized model, or is worth knowing of it.
 enum class RemarkKind {
   // Warnings
-  Fails,             ///< it was kept by `force` though its trial failed: `text`
-  PoorSqnr,          ///< SQNR is `figure` dB, under 20
-  MayBePoorSqnr,     ///< one of 20 further samples may have less than `figure` dB, under 20
-  Slower,            ///< it has `figure` times the speed of float, under 0.95
-  Larger,            ///< it has `figure` times the bytes of float, over 1.02
+  Fails,           ///< it was kept by `force` though its trial failed: `text`
+  PoorSqnr,        ///< SQNR of the worst output, `text` where there are several, is `figure` dB, under 20
+  MayBePoorSqnr,   ///< one of 20 further samples may have less than `figure` dB, under 20
+  OtherDecisions,  ///< the share `figure` of the clear decisions of output `text` are as in float, under 0.9
+  TiedDecisions,   ///< in the share `figure` of them several columns are the largest, over 0.05
+  Slower,          ///< it has `figure` times the speed of float, under 0.95
+  Larger,          ///< it has `figure` times the bytes of float, over 1.02
   NothingQuantized,  ///< the result is the float model, for no layer could be quantized
   HardlyQuantized,   ///< only the share `figure` of the work is quantized
+  LittleGained,      ///< it has `figure` times the bytes of float, over 0.95, and is not found faster
   // Notes
-  FloatPays,        ///< the result is the float model, for int8 is slower or larger
+  FloatPays,  ///< the result is the float model, for int8 is slower or larger, or gains nothing
+  FloatGrew,  ///< the result is the float model, with `figure` times its bytes, over 1.02: with the record
+              ///< `text`
   MostlyFloatPays,  ///< the share `figure` of the work is quantized, the rest would be slower or larger
   SearchEnded,      ///< the search for layers that do not pay ended before it had looked at each
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
@@ -154,8 +159,9 @@ struct Quantized {
 
 /// Quantizes a float model, which is in eval mode and is not modified, as the command `tsq quantize` does:
 /// prepare, calibrate, convert and lower; then the result is tried beside the float model. Layers that fail,
-/// or make the model slower or larger, stay float, and with a goal those that it needs. Throws the errors of
-/// these steps, Error(BadConfig) for options that do not go together and a goal that no model reaches, and
+/// or make the model slower or larger, stay float, and with a goal those that it needs. Where int8 makes the
+/// model neither faster nor smaller, the result computes in float. Throws the errors of these steps,
+/// Error(BadConfig) for options that do not go together and a goal that no model reaches, and
 /// Error(Unsupported) for a model that fails and cannot be mended. Threads may quantize at once; with `times`
 /// each then times what the others leave of the processor.
 Quantized quantize(const torch::jit::Module& model, std::span<const Sample> samples,

@@ -95,6 +95,8 @@ struct LatencyComparison {
 
   /// Whether the second is slower: the whole interval lies under 0.95.
   [[nodiscard]] bool is_slower() const noexcept;
+  /// Whether it is at most a little faster: there is an interval, and it does not lie above 1.05.
+  [[nodiscard]] bool is_hardly_faster() const noexcept;
   [[nodiscard]] nlohmann::json to_json() const;
 };
 

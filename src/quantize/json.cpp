@@ -8,7 +8,7 @@
 namespace tsq {
 
 std::string_view to_string(LeftFloatCause cause) {
-  constexpr std::array<std::string_view, 3> kNames{"fault", "slower", "larger"};
+  constexpr std::array<std::string_view, 4> kNames{"fault", "slower", "larger", "nothing_gained"};
   return kNames.at(static_cast<std::size_t>(cause));
 }
 

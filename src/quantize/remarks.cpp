@@ -2,9 +2,15 @@
 
 #include "quantize/remarks.h"
 
-#include <algorithm>
+#include <torch/csrc/jit/api/module.h>
 
-#include "trial/finish.h"
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/wilson.h"
+#include "io/archive.h"
+#include "trial/gains.h"
 
 namespace tsq::detail {
 namespace {
@@ -20,22 +26,66 @@ bool is_hardly_quantized(const Totals& sums) {
   return sums.macs > 0 && sums.quantized_macs_share() < kHardly;
 }
 
+double growth_of(const Quantized& quantized, uint64_t float_bytes) {
+  return static_cast<double>(quantized.trial.bytes) / static_cast<double>(std::max<uint64_t>(1, float_bytes));
+}
+
+/// The record that tsq writes into a file; empty where there is none.
+std::string record_of(const torch::jit::Module& module) {
+  return module.hasattr(io::kMetadataAttribute) ? module.attr(io::kMetadataAttribute).toStringRef()
+                                                : std::string();
+}
+
+/// Whether decisions go wrong in an output for more than a few near ties, by what so many rows can tell.
+std::optional<Remark> remark_on(const OutputTrial& output) {
+  constexpr double kFewAgree = 0.9;
+  // A tie takes a step of the output that is larger than the margin of a clear decision. One such row in 20
+  // is none too many for a result that is right.
+  constexpr double kManyTies = 0.05;
+  const Decisions& decisions = output.decisions;
+  if (decisions.rows == 0) return std::nullopt;
+  const auto share = [&](uint64_t rows) {
+    return static_cast<double>(rows) / static_cast<double>(decisions.rows);
+  };
+  if (wilson_95(decisions.tied, decisions.rows).low > kManyTies)
+    return Remark{.kind = RemarkKind::TiedDecisions, .figure = share(decisions.tied), .text = output.name};
+  if (wilson_95(decisions.agreed, decisions.rows).high < kFewAgree)
+    return Remark{.kind = RemarkKind::OtherDecisions, .figure = share(decisions.agreed), .text = output.name};
+  return std::nullopt;
+}
+
+/// The name of the worst output where there are several.
+std::string worst_output(const Trial& trial) {
+  return trial.outputs.size() < 2 ? std::string() : trial.worst_output()->name;
+}
+
+/// What the file and the times disappoint in.
+void remark_on_gains(const Quantized& quantized, double growth, std::vector<Remark>& warnings) {
+  const bool is_slower = quantized.latency && quantized.latency->is_slower();
+  const bool is_hardly_faster = !quantized.latency || quantized.latency->is_hardly_faster();
+  if (is_slower) warnings.push_back({.kind = RemarkKind::Slower, .figure = quantized.latency->ratio});
+  if (quantized.is_float_model || quantized.trial.bytes == 0) return;
+  if (growth > kLarger) {
+    warnings.push_back({.kind = RemarkKind::Larger, .figure = growth});
+  } else if (growth > kSmaller && is_hardly_faster && !is_slower) {
+    warnings.push_back({.kind = RemarkKind::LittleGained, .figure = growth});
+  }
+}
+
 std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums) {
   // What tells most of data that the model has not seen.
   const Trial& trial = quantized.unseen ? *quantized.unseen : quantized.trial;
   if (trial.fault) return {{.kind = RemarkKind::Fails, .text = trial.fault->text}};
   std::vector<Remark> warnings;
   if (trial.sqnr_db && *trial.sqnr_db < kPoorDb) {
-    warnings.push_back({.kind = RemarkKind::PoorSqnr, .figure = *trial.sqnr_db});
+    warnings.push_back({.kind = RemarkKind::PoorSqnr, .figure = *trial.sqnr_db, .text = worst_output(trial)});
   } else if (const auto expected = trial.expected_db(); expected && *expected < kPoorDb) {
     warnings.push_back({.kind = RemarkKind::MayBePoorSqnr, .figure = *expected});
   }
-  if (quantized.latency && quantized.latency->is_slower())
-    warnings.push_back({.kind = RemarkKind::Slower, .figure = quantized.latency->ratio});
-  const uint64_t bytes = quantized.trial.bytes;
-  const double growth = static_cast<double>(bytes) / static_cast<double>(std::max<uint64_t>(1, float_bytes));
-  if (bytes > 0 && growth > kLarger && !quantized.is_float_model)
-    warnings.push_back({.kind = RemarkKind::Larger, .figure = growth});
+  for (const OutputTrial& output : trial.outputs) {
+    if (auto remark = remark_on(output)) warnings.push_back(*std::move(remark));
+  }
+  remark_on_gains(quantized, growth_of(quantized, float_bytes), warnings);
   if (left_float_for_speed_or_size(quantized)) return warnings;
   if (quantized.is_float_model) {
     warnings.push_back({.kind = RemarkKind::NothingQuantized});
@@ -46,7 +96,7 @@ std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes
 }
 
 /// What is as it should be, and still worth knowing.
-std::vector<Remark> notes_of(const Quantized& quantized, const Totals& sums) {
+std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums) {
   constexpr std::size_t kTellRanges = 19;  // one more exceeds the ranges of n in one of n + 1 cases
   std::vector<Remark> notes;
   if (left_float_for_speed_or_size(quantized)) {
@@ -57,6 +107,9 @@ std::vector<Remark> notes_of(const Quantized& quantized, const Totals& sums) {
     }
   }
   if (quantized.search_ended_early) notes.push_back({.kind = RemarkKind::SearchEnded});
+  const double growth = growth_of(quantized, float_bytes);
+  if (quantized.is_float_model && growth > kLarger)
+    notes.push_back({.kind = RemarkKind::FloatGrew, .figure = growth, .text = record_of(quantized.module())});
   if (quantized.goal && quantized.unseen && quantized.unseen->samples < kTellRanges)
     notes.push_back(
         {.kind = RemarkKind::FewSamples, .figure = static_cast<double>(quantized.unseen->samples)});
@@ -68,7 +121,7 @@ std::vector<Remark> notes_of(const Quantized& quantized, const Totals& sums) {
 void add_remarks(Quantized& quantized, uint64_t float_bytes) {
   const Totals sums = totals(quantized.report());
   quantized.warnings = warnings_of(quantized, float_bytes, sums);
-  quantized.notes = notes_of(quantized, sums);
+  quantized.notes = notes_of(quantized, float_bytes, sums);
 }
 
 }  // namespace tsq::detail

@@ -15,6 +15,7 @@
 #include "backends/kernels/engine.h"
 #include "ir/analysis.h"
 #include "trial/attempt.h"
+#include "trial/gains.h"
 #include "trial/layer_groups.h"
 #include "trial/leave_out.h"
 #include "trial/referee.h"
@@ -53,6 +54,8 @@ std::string_view reason_for(LeftFloatCause cause) {
       return "the trial left it float: in int8 the model is slower here";
     case LeftFloatCause::Larger:
       return "the trial left it float: in int8 the file is larger";
+    case LeftFloatCause::NothingGained:
+      return "the trial left it float: in int8 the model is neither faster nor the file smaller";
     case LeftFloatCause::Fault:
       break;
   }
@@ -96,7 +99,8 @@ class Finish {
   }
 
  private:
-  /// What makes the model slower or larger than float stays float. `latency` becomes that of the result.
+  /// What makes the model slower or larger than float stays float, and what gains nothing. `latency` becomes
+  /// that of the result.
   Attempt paying(Attempt now, std::optional<LatencyComparison>& latency) {
     if (now.trial.fault || !can_choose_layers()) return now;
     const auto is_slower = [&] { return latency && latency->is_slower(); };
@@ -105,12 +109,25 @@ class Finish {
       latency = timed(now);
     };
     if (is_larger(now)) leave(LeftFloatCause::Larger);
-    if (is_slower()) leave(LeftFloatCause::Slower);
+    // Without what is slower, the rest may gain something.
+    if (is_slower() || gains_nothing(now, latency)) leave(LeftFloatCause::Slower);
     // What pays in parts may not pay in all, and what was measured was measured with noise.
-    if (!is_larger(now) && !is_slower()) return now;
-    const LeftFloatCause cause = is_larger(now) ? LeftFloatCause::Larger : LeftFloatCause::Slower;
+    const auto cause = [&]() -> std::optional<LeftFloatCause> {
+      if (is_larger(now)) return LeftFloatCause::Larger;
+      if (is_slower()) return LeftFloatCause::Slower;
+      return gains_nothing(now, latency) ? std::optional(LeftFloatCause::NothingGained) : std::nullopt;
+    }();
+    if (!cause) return now;
     latency.reset();
-    return change(now, cause, candidates().all());
+    return change(now, *cause, candidates().all());
+  }
+
+  /// Whether the model is neither faster nor smaller than float. What was measured to find out whether it is
+  /// slower is measured again where it does not tell.
+  bool gains_nothing(const Attempt& now, std::optional<LatencyComparison>& latency) const {
+    if (!latency || !has_more_bytes(now, kSmaller) || !latency->is_hardly_faster()) return false;
+    if (latency->ratio_high > kFaster) latency = timed(now, {.undecided = kFaster});
+    return latency->is_hardly_faster();
   }
 
   /// Convert and lower with everything in int8 that the mapping quantizes.
@@ -131,16 +148,24 @@ class Finish {
     return *candidates_;
   }
 
-  bool is_larger(const Attempt& now) const {
+  bool is_larger(const Attempt& now) const { return has_more_bytes(now, kLarger); }
+
+  /// Than so many times those of float.
+  bool has_more_bytes(const Attempt& now, double times) const {
     return task_.model_bytes > 0 && now.made && quantizes_anything(now.made->report) &&
-           static_cast<double>(now.trial.bytes) > kLarger * static_cast<double>(task_.model_bytes);
+           static_cast<double>(now.trial.bytes) > times * static_cast<double>(task_.model_bytes);
   }
 
-  std::optional<LatencyComparison> timed(const Attempt& now) const {
+  std::optional<LatencyComparison> timed(const Attempt& now, const LatencyOptions& options = {}) const {
     if (!task_.times || task_.samples.empty() || now.trial.fault || !now.made ||
         !quantizes_anything(now.made->report))
       return std::nullopt;
-    return compare_latency(task_.model, now.made->module, task_.backend, task_.samples.front());
+    return compared(task_.model, now.made->module, options);
+  }
+
+  LatencyComparison compared(const Module& one, const Module& other, const LatencyOptions& options) const {
+    return task_.timer ? task_.timer(one, other, options)
+                       : compare_latency(one, other, task_.backend, task_.samples.front(), options);
   }
 
   Attempt without_faults(Attempt now) {
@@ -185,9 +210,7 @@ class Finish {
     if (cause == LeftFloatCause::Larger)
       return static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
     constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7, .longest = 3};
-    return compare_latency(before.made->module, after.made->module, task_.backend, task_.samples.front(),
-                           kQuick)
-        .ratio_high;
+    return compared(before.made->module, after.made->module, kQuick).ratio_high;
   }
 
   [[nodiscard]] bool can_choose_layers() const {

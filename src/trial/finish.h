@@ -14,9 +14,6 @@ namespace tsq::detail {
 /// How many samples a model is tried on at most.
 inline constexpr std::size_t kMostTried = 16;
 
-/// A file with more than this times the float file's bytes is larger.
-inline constexpr double kLarger = 1.02;
-
 /// What the loop around the finished model needs.
 struct FinishTask {
   const torch::jit::Module& model;  ///< the user's
@@ -28,15 +25,21 @@ struct FinishTask {
   LoweringOptions lowering{};
   /// A calibrated model with a mapping; the same mapping makes the same model.
   std::function<Prepared(const QConfigMapping&)> calibrated{};
-  double calibration_seconds{0};         ///< that the calibrated model has taken
-  Effort effort{Effort::Normal};         ///< high: the search for what does not pay takes its time
-  std::span<const Sample> samples{};     ///< to try it on; none: it is only saved and loaded
-  std::span<const Sample> beside{};      ///< further ones, which show how far the outputs vary
-  bool lowers{true};                     ///< otherwise the reference model is the result
-  bool times{false};                     ///< whether latency is measured, and decides
-  bool leaves_what_does_not_pay{false};  ///< what makes the model slower or larger than float stays float
-  bool force{false};                     ///< what the trial shows is told, and changes nothing
-  Progress progress{};                   ///< of converting
+  double calibration_seconds{0};      ///< that the calibrated model has taken
+  Effort effort{Effort::Normal};      ///< high: the search for what does not pay takes its time
+  std::span<const Sample> samples{};  ///< to try it on; none: it is only saved and loaded
+  std::span<const Sample> beside{};   ///< further ones, which show how far the outputs vary
+  bool lowers{true};                  ///< otherwise the reference model is the result
+  bool times{false};                  ///< whether latency is measured, and decides
+  /// Times a model and another; none: compare_latency on the first sample.
+  std::function<LatencyComparison(const torch::jit::Module&, const torch::jit::Module&,
+                                  const LatencyOptions&)>
+      timer{};
+  /// What makes the model slower or larger than float stays float, and all of it where times are measured
+  /// and int8 makes it neither faster nor smaller.
+  bool leaves_what_does_not_pay{false};
+  bool force{false};    ///< what the trial shows is told, and changes nothing
+  Progress progress{};  ///< of converting
 };
 
 /// A model that has been tried.
@@ -53,8 +56,8 @@ struct Finished {
 };
 
 /// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is
-/// asked for, what makes it slower or larger than float. Throws Error(Unsupported) for a model that cannot
-/// run and cannot be mended.
+/// asked for, what makes it slower or larger than float, or gains nothing. Throws Error(Unsupported) for a
+/// model that cannot run and cannot be mended.
 Finished finish(const FinishTask& task);
 
 }  // namespace tsq::detail

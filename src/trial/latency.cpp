@@ -6,6 +6,7 @@
 #include <tsq/trial.h>
 
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "io/samples.h"
+#include "trial/gains.h"
 #include "trial/reloaded.h"
 
 namespace tsq {
@@ -22,7 +24,6 @@ namespace {
 using torch::jit::Module;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSlower = 0.95;
 constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
 constexpr std::size_t kFewestRounds = 11;
 constexpr std::size_t kMostRounds = 400;
@@ -61,7 +62,11 @@ LatencyComparison summary(const Rounds& rounds) {
 
 }  // namespace
 
-bool LatencyComparison::is_slower() const noexcept { return ratio_high < kSlower; }
+bool LatencyComparison::is_slower() const noexcept { return ratio_high < detail::kSlower; }
+
+bool LatencyComparison::is_hardly_faster() const noexcept {
+  return std::isfinite(ratio_high) && ratio_low <= detail::kFaster;
+}
 
 nlohmann::json LatencyComparison::to_json() const {
   return {{"float_seconds", float_seconds},

@@ -151,6 +151,84 @@ TEST(Quantize, TwoGoalsAreAnError) {
   }
 }
 
+/// Scores of five classes, one of which is out of the question by far: most of the range is for it alone.
+Module tagger() {
+  torch::manual_seed(5);
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("Tagger");
+  Module last = testing::linear(64, 5);
+  const at::Tensor weight = last.attr("weight").toTensor();
+  weight.mul_(400);
+  weight.select(0, 0).abs_().mul_(-100);
+  model.register_module("first", testing::linear(32, 64));
+  model.register_module("last", last);
+  model.define("def forward(self, x):\n  return self.last.forward(torch.relu(self.first.forward(x)))\n");
+  model.eval();
+  return model;
+}
+
+std::vector<RemarkKind> kinds(const std::vector<Remark>& remarks) {
+  std::vector<RemarkKind> result;
+  for (const Remark& remark : remarks) result.push_back(remark.kind);
+  return result;
+}
+
+/// A size of the float file by which int8 pays.
+constexpr uint64_t kLargeFile = 1 << 30;
+
+TEST(Quantize, LostDecisionsAreToldThoughTheWholeIsRight) {
+  const Quantized quantized = quantize(
+      tagger(), samples(), {.recipe = {.recipe = Recipe::Fx}, .times = false, .float_bytes = kLargeFile});
+  EXPECT_GT(quantized.trial.sqnr_db.value(), 25);
+  ASSERT_THAT(kinds(quantized.warnings), ElementsAre(RemarkKind::TiedDecisions));
+  EXPECT_GT(quantized.warnings[0].figure, 0.5);
+  EXPECT_EQ(quantized.warnings[0].text, "output");
+}
+
+TEST(Quantize, WhatIsReturnedKeepsItsDecisionsOnEveryEngine) {
+  for (const char* engine : {"x86", "fbgemm", "onednn", "qnnpack"}) {
+    const Quantized quantized =
+        quantize(tagger(), samples(), {.backend = engine, .times = false, .float_bytes = kLargeFile});
+    ASSERT_FALSE(quantized.is_float_model);
+    const Decisions& decisions = quantized.trial.outputs.at(0).decisions;
+    EXPECT_GT(decisions.rows, 64U) << engine;
+    EXPECT_EQ(decisions.tied, 0U) << engine;
+    EXPECT_GT(decisions.agreed, decisions.rows * 9 / 10) << engine;
+    EXPECT_THAT(quantized.warnings, IsEmpty()) << engine;
+  }
+}
+
+TEST(Quantize, ASecondOutputThatIsExactHidesNothing) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Two");
+  model.register_module("first", testing::linear(32, 64));
+  model.define("def forward(self, x):\n  return self.first.forward(x), 1000. * x\n");
+  model.eval();
+  const Quantized quantized = quantize(model, samples(), {.times = false, .float_bytes = kLargeFile});
+  ASSERT_EQ(quantized.trial.outputs.size(), 2U);
+  EXPECT_LT(quantized.trial.sqnr_db.value(), 60);
+  EXPECT_EQ(quantized.trial.sqnr_db, quantized.trial.outputs[0].sqnr_db);
+  EXPECT_GT(quantized.trial.outputs[1].sqnr_db, 100);
+}
+
+TEST(Quantize, LittleGainedIsTold) {
+  const Quantized large = quantize(chain(), samples(), {.times = false, .float_bytes = kLargeFile});
+  EXPECT_THAT(large.warnings, IsEmpty());
+  const Quantized same = quantize(chain(), samples(), {.times = false, .float_bytes = large.trial.bytes});
+  EXPECT_FALSE(same.is_float_model);
+  ASSERT_THAT(kinds(same.warnings), ElementsAre(RemarkKind::LittleGained));
+  EXPECT_EQ(same.warnings[0].figure, 1);
+}
+
+TEST(Quantize, AFloatResultWhoseFileGrewIsTold) {
+  const Quantized quantized = quantize(chain(), samples(), {.times = false, .float_bytes = 100});
+  EXPECT_TRUE(quantized.is_float_model);
+  EXPECT_THAT(quantized.warnings, IsEmpty());
+  ASSERT_THAT(kinds(quantized.notes), ElementsAre(RemarkKind::FloatPays, RemarkKind::FloatGrew));
+  EXPECT_NEAR(quantized.notes[1].figure, static_cast<double>(quantized.trial.bytes) / 100, 1e-9);
+  EXPECT_THAT(quantized.notes[1].text, HasSubstr("qconfig_mapping")) << "the record";
+}
+
 TEST(Quantize, AModelWithoutAnythingToQuantizeStaysAsItIs) {
   Module model = testing::user_module("Sine");
   model.define("def forward(self, x):\n  return torch.sin(x)\n");
@@ -159,7 +237,7 @@ TEST(Quantize, AModelWithoutAnythingToQuantizeStaysAsItIs) {
   EXPECT_TRUE(quantized.is_float_model);
   ASSERT_EQ(quantized.warnings.size(), 1U);
   EXPECT_EQ(quantized.warnings[0].kind, RemarkKind::NothingQuantized);
-  EXPECT_THAT(quantized.notes, IsEmpty());
+  EXPECT_THAT(kinds(quantized.notes), ElementsAre(RemarkKind::FloatGrew)) << "it is so small";
 }
 
 TEST(Quantize, AnotherMethodCanBeQuantized) {

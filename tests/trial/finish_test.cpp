@@ -62,8 +62,9 @@ Prepared calibrated(const Module& model, const QConfigMapping& mapping) {
   return prepared;
 }
 
+/// With times that are always the same; 0: none.
 Finished finished(const Module& model, bool leaves_what_does_not_pay = false, uint64_t bytes = 0,
-                  bool force = false) {
+                  bool force = false, double times_as_fast = 0) {
   const BackendConfig backend = backend_config("x86");
   const std::vector<Sample> data = samples();
   const FinishTask task{.model = model,
@@ -72,6 +73,14 @@ Finished finished(const Module& model, bool leaves_what_does_not_pay = false, ui
                         .mapping = mapping(),
                         .calibrated = [&](const QConfigMapping& wanted) { return calibrated(model, wanted); },
                         .samples = data,
+                        .times = times_as_fast > 0,
+                        .timer =
+                            [&](const Module&, const Module&, const LatencyOptions&) {
+                              return LatencyComparison{.ratio = times_as_fast,
+                                                       .ratio_low = times_as_fast - 0.01,
+                                                       .ratio_high = times_as_fast + 0.01,
+                                                       .rounds = 100};
+                            },
                         .leaves_what_does_not_pay = leaves_what_does_not_pay,
                         .force = force};
   return detail::finish(task);
@@ -131,6 +140,25 @@ TEST(Finish, WhatIsLargerThanFloatStaysFloat) {
   EXPECT_EQ(done.left_float[0].cause, LeftFloatCause::Larger);
   EXPECT_FALSE(done.trial.fault.has_value());
   EXPECT_FALSE(finished(chain("good"), false, 100).is_float_model) << "only where that is asked for";
+}
+
+TEST(Finish, WhatIsNeitherFasterNorSmallerStaysFloat) {
+  const uint64_t bytes = finished(chain("good")).trial.bytes;
+  const auto done = [&](double times_as_fast, double size) {
+    const auto float_bytes = static_cast<uint64_t>(static_cast<double>(bytes) / size);
+    return finished(chain("good"), /*leaves_what_does_not_pay=*/true, float_bytes, /*force=*/false,
+                    times_as_fast);
+  };
+  const Finished none = done(1.03, 1);
+  EXPECT_TRUE(none.is_float_model);
+  ASSERT_EQ(none.left_float.size(), 1U);
+  EXPECT_EQ(none.left_float[0].cause, LeftFloatCause::NothingGained);
+  for (const Decision& decision : none.report.decisions)
+    EXPECT_THAT(decision.reason, ::testing::HasSubstr("neither faster nor the file smaller"));
+  EXPECT_FALSE(done(1.1, 1).is_float_model) << "faster";
+  EXPECT_FALSE(done(1.03, 0.9).is_float_model) << "smaller";
+  EXPECT_FALSE(done(0, 1).is_float_model) << "without times nothing is known";
+  EXPECT_TRUE(done(0.5, 0.25).is_float_model) << "slower in every part";
 }
 
 /// A layer that shrinks, and one that adds int8 weights to a table that the model also looks rows up in.

@@ -133,6 +133,15 @@ TEST(Latency, SlowerMeansThatTheWholeIntervalLiesUnder095) {
   EXPECT_FALSE(found.is_slower());
 }
 
+TEST(Latency, HardlyFasterMeansThatTheIntervalIsNotAbove105) {
+  LatencyComparison found{.ratio = 1.1, .ratio_low = 1.04, .ratio_high = 1.2};
+  EXPECT_TRUE(found.is_hardly_faster());
+  found.ratio_low = 1.06;
+  EXPECT_FALSE(found.is_hardly_faster());
+  found = {.ratio = 1, .ratio_low = 0, .ratio_high = std::numeric_limits<double>::infinity()};
+  EXPECT_FALSE(found.is_hardly_faster()) << "without an interval nothing is known";
+}
+
 TEST(Latency, FewerThanElevenRoundsCarryNoInterval) {
   const Module model = defined("Timed", "  return x * 2.\n");
   const BackendConfig backend = backend_config("fbgemm");

@@ -8,6 +8,7 @@
 #include "base/mapped.h"
 #include "base/text.h"
 #include "cli/printing/json_list.h"
+#include "cli/printing/text_table.h"
 
 namespace tsq::cli {
 namespace {
@@ -15,8 +16,12 @@ namespace {
 constexpr std::size_t kNamed = 3;
 
 std::string sqnr_text(std::string_view label, const Trial& trial, std::string_view origin) {
-  std::string text = fmt::format("  {:<9}  {} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
-                                 trial.samples, trial.samples == 1 ? "" : "s", origin);
+  const std::string of_worst =
+      trial.outputs.size() < 2
+          ? std::string()
+          : fmt::format(" of {}, the worst of {} outputs,", trial.worst_output()->name, trial.outputs.size());
+  std::string text = fmt::format("  {:<9}  {}{} on {} sample{}{}", label, sqnr_db_text(*trial.sqnr_db),
+                                 of_worst, trial.samples, trial.samples == 1 ? "" : "s", origin);
   if (const auto expected = trial.expected_db())
     text += fmt::format("; 19 of 20 further ones have more than {}", sqnr_db_text(*expected));
   return text + "\n";
@@ -58,6 +63,8 @@ std::string_view cause_text(LeftFloatCause cause) {
       return "slower in int8 than in float";
     case LeftFloatCause::Larger:
       return "larger in int8 than in float";
+    case LeftFloatCause::NothingGained:
+      return "neither faster nor smaller in int8";
     case LeftFloatCause::Fault:
       break;
   }
@@ -83,17 +90,27 @@ std::string accuracy_remedy(const Quantized& quantized) {
                                             : "--min-sqnr 20 leaves the most costly layers float";
 }
 
+std::string_view decisions_remedy() { return "--min-agreement 0.95 leaves the layers float that decide"; }
+
 /// A sentence with its remedy.
 std::string text_of(const Remark& remark, const Quantized& quantized, const VerdictContext& context) {
   switch (remark.kind) {
     case RemarkKind::Fails:
       return fmt::format("written by --force though it fails: {}", remark.text);
     case RemarkKind::PoorSqnr:
-      return fmt::format("SQNR is {}, under 20 dB: {}", sqnr_db_text(remark.figure),
-                         accuracy_remedy(quantized));
+      return fmt::format("SQNR{} is {}, under 20 dB: {}",
+                         remark.text.empty() ? "" : fmt::format(" of {}", remark.text),
+                         sqnr_db_text(remark.figure), accuracy_remedy(quantized));
     case RemarkKind::MayBePoorSqnr:
       return fmt::format("SQNR may be {} on other samples, under 20 dB: {}", sqnr_db_text(remark.figure),
                          accuracy_remedy(quantized));
+    case RemarkKind::OtherDecisions:
+      return fmt::format(
+          "only {:.0f} % of the rows of {} in which float decides clearly are decided as in float: {}",
+          100 * remark.figure, remark.text, decisions_remedy());
+    case RemarkKind::TiedDecisions:
+      return fmt::format("in {:.0f} % of the rows of {} in which float decides clearly int8 has a tie: {}",
+                         100 * remark.figure, remark.text, decisions_remedy());
     case RemarkKind::Slower:
       return fmt::format("slower than float, {:.2f} of its speed: {}", remark.figure,
                          leaving_remedy(context));
@@ -105,6 +122,11 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
     case RemarkKind::HardlyQuantized:
       return fmt::format("only {:.1f} % of the work is quantized: 'tsq explain' says what to change",
                          100 * remark.figure);
+    case RemarkKind::LittleGained:
+      return fmt::format("little is gained, {:.0f} % of the float file and {}: {}", 100 * remark.figure,
+                         quantized.latency ? fmt::format("{:.2f} of its speed", quantized.latency->ratio)
+                                           : "a speed that was not measured",
+                         leaving_remedy(context));
     case RemarkKind::FloatPays:
       return "int8 does not pay for this model on this machine: nothing is quantized, the result computes "
              "in float";
@@ -114,6 +136,12 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
     case RemarkKind::SearchEnded:
       return "the search for layers that do not pay took as long as calibration and conversion, and ended "
              "before it had looked at each: --effort high goes on";
+    case RemarkKind::FloatGrew:
+      return fmt::format(
+          "the file has {:.0f} % of the float file's bytes: {} of it are the record that tsq writes, "
+          "whatever "
+          "the model's size",
+          100 * remark.figure, readable_size(remark.text.size()));
     case RemarkKind::FewSamples:
       break;
   }
@@ -133,7 +161,7 @@ std::vector<std::string> texts_of(const std::vector<Remark>& remarks, const Quan
 }  // namespace
 
 std::string sqnr_db_text(double db) {
-  return std::isinf(db) ? "no difference" : fmt::format("{:.1f} dB", db);
+  return std::isinf(db) && db > 0 ? "no difference" : fmt::format("{:.1f} dB", db);
 }
 
 std::string text_without_sqnr(const Trial& trial) {
