@@ -14,6 +14,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/channel_scaling.h"
+#include "observers/observer_module.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
 #include "passes/place/passes.h"
@@ -69,9 +70,9 @@ class ConvertEqualization {
   // The scale.
 
   void find_scale(EqualizedLayer& layer) {
-    const Module& observer = ir::observer_of(model_, layer.equalizer).module.value();
-    layer.min_input = observer.attr("min_val").toTensor();
-    layer.max_input = observer.attr("max_val").toTensor();
+    const ChannelRanges ranges = channel_ranges(ir::observer_of(model_, layer.equalizer).module.value());
+    layer.min_input = ranges.min_val;
+    layer.max_input = ranges.max_val;
     const at::Tensor weight = match::weight_of(model_, layer.op, layer.kind).to(at::kFloat);
     if (layer.min_input.numel() == 0) return;
     if (layer.min_input.numel() != weight.size(1)) {

@@ -67,10 +67,8 @@ class ConvertSmoothing {
  private:
   /// The layers after an observer of channels, which is removed.
   Group take_group(Node* channel_observer) const {
-    const Module& seen = ir::observer_of(model_, channel_observer).module.value();
-    Group group{.observed = channel_observer->input(0),
-                .min_input = seen.attr("min_val").toTensor(),
-                .max_input = seen.attr("max_val").toTensor()};
+    const ChannelRanges seen = channel_ranges(ir::observer_of(model_, channel_observer).module.value());
+    Group group{.observed = channel_observer->input(0), .min_input = seen.min_val, .max_input = seen.max_val};
     for (const torch::jit::Use& use : channel_observer->output()->uses()) {
       if (const auto kind = match::equalizable(model_, use.user)) group.layers.push_back({use.user, *kind});
     }

@@ -2,6 +2,8 @@
 // calibration, is not asked again.
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
 
 #include <vector>
 
@@ -27,6 +29,25 @@ std::vector<ir::ObserverEntry*> unasked_observers(ir::Model& model) {
   return unasked;
 }
 
+/// What the first node of an entry observes.
+std::string observed_name(const ir::Model& model, const ir::ObserverEntry& entry) {
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (ir::is_observer(node) && &ir::observer_of(model, node) == &entry) return node->input(0)->debugName();
+  }
+  return entry.name;
+}
+
+/// An error of an observer says which one it is.
+ir::ObserverResult named_result(const ir::Model& model, const ir::ObserverEntry& entry) {
+  try {
+    return observer_result(entry.spec, entry.module.value());
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("the range of '{}': {}", observed_name(model, entry), error.problem()),
+                error.remedy(), Where{.layer = entry.layer});
+  }
+}
+
 }  // namespace
 
 ir::ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
@@ -45,7 +66,7 @@ bool find_qparams(ir::Model& model, const PassContext& context) {
   at::parallel_for(0, static_cast<int64_t>(unasked.size()), 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       ir::ObserverEntry& entry = *unasked[static_cast<std::size_t>(i)];
-      entry.result = observer_result(entry.spec, entry.module.value());
+      entry.result = named_result(model, entry);
       context.advance();
     }
   });

@@ -1,4 +1,7 @@
-// What calibration says about operators: which compute with integers, which were never reached.
+// What calibration says about operators: which compute with integers, which were never reached, which met NaN
+// or infinity.
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -51,11 +54,33 @@ Observers output_observers(const Model& model, const Node* node) {
   return found;
 }
 
+/// The most tensors with NaN or infinity that one of the observers saw.
+int64_t most_not_finite(const Observers& observers) {
+  int64_t most = 0;
+  for (const ObserverEntry* entry : observers) {
+    if (observes_values(*entry)) most = std::max(most, tensors_not_finite(entry->module.value()));
+  }
+  return most;
+}
+
+/// Whether there were any.
+bool note_non_finite(const Observers& observers, std::string_view what, Decision& decision) {
+  const int64_t tensors = most_not_finite(observers);
+  if (tensors == 0) return false;
+  decision.notes.push_back(fmt::format(
+      "what it {} held NaN or infinite values in {} tensor{} of calibration: they were left out of "
+      "the range, and become ordinary numbers in int8",
+      what, tensors, tensors == 1 ? "" : "s"));
+  return true;
+}
+
 /// Whether there was anything to say.
 bool explain(Model& model, Node* node, ir::NodeRecord& record) {
   const Observers inputs = input_observers(model, node);
   const Observers outputs = output_observers(model, node);
   if (inputs.empty() && outputs.empty()) return false;
+  const bool is_noted = note_non_finite(inputs, "reads", record.decision);
+  const bool has_notes = note_non_finite(outputs, "returns", record.decision) || is_noted;
   // What it reads may have come by another way; what it returns has not.
   const Observers& telling = outputs.empty() ? inputs : outputs;
   if (std::ranges::none_of(telling, was_reached)) {
@@ -65,7 +90,7 @@ bool explain(Model& model, Node* node, ir::NodeRecord& record) {
     return true;
   }
   if (!std::ranges::all_of(inputs, met_other_dtype) || !std::ranges::all_of(outputs, met_other_dtype))
-    return false;
+    return has_notes;
   ir::leave_float(model, node, ir::Placement::Float, ir::Reason::OtherDtype);
   return true;
 }

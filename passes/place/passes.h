@@ -21,8 +21,13 @@ bool apply_convert_mapping(ir::Model& model, const PassContext& context);
 /// operators return without rounding.
 bool keep_float(ir::Model& model, const PassContext& context);
 
+/// Operators that have met NaN or infinity in calibration, and whose result goes to an operator that looks
+/// for them (isnan, nan_to_num), stay float.
+bool leave_non_finite(ir::Model& model, const PassContext& context);
+
 /// Model::unobserved_layers: the layers whose observers are in use and have seen nothing. Where the model was
-/// calibrated at all, says in the report which operators compute with integers, and which no data reached.
+/// calibrated at all, says in the report which operators compute with integers, which no data reached, and of
+/// which ranges NaN and infinity were left out.
 bool explain_calibrated(ir::Model& model, const PassContext& context);
 
 /// Observers that convert would not make a quantize node of are removed: those between operators that are all

@@ -32,6 +32,7 @@ enum class Reason {
   OfSample,           ///< a norm of a sample without a batch, where its kernel takes batches only
   ConvertMapping,     ///< the mapping that convert was given
   LeftOut,            ///< by the caller: a trial or a search for a goal
+  NonFinite,          ///< it hands on NaN or infinity, which somebody looks for
   ReadsFloat,         ///< nothing rounds what it reads
   SmallGate,          ///< part of a gate that is faster in float
   SmallLayer,         ///< a small part of the network's work, faster in float

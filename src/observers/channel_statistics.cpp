@@ -8,15 +8,15 @@
 namespace tsq {
 namespace {
 
-/// Mean, mean square, smallest and largest value of each channel along ch_axis over all values seen. The
-/// state starts empty and takes the number of channels from the first tensor. Of sizes the largest of each
-/// dimension is kept, of the tensors with the most dimensions: the order of the samples must not change the
-/// model. Means are those of some positions, evenly spread: of n independent values, within 1 / sqrt(n) of
-/// their deviation.
+/// Mean, mean square, smallest and largest value of each channel along ch_axis over all finite values seen; a
+/// channel without any counts as zeros. The state starts empty and takes the number of channels from the
+/// first tensor. Of sizes the largest of each dimension is kept, of the tensors with the most dimensions: the
+/// order of the samples must not change the model. Means are those of some positions, evenly spread: of n
+/// independent values, within 1 / sqrt(n) of their deviation.
 constexpr const char* kChannelStatisticsSource = R"(
-def spread(self, x: Tensor, others: List[int]) -> Tensor:
+def _spread(self, x: Tensor, others: List[int]) -> Tensor:
     values = x.numel() // x.size(self.ch_axis)
-    while values > self.most:
+    while len(others) != 0 and values > self.most:
         longest = others[0]
         for i in others:
             if x.size(i) >= x.size(longest):
@@ -25,6 +25,12 @@ def spread(self, x: Tensor, others: List[int]) -> Tensor:
         x = torch.slice(x, longest, 0, 9223372036854775807, 3)
         values = values * x.size(longest)
     return x
+
+def _statistics(self, x: Tensor, some: Tensor, others: List[int]) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    if len(others) == 0:
+        return x, x * x, x, x
+    mean_square = torch.mean(some * some, others)
+    return torch.mean(some, others), mean_square, torch.amin(x, others), torch.amax(x, others)
 
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
@@ -37,23 +43,30 @@ def observe(self, x_orig: Tensor) -> Tensor:
         if i != axis:
             others.append(i)
     x = x_orig.detach()
-    smallest = x
-    largest = x
-    some = x
-    if len(others) != 0:
-        smallest = torch.amin(x, others)
-        largest = torch.amax(x, others)
-        some = self.spread(x, others)
-    mean = some
-    mean_square = some * some
-    if len(others) != 0:
-        mean = torch.mean(mean, others)
-        mean_square = torch.mean(mean_square, others)
+    values = x.numel() // x.size(axis)
+    mean, mean_square, smallest, largest = self._statistics(x, self._spread(x, others), others)
+    if not bool((largest - smallest < float("inf")).all()):
+        finite = self._finite(x)
+        values = int(finite.sum()) // x.size(axis)
+        if values == 0:
+            return x_orig
+        ones = finite.to(x.dtype)
+        share = self._statistics(ones, ones, others)[0]
+        unknown = share == 0
+        share = share.masked_fill(unknown, 1.0)
+        left_out = torch.logical_not(finite)
+        zeros = x.masked_fill(left_out, 0.0)
+        above = x.masked_fill(left_out, float("inf"))
+        below = x.masked_fill(left_out, -float("inf"))
+        mean, mean_square, _, _ = self._statistics(zeros, zeros, others)
+        mean = mean / share
+        mean_square = mean_square / share
+        smallest = self._statistics(above, above, others)[2].masked_fill(unknown, 0.0)
+        largest = self._statistics(below, below, others)[3].masked_fill(unknown, 0.0)
     mean = mean.to(self.mean.dtype)
     mean_square = mean_square.to(self.mean.dtype)
     smallest = smallest.to(self.min_val.dtype)
     largest = largest.to(self.min_val.dtype)
-    values = x_orig.numel() // x_orig.size(axis)
     if self.mean.numel() != 0:
         share = float(values) / float(self.values + values)
         mean = self.mean + (mean - self.mean) * share

@@ -94,7 +94,6 @@ ObserverState histogram_state(const ResolvedObserver& config, const ObserverStat
   ObserverState state{{"bins", config.bins},
                       {"dst_nbins", levels_of(config.dtype)},
                       {"upsample_rate", kUpsampleRate},
-                      {"tensors_with_infinity", int64_t{0}},
                       {"histogram", at::zeros({config.bins})},
                       {"min_val", minimum_of_nothing()},
                       {"max_val", maximum_of_nothing()}};
@@ -110,10 +109,8 @@ HistogramView view_of(const torch::jit::Module& observer) {
 }
 
 std::optional<HistogramView> histogram_of(const at::Tensor& tensor, int64_t bins) {
-  at::Tensor x = is_counted_as_it_is(tensor.scalar_type()) ? tensor : tensor.to(at::kFloat);
-  if (x.numel() != 0 && x.isinf().any().item<bool>()) {
-    x = x.masked_select(x.isinf().logical_not());
-  }
+  const at::Tensor x =
+      finite_values(is_counted_as_it_is(tensor.scalar_type()) ? tensor : tensor.to(at::kFloat));
   if (x.numel() == 0) return std::nullopt;
   const auto [min_val, max_val] = at::aminmax(x);
   const at::Tensor histogram = at::histc(x, bins, min_val.item(), max_val.item());
@@ -126,7 +123,7 @@ bool observe_counts(const torch::jit::Module& observer, const at::Tensor& x) {
       x.numel() >= kExactInFloat)
     return false;
   const auto [x_min, x_max] = at::aminmax(x.detach());
-  if (!std::isfinite(x_min.item<float>()) || !std::isfinite(x_max.item<float>())) return false;
+  if (!std::isfinite(x_max.item<float>() - x_min.item<float>())) return false;
   const at::Tensor histogram = observer.attr("histogram").toTensor();
   const at::Tensor min_val = observer.attr("min_val").toTensor();
   const at::Tensor max_val = observer.attr("max_val").toTensor();
@@ -154,8 +151,6 @@ bool observe_counts(const torch::jit::Module& observer, const at::Tensor& x) {
 /// Each histogram is brought to the union of both ranges by the rule for a batch that widens the range
 /// (M-13), then they are added.
 void merge_histograms(torch::jit::Module& into, const torch::jit::Module& from) {
-  into.setattr("tensors_with_infinity",
-               into.attr("tensors_with_infinity").toInt() + from.attr("tensors_with_infinity").toInt());
   if (!saw_range(from)) {
     return;
   }

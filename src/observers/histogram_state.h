@@ -14,8 +14,8 @@ namespace tsq {
 
 /// HistogramObserver.forward (M-12, M-13). Kept from PyTorch: every operation that rounds, in its order.
 /// Different without a change of bits: the old histogram is divided before it is repeated, buckets are
-/// clamped instead of assigned by mask. Infinite values are dropped without PyTorch's warning;
-/// `tensors_with_infinity` counts them. What is neither float32 nor float64, dtype 7, counts as float32:
+/// clamped instead of assigned by mask. Infinite values are dropped without PyTorch's warning, and so is NaN,
+/// of which torch.histc has no histogram. What is neither float32 nor float64, dtype 7, counts as float32:
 /// torch.histc has no kernel for integers, and in half precision it loses counts above 2048 and writes
 /// outside its buffer.
 inline constexpr const char* kHistogramSource = R"(
@@ -45,9 +45,8 @@ def observe(self, x_orig: Tensor) -> Tensor:
     if x.dtype != self.min_val.dtype and x.dtype != 7:
         x = x.to(self.min_val.dtype)
     x_min, x_max = torch.aminmax(x)
-    if bool(x_min == float("-inf")) or bool(x_max == float("inf")):
-        self.tensors_with_infinity = self.tensors_with_infinity + 1
-        x = torch.masked_select(x, x.abs() != float("inf"))
+    if not bool(x_max - x_min < float("inf")):
+        x = torch.masked_select(x, self._finite(x))
         if x.numel() == 0:
             return x_orig
         x_min, x_max = torch.aminmax(x)

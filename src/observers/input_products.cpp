@@ -8,9 +8,9 @@
 namespace tsq {
 namespace {
 
-/// The sum of [x 1] [x 1]ᵀ over all x seen, and their number. ch_axis counts the elements of x, `group_size`
-/// of them to a group: a matrix for each group. Of a tensor with many x some are taken, evenly spread:
-/// neighbours say the same.
+/// The sum of [x 1] [x 1]ᵀ over all finite x seen, and their number. ch_axis counts the elements of x,
+/// `group_size` of them to a group: a matrix for each group. Of a tensor with many x some are taken, evenly
+/// spread: neighbours say the same.
 constexpr const char* kInputProductsSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0 or not x_orig.is_floating_point() or x_orig.dim() == 0:
@@ -20,6 +20,10 @@ def observe(self, x_orig: Tensor) -> Tensor:
         step = (x.numel() // x.size(-1) + self.most - 1) // self.most
         x = x[..., ::step + 1 - step % 2, :]
     x = x.to(self.products.dtype).reshape([-1, x.size(-1)])
+    if not bool(torch.isfinite(x.sum())):
+        x = x[torch.isfinite(x).all(1)]
+        if x.numel() == 0:
+            return x_orig
     groups = x.size(1) // self.group_size
     x = x.reshape([x.size(0), groups, self.group_size]).transpose(0, 1)
     x = torch.cat([x, torch.ones_like(x[:, :, :1])], 2)

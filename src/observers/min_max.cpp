@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "config/names/observer_classes.h"
 #include "observers/observer_kind.h"
 #include "observers/uniform_qparams.h"
@@ -7,13 +9,18 @@
 namespace tsq {
 namespace {
 
-/// MinMaxObserver.forward (M-09): infinities and NaN are not filtered, empty tensors are skipped.
+/// MinMaxObserver.forward (M-09), but that what is not finite is left out. Empty tensors are skipped.
 constexpr const char* kMinMaxSource = R"(
 def observe(self, x_orig: Tensor) -> Tensor:
     if x_orig.numel() == 0:
         return x_orig
     x = x_orig.detach().to(self.min_val.dtype)
     min_val_cur, max_val_cur = torch.aminmax(x)
+    if not bool(max_val_cur - min_val_cur < float("inf")):
+        x = torch.masked_select(x, self._finite(x))
+        if x.numel() == 0:
+            return x_orig
+        min_val_cur, max_val_cur = torch.aminmax(x)
     self.min_val.copy_(torch.min(min_val_cur, self.min_val))
     self.max_val.copy_(torch.max(max_val_cur, self.max_val))
     return x_orig
@@ -29,6 +36,11 @@ def observe(self, x_orig: Tensor) -> Tensor:
     min_val = self.min_val
     max_val = self.max_val
     min_val_cur, max_val_cur = torch.aminmax(x)
+    if not bool(max_val_cur - min_val_cur < float("inf")):
+        x = torch.masked_select(x, self._finite(x))
+        if x.numel() == 0:
+            return x_orig
+        min_val_cur, max_val_cur = torch.aminmax(x)
     if bool(min_val == float("inf")) and bool(max_val == float("-inf")):
         min_val, max_val = min_val_cur, max_val_cur
     else:
@@ -59,10 +71,11 @@ QParams calculate_min_max(const torch::jit::Module& observer) {
 
 /// One tensor is its own average too.
 QParams observe_min_max(const ResolvedObserver& config, const at::Tensor& tensor) {
-  if (tensor.numel() == 0) {
+  const at::Tensor values = finite_values(tensor.to(at::kFloat));
+  if (values.numel() == 0) {
     return qparams_of_range(uniform_config(config), minimum_of_nothing(), maximum_of_nothing());
   }
-  const auto [min_val, max_val] = at::aminmax(tensor.to(at::kFloat));
+  const auto [min_val, max_val] = at::aminmax(values);
   return qparams_of_range(uniform_config(config), at::min(min_val, minimum_of_nothing()),
                           at::max(max_val, maximum_of_nothing()));
 }
@@ -72,6 +85,7 @@ bool observe_min_max_of(const torch::jit::Module& observer, const at::Tensor& x)
   const at::Tensor min_val = observer.attr("min_val").toTensor();
   const at::Tensor max_val = observer.attr("max_val").toTensor();
   const auto [lowest, highest] = at::aminmax(x.detach().to(min_val.scalar_type()));
+  if (!std::isfinite(highest.item<float>() - lowest.item<float>())) return false;
   min_val.copy_(at::min(lowest, min_val));
   max_val.copy_(at::max(highest, max_val));
   return true;

@@ -14,6 +14,17 @@ namespace {
 
 constexpr const char* kSawOtherDtype = "saw_other_dtype";
 constexpr const char* kRanks = "ranks";  ///< a bit for each
+constexpr const char* kTensorsNotFinite = "tensors_not_finite";
+
+/// Which values are finite: the others have no range, and are left out of what observers find. Observers ask
+/// this only of a tensor whose range is not finite.
+constexpr const char* kFiniteSource = R"(
+def _finite(self, x: Tensor) -> Tensor:
+    finite = torch.isfinite(x)
+    if not bool(finite.all()):
+        self.tensors_not_finite = self.tensors_not_finite + 1
+    return finite
+)";
 
 /// Only float32, dtype 6, can be quantized. FX's observers do not look, and convert_fx's model raises when it
 /// runs.
@@ -62,13 +73,18 @@ std::string observer_qualified_name(std::string_view name) {
 }
 
 ObserverState observer_state(ObserverState state, bool is_dynamic) {
-  const ObserverState added{
-      {"training", false}, {"is_dynamic", is_dynamic}, {kSawOtherDtype, false}, {kRanks, int64_t{0}}};
+  const ObserverState added{{"training", false},
+                            {"is_dynamic", is_dynamic},
+                            {kSawOtherDtype, false},
+                            {kTensorsNotFinite, int64_t{0}},
+                            {kRanks, int64_t{0}}};
   state.insert(state.end(), added.begin(), added.end());
   return state;
 }
 
-std::string observer_source(std::string_view source) { return fmt::format("{}{}", source, kForwardSource); }
+std::string observer_source(std::string_view source) {
+  return fmt::format("{}{}{}", kFiniteSource, source, kForwardSource);
+}
 
 std::string observer_class_name(const torch::jit::Module& observer) {
   const auto& name = observer.type()->name();
@@ -77,6 +93,10 @@ std::string observer_class_name(const torch::jit::Module& observer) {
 
 bool saw_other_dtype(const torch::jit::Module& observer) {
   return observer.hasattr(kSawOtherDtype) && observer.attr(kSawOtherDtype).toBool();
+}
+
+int64_t tensors_not_finite(const torch::jit::Module& observer) {
+  return observer.hasattr(kTensorsNotFinite) ? observer.attr(kTensorsNotFinite).toInt() : 0;
 }
 
 ObservedRanks observed_ranks(const torch::jit::Module& observer) {
@@ -91,6 +111,8 @@ void note(torch::jit::Module& observer, const at::Tensor& x) {
 
 void merge_notes(torch::jit::Module& into, const torch::jit::Module& from) {
   if (saw_other_dtype(from)) into.setattr(kSawOtherDtype, true);
+  if (into.hasattr(kTensorsNotFinite))
+    into.setattr(kTensorsNotFinite, tensors_not_finite(into) + tensors_not_finite(from));
   const ObservedRanks both = observed_ranks(into) | observed_ranks(from);
   if (into.hasattr(kRanks)) into.setattr(kRanks, static_cast<int64_t>(both.to_ulong()));
 }

@@ -40,10 +40,12 @@ const ObserverClass& shared_class(const std::string& name, const ObserverState& 
 
 /// PyTorch's qualified name of an observer's class.
 std::string observer_qualified_name(std::string_view name);
-/// `state` with what every observer has: `training`, `is_dynamic`, `saw_other_dtype` and `ranks`.
+/// `state` with what every observer has: `training`, `is_dynamic`, `saw_other_dtype`, `tensors_not_finite`
+/// and `ranks`.
 ObserverState observer_state(ObserverState state, bool is_dynamic);
-/// `source` defines `observe(self, x: Tensor) -> Tensor` and what it calls. Added is forward, which calls it
-/// and takes note of ranks and of tensors that are not float32.
+/// `source` defines `observe(self, x: Tensor) -> Tensor` and what it calls. Added are forward, which calls it
+/// and takes note of ranks and of tensors that are not float32, and `_finite(self, x: Tensor) -> Tensor`,
+/// which tells finite values from others and takes note of tensors that have others.
 std::string observer_source(std::string_view source);
 
 /// The last part of a class's qualified name: "HistogramObserver", also of a mangled class out of a file.
@@ -51,7 +53,8 @@ std::string observer_class_name(const torch::jit::Module& observer);
 
 /// Takes note of what forward takes note of.
 void note(torch::jit::Module& observer, const at::Tensor& x);
-/// Adds to `into` what `from` took note of: ranks, and whether there was a tensor that is not float32.
+/// Adds to `into` what `from` took note of: ranks, whether there was a tensor that is not float32, and how
+/// many were not finite.
 void merge_notes(torch::jit::Module& into, const torch::jit::Module& from);
 
 }  // namespace tsq

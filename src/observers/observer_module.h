@@ -39,6 +39,18 @@ bool has_compiled_form(const c10::ClassType& observer);
 /// bit.
 void observe(torch::jit::Module observer, const at::Tensor& x);
 
+/// The number of tensors with NaN or infinity that the observer was shown. It left those values out.
+int64_t tensors_not_finite(const torch::jit::Module& observer);
+
+/// The smallest and the largest value of each channel.
+struct ChannelRanges {
+  at::Tensor min_val{};
+  at::Tensor max_val{};
+};
+/// What an observer of channels for equalization has seen: 0 of a channel without a finite value, empty
+/// tensors where it saw nothing.
+ChannelRanges channel_ranges(const torch::jit::Module& observer);
+
 /// Adds to `into` what `from`, an observer of the same kind and configuration, saw on another part of the
 /// data. Minima and maxima become exactly those of one run over all data; moving averages become the average
 /// weighted by the number of batches; a histogram is brought to the union of both ranges as PyTorch does for

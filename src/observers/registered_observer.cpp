@@ -29,10 +29,18 @@ constexpr const char* kOwn = "observer";
 constexpr const char* kName = "observer_name";
 constexpr const char* kSawValues = "saw_values";
 
+/// What is not finite comes to the module as zero, which is part of every range.
 constexpr const char* kRegisteredSource = R"(
 def observe(self, x: Tensor) -> Tensor:
     if x.dtype == 6 and x.numel() != 0:
-        self.observer.forward(x.detach())
+        values = x.detach()
+        smallest, largest = torch.aminmax(values)
+        if not bool(largest - smallest < float("inf")):
+            finite = self._finite(values)
+            if not bool(finite.any()):
+                return x
+            values = values.masked_fill(torch.logical_not(finite), 0.0)
+        self.observer.forward(values)
         self.saw_values = True
     return x
 )";

@@ -133,6 +133,11 @@ QParams qparams_of_range(const UniformConfig& config, const at::Tensor& min_val,
           affine_form(config.qscheme), config.ch_axis};
 }
 
+at::Tensor finite_values(const at::Tensor& tensor) {
+  const at::Tensor is_finite = at::isfinite(tensor);
+  return is_finite.all().item<bool>() ? tensor : tensor.masked_select(is_finite);
+}
+
 at::Tensor minimum_of_nothing() {
   return at::scalar_tensor(std::numeric_limits<float>::infinity(), at::kFloat);
 }

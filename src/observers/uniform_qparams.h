@@ -37,6 +37,9 @@ int64_t symmetric_zero_point(const UniformConfig& config);
 /// M-06). Called without gradients.
 QParams qparams_of_range(const UniformConfig& config, const at::Tensor& min_val, const at::Tensor& max_val);
 
+/// A tensor, or what is finite of it, in a row.
+at::Tensor finite_values(const at::Tensor& tensor);
+
 /// A float32 scalar tensor: +infinity as the minimum and -infinity as the maximum of nothing.
 at::Tensor minimum_of_nothing();
 at::Tensor maximum_of_nothing();

@@ -49,6 +49,9 @@ enum Trait : std::uint32_t {
   PassesFactors = 1U << 10,
   IsIdentity = 1U << 11,      ///< in evaluation the result is the operand: dropout
   ReadsShapeOnly = 1U << 12,  ///< the sizes of the operand, not its values
+  /// Zero stays zero, values near it stay near it, and no others come near it. Clamps to either side of zero
+  /// have no such flag.
+  KeepsSmall = 1U << 13,
 };
 
 /// A bound of a clamp: a number, or the argument of this name, where it is not None.

@@ -32,6 +32,12 @@ at::Tensor nearest_rows(const std::vector<at::Tensor>& rows) {
   return similarity.argmax(1);
 }
 
+/// Rows of wanted and got values, those of each wanted row that are not finite left out as zeros in both.
+std::pair<at::Tensor, at::Tensor> finite_rows(const at::Tensor& wanted, const at::Tensor& got) {
+  const at::Tensor is_left_out = at::isfinite(wanted).logical_not();
+  return {wanted.to(at::kFloat).masked_fill(is_left_out, 0), got.to(at::kFloat).masked_fill(is_left_out, 0)};
+}
+
 double sum_of_products(const at::Tensor& a, const at::Tensor& b) { return at::dot(a, b).item<double>(); }
 
 void collect(const at::IValue& value, const std::string& place,
@@ -103,8 +109,9 @@ Decisions clear_decisions(const at::Tensor& wanted, const at::Tensor& got) {
 
 void Agreement::add(const at::Tensor& wanted, const at::Tensor& got) {
   equal_bits_ = equal_bits_ && same_bits(wanted, got);
-  const at::Tensor x = wanted.to(at::kDouble).flatten();
-  const at::Tensor y = got.to(at::kDouble).flatten();
+  const at::Tensor counts = at::isfinite(wanted).flatten();
+  const at::Tensor x = wanted.to(at::kDouble).flatten().masked_select(counts);
+  const at::Tensor y = got.to(at::kDouble).flatten().masked_select(counts);
   const at::Tensor error = x - y;
   numbers_ += static_cast<uint64_t>(x.numel());
   wanted_power_ += sum_of_products(x, x);
@@ -119,9 +126,14 @@ void Agreement::add(const at::Tensor& wanted, const at::Tensor& got) {
     all_matrices_ = false;
     return;
   }
-  decisions_.add(decisions(wanted, got));
-  const at::Tensor wanted_rows = with_length_one(wanted.to(at::kFloat));
-  const at::Tensor got_rows = with_length_one(got.to(at::kFloat));
+  // There is no decision in a row with NaN.
+  const at::Tensor decides = wanted.isnan().any(1).logical_not();
+  const at::Tensor wanted_decisions = wanted.index({decides});
+  const at::Tensor got_decisions = got.index({decides});
+  decisions_.add(decisions(wanted_decisions, got_decisions));
+  const auto [finite_wanted, finite_got] = finite_rows(wanted_decisions, got_decisions);
+  const at::Tensor wanted_rows = with_length_one(finite_wanted);
+  const at::Tensor got_rows = with_length_one(finite_got);
   row_cosines_ += (wanted_rows * got_rows).sum().item<double>();
   const bool same_length = wanted_rows_.empty() || wanted_rows_.front().size(1) == wanted_rows.size(1);
   if (rows_kept_ >= kMostRowsForNearest || !same_length) return;

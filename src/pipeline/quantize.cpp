@@ -5,18 +5,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <tsq/agreement.h>
 #include <tsq/error.h>
 #include <tsq/quantize.h>
-
-#include <algorithm>
 
 #include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
+#include "ir/analysis.h"
 #include "passes/place/uncalibrated.h"
 #include "pipeline/calibration_run.h"
+#include "pipeline/operator_watch.h"
 #include "pipeline/run.h"
 #include "pipeline/stage_file.h"
 #include "torchscript/float_model.h"
@@ -75,10 +74,31 @@ std::string kind_of(const Sample& sample) {
   return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
-bool all_finite(const at::IValue& result) {
-  return std::ranges::all_of(tensors_of(result), [](const auto& named) {
-    return !named.second.is_floating_point() || at::isfinite(named.second).all().template item<bool>();
-  });
+/// "the observer of 'scores' in layer 'encoder.attention'", or the path of another module.
+std::string place_in_prepared(const ir::Model& model, const std::string& path) {
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_observer(node)) continue;
+    const ir::ObserverEntry& entry = ir::observer_of(model, node);
+    if (path != entry.name && !path.starts_with(entry.name + '.')) continue;
+    const std::string layer = entry.layer.empty() ? "" : fmt::format(" in layer '{}'", entry.layer);
+    return fmt::format("the observer of '{}'{}", node->input(0)->debugName(), layer);
+  }
+  return fmt::format("'{}'", path);
+}
+
+/// Where a prepared model fails: runs a copy of it once more, and sees what it calls last.
+std::string place_of_failure(const Stage& stage, const std::string& method, const Sample& sample) {
+  Module module = stage.module.deepcopy();
+  const detail::LayerNames names(module);
+  std::string last;
+  const detail::OperatorWatch watch([&](const at::RecordFunction& function) { last = names.of(function); },
+                                    [](const at::RecordFunction&) {}, /*with_outputs=*/false);
+  try {
+    module.get_method(method)(detail::copy_of(sample));
+  } catch (const std::exception& error) {
+    rethrow_out_of_memory(error);
+  }
+  return last.empty() ? last : place_in_prepared(stage.model, last);
 }
 
 /// What to do about a sample that the float model does not take.
@@ -95,33 +115,24 @@ std::string sample_remedy(const Sample& sample) {
 }
 
 /// Why a prepared model cannot run on a sample: observers take what float operators take, so what the float
-/// model runs on is no fault of the sample. They find no range of NaN and infinity.
+/// model runs on is no fault of the sample.
 Error run_failure(const Stage& stage, const std::string& method, const Sample& sample, std::size_t index,
                   const std::exception& error) {
   rethrow_out_of_memory(error);
-  const std::string reason = reason_of(error);
-  bool is_finite = reason.find("is not finite") == std::string::npos;
   try {
     Module model = stage.float_model.deepcopy();
     model.eval();
-    is_finite = all_finite(model.get_method(method)(detail::copy_of(sample))) && is_finite;
+    model.get_method(method)(detail::copy_of(sample));
   } catch (const std::exception& in_float) {
     rethrow_out_of_memory(in_float);
     return Error(ErrorCode::BadData,
                  fmt::format("the model cannot run on sample {}: {}", index, reason_of(in_float)),
                  sample_remedy(sample));
   }
-  if (!is_finite) {
-    return Error(
-        ErrorCode::BadModel,
-        fmt::format("values inside the model become NaN or infinite on sample {}, which has no such value: "
-                    "they have no range",
-                    index),
-        "correct the operator that makes them, or keep it float by a mapping");
-  }
+  const std::string place = place_of_failure(stage, method, sample);
   return Error(ErrorCode::Internal,
-               fmt::format("the prepared model cannot run on sample {}, which the float model takes: {}",
-                           index, reason),
+               fmt::format("the prepared model cannot run on sample {}, which the float model takes{}: {}",
+                           index, place.empty() ? "" : fmt::format(": {} fails", place), reason_of(error)),
                "please report it with the model");
 }
 

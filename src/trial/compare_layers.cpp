@@ -36,9 +36,10 @@ struct ErrorSums {
 };
 
 void add_difference(ErrorSums& sums, const at::Tensor& wanted, const at::Tensor& got) {
-  const at::Tensor exact = wanted.to(at::kDouble);
+  const at::Tensor counts = at::isfinite(wanted);
+  const at::Tensor exact = wanted.to(at::kDouble).masked_select(counts);
   sums.power += exact.square().sum().item<double>();
-  sums.error += (got.to(at::kDouble) - exact).square().sum().item<double>();
+  sums.error += (got.to(at::kDouble).masked_select(counts) - exact).square().sum().item<double>();
 }
 
 at::Tensor in_float(const at::Tensor& tensor) { return tensor.is_quantized() ? tensor.dequantize() : tensor; }
@@ -86,7 +87,8 @@ void add_codes(Sums& sums, const at::Tensor& quantized, const at::Tensor& wanted
 }
 
 void add_outliers(Sums& sums, const at::Tensor& wanted) {
-  const at::Tensor sizes = wanted.abs().flatten();
+  const at::Tensor sizes = wanted.abs().masked_select(at::isfinite(wanted));
+  if (sizes.numel() == 0) return;
   sums.largest = std::max(sums.largest, sizes.max().item<double>());
   const auto rank =
       std::max<int64_t>(1, static_cast<int64_t>(std::ceil(0.99 * static_cast<double>(sizes.numel()))));

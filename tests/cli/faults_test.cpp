@@ -212,7 +212,7 @@ TEST_F(Faults, OutOfMemoryIsOneSentenceWhereverItHappens) {
     expect_bad_input(arguments, {"this machine has too little memory"});
 }
 
-TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFaultOfTheSample) {
+TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFault) {
   line_of("  return self.conv.forward(x) * float('nan')\n").save(path("nan.pt"));
   torch::jit::Module hidden = user_module("Hidden");
   hidden.register_module("conv", conv2d(3, 4, 3));
@@ -221,8 +221,10 @@ TEST_F(Faults, NaNThatArisesInsideTheModelIsNoFaultOfTheSample) {
       "def forward(self, x):\n"
       "  return torch.nan_to_num(self.again.forward(torch.log(self.conv.forward(x) - 1000.0)))\n");
   hidden.save(path("hidden.pt"));
-  for (const std::string name : {"nan.pt", "hidden.pt"})
-    expect_bad_input(with_model(name), {"inside the model", "NaN", "sample 0, which has no such value"});
+  for (const std::string name : {"nan.pt", "hidden.pt"}) {
+    const Outcome outcome = tsq(with_model(name));
+    EXPECT_EQ(outcome.exit_code, 0) << name << ": " << outcome.err;
+  }
 }
 
 TEST_F(Faults, OptionsThatNothingWouldRead) {

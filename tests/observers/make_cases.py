@@ -142,12 +142,28 @@ def construct(name, args):
     return getattr(observers, name)(**given)
 
 
+def finite(name, args, x):
+    """What tsq's observers see of a tensor. PyTorch's ranges of NaN and infinity are NaN and infinite, or it raises; its histogram leaves
+    infinity out by itself."""
+    counts = ~x.isnan() if name == "HistogramObserver" else torch.isfinite(x)
+    if counts.all():
+        return x
+    if "PerChannel" not in name:
+        return x[counts]
+    rows = x.transpose(0, args["ch_axis"]).flatten(1)
+    smallest = torch.where(torch.isfinite(rows), rows, math.inf).amin(1)
+    if torch.isinf(smallest).any():
+        raise ValueError("a channel without a finite value")
+    fill = smallest.reshape([-1] + [1] * (x.dim() - 1)).transpose(0, args["ch_axis"])
+    return torch.where(counts, x, fill)
+
+
 def replay(name, args, label, tensors):
     """What PyTorch makes of the tensors, or None when it refuses the arguments or crashes on a tensor."""
     try:
         observer = construct(name, args)
         for x in tensors:
-            observer(x)
+            observer(finite(name, args, x))
         scale, zero_point = observer.calculate_qparams()
     except (NotImplementedError, RuntimeError, AssertionError, IndexError, TypeError, ValueError):
         return None

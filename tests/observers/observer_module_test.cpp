@@ -21,6 +21,7 @@ namespace {
 using tsq::ObserverSpec;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 ObserverSpec named(const std::string& observer) {
   ObserverSpec spec;
@@ -130,6 +131,7 @@ std::vector<at::Tensor> tensors_of_all_kinds() {
                                   at::randn({7}).to(at::kHalf),
                                   at::randint(-5, 9, {30}, at::kLong),
                                   with_infinity,
+                                  with_infinity - kInfinity,
                                   at::randn({4, 9}) * 1e-3,
                                   at::randn({300}) * 1e30,
                                   at::randn({300})};
@@ -195,9 +197,115 @@ TEST(HistogramObserver, DropsInfinitiesAndCountsTheTensorsThatHadThem) {
   values[4] = -kInfinity;
   show(observer, values);
   show(observer, at::full({5}, kInfinity));
-  EXPECT_EQ(observer.attr("tensors_with_infinity").toInt(), 2);
+  EXPECT_EQ(tsq::tensors_not_finite(observer), 2);
   EXPECT_EQ(observer.attr("histogram").toTensor().sum().item<float>(), 98.0F);
   EXPECT_EQ(observer.attr("max_val").toTensor().item<float>(), 1.0F);
+}
+
+/// Of 3 channels along axis 0, each of which has values on both sides of zero.
+at::Tensor with_non_finite(const at::Tensor& values) {
+  at::Tensor result = values.clone();
+  result[0][1] = kNaN;
+  result[1][2] = kInfinity;
+  result[2][0] = -kInfinity;
+  return result;
+}
+
+/// The same with zeros in their place, which every range of a channel holds.
+at::Tensor without_non_finite(const at::Tensor& values) { return at::nan_to_num(values, 0, 0, 0); }
+
+TEST(Observers, LeaveOutWhatIsNotFinite) {
+  at::manual_seed(7);
+  for (const std::string& name : kRangeObservers) {
+    SCOPED_TRACE(name);
+    const bool per_channel = name.find("PerChannel") != std::string::npos;
+    torch::jit::Module observer = saved_and_loaded(fresh(name)).attr("activation_post_process_0").toModule();
+    torch::jit::Module expected = fresh(name);
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor values = with_non_finite(at::randn({3, 40}));
+      const at::Tensor finite =
+          per_channel ? without_non_finite(values) : values.masked_select(at::isfinite(values));
+      show(observer, values);
+      show(expected, finite);
+      expect_equal(tsq::observe_once(named(name), values), tsq::observe_once(named(name), finite));
+    }
+    expect_equal(tsq::calculate_qparams(observer), tsq::calculate_qparams(expected));
+    EXPECT_EQ(tsq::tensors_not_finite(observer), 3);
+    EXPECT_EQ(tsq::tensors_not_finite(expected), 0);
+    tsq::merge_observer(expected, observer);
+    EXPECT_EQ(tsq::tensors_not_finite(expected), 3);
+  }
+}
+
+TEST(Observers, SawNothingInTensorsWithoutAFiniteValue) {
+  for (const std::string& name : kRangeObservers) {
+    for (const float value : {kNaN, kInfinity, -kInfinity}) {
+      torch::jit::Module observer = fresh(name);
+      show(observer, at::full({3, 4}, value));
+      EXPECT_FALSE(tsq::saw_data(observer)) << name;
+      EXPECT_EQ(tsq::tensors_not_finite(observer), 1) << name;
+      EXPECT_TRUE(at::equal(tsq::calculate_qparams(observer).scale, at::ones({1}))) << name;
+      show(observer, at::full({3, 4}, 2.0));
+      EXPECT_TRUE(tsq::saw_data(observer)) << name;
+      EXPECT_EQ(observer.attr("max_val").toTensor().max().item<float>(), 2.0F) << name;
+    }
+  }
+}
+
+TEST(PerChannelObservers, KnowChannelsThatHadFiniteValuesInSomeTensorsOnly) {
+  const at::Tensor first = at::tensor({-1.0F, 1.0F, kNaN, kNaN}).view({2, 2});
+  const at::Tensor second = at::tensor({kNaN, kNaN, -2.0F, 4.0F}).view({2, 2});
+  for (const std::string name : {"PerChannelMinMaxObserver", "MovingAveragePerChannelMinMaxObserver"}) {
+    torch::jit::Module observer = fresh(name);
+    show(observer, first);
+    expect_equal(tsq::calculate_qparams(observer), tsq::observe_once(named(name), first.nan_to_num()));
+    torch::jit::Module other = fresh(name);
+    show(other, second);
+    tsq::merge_observer(other, observer);
+    show(observer, second);
+    for (const torch::jit::Module& each : {observer, other}) {
+      EXPECT_TRUE(at::equal(each.attr("min_val").toTensor(), at::tensor({-1.0F, -2.0F}))) << name;
+      EXPECT_TRUE(at::equal(each.attr("max_val").toTensor(), at::tensor({1.0F, 4.0F}))) << name;
+    }
+  }
+}
+
+TEST(InputEqualizationObserver, LeavesOutWhatIsNotFinite) {
+  torch::jit::Module observer = tsq::make_observer({.observer = "_InputEqualizationObserver", .ch_axis = 0});
+  show(observer, at::tensor({-1.0F, kNaN, 3.0F, kInfinity, 5.0F, 6.0F}).view({2, 3}));
+  EXPECT_TRUE(at::equal(observer.attr("min_val").toTensor(), at::tensor({-1.0F, 5.0F})));
+  EXPECT_TRUE(at::equal(observer.attr("max_val").toTensor(), at::tensor({3.0F, 6.0F})));
+}
+
+TEST(ChannelStatistics, LeaveOutWhatIsNotFinite) {
+  at::manual_seed(8);
+  const at::Tensor values = at::randn({6, 4}) * 3 + 1;
+  at::Tensor padded = at::full({8, 4}, kNaN);
+  padded.slice(0, 0, 6).copy_(values);
+  padded[7][0] = kInfinity;
+  torch::jit::Module observer = tsq::make_observer({.observer = "ChannelStatisticsObserver", .ch_axis = -1});
+  torch::jit::Module expected = tsq::make_observer({.observer = "ChannelStatisticsObserver", .ch_axis = -1});
+  for (int i = 0; i < 2; ++i) show(observer, padded * (i + 1));
+  for (int i = 0; i < 2; ++i) show(expected, values * (i + 1));
+  show(observer, at::full({2, 4}, kNaN));
+  for (const char* state : {"mean", "mean_square", "min_val", "max_val"}) {
+    EXPECT_TRUE(at::allclose(observer.attr(state).toTensor(), expected.attr(state).toTensor(), 1e-5))
+        << state;
+  }
+  EXPECT_EQ(observer.attr("values").toInt(), 12);
+}
+
+TEST(InputProducts, LeaveOutRowsThatAreNotFinite) {
+  at::manual_seed(9);
+  const tsq::ObserverSpec spec{.observer = "InputProductsObserver", .ch_axis = -1, .group_size = 4};
+  const at::Tensor values = at::randn({5, 4});
+  torch::jit::Module observer = tsq::make_observer(spec);
+  torch::jit::Module expected = tsq::make_observer(spec);
+  show(observer, at::cat({at::full({2, 4}, kNaN), values, at::full({1, 4}, kInfinity)}));
+  show(observer, at::full({2, 4}, kNaN));
+  show(expected, values);
+  EXPECT_TRUE(at::allclose(observer.attr("products").toTensor(), expected.attr("products").toTensor()));
+  EXPECT_EQ(observer.attr("values").toInt(), 5);
 }
 
 /// PyTorch has no kernel for integers here, and its half precision kernels lose counts.

@@ -95,6 +95,19 @@ TEST(RegisteredObserver, IsNotShownWhatNothingQuantizes) {
   EXPECT_TRUE(at::equal(calculate_qparams(observer).scale, at::ones({1})));
 }
 
+TEST(RegisteredObserver, IsShownZeroForWhatIsNotFinite) {
+  register_observer("mine.MinMax", testing::kOwnMinMax);
+  Module observer = make_observer({.observer = "mine.MinMax"});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  observer.forward({at::full({2}, nan)});
+  EXPECT_FALSE(saw_data(observer));
+  observer.forward({at::tensor({-1.0F, nan, 3.0F})});
+  EXPECT_EQ(tensors_not_finite(observer), 2);
+  Module expected = make_observer({.observer = "mine.MinMax"});
+  expected.forward({at::tensor({-1.0F, 0.0F, 3.0F})});
+  expect_equal(calculate_qparams(observer), calculate_qparams(expected));
+}
+
 TEST(RegisteredObserver, KeepsWhatItSawInAFile) {
   register_observer("mine.MinMax", testing::kOwnMinMax);
   Module observer = make_observer({.observer = "mine.MinMax"});

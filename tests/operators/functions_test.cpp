@@ -97,5 +97,18 @@ TEST_F(TraitsTest, FactorsPass) {
   }
 }
 
+TEST_F(TraitsTest, WhatKeepsSmallValuesIsSmallNearZeroAndNowhereElse) {
+  for (const OperatorTraits& row :
+       rows_where([](const OperatorTraits& each) { return each.has(KeepsSmall); })) {
+    const Tensor size = at::pow(10.0, at::linspace(-4, 1, 200, at::kDouble));
+    for (const double sign : {1.0, -1.0}) {
+      const Tensor y = result(row, {size * sign}).abs();
+      EXPECT_TRUE(y.gt(size.clamp_max(1).square() / 200).all().item<bool>()) << row.name;
+      EXPECT_TRUE((y / size).masked_select(size.le(1)).lt(3).all().item<bool>()) << row.name;
+    }
+    EXPECT_EQ(result(row, {at::zeros({1})}).item<float>(), 0) << row.name;
+  }
+}
+
 }  // namespace
 }  // namespace tsq::operators

@@ -142,6 +142,17 @@ TEST(ExplainCalibrated, NotesWhatNoSampleReached) {
   EXPECT_EQ(result.model.unobserved_layers, std::vector<std::string>{"two"});
 }
 
+TEST(ExplainCalibrated, NotesWhatWasNotFinite) {
+  CalibratedModel result = testing::before_pass(calibrated(), "explain_calibrated");
+  ir::observer_of(result.model, output_observer(call_node(result.model, "two")))
+      .module->setattr("tensors_not_finite", int64_t{3});
+  EXPECT_TRUE(passes::explain_calibrated(result.model, result.context));
+  EXPECT_THAT(record(result, "two").decision.notes,
+              ::testing::ElementsAre(::testing::StartsWith(
+                  "what it returns held NaN or infinite values in 3 tensors of calibration")));
+  EXPECT_TRUE(record(result, "one").decision.notes.empty());
+}
+
 TEST(ExplainCalibrated, SaysWhatHasNoFloatTensors) {
   CalibratedModel result = testing::before_pass(calibrated(), "explain_calibrated");
   const ir::Node* two = call_node(result.model, "two");

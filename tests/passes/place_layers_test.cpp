@@ -38,6 +38,35 @@ const ir::NodeRecord& record(const CalibratedModel& result, const std::string& p
   return *ir::record_of(result.model, call_node(result.model, path));
 }
 
+/// x → one → two → y, one of which met NaN.
+CalibratedModel with_nan(const std::string& last) {
+  torch::manual_seed(2);
+  const Module model = network({{"one", testing::linear(8, 8)}, {"two", testing::linear(8, 8)}},
+                               "  y = self.two.forward(self.one.forward(x))\n  y = " + last + "\n");
+  CalibratedModel result = testing::before_pass(model, torch::randn({12, 8}), "x86", "leave_non_finite");
+  ir::observer_of(result.model, input_observer(call_node(result.model, "two")))
+      .module->setattr("tensors_not_finite", int64_t{1});
+  return result;
+}
+
+TEST(LeaveNonFinite, WhatHandsOnNaNToAnOperatorThatLooksForItIsFloat) {
+  for (const char* last : {"torch.masked_fill(y, torch.isnan(y), 0.0)", "torch.nan_to_num(y * 2.0)",
+                           "torch.where(y != y, x, y)"}) {
+    CalibratedModel result = with_nan(last);
+    EXPECT_TRUE(passes::leave_non_finite(result.model, result.context)) << last;
+    EXPECT_EQ(record(result, "two").reason, Reason::NonFinite) << last;
+    EXPECT_FALSE(record(result, "two").observed) << last;
+  }
+}
+
+TEST(LeaveNonFinite, WhereNobodyLooksForItNothingChanges) {
+  for (const char* last : {"torch.masked_fill(y, x > 0, 0.0)", "torch.where(y != x, x, y)"}) {
+    CalibratedModel result = with_nan(last);
+    EXPECT_FALSE(passes::leave_non_finite(result.model, result.context)) << last;
+    EXPECT_TRUE(record(result, "two").observed) << last;
+  }
+}
+
 /// x → first → prelu → second on maps of `size` × `size`.
 CalibratedModel with_prelu(int64_t size) {
   torch::manual_seed(1);
