@@ -15,6 +15,7 @@
 #include "backends/kernels/engine.h"
 #include "backends/kernels/processor_faults.h"
 #include "base/known_engines.h"
+#include "base/stages.h"
 #include "io/archive.h"
 #include "ir/analysis.h"
 #include "pipeline/run.h"
@@ -193,12 +194,22 @@ struct Loaded {
   nlohmann::json json{};
 };
 
+/// A file of another stage than the one called `name`, or of none.
+Error other_stage(const std::string& path, const nlohmann::json& metadata, std::string_view name) {
+  std::string text = fmt::format("'{}' is not a {} model of tsq", path, name);
+  const StageKind kind = kind_of_stage(metadata.is_object() ? metadata.value("stage", "") : std::string());
+  if (!kind.what.empty()) {
+    return Error(ErrorCode::BadModel, fmt::format("{}: it is {}", text, kind.what),
+                 fmt::format("{}, or give the {} model", kind.remedy, name));
+  }
+  const std::string_view before = name == "prepared" ? "prepare" : "prepare, calibrate and convert";
+  return Error(ErrorCode::BadModel, std::move(text), fmt::format("{} the float model first", before));
+}
+
 Loaded as_stage(const std::string& path, Module module, const char* name) {
   Loaded loaded{.module = std::move(module), .json = read_metadata(path)};
-  if (loaded.json.is_null() || loaded.json.value("stage", "") != name) {
-    throw Error(ErrorCode::BadModel, fmt::format("'{}' is not a {} model of tsq", path, name),
-                fmt::format("give the file that tsq wrote as its {} model", name));
-  }
+  if (loaded.json.is_null() || loaded.json.value("stage", "") != name)
+    throw other_stage(path, loaded.json, name);
   if (loaded.json.value("layout", 0) != detail::kLayout || !loaded.module.hasattr(kContinuation))
     throw changed_file(path, "was written by another version of tsq, whose files this one does not read");
   loaded.continuation = loaded.module.attr(kContinuation).toTupleRef().elements().at(0).toModule();

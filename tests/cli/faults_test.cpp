@@ -275,7 +275,31 @@ TEST_F(Faults, ModelThatIsQuantizedAlready) {
   ASSERT_EQ(tsq(quantize_arguments()).exit_code, 0);
   std::vector<std::string> again = with_model("out.pt");
   again[5] = path("again.pt");
-  expect_bad_input(again, {"out.pt", "not a float model", "it is finished"});
+  expect_bad_input(again, {"out.pt", "not a float model", "a finished model", "tsq run"});
+}
+
+TEST_F(Faults, AFileOfAnotherStepIsNamedWithWhatToDo) {
+  ASSERT_EQ(tsq({"prepare", path("model.pt"), "-o", path("p.pt")}).exit_code, 0);
+  ASSERT_EQ(tsq({"calibrate", path("p.pt"), "--calib", path("data.pt"), "-o", path("c.pt")}).exit_code, 0);
+  ASSERT_EQ(tsq({"convert", path("c.pt"), "-o", path("r.pt")}).exit_code, 0);
+  ASSERT_EQ(tsq({"lower", path("r.pt"), "-o", path("f.pt")}).exit_code, 0);
+  const std::string out = path("o.pt");
+  const auto calibrate = [&](const std::string& name) {
+    return std::vector<std::string>{"calibrate", path(name), "--calib", path("data.pt"), "-o", out};
+  };
+  const auto step = [&](const std::string& command, const std::string& name) {
+    return std::vector<std::string>{command, path(name), "-o", out};
+  };
+  for (const auto& arguments : {calibrate("f.pt"), step("convert", "f.pt"), step("lower", "f.pt"),
+                                step("prepare", "f.pt"), with_model("f.pt")})
+    expect_bad_input(arguments, {"f.pt", "it is a finished model", "tsq run, compare and bench"});
+  for (const auto& arguments : {calibrate("r.pt"), step("convert", "r.pt"), step("prepare", "r.pt")})
+    expect_bad_input(arguments, {"r.pt", "it is a reference model", "tsq lower"});
+  for (const auto& arguments : {step("lower", "c.pt"), step("prepare", "c.pt"), with_model("p.pt")})
+    expect_bad_input(arguments, {"it is a prepared model", "tsq calibrate, then tsq convert"});
+  for (const auto& arguments : {calibrate("model.pt"), step("convert", "model.pt")})
+    expect_bad_input(arguments, {"not a prepared model of tsq", "prepare the float model first"});
+  expect_bad_input(step("lower", "model.pt"), {"prepare, calibrate and convert the float model first"});
 }
 
 TEST_F(Faults, ImagesAsTheyAreInFiles) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/libtorch_error.h"
+#include "base/stages.h"
 
 namespace tsq::cli {
 
@@ -67,12 +68,13 @@ ModelFile load_float_model(const std::string& path, const std::string& method) {
   ModelFile model = method == "forward" ? load_model(path) : load_any(path);
   const nlohmann::json metadata = read_metadata(path);
   if (!metadata.is_object() || !metadata.contains("stage")) return model;
-  const bool is_finished = metadata["stage"] == "quantized";
+  const StageKind kind =
+      kind_of_stage(metadata["stage"].is_string() ? metadata["stage"].get<std::string>() : std::string());
   throw Error(
       ErrorCode::BadModel,
-      fmt::format("'{}' is not a float model: tsq made it (stage {})", path, metadata["stage"].dump()),
-      is_finished ? "it is finished: try it by tsq run, compare or bench, or give the float model"
-                  : "give the float model, or take the next step: tsq calibrate, convert or lower");
+      fmt::format("'{}' is not a float model: it is {} of tsq", path,
+                  kind.what.empty() ? "a file" : kind.what),
+      kind.remedy.empty() ? "give the float model" : fmt::format("{}, or give the float model", kind.remedy));
 }
 
 void tell_devices(const std::string& path, const std::vector<std::string>& devices, const Session& session) {
