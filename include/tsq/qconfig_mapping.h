@@ -98,7 +98,10 @@ struct QConfigQuery {
   bool is_module{false};  ///< call_module: type, regex and name are those of the called module itself (B-12)
   std::string module_path{};  ///< of the called module, or of the module that contains the call
   std::optional<Symbol>
-      module_type{};          ///< class of the containing module, for functions and methods (B-10, B-11)
+      module_type{};  ///< class of the containing module, for functions and methods (B-10, B-11)
+  /// Modules around the operator that FX would not look into, by path and class, the outermost first: what
+  /// is configured for them applies to all in them.
+  std::vector<std::pair<std::string, Symbol>> opened{};
   std::string parent_path{};  ///< where the order level counts: parent of a called module, else module_path
   std::optional<Symbol> order_type{};  ///< what is counted there when it is not one of `targets` (a fused
                                        ///< module counts as its root)

@@ -36,6 +36,7 @@ std::string add_slot(Capturing& state, const Module& owner, const std::string& n
   // Objects of C++ classes are the host program's: they are shared, as they are between copies of a module.
   if (!is_parameter && !owner.attr(name).isCustomClass()) model.state.insert(slot);
   model.slots[slot] = {path, name};
+  state.slot_owners.emplace(slot, owner);
   return slot;
 }
 

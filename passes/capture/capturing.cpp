@@ -6,6 +6,7 @@
 
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
+#include "passes/capture/opened_modules.h"
 
 namespace tsq::passes {
 
@@ -52,7 +53,8 @@ std::vector<ir::Node*> nodes_of_methods(const torch::jit::Module& module) {
 std::size_t scope_for(Capturing& state, const torch::jit::Module& module) {
   std::string path = path_of(state.source, module);
   const auto [found, is_new] = state.scopes.try_emplace(path, state.model.scopes.size());
-  if (is_new) state.model.scopes.push_back({std::move(path), class_symbol(module)});
+  if (is_new)
+    state.model.scopes.push_back({std::move(path), class_symbol(module), is_opened(state.source, module)});
   return found->second;
 }
 

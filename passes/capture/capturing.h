@@ -35,12 +35,14 @@ struct Capturing {
   std::unordered_map<ir::Value*, torch::jit::Module> owners{};  ///< the modules that values are
   /// Attributes of the flat module, by the module that has them and their name there.
   std::unordered_map<ObjectPointer, std::unordered_map<std::string, std::string>> slots{};
-  std::unordered_map<std::string, std::size_t> scopes{};  ///< indexes of Model::scopes, by path
-  std::unordered_set<std::string> called_methods{};       ///< of the model itself, by what was captured
+  std::unordered_map<std::string, torch::jit::Module> slot_owners{};  ///< the modules that have them
+  std::unordered_map<std::string, std::size_t> scopes{};              ///< indexes of Model::scopes, by path
+  std::unordered_set<std::string> called_methods{};  ///< of the model itself, by what was captured
   /// Of samples that a trace nests: which positions to leave out.
   std::unordered_map<const ir::Value*, ir::Value*> left_out{};
   std::vector<ir::Node*> aliases{};  ///< that stand for nested tensors while a graph is walked
   bool in_other_method{false};       ///< a method beside forward is captured now
+  bool in_opened_layer{false};       ///< code of a module that FX would not look into
   bool keeps_forks{false};
 };
 

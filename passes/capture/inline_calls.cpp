@@ -6,9 +6,11 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/methods.h"
 #include "operators/weighted.h"
@@ -62,10 +64,34 @@ Value* inline_call(Capturing& state, Node* call, ir::Graph& callee, c10::ArrayRe
   return outputs.empty() ? nullptr : outputs.front();
 }
 
+/// The same for code of torch.nn that FX would not look into.
+Value* inline_opened(Capturing& state, Node* call, ir::Graph& callee, c10::ArrayRef<Value*> inputs,
+                     std::size_t scope) {
+  const bool before = std::exchange(state.in_opened_layer, true);
+  Value* result = inline_call(state, call, callee, inputs, scope, places_of_call(call));
+  state.in_opened_layer = before;
+  return result;
+}
+
 /// Puts the layers of a module in place of its call, where they can be told.
 void open_module(Capturing& state, Node* call, const Module& module) {
   const auto graph = opened_graph(module, call->s(c10::attr::name));
-  if (graph) inline_call(state, call, *graph, call->inputs(), scope_for(state, module), places_of_call(call));
+  if (graph) inline_opened(state, call, *graph, call->inputs(), scope_for(state, module));
+}
+
+/// Code of torch.nn computes with the weights of modules inside: an operator belongs to the module that has
+/// its weight.
+std::size_t scope_of_weight(Capturing& state, const Node* node, std::size_t scope) {
+  const bool is_linear = node->kind() == c10::aten::linear;
+  if (!state.in_opened_layer || (!is_linear && node->kind() != c10::aten::layer_norm)) return scope;
+  const Value* weight = node->input(is_linear ? 1 : 2);
+  while (weight->node()->kind() == c10::aten::slice) weight = weight->node()->input(0);
+  const std::string* slot = ir::attribute_read(state.model, weight);
+  const auto owner = slot == nullptr ? state.slot_owners.end() : state.slot_owners.find(*slot);
+  if (owner == state.slot_owners.end()) return scope;
+  const std::string& around = state.model.scopes[scope].path;
+  const bool is_inside = around.empty() || path_of(state.source, owner->second).starts_with(around + ".");
+  return is_inside ? scope_for(state, owner->second) : scope;
 }
 
 void visit_choices(Capturing& state, Node* call, std::size_t scope) {
@@ -119,7 +145,7 @@ void visit_known_function(Capturing& state, Node* call, const Symbol& function, 
   const bool is_attention = function.name == "torch.nn.functional.multi_head_attention_forward";
   if (!is_attention || !state.source.looks_into_layers || looks_into_leaves(state)) return;
   if (const auto plain = torchscript::plain_function(call))
-    inline_call(state, call, *plain, call->inputs().slice(1), scope, places_of_call(call));
+    inline_opened(state, call, *plain, call->inputs().slice(1), scope);
 }
 
 void visit_function_call(Capturing& state, Node* call, std::size_t scope) {
@@ -147,13 +173,13 @@ bool open_operator(Capturing& state, Node* node, std::size_t scope) {
   if (!plain) return false;
   Value* left_out = left_out_of(state, node);
   if (left_out != nullptr) give_mask(node, left_out);
-  Value* result = inline_call(state, node, *plain, node->inputs(), scope, places_of_call(node));
+  Value* result = inline_opened(state, node, *plain, node->inputs(), scope);
   if (left_out != nullptr) state.left_out[result] = left_out;
   return true;
 }
 
 void visit_operator(Capturing& state, Node* node, std::size_t scope) {
-  ir::set_scope(node, scope);
+  ir::set_scope(node, scope_of_weight(state, node, scope));
   if (state.source.opens_operators && !looks_into_leaves(state)) {
     if (open_operator(state, node, scope)) return;
     if (const auto branch = branch_without_fused_attention(node))

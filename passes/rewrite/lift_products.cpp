@@ -47,10 +47,13 @@ bool open_chain(Model& model, const ConstantFactors& factors, Node* node) {
   return true;
 }
 
-/// A name of its own for each layer, in the module in which the product is.
+/// A name of its own for each layer, in the module in which the product is; that of the module itself where
+/// this is a linear layer.
 std::string path_of(const Model& model, const Product& product, std::size_t number) {
-  const std::string& scope = ir::scope_of(model, product.last).path;
-  return fmt::format("{}{}linear_{}", scope, scope.empty() ? "" : ".", number);
+  const ir::Scope& scope = ir::scope_of(model, product.last);
+  if (scope.type.name == "torch.nn.Linear" || scope.type.name == "torch.nn.NonDynamicallyQuantizableLinear")
+    return scope.path;
+  return fmt::format("{}{}linear_{}", scope.path, scope.path.empty() ? "" : ".", number);
 }
 
 /// F.linear: where its weight alone is quantized, and where both are quantized alike and any spelling counts.
@@ -66,17 +69,26 @@ bool is_wanted_of_others(const Model& model, bool is_left_float, const MaybeQCon
   return model.any_spelling && !is_left_float;
 }
 
-/// Whether the mapping leaves the layer float by its own name, which the report of an earlier run told: it is
-/// the layer then that stays float, not the product that would be quantized in its place.
-bool is_left_float_by_name(const Model& model, const Node* layer, const QConfigDecision& decision) {
-  return !decision.qconfig && decision.source == QConfigSource::ModuleName &&
-         decision.key == ir::call_of(model, layer).path;
+/// Whether the mapping leaves the layer float by its own name or order, which the report of an earlier run
+/// told: it is the layer then that stays float, not the product that would be quantized in its place.
+bool is_left_float_by_name(const Model& model, const LiftedProduct& lifted, const Lookups& lookups) {
+  const QConfigDecision& decision = lookups.at(lifted.layer);
+  if (decision.qconfig) return false;
+  switch (decision.source) {
+    case QConfigSource::ModuleName:
+      return decision.key == ir::call_of(model, lifted.layer).path;
+    case QConfigSource::ModuleNameRegex:
+    case QConfigSource::ModuleNameObjectTypeOrder:
+      return lookups.at(lifted.product).qconfig.has_value();
+    default:
+      return false;
+  }
 }
 
 bool is_wanted(const Model& model, const LiftedProduct& lifted, const Lookups& lookups) {
   const MaybeQConfig& own = lookups.at(lifted.product).qconfig;
   const MaybeQConfig& layers = lookups.at(lifted.layer).qconfig;
-  if (is_left_float_by_name(model, lifted.layer, lookups.at(lifted.layer))) return true;
+  if (is_left_float_by_name(model, lifted, lookups)) return true;
   if (lifted.product->kind() == c10::aten::linear) return is_wanted_of_linear(model, own, layers);
   return is_wanted_of_others(model, !own || !lookups.at(lifted.last).qconfig, layers);
 }

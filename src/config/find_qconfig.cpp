@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 
 #include "base/entries.h"
 #include "config/python_regex.h"
@@ -44,12 +45,14 @@ QConfigDecision find_qconfig(const QConfigMapping& mapping, const QConfigQuery& 
 
   for (auto target = query.targets.rbegin(); target != query.targets.rend(); ++target)
     decide_by_type(mapping, *target, decision);
+  for (const auto& [path, type] : query.opened) decide_by_type(mapping, type, decision);
   // FX has no class for the outermost module: what is called there has its own type alone.
   const bool inside_module = !query.is_module && query.module_type && !query.module_path.empty();
   if (inside_module) decide_by_type(mapping, *query.module_type, decision);
 
   for (const auto& [regex, qconfig] : mapping.module_name_regex_qconfigs()) {
-    if (python_regex_matches(regex, query.module_path)) {
+    const auto matches = [&regex](const std::string& path) { return python_regex_matches(regex, path); };
+    if (matches(query.module_path) || std::ranges::any_of(std::views::keys(query.opened), matches)) {
       decision = {qconfig, QConfigSource::ModuleNameRegex, regex};
       break;
     }

@@ -31,6 +31,7 @@ using torch::jit::Value;
 struct Scope {
   std::string path{};
   Symbol type{};
+  bool is_opened{false};  ///< a module of torch.nn that FX would not look into
 };
 
 /// What each channel of a layer's input was over the calibration data; undefined: not observed.

@@ -1,5 +1,6 @@
 #include "match/qconfig_lookup.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -27,6 +28,28 @@ std::string parent_of(const std::string& path) {
 /// The uses of a target within a module, for the (module name, object type, order) level (B-08).
 using OrderCounts = std::map<std::pair<std::string, std::string_view>, int>;
 
+/// The classes of modules that FX would not look into, by path.
+using OpenedModules = std::map<std::string, Symbol>;
+
+OpenedModules opened_modules(const ir::Model& model) {
+  OpenedModules opened;
+  for (const ir::Scope& scope : model.scopes) {
+    if (scope.is_opened) opened.emplace(scope.path, scope.type);
+  }
+  return opened;
+}
+
+/// Those around what is at `path`, or there.
+std::vector<std::pair<std::string, Symbol>> opened_around(const OpenedModules& opened, std::string path) {
+  std::vector<std::pair<std::string, Symbol>> around;
+  while (!opened.empty() && !path.empty()) {
+    if (const auto found = opened.find(path); found != opened.end()) around.push_back(*found);
+    path = parent_of(path);
+  }
+  std::ranges::reverse(around);
+  return around;
+}
+
 QConfigQuery query_for(const ir::Model& model, const ir::Node* node, const std::vector<Symbol>& targets,
                        OrderCounts& counts) {
   if (ir::is_module_call(node)) {
@@ -53,9 +76,12 @@ QConfigQuery query_for(const ir::Model& model, const ir::Node* node, const std::
 std::vector<std::pair<const ir::Node*, QConfigQuery>> qconfig_queries(const ir::Model& model) {
   std::vector<std::pair<const ir::Node*, QConfigQuery>> queries;
   OrderCounts counts;
+  const OpenedModules opened = opened_modules(model);
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (node->kind() == c10::prim::Constant || ir::is_observer(node)) continue;
-    queries.emplace_back(node, query_for(model, node, ir::targets(model, node), counts));
+    QConfigQuery query = query_for(model, node, ir::targets(model, node), counts);
+    query.opened = opened_around(opened, query.module_path);
+    queries.emplace_back(node, std::move(query));
   }
   return queries;
 }

@@ -53,6 +53,7 @@ class Names {
     for (const auto& [node, query] : queries_) {
       if (query.targets.empty()) continue;
       paths_.insert(query.module_path);
+      for (const auto& [path, type] : query.opened) paths_.insert(path);
       types_.insert(std::string(query.targets.front().name));
     }
     for (const auto& named : source.named_modules()) modules_.insert(named.name);
@@ -94,7 +95,8 @@ class Names {
     const auto has_type = [&](const auto& each) {
       const QConfigQuery& query = each.second;
       return std::ranges::find(query.targets, type) != query.targets.end() || query.order_type == type ||
-             (!query.is_module && query.module_type == type);
+             (!query.is_module && query.module_type == type) ||
+             std::ranges::any_of(query.opened, [&](const auto& around) { return around.second == type; });
     };
     if (std::ranges::any_of(queries_, has_type)) return std::nullopt;
     const std::string reason = absorption_of(type);

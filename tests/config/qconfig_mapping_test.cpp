@@ -169,6 +169,22 @@ TEST(Modules, DoNotTakeTheClassThatContainsThem) {  // B-12
   EXPECT_FALSE(decide(QConfigMapping().set_object_type(module("my.Block"), kA), query).qconfig.has_value());
 }
 
+TEST(Modules, TakeWhatOpenedModulesAroundThemHaveTheNearestFirst) {
+  const Symbol attention = symbol("torch.nn.MultiheadAttention");
+  const Symbol encoder = symbol("torch.nn.TransformerEncoderLayer");
+  QConfigQuery query = module_at("enc.attn.linear_0", nn::Linear);
+  query.opened = {{"enc", encoder}, {"enc.attn", attention}};
+  QConfigMapping mapping;
+  mapping.set_object_type(nn::Linear, marked(1));
+  EXPECT_EQ(decide(mapping, query).qconfig, marked(1));
+  mapping.set_object_type(encoder, marked(2));
+  EXPECT_EQ(decide(mapping, query).qconfig, marked(2));
+  mapping.set_object_type(attention, std::nullopt);
+  EXPECT_EQ(decide(mapping, query).qconfig, std::nullopt);
+  mapping.set_module_name_regex("enc\\.attn$", marked(3));
+  EXPECT_EQ(decide(mapping, query).qconfig, marked(3));
+}
+
 TEST(Spellings, TheFirstConfiguredSpellingOfAnOperatorCounts) {
   const QConfigQuery query{.targets = {F::relu, fn::relu, method("relu")}, .order_index = -1};
   EXPECT_EQ(decide(QConfigMapping().set_object_type("relu", kA).set_object_type(F::relu, kB), query).qconfig,
