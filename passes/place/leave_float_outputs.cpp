@@ -159,6 +159,13 @@ class FloatOutputs {
     return std::ranges::find(indexes, static_cast<int>(use.offset)) != indexes.end();
   }
 
+  /// What a branch returns is read after the `if`; what the body of a loop returns, in its next run as well.
+  bool is_read_after_block(const Use& returned) const {
+    const Node* owner = returned.user->owningBlock()->owningNode();
+    if (owner == nullptr) return false;
+    return owner->kind() != c10::prim::If || is_read_quantized(owner->output(returned.offset));
+  }
+
   bool reads_quantized(const Use& use) const {
     const Node* reader = use.user;
     if (is_dropped(reader) || is_small(reader)) return false;
@@ -167,8 +174,8 @@ class FloatOutputs {
     if (is_channel_observer(model_, reader) || reader->kind() == c10::prim::ListConstruct ||
         is_padding(reader))
       return is_read_quantized(reader->output());
-    if (!is_observed(reader))
-      return reader->kind() == c10::prim::Return && reader->owningBlock()->owningNode() != nullptr;
+    if (reader->kind() == c10::prim::Return) return is_read_after_block(use);
+    if (!is_observed(reader)) return false;
     if (!moves(reader)) return true;
     const Node* rounding = only_rounding(reader->output());
     return rounding == nullptr ? is_read_quantized(reader->output()) : is_needed(rounding);
@@ -204,14 +211,23 @@ class FloatOutputs {
     }
   }
 
-  /// The observed operators that read a value, or a list with it.
+  /// What holds a value further on: a list with it, or what an `if` returns of a branch that returns it.
+  static const Value* held_by(const Use& use) {
+    if (use.user->kind() == c10::prim::ListConstruct) return use.user->output();
+    const Node* owner =
+        use.user->kind() == c10::prim::Return ? use.user->owningBlock()->owningNode() : nullptr;
+    return owner != nullptr && owner->kind() == c10::prim::If ? owner->output(use.offset) : nullptr;
+  }
+
+  /// The observed operators that read a value, or what holds it.
   std::vector<const Node*> movers(const Value* value) const {
     std::vector<const Node*> found;
     for (const Use& use : value->uses()) {
-      if (use.user->kind() == c10::prim::ListConstruct) {
-        for (const Use& of_list : use.user->output()->uses()) found.push_back(of_list.user);
-      } else {
+      const Value* holder = held_by(use);
+      if (holder == nullptr) {
         found.push_back(use.user);
+      } else {
+        std::ranges::copy(movers(holder), std::back_inserter(found));
       }
     }
     std::erase_if(found, [&](const Node* reader) { return !is_observed(reader); });

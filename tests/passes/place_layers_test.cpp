@@ -166,6 +166,34 @@ TEST(LeaveFloatOutputs, BeforeFurtherInt8KernelsItIs) {
   EXPECT_NE(output_observer(call_node(result.model, "two")), nullptr);
 }
 
+/// Layer `one` at the end of a branch that is always entered; `after` computes y from what the `if` returns.
+CalibratedModel linear_in_branch(const std::string& after) {
+  return two_linears(
+      "  if bool(torch.sum(x) < 1000):\n    z = self.one.forward(x)\n  else:\n    z = torch.sin(x)\n" + after,
+      "leave_float_outputs");
+}
+
+TEST(LeaveFloatOutputs, WhatABranchReturnsIsNotRoundedWhereOnlyFloatOperatorsReadIt) {
+  CalibratedModel result = linear_in_branch("  y = torch.gelu(z.view([3, 4, 8]))\n");
+  ASSERT_NE(output_observer(call_node(result.model, "one")), nullptr);
+  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
+  EXPECT_EQ(output_observer(call_node(result.model, "one")), nullptr);
+}
+
+TEST(LeaveFloatOutputs, WhatABranchReturnsStaysRoundedWhereAKernelReadsIt) {
+  CalibratedModel result = linear_in_branch("  y = self.two.forward(z.view([3, 4, 8]))\n");
+  passes::leave_float_outputs(result.model, result.context);
+  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
+}
+
+TEST(LeaveFloatOutputs, WhatALoopReturnsStaysRoundedWhereItsBodyReadsIt) {
+  CalibratedModel result =
+      two_linears("  y = x\n  for i in range(x.size(0)):\n    y = self.one.forward(y)\n  y = torch.gelu(y)\n",
+                  "leave_float_outputs");
+  passes::leave_float_outputs(result.model, result.context);
+  EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
+}
+
 /// A layer of 4,194,304 multiply-accumulates, and one of 131,072 that ends in GELU.
 CalibratedModel with_small_layer(int64_t large) {
   torch::manual_seed(3);
