@@ -38,6 +38,14 @@ bool holds_fused_attention(const ir::Block* block) {
   });
 }
 
+/// The methods of torch.nn's composites have arguments with defaults; those that tracing writes have none. A
+/// module with exported methods keeps its attributes when it is traced.
+bool is_traced(const torch::jit::Method& method) {
+  return std::ranges::none_of(method.function().getSchema().arguments(), [](const c10::Argument& argument) {
+    return argument.default_value().has_value();
+  });
+}
+
 }  // namespace
 
 bool is_opened(const CaptureSource& source, const Module& module) {
@@ -47,12 +55,15 @@ bool is_opened(const CaptureSource& source, const Module& module) {
 
 std::shared_ptr<ir::Graph> opened_graph(const Module& module, const std::string& method) {
   const Symbol type = class_symbol(module);
-  if (auto plain = torchscript::plain_forward(module, type)) return plain;
-  // A scripted module without a plain form stays as it is.
-  const bool is_attention =
-      type.name == "torch.nn.MultiheadAttention" || type.name.starts_with("torch.nn.TransformerEncoder");
-  if (is_attention && has_choices(module, type)) return nullptr;
-  return torch::jit::toGraphFunction(module.get_method(method).function()).graph();
+  const torch::jit::Method called = module.get_method(method);
+  if (!is_traced(called)) {
+    if (auto plain = torchscript::plain_forward(module, type)) return plain;
+    // A scripted module without a plain form stays as it is.
+    const bool is_attention =
+        type.name == "torch.nn.MultiheadAttention" || type.name.starts_with("torch.nn.TransformerEncoder");
+    if (is_attention && has_choices(module, type)) return nullptr;
+  }
+  return torch::jit::toGraphFunction(called.function()).graph();
 }
 
 std::optional<bool> branch_without_fused_attention(const Node* node) {

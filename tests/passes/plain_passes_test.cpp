@@ -69,6 +69,24 @@ TEST(CaptureLayers, ALayerThatHoldsItsWeightStaysACall) {
   EXPECT_EQ(count(model, "aten::linear"), 0U);
 }
 
+/// Attention of torch.nn as tracing writes it, with one input. Beside exported methods it keeps its
+/// attributes.
+Module traced_attention() {
+  Module layer("__torch__.torch.nn.modules.activation.MultiheadAttention",
+               std::make_shared<torch::jit::CompilationUnit>());
+  layer.register_attribute("num_heads", c10::IntType::get(), int64_t{2});
+  layer.register_parameter("in_proj_weight", torch::randn({12, 4}), /*is_buffer=*/false);
+  layer.define("def forward(self, query):\n  return torch.linear(query, self.in_proj_weight)\n");
+  return layer;
+}
+
+TEST(CaptureLayers, TracedAttentionWithAttributesIsOpenedAsItWasTraced) {
+  ir::Model model;
+  ASSERT_TRUE(passes::capture_layers(model, {.source = holding(traced_attention())}));
+  EXPECT_EQ(count(model, kCall), 0U);
+  EXPECT_EQ(count(model, "aten::linear"), 1U);
+}
+
 /// A GRU cell, whose weights are inputs.
 ir::Model gru_cell() {
   return graph_model(
