@@ -1,11 +1,12 @@
-// An operator that has met NaN or infinity, and whose result goes to an operator that looks for them, stays
-// float: int8 has no code for them.
+// Where NaN or infinity goes to an operator that looks for them, nothing is rounded on the way, and the
+// operators there stay float: int8 has no code for them.
 //   masked_fill(y, isnan(y), 0) of y = observer(linear(observer(x)))   →   the same of y = linear(x)
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
@@ -45,30 +46,30 @@ class Search {
   std::unordered_set<const Value*> seen_;
 };
 
-bool met_non_finite(const Model& model, const Node* observer) {
-  return ir::is_observer(observer) && tensors_not_finite(ir::observer_of(model, observer).module.value()) > 0;
+/// Whether an observer met NaN or infinity on the way to such a node.
+bool hands_on_non_finite(const Model& model, const Node* node) {
+  return ir::is_observer(node) && tensors_not_finite(ir::observer_of(model, node).module.value()) > 0 &&
+         Search().reaches(node->output());
 }
 
-/// Whether an operator has read or returned NaN or infinity.
-bool handles_non_finite(const Model& model, const Node* node) {
-  const auto is_observed = [&](const Node* other) { return met_non_finite(model, other); };
-  return std::ranges::any_of(ir::operands(node),
-                             [&](const Value* operand) { return is_observed(operand->node()); }) ||
-         std::ranges::any_of(node->outputs(), [&](const Value* output) {
-           return std::ranges::any_of(ir::users(output), is_observed);
-         });
+/// The operators that return what an observer sees, or read it.
+std::vector<Node*> neighbours(Node* observer) {
+  std::vector<Node*> found = ir::users(observer->output());
+  found.push_back(before_observers(observer->output())->node());
+  return found;
 }
 
 }  // namespace
 
 bool leave_non_finite(Model& model, const PassContext& /*context*/) {
-  const auto hands_on_non_finite = [&](const Node* node) {
-    return !ir::is_observer(node) && ir::observed_qconfig(model, node) != nullptr &&
-           handles_non_finite(model, node) &&
-           std::ranges::any_of(node->outputs(), [](const Value* output) { return Search().reaches(output); });
-  };
-  return change_nodes(model, hands_on_non_finite,
-                      [&](Node* node) { leave_out(model, node, ir::Reason::NonFinite, {}); });
+  return change_nodes(
+      model, [&](const Node* node) { return hands_on_non_finite(model, node); },
+      [&](Node* observer) {
+        for (Node* node : neighbours(observer)) {
+          if (ir::observed_qconfig(model, node) != nullptr) leave_out(model, node, ir::Reason::NonFinite, {});
+        }
+        bypass(observer);
+      });
 }
 
 }  // namespace tsq::passes

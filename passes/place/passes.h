@@ -21,8 +21,8 @@ bool apply_convert_mapping(ir::Model& model, const PassContext& context);
 /// operators return without rounding.
 bool keep_float(ir::Model& model, const PassContext& context);
 
-/// Operators that have met NaN or infinity in calibration, and whose result goes to an operator that looks
-/// for them (isnan, nan_to_num), stay float.
+/// Operators that have returned or read NaN or infinity in calibration, on the way to an operator that looks
+/// for them (isnan, nan_to_num), stay float, and nothing is rounded there.
 bool leave_non_finite(ir::Model& model, const PassContext& context);
 
 /// Model::unobserved_layers: the layers whose observers are in use and have seen nothing. Where the model was

@@ -26,6 +26,7 @@ using torch::jit::Block;
 
 constexpr const char* kFindsRange =
     "no calibration sample reached it: the range of its input is found when the model runs";
+constexpr const char* kHasNoFiniteValue = "what it met in calibration was NaN or infinite";
 constexpr const char* kTakesRange =
     "no calibration sample reached it: it has the ranges of another call of its layer";
 
@@ -144,8 +145,19 @@ class Unreached {
     return dropped;
   }
 
+  /// What is only ever NaN has no range in another call either, and none when the model runs.
+  [[nodiscard]] bool met_non_finite(const Node* node) const {
+    std::set<std::size_t> observers = observers_after(node);
+    observers.merge(observers_before(node));
+    return std::ranges::any_of(observers, [&](std::size_t index) {
+      return tensors_not_finite(model_.observers[index].module.value()) > 0;
+    });
+  }
+
   void settle(Node* node) {
-    if (const Node* twin = calibrated_call(node)) {
+    const bool is_non_finite = met_non_finite(node);
+    if (is_non_finite) note(node, kHasNoFiniteValue);
+    if (const Node* twin = is_non_finite ? nullptr : calibrated_call(node)) {
       if (finds_range_when_run(node)) {
         read_exact_values(node);
         quantize_when_run(node);

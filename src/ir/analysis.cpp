@@ -26,6 +26,8 @@ bool is_pure(const Node* node) {
     case c10::prim::TupleUnpack:
     case c10::prim::TupleIndex:
     case c10::prim::NumToTensor:
+    case c10::prim::max:
+    case c10::prim::min:
       return true;
     default:
       break;

@@ -19,8 +19,13 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
+/// A tensor, perhaps moved or in another dtype, or none.
 bool is_number_or_constant(const Model& model, const Value* value) {
-  return !ir::holds_tensor(value) || ir::held_tensor(model, value).defined();
+  if (!ir::holds_tensor(value) || value->mustBeNone() || ir::held_tensor(model, value).defined()) return true;
+  const auto* const row = traits_of(value->node());
+  const bool keeps =
+      row != nullptr && (row->values == Values::Rearranged || row->values == Values::Converted);
+  return keeps && is_number_or_constant(model, value->node()->input(0));
 }
 
 bool is_power(const Node* node) {

@@ -137,9 +137,9 @@ TEST(FloatOutputs, WhatIsReturnedIsMadeOfTheCodesOfTheKernelBefore) {
       Module meaning = reference.module();
       const c10::InferenceMode no_gradients;
       for (const double scale : {1.0, 0.05}) {  // with a part of the range, too
-        EXPECT_TRUE(at::allclose(lowered.forward({scale * x}).toTensor(),
-                                 meaning.forward({scale * x}).toTensor(), 1e-4, 1e-5))
-            << engine;
+        // But for a code of the first kernel, which may lie between two.
+        EXPECT_GT(sqnr(meaning.forward({scale * x}).toTensor(), lowered.forward({scale * x}).toTensor()), 35)
+            << engine << " " << scale;
       }
     }
   }
