@@ -13,8 +13,10 @@
 //     →   _make_per_tensor_quantized_tensor(onednn::qconv2d_pointwise(int_repr(x), ..., "hardswish"))
 // After the pass `lower_static`, which takes what has a quantized output.
 
+#include <array>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/float_output.h"
@@ -41,6 +43,10 @@ using kernels::FloatOutputKernel;
 using kernels::PostOp;
 using kernels::Reads;
 
+/// What LibTorch's kernels call the scale and the zero point of what they return.
+constexpr std::array<std::pair<const char*, const char*>, 3> kOutputQParams{
+    std::pair{"output_scale", "output_zero_point"}, std::pair{"Y_scale_i", "Y_zero_point_i"},
+    std::pair{"scale", "zero_point"}};
 constexpr const char* kMakeQuantized = "aten::_make_per_tensor_quantized_tensor";
 
 class FloatOutputLowering : public KernelLowering {
@@ -264,9 +270,13 @@ class FloatOutputLowering : public KernelLowering {
         made_by->kind() == kQuantize || made_by->kind() == c10::Symbol::fromQualString(kMakeQuantized);
     if (has_qparams) return {made_by->input(1), made_by->input(2)};
     if (const torch::jit::FunctionSchema* schema = made_by->maybeSchema()) {
-      const auto scale = schema->argumentIndexWithName("output_scale");
-      const auto zero_point = schema->argumentIndexWithName("output_zero_point");
-      if (scale && zero_point) {
+      for (const auto& [scale_name, zero_point_name] : kOutputQParams) {
+        const auto scale = schema->argumentIndexWithName(scale_name);
+        const auto zero_point = schema->argumentIndexWithName(zero_point_name);
+        if (!scale || !zero_point) continue;
+        // A concatenation need not be given any.
+        if (made_by->input(static_cast<std::size_t>(*scale))->type()->kind() != c10::TypeKind::FloatType)
+          break;
         return {made_by->input(static_cast<std::size_t>(*scale)),
                 made_by->input(static_cast<std::size_t>(*zero_point))};
       }
