@@ -24,7 +24,8 @@ bool is_uncalibrated(const ir::Model& model) {
   bool some_need_data = false;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node) || !needs_data(model, node)) continue;
-    if (saw_data(ir::observer_of(model, node).module.value())) return false;
+    const torch::jit::Module& observer = ir::observer_of(model, node).module.value();
+    if (saw_data(observer) || tensors_not_finite(observer) > 0) return false;
     some_need_data = true;
   }
   return some_need_data;

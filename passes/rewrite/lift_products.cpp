@@ -70,7 +70,8 @@ bool is_wanted_of_others(const Model& model, bool is_left_float, const MaybeQCon
 }
 
 /// Whether the mapping leaves the layer float by its own name or order, which the report of an earlier run
-/// told: it is the layer then that stays float, not the product that would be quantized in its place.
+/// told: it is
+/// the layer then that stays float, not the product that would be quantized in its place.
 bool is_left_float_by_name(const Model& model, const LiftedProduct& lifted, const Lookups& lookups) {
   const QConfigDecision& decision = lookups.at(lifted.layer);
   if (decision.qconfig) return false;
@@ -78,8 +79,9 @@ bool is_left_float_by_name(const Model& model, const LiftedProduct& lifted, cons
     case QConfigSource::ModuleName:
       return decision.key == ir::call_of(model, lifted.layer).path;
     case QConfigSource::ModuleNameRegex:
-    case QConfigSource::ModuleNameObjectTypeOrder:
       return lookups.at(lifted.product).qconfig.has_value();
+    case QConfigSource::ModuleNameObjectTypeOrder:  // FX counts modules alone
+      return model.any_spelling && lookups.at(lifted.product).qconfig.has_value();
     default:
       return false;
   }
