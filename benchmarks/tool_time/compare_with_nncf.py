@@ -22,6 +22,12 @@ import torch
 from torch import Tensor, nn
 
 BATCHES = 16
+# torchvision's wheel has its operators built for CUDA; their names are enough to import its networks, as transformers does too.
+TORCHVISION = torch.library.Library("torchvision", "FRAGMENT")
+for operator in ("nms", "qnms", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d"):
+    TORCHVISION.define(f"{operator}(Tensor x) -> Tensor")
+    if not operator.endswith("nms"):
+        TORCHVISION.define(f"_{operator}_backward(Tensor x) -> Tensor")
 
 
 def images() -> list:
@@ -31,10 +37,6 @@ def images() -> list:
 
 
 def vision_network(name: str) -> torch.jit.ScriptModule:
-    # torchvision's wheel has its operators built for CUDA; their schemas are enough to import its networks.
-    library = torch.library.Library("torchvision", "DEF")
-    library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    library.define("roi_align(Tensor input, Tensor rois, float spatial_scale, int pooled_height, int pooled_width, int sampling_ratio, bool aligned) -> Tensor")
     import torchvision
 
     torch.manual_seed(0)
