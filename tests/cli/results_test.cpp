@@ -101,12 +101,17 @@ TEST_F(Results, StepsGiveWhatQuantizeGives) {
   EXPECT_EQ(result["whole"]["equal_bits"], true);
 }
 
-TEST_F(Results, DynamicModeTakesFloat16WeightsToo) {
+/// One linear layer of 256 channels.
+void save_layer(const std::string& path) {
   torch::manual_seed(0);
   torch::jit::Module layer = user_module("Layer");
   layer.register_module("layer", linear(256, 256));
   layer.define("def forward(self, x):\n  return self.layer.forward(x)\n");
-  layer.save(path("layer.pt"));
+  layer.save(path);
+}
+
+TEST_F(Results, DynamicModeTakesFloat16WeightsToo) {
+  save_layer(path("layer.pt"));
   const at::Tensor x = torch::randn({3, 256});
   const at::Tensor wanted = torch::jit::load(path("layer.pt")).forward({x}).toTensor();
   const auto error_of = [&](const std::string& dtype) {
@@ -132,11 +137,7 @@ TEST_F(Results, DynamicModeOfRecipeBestTakesTablesOfEmbeddingsIn) {
 }
 
 TEST_F(Results, WeightOnlyNeedsNoDataAndMakesSmallFiles) {
-  torch::manual_seed(0);
-  torch::jit::Module layer = user_module("Layer");
-  layer.register_module("layer", linear(256, 256));
-  layer.define("def forward(self, x):\n  return self.layer.forward(x)\n");
-  layer.save(path("layer.pt"));
+  save_layer(path("layer.pt"));
   for (const auto& [bits, share] : {std::pair<std::string, double>{"8", 0.32}, {"4", 0.2}}) {
     const json result = answer({"quantize", path("layer.pt"), "--mode", "weight_only", "--bits", bits,
                                 "--group-size", "64", "--output", path(bits + ".pt")});
@@ -154,11 +155,7 @@ TEST_F(Results, WeightOnlyNeedsNoDataAndMakesSmallFiles) {
 }
 
 TEST_F(Results, WorkOfKernelsThatComputeInFloatIsToldByItsWeights) {
-  torch::manual_seed(0);
-  torch::jit::Module layer = user_module("Layer");
-  layer.register_module("layer", linear(256, 256));
-  layer.define("def forward(self, x):\n  return self.layer.forward(x)\n");
-  layer.save(path("layer.pt"));
+  save_layer(path("layer.pt"));
   write_data("rows.pt", c10::List<at::Tensor>({torch::randn({3, 256})}));
   const auto compute_line = [&](const std::vector<std::string>& mode) {
     std::vector<std::string> arguments{"quantize",      path("layer.pt"), "--data",
