@@ -115,8 +115,8 @@ void ObservationReport::name_partners() {
   }
 }
 
-/// Numbers, which TorchScript gives to values without a name, change when a graph is copied: the report needs
-/// a name that stays.
+/// Numbers, which TorchScript assigns to values without a name, change when a graph is copied: the report
+/// needs a name that stays.
 std::string ObservationReport::lasting_name(Value* value, std::string_view operator_name) {
   if (value->hasDebugName()) return value->debugName();
   const std::string_view base = operator_name.substr(operator_name.find_last_of(".:") + 1);

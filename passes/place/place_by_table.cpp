@@ -1,4 +1,4 @@
-// The first answer to "float or int8": that of the table, which FX gives.
+// The first answer to "float or int8": that of the table, which is FX's too.
 
 #include <algorithm>
 

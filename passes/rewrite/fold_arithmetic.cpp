@@ -104,7 +104,7 @@ class ArithmeticFolding {
     return true;
   }
 
-  /// Whether a factor of one of its operands is a factor of what an operator gives.
+  /// Whether a factor of one of its operands is a factor of what an operator returns.
   bool passes_factors(const Node* node, const Value* value) const {
     if (is_product(node) || ir::stays_float(model_, node) || node->outputs().size() != 1) return false;
     const auto* const row = operators::traits_of(node);

@@ -38,7 +38,7 @@ constexpr std::size_t kFactors = 3;
 /// Operators of two tensors that have the wider dtype.
 constexpr std::array<std::string_view, 4> kBinary{"aten::add", "aten::sub", "aten::mul", "aten::div"};
 
-/// Whether an operator gives bfloat16 for bfloat16, and is not so steep that its rounding shows.
+/// Whether an operator returns bfloat16 for bfloat16, and is not so steep that its rounding shows.
 bool takes_bfloat16(const operators::OperatorTraits* row) {
   return operators::has(row, operators::KeepsDtype) && !row->steep_in;
 }

@@ -44,7 +44,7 @@ double seconds_a_call(const Turn& turn, const Entry& entry) {
   return entry.concurrency > 1 ? turn.wall / static_cast<double>(turn.seconds.size()) : median(turn.seconds);
 }
 
-/// Calls until they no longer become faster; gives the median time of the last ones.
+/// Calls until they no longer become faster; returns the median time of the last ones.
 double warm_up(const Seat& seat, const Plan& plan) {
   constexpr double kLongest = 10;
   constexpr std::size_t kFewest = 3;  // LibTorch specialises a model in its first runs

@@ -56,7 +56,7 @@ class JsonValue {
   std::string path_;
 };
 
-/// Runs `read` and gives an error of it the path of `at` when it has none of its own.
+/// Runs `read` and adds to an error of it the path of `at` when it has none of its own.
 template <typename Read>
 auto with_path(const JsonValue& at, Read&& read) {
   try {

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kLongestHeader = 1 << 20;
 
-/// A source of bytes: a file or a member of an archive. Gives false when there are fewer than asked for.
+/// A source of bytes: a file or a member of an archive. Returns false when there are fewer than asked for.
 using ReadBytes = std::function<bool(char* to, std::size_t count)>;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& problem,

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kFunctionalPrefix = "__torch__.torch.nn.functional.";
 
-/// The function behind torch.nn.functional's boolean dispatch: F.max_pool2d is compiled as _max_pool2d.
+/// The function that torch.nn.functional's boolean dispatch calls: F.max_pool2d is compiled as _max_pool2d.
 std::string public_functional_name(std::string_view compiled) {
   if (compiled.starts_with('_') && compiled.find("pool") != std::string_view::npos) compiled.remove_prefix(1);
   return "torch.nn.functional." + std::string(compiled);
@@ -119,7 +119,7 @@ constexpr std::array<std::string_view, 12> kPythonFunctionals{
     "relu",       "relu_",      "max_pool1d", "max_pool2d",    "max_pool3d", "softmax",
     "layer_norm", "group_norm", "sigmoid",    "instance_norm", "tanh",       "dropout"};
 
-/// The operators behind torch.nn.functional.interpolate, which tracing and freezing open.
+/// The operators inside torch.nn.functional.interpolate, which tracing and freezing open.
 bool is_resampling(std::string_view name) {
   return name.starts_with("upsample_") || name.starts_with("_upsample_");
 }

@@ -118,7 +118,7 @@ std::string fingerprint_of(nlohmann::json continuation) {
   return c10::sha1(continuation.dump()).str();
 }
 
-/// The operator or input that returns what an observer sees. Numbers, which TorchScript gives to values
+/// The operator or input that returns what an observer sees. Numbers, which TorchScript assigns to values
 /// without a name, change when a graph is copied: such a value has the place of its operator in the graph.
 std::string name_of(const ir::Model& model, const ir::Value* value, std::size_t position) {
   const Decision* decision = ir::decision_of(model, value->node());

@@ -1,7 +1,7 @@
 """Modules of torch.nn that are made of layers, and layers that compute their weight: recipe best quantizes the layers.
 
 Each model is scripted, where torch.jit.script takes it, traced, and some are frozen. The prepared file, which computes in float, must give what the
-model gives; the lowered file must have every layer in int8, and stay close.
+model returns; the lowered file must have every layer in int8, and stay close.
 """
 
 import argparse

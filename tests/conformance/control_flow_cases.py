@@ -60,7 +60,7 @@ flow("if_other_branch", IfBothBranches, IfOtherBranchStraight, normal(1, 8))
 
 
 class IfChain(nn.Module):
-    """Fusions inside of branches; a pool behind the join keeps its range."""
+    """Fusions inside of branches; a pool after the join keeps its range."""
 
     def __init__(self):
         super().__init__()

@@ -160,7 +160,7 @@ class Lstm(nn.Module):
 
 
 class LstmOfManyLayers(nn.Module):
-    """Bidirectional, two layers, batch first, with a state that is given, behind a linear layer."""
+    """Bidirectional, two layers, batch first, with a state that is given, after a linear layer."""
 
     def __init__(self):
         super().__init__()
@@ -225,7 +225,7 @@ class CellCalledTwice(nn.Module):
 # FX makes reference modules in training mode: the dropout between layers is on.
 DROPOUT = dict.fromkeys(QCONFIGS, "the dropout of FX's reference LSTM is on")
 # Matrix products choose their algorithm by whether a parameter asks for gradients.
-LAST_BIT = {"float16": "FX's reference GRU has parameters that ask for gradients, which gives another last bit"}
+LAST_BIT = {"float16": "FX's reference GRU has parameters that ask for gradients, which changes the last bit"}
 
 dynamic_cases(Lstm, SENTENCES)
 dynamic_cases(LstmOfManyLayers, SENTENCES, normal(4, 3, 8), normal(4, 3, 8), reference_differences=DROPOUT)

@@ -275,7 +275,7 @@ equalized("leaky_relu_between", IMAGE, lambda: nn.Conv2d(3, 6, 3), lambda: nn.Le
 equalized("sigmoid_between", ROWS, lambda: nn.Linear(5, 8), lambda: nn.Sigmoid(), lambda: nn.Linear(8, 4))
 
 
-@model(ROWS, known_difference="Q-07: FX takes any relu for one behind an equalized layer")
+@model(ROWS, known_difference="Q-07: FX takes any relu for one after an equalized layer")
 class AddReluLinear(nn.Module):
     def __init__(self):
         super().__init__()

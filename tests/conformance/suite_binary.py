@@ -15,7 +15,7 @@ OVERWRITTEN = "section 6: onednn's quantized::conv2d_add adds into its addend, w
 
 
 class Binary(nn.Module):
-    """op(x, y) then op(y, x), each with a ReLU behind it if asked for; y is a tensor or the number 3."""
+    """op(x, y) then op(y, x), each with a ReLU after it if asked for; y is a tensor or the number 3."""
 
     op: Final[str]
     spelling: Final[str]

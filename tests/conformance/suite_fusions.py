@@ -49,7 +49,7 @@ class Layers(nn.Module):
 
 
 def spellings_of(name: str, inputs, layers) -> None:
-    """A case for each spelling of the ReLU behind `layers`, which makes fresh modules."""
+    """A case for each spelling of the ReLU after `layers`, which makes fresh modules."""
     for spelling in RELU_SPELLINGS:
         add_case(f"{name}_relu_{spelling}", lambda spelling=spelling: Layers(*layers(), spelling=spelling), inputs, source=__file__)
 

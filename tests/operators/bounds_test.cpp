@@ -12,7 +12,7 @@ namespace {
 
 using namespace calls;
 
-/// The value that a call gives a bound of a clamp; empty where it has none.
+/// The value that a call passes as a bound of a clamp; empty where it has none.
 std::optional<double> bound_of(const Bound& bound, const Call& call) {
   if (bound.number) return bound.number;
   if (bound.argument.empty()) return std::nullopt;

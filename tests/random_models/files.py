@@ -19,7 +19,7 @@ DISTURBANCE_DB, AMPLIFIED_DB = 60, 20
 
 
 class Unfit(Exception):
-    """Not a model that anybody has: it does not run in float, is not finite, or gives nothing."""
+    """Not a model that anybody has: it does not run in float, is not finite, or returns nothing."""
 
 
 def build(model: Model, folder: Path, seed: str) -> nn.Module:
@@ -134,7 +134,7 @@ def amplifies(net, samples: List[tuple]) -> bool:
 
 
 class Files:
-    """The files of a random model, and what its float form gives."""
+    """The files of a random model, and what its float form returns."""
 
     def __init__(self, model: Model, folder: Path, seed: str) -> None:
         self.model, self.folder = model, folder
@@ -197,7 +197,7 @@ class Files:
         self.forms[form] = file
 
     def results_of(self, form: str) -> Dict[int, object]:
-        """What the file of a form gives, by sample. A trace has the sizes of its example, its way through branches, and numbers that are tensors
+        """What the file of a form returns, by sample. A trace has the sizes of its example, its way through branches, and numbers that are tensors
         or constants there: it is a model of its own."""
         module = torch.jit.load(str(self.forms[form]))
         found = {}
@@ -210,6 +210,6 @@ class Files:
         return found
 
     def is_as_written(self, index: int, result) -> bool:
-        """Whether a file gives what the module gives that it was made of."""
+        """Whether a file returns what the module returns that it was made of."""
         enough = 30 if self.model.precision in ("half", "bfloat16") else 80
         return structure(result) == structure(self.results[index]) and decibels([self.results[index]], [result]) > enough

@@ -1,4 +1,4 @@
-"""Makes random models: a seed gives a tree of blocks, the tree the Python text of a module, which TorchScript can compile."""
+"""Makes random models: a tree of blocks from a seed, the tree the Python text of a module, which TorchScript can compile."""
 
 import dataclasses
 from typing import List, Optional

@@ -1,6 +1,6 @@
 """Quantizes random models, scripted and traced, as the command does, and runs the results on data that it has not seen.
 
-Each result must be written, load and run in stock TorchScript, have the structure, dtypes and shapes of what its float file gives, be finite where
+Each result must be written, load and run in stock TorchScript, have the structure, dtypes and shapes of what its float file returns, be finite where
 that is, and keep 20 dB on half of the samples or have a warning of its accuracy; the results of the scripted and of the traced file of a model must be
 alike where both files compute the same.
 

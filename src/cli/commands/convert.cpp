@@ -20,7 +20,7 @@ constexpr CommandHelp kConvertHelp{
     .examples =
         "  tsq convert calibrated.pt --output reference.pt\n\n"
         "The reference model is float operators between quantize and dequantize: it runs on every LibTorch "
-        "and gives the\n"
+        "and returns the\n"
         "numbers that the lowered model is meant to compute. The backend is the one that the model was "
         "prepared for."};
 

@@ -4,7 +4,7 @@
 
 namespace tsq::torchscript {
 
-/// The module behind a call, with PyTorch's names of class and attributes: its own one, or one that is
+/// The module that a call runs, with PyTorch's names of class and attributes: its own one, or one that is
 /// written from the parameters that the call holds (a convolution, a linear layer) or from the function that
 /// it stands for (relu, tanh, leaky_relu). Throws Error(Unsupported) for a fused call.
 torch::jit::Module float_module(const ir::ModuleCall& call);

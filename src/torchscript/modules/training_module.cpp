@@ -250,7 +250,7 @@ class Writer {
     return nullptr;
   }
 
-  /// Members in sequence; a second input is added to what the first gives.
+  /// Members in sequence; a second input is added to what the first returns.
   Value* apply_fused(const ModuleCall& fused, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
     const bool trains_weight = is_training_layer(fused);
     const bool is_scaled = trains_weight && fused.members.size() > 1 && is_batch_norm(fused.members[1]);
