@@ -51,11 +51,17 @@ bool takes_direct_path(const ir::Weighted& weighted) {
          all_equal(weighted.dilation, 1) && all_equal(weighted.padding, 0);
 }
 
+const c10::Symbol kDTypeAttribute = c10::Symbol::attr("tsq_dtype");
+
 /// The dtype that the quantize node before the kernels returns; empty where there is none.
 std::optional<c10::ScalarType> quantized_dtype(const ir::Value* quantized) {
   const ir::Node* node = quantized->node();
-  if (node->kind() == kQuantize) return ir::dtype_constant(node->input(3));
-  return node->inputs().empty() || node->kind().is_prim() ? std::nullopt : quantized_dtype(node->input(0));
+  while (node->kind() != kQuantize) {
+    if (node->hasAttribute(kDTypeAttribute)) return static_cast<c10::ScalarType>(node->i(kDTypeAttribute));
+    if (node->inputs().empty() || node->kind().is_prim()) return std::nullopt;
+    node = node->input(0)->node();
+  }
+  return ir::dtype_constant(node->input(3));
 }
 
 bool reads(const KernelUse& use, c10::ScalarType dtype) {
@@ -266,6 +272,11 @@ std::optional<int64_t> known_rank(const ir::Value* quantized) {
   if (kind.find("3d") != std::string_view::npos) return 5;
   return operators::keeps_rank(operators::traits_of(node)) ? known_rank(ir::operands(node).front())
                                                            : std::nullopt;
+}
+
+void note_dtype(ir::Node* kernel) {
+  if (const auto dtype = quantized_dtype(kernel->output()))
+    kernel->i_(kDTypeAttribute, static_cast<int64_t>(*dtype));
 }
 
 }  // namespace tsq::kernels

@@ -22,6 +22,10 @@ struct KernelUse {
 /// The first fault of the engine that asks for `precaution` here; null: none.
 const kernels::KernelFault* fault_of(const KernelUse& use, kernels::Precaution precaution);
 
+/// Notes which dtype a kernel returns that has taken the place of a quantize node: faults of the kernels
+/// after it are told without a walk through all that come before.
+void note_dtype(ir::Node* kernel);
+
 /// A layer as the tables of kernels' limits know it.
 kernels::WeightedShape weighted_shape(const ir::Weighted& weighted);
 

@@ -84,6 +84,7 @@ class StaticLowering : public KernelLowering {
     for (const Node* done : {op, activation}) report_kernel(done, kernel);
     q->output()->replaceAllUsesWith(result);
     q->destroy();
+    kernels::note_dtype(result->node());
     has_changed_ = true;
   }
 

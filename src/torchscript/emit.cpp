@@ -295,6 +295,7 @@ class Emitter {
       node->replaceInput(0, hung_.module_value(graph, layers_.at(node->i(kLayer)).path));
       node->removeAttribute(kLayer);
     }
+    hung_.insert_reads(graph);
   }
 
   Model model_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 
+#include <ranges>
 #include <vector>
 
 #include "ir/analysis.h"
@@ -82,8 +83,17 @@ Value* UserLayout::module_value(Graph& graph, const std::string& path) {
   if (value != nullptr) return value;
   const UserSlot slot = slot_at(path);
   Value* owner = module_value(graph, slot.module);
-  Node* next = slot.module.empty() ? *graph.nodes().begin() : owner->node()->next();
-  return value = ir::read_attribute(next, owner, slot.name, modules_.at(path).type());
+  Node* read = graph.create(c10::prim::GetAttr, {owner});
+  read->s_(c10::attr::name, slot.name);
+  reads_[&graph].push_back(read);
+  return value = read->output()->setType(modules_.at(path).type());
+}
+
+void UserLayout::insert_reads(Graph& graph) {
+  // One by one to the front: LibTorch numbers the whole graph anew where many are put into one gap.
+  std::vector<Node*>& reads = reads_[&graph];
+  for (Node* read : reads | std::views::reverse) graph.prependNode(read);
+  reads.clear();
 }
 
 void UserLayout::rewrite(Graph& graph) {

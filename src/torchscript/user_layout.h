@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ir/user_slots.h"
 
@@ -25,9 +26,11 @@ class UserLayout {
   std::string hang_module(const std::string& path, const torch::jit::Module& module);
   /// Makes a graph that reads and writes attributes of the flat module do so where they hang now.
   void rewrite(torch::jit::Graph& graph);
-  /// The module at a path, read once at the graph's beginning: whatever LibTorch does with a read, it looks
-  /// at all that is in the module.
+  /// The module at a path, read once: whatever LibTorch does with a read, it looks at all that is in the
+  /// module. The reads are put into the graph by insert_reads.
   torch::jit::Value* module_value(torch::jit::Graph& graph, const std::string& path);
+  /// Puts the reads of modules in front of all else in a graph.
+  void insert_reads(torch::jit::Graph& graph);
 
  private:
   std::optional<torch::jit::Module> module_at(const std::string& path);
@@ -36,6 +39,7 @@ class UserLayout {
   std::map<std::string, torch::jit::Module> modules_{};  ///< by path
   ir::UserSlots places_{};                               ///< by the flat name
   std::map<std::pair<const torch::jit::Graph*, std::string>, torch::jit::Value*> values_{};  ///< of modules
+  std::map<const torch::jit::Graph*, std::vector<torch::jit::Node*>> reads_{};               ///< owners first
 };
 
 /// Whether a module only holds others and attributes at the user's paths.
