@@ -39,13 +39,12 @@ at::Tensor quantize_channels(const at::Tensor& weight, const QParams& qparams) {
 
 at::Tensor quantized_weight(const ir::Weighted& weighted) {
   const QParams& qparams = *weighted.weight_qparams;
-  const at::Tensor weight = weighted.weight.detach();
+  const at::Tensor weight = weighted.weight.detach().contiguous();
   if (qparams.qscheme == c10::QScheme::PER_TENSOR_AFFINE) {
     return at::quantize_per_tensor(weight, qparams.scale.item<float>(), qparams.zero_point.item<int64_t>(),
                                    qparams.dtype);
   }
-  const bool plain =
-      qparams.dtype == c10::ScalarType::QInt8 && weight.scalar_type() == at::kFloat && weight.is_contiguous();
+  const bool plain = qparams.dtype == c10::ScalarType::QInt8 && weight.scalar_type() == at::kFloat;
   if (plain && at::isfinite(weight.sum()).item<bool>()) return quantize_channels(weight, qparams);
   return at::quantize_per_channel(weight, qparams.scale, qparams.zero_point, qparams.axis, qparams.dtype);
 }

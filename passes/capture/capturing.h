@@ -35,6 +35,8 @@ struct Capturing {
   std::unordered_map<ir::Value*, torch::jit::Module> owners{};  ///< the modules that values are
   /// Attributes of the flat module, by the module that has them and their name there.
   std::unordered_map<ObjectPointer, std::unordered_map<std::string, std::string>> slots{};
+  /// Leaf modules as they are called, by the user's: the calls of one module share its state.
+  std::unordered_map<const void*, torch::jit::Module> leaves{};
   std::unordered_map<std::string, torch::jit::Module> slot_owners{};  ///< the modules that have them
   std::unordered_map<std::string, std::size_t> scopes{};              ///< indexes of Model::scopes, by path
   std::unordered_set<std::string> called_methods{};  ///< of the model itself, by what was captured

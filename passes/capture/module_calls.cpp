@@ -51,12 +51,20 @@ void keep_forward_call(ir::Model& model, Node* call) {
   replace_node(call, kept->output());
 }
 
+const Module& leaf_of(Capturing& state, const Module& module) {
+  const void* key = module._ivalue().get();
+  const auto known = state.leaves.find(key);
+  return known != state.leaves.end()
+             ? known->second
+             : state.leaves.emplace(key, in_its_mode(state.source, module)).first->second;
+}
+
 void make_module_call(Capturing& state, Node* node, const Module& module) {
   const std::string path = path_of(state.source, module);
   const std::string method = node->s(c10::attr::name);
   ir::ModuleCall call{.type = class_symbol(module),
                       .path = path,
-                      .module = in_its_mode(state.source, module),
+                      .module = leaf_of(state, module),
                       .method = method,
                       .standalone = standalone_boundary(state.source, module)};
   ir::Value* made = ir::Rewriter(state.model, node).call(std::move(call), node->inputs().slice(1).vec());

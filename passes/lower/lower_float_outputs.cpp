@@ -114,7 +114,8 @@ class FloatOutputLowering : public KernelLowering {
     std::vector<Value*> inputs = float_input(op);
     int64_t zero_columns = 0;
     if (finds_range) {
-      Value* with_ends = input_with_ends(inputs, op);
+      // Columns of zeros would make another weight of one that other calls multiply with as well.
+      Value* with_ends = packing_.is_shared(weighted) ? inputs[0] : input_with_ends(inputs, op);
       zero_columns = with_ends == inputs[0] ? 0 : kEnds;
       inputs = {with_ends == inputs[0] ? clamped_input(with_ends, op) : with_ends};
     }

@@ -6,11 +6,15 @@
 #include <fmt/ranges.h>
 #include <tsq/error.h>
 
+#include <algorithm>
+
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/fault_conditions.h"
 #include "backends/kernels/packed.h"
+#include "ir/analysis.h"
 #include "ir/edit.h"
 #include "torchscript/modules/pack_when_loaded.h"
+#include "torchscript/modules/tied_table.h"
 
 namespace tsq::passes {
 namespace {
@@ -56,6 +60,16 @@ std::string key_of(const ir::Weighted& weighted, std::string_view prepack, const
                      bytes_of(weighted.weight_qparams->scale));
 }
 
+/// Whether a table of words has the rows that a layer's weight is rounded to (hold_tied_tables_once).
+bool is_tied(const ir::Model& model, const ir::Weighted& weighted) {
+  return std::ranges::any_of(model.calls, [&](const ir::ModuleCall& call) {
+    return call.embedding && call.embedding->weight_qparams &&
+           torchscript::are_symmetric_rows(*call.embedding->weight_qparams) &&
+           call.embedding->weight.sizes() == weighted.weight.sizes() &&
+           at::equal(call.embedding->weight_qparams->scale, weighted.weight_qparams->scale);
+  });
+}
+
 }  // namespace
 
 const std::string* refusal_of(const PackingRefusals& refusals, std::string_view prepack,
@@ -69,6 +83,25 @@ bool is_packing(const ir::Node* node) {
   return kind.starts_with("quantized::") && kind.ends_with("_prepack");
 }
 
+WeightPacking::WeightPacking(ir::Model& model, const kernels::Target& target)
+    : model_(model), target_(target) {
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    const ir::Weighted* weighted =
+        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
+    if (weighted != nullptr) ++calls_[weighted->weight.const_data_ptr()];
+  }
+  for (const auto& [name, known] : model.packed_weights) ++calls_[known.weighted.weight.const_data_ptr()];
+}
+
+bool WeightPacking::is_shared(const ir::Weighted& weighted) const {
+  const void* memory = weighted.weight.const_data_ptr();
+  const auto is_several = [&](const auto& counts) {
+    const auto found = counts.find(memory);
+    return found != counts.end() && found->second > 1;
+  };
+  return is_several(calls_) || is_several(packings_) || is_tied(model_, weighted);
+}
+
 ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {
   const kernels::KernelUse use{.target = target_,
                                .model = model_,
@@ -79,11 +112,15 @@ ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite
   const bool is_apart = fault_of(use, kernels::Precaution::PackForEachCall) != nullptr;
   const bool when_loaded = fault_of(use, kernels::Precaution::PackWhenLoaded) != nullptr;
   const std::string call = is_apart ? fmt::format("{}", fmt::ptr(site.op)) : std::string();
-  const auto key = fmt::format("{} {} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point,
-                               site.zero_columns);
-  const auto [found, is_new] = names_.try_emplace(key);
+  // oneDNN's packed params keep what their first call has set up, which a kernel of the other kind crashes
+  // on.
+  const bool finds_range = site.kernel.find("_dynamic") != std::string_view::npos;
+  const auto key = fmt::format("{} {} {} {}", key_of(weighted, site.prepack, call), site.input_has_zero_point,
+                               site.zero_columns, finds_range);
+  const auto [found, is_new] = model_.packed_names.try_emplace(key);
   if (is_new) {
     found->second = unique_name(site.path);
+    ++packings_[weighted.weight.const_data_ptr()];
     to_pack_.push_back({.weighted = weighted,
                         .prepack = std::string(site.prepack),
                         .name = found->second,
@@ -106,21 +143,31 @@ std::string WeightPacking::unique_name(const std::string& path) {
   return name;
 }
 
-void WeightPacking::share_quantized() {
-  std::map<std::string, std::vector<Packing*>> same;
-  for (Packing& packing : to_pack_) {
-    const QParams& qparams = *packing.weighted.weight_qparams;
-    if (packing.prepack == kFloat16Prepack || qparams.dtype == c10::ScalarType::Half ||
-        packing.zero_columns > 0)
-      continue;
-    same[fmt::format("{} {} {} {}", memory_of(packing.weighted.weight), bytes_of(qparams.scale),
-                     bytes_of(qparams.zero_point), qparams.axis)]
-        .push_back(&packing);
+at::Tensor WeightPacking::known_quantized(const Packing& packing) const {
+  const QParams& qparams = *packing.weighted.weight_qparams;
+  for (const auto& [name, known] : model_.packed_weights) {
+    const QParams& other = *known.weighted.weight_qparams;
+    if (known.quantized.defined() &&
+        known.weighted.weight.const_data_ptr() == packing.weighted.weight.const_data_ptr() &&
+        memory_of(known.weighted.weight) == memory_of(packing.weighted.weight) &&
+        bytes_of(other.scale) == bytes_of(qparams.scale) &&
+        bytes_of(other.zero_point) == bytes_of(qparams.zero_point) && other.axis == qparams.axis)
+      return known.quantized;
   }
-  for (auto& [key, packings] : same) {
-    if (packings.size() < 2) continue;
-    const at::Tensor quantized = in_packing_layout(kernels::quantized_weight(packings.front()->weighted));
-    for (Packing* packing : packings) packing->quantized = quantized;
+  return {};
+}
+
+void WeightPacking::share_quantized() {
+  for (const Packing& packing : to_pack_)
+    model_.packed_weights.emplace(packing.name, ir::PackedWeight{packing.prepack, packing.weighted});
+  for (Packing& packing : to_pack_) {
+    const bool is_float16 =
+        packing.prepack == kFloat16Prepack || packing.weighted.weight_qparams->dtype == c10::ScalarType::Half;
+    if (is_float16 || packing.zero_columns > 0 || !is_shared(packing.weighted)) continue;
+    packing.quantized = known_quantized(packing);
+    if (!packing.quantized.defined())
+      packing.quantized = in_packing_layout(kernels::quantized_weight(packing.weighted));
+    model_.packed_weights.at(packing.name).quantized = packing.quantized;
   }
 }
 

@@ -37,11 +37,13 @@ struct PackingSite {
 /// The packed weights of one graph: asked for one by one, then packed together.
 class WeightPacking {
  public:
-  WeightPacking(ir::Model& model, const kernels::Target& target) : model_(model), target_(target) {}
+  WeightPacking(ir::Model& model, const kernels::Target& target);
 
   /// The packed weight as a value of the graph, where it packs when it is loaded an attribute of the module
   /// that does so. Calls of one module share it, where the engine allows that.
   ir::Value* packed(const ir::Weighted& weighted, const PackingSite& site);
+  /// Whether several calls of the model multiply with a weight, or look its rows up.
+  [[nodiscard]] bool is_shared(const ir::Weighted& weighted) const;
   /// Packs what was asked for; weights are independent of each other and go side by side. False when the
   /// engine refused one, which is then among `refusals`: the graph is half done.
   bool pack_all(PackingRefusals& refusals);
@@ -60,15 +62,17 @@ class WeightPacking {
     std::string refusal{};
   };
 
-  /// Weights that are packed several times are quantized once: what packs keep of them is one memory, which a
-  /// file holds once.
+  /// Weights that several calls multiply with are quantized once: what packs keep of them is one memory,
+  /// which a file holds once.
   void share_quantized();
+  [[nodiscard]] at::Tensor known_quantized(const Packing& packing) const;
   static void pack(Packing& packing);
   std::string unique_name(const std::string& path);
 
   ir::Model& model_;
   const kernels::Target& target_;
-  std::map<std::string, std::string> names_;          ///< of attributes, by what they hold
+  std::unordered_map<const void*, int> calls_;        ///< that multiply with a weight, by its memory
+  std::unordered_map<const void*, int> packings_;     ///< that this pass asked for
   std::unordered_set<std::string> taken_;             ///< names of attributes
   std::unordered_map<std::string, int> last_number_;  ///< after a name that several asked for
   std::vector<Packing> to_pack_;

@@ -24,4 +24,8 @@ bool fold_packed_weights(ir::Model& model, const PassContext& context);
 ///   linear(x, dequantize(quantize(w)))   →   linear(x, w')
 bool round_constants(ir::Model& model, const PassContext& context);
 
+/// Packed params of calls that multiply with one weight, where saving them would save it for each: they are
+/// packed when the file is loaded, of one weight.
+bool hold_weights_once(ir::Model& model, const PassContext& context);
+
 }  // namespace tsq::passes

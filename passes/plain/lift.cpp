@@ -63,7 +63,8 @@ std::optional<ModuleCall> lifted_linear(const Model& model, const Node* node) {
   if (!weight || weight->dim() != 2 || !bias) return std::nullopt;
   const bool was_frozen = !weight->requires_grad() && weight->is_floating_point();
   return ModuleCall{.type = symbol("torch.nn.Linear"),
-                    .weighted = ir::Weighted{.weight = *weight, .bias = *bias, .was_frozen = was_frozen}};
+                    .weighted = ir::Weighted{
+                        .weight = *weight, .bias = *bias, .was_frozen = was_frozen, .origin = *weight}};
 }
 
 std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* node, bool transposed) {
@@ -85,7 +86,8 @@ std::optional<ModuleCall> lifted_convolution(const Model& model, const Node* nod
                                .output_padding = transposed ? arguments.list("output_padding") : none,
                                .dilation = arguments.list("dilation"),
                                .groups = groups->toInt(),
-                               .padding_name = is_word ? padding->toStringRef() : std::string()}};
+                               .padding_name = is_word ? padding->toStringRef() : std::string(),
+                               .origin = *weight}};
 }
 
 /// BatchNorm2d asserts that its input has 4 dimensions, the others likewise.

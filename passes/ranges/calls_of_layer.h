@@ -14,12 +14,18 @@
 /// A layer that is called several times has one set of weights: what its calls have seen belongs to all.
 namespace tsq::passes {
 
+/// Whether two calls whose weights come from one tensor multiply with the same numbers.
+inline bool have_one_weight(const ir::Weighted& a, const ir::Weighted& b) {
+  return a.weight.sizes() == b.weight.sizes() &&
+         (a.weight.const_data_ptr() == b.weight.const_data_ptr() || at::equal(a.weight, b.weight));
+}
+
 /// What the calls of one layer have seen, as one observer.
 class PooledObservers {
  public:
   /// `channels`: what a call's observer counts; calls of one weight that differ in it are not pooled.
   void add(ir::Weighted& call, const torch::jit::Module& found, int64_t channels) {
-    Layer& layer = layers_[{call.weight.const_data_ptr(), channels}];
+    Layer& layer = layer_of(call, channels);
     layer.calls.push_back(&call);
     if (layer.calls.size() == 1) {
       layer.observer = found;
@@ -33,8 +39,10 @@ class PooledObservers {
   /// `give(call, observer)` for each call.
   template <typename Give>
   void to_each_call(const Give& give) const {
-    for (const auto& [weight, layer] : layers_) {
-      for (ir::Weighted* call : layer.calls) give(*call, *layer.observer);
+    for (const auto& [origin, layers] : layers_) {
+      for (const Layer& layer : layers) {
+        for (ir::Weighted* call : layer.calls) give(*call, *layer.observer);
+      }
     }
   }
 
@@ -43,16 +51,25 @@ class PooledObservers {
     std::vector<ir::Weighted*> calls{};
     std::optional<torch::jit::Module> observer{};
   };
-  std::map<std::pair<const void*, int64_t>, Layer> layers_;
+
+  /// Calls into which something else was folded have another weight.
+  Layer& layer_of(const ir::Weighted& call, int64_t channels) {
+    std::vector<Layer>& layers = layers_[{ir::origin_of(call).const_data_ptr(), channels}];
+    const auto found = std::ranges::find_if(
+        layers, [&](const Layer& layer) { return have_one_weight(*layer.calls.front(), call); });
+    return found != layers.end() ? *found : layers.emplace_back();
+  }
+
+  std::map<std::pair<const void*, int64_t>, std::vector<Layer>> layers_;  ///< by origin and channels
 };
 
 /// Whether two calls are of one layer: with the same weight, or with equal ones where something was folded
 /// into each.
 inline bool are_of_one_layer(const ir::ModuleCall& a, const ir::ModuleCall& b) {
-  const at::Tensor& first = ir::weighted_of(a)->weight;
-  const at::Tensor& second = ir::weighted_of(b)->weight;
-  return first.is_same(second) || first.const_data_ptr() == second.const_data_ptr() ||
-         (a.path == b.path && first.sizes() == second.sizes() && at::equal(first, second));
+  const ir::Weighted& first = *ir::weighted_of(a);
+  const ir::Weighted& second = *ir::weighted_of(b);
+  const bool has_one_origin = ir::origin_of(first).const_data_ptr() == ir::origin_of(second).const_data_ptr();
+  return (a.path == b.path || has_one_origin) && have_one_weight(first, second);
 }
 
 /// Calls that no data reached are given what another call of their layer has seen, so that they go on sharing

@@ -37,7 +37,7 @@ std::optional<at::Tensor> ConstantFactors::computed_tensor(const Value* value) c
 }
 
 std::optional<at::Tensor> ConstantFactors::weight_of(const Value* factor) const {
-  if (const auto matrix = tensor(factor); is_matrix(matrix)) return matrix->detach().t().contiguous();
+  if (const auto matrix = tensor(factor); is_matrix(matrix)) return matrix->detach().t();
   const Node* node = factor->node();
   const bool is_transpose =
       node->kind() == c10::aten::t || (node->kind() == c10::aten::transpose && swaps_both(node));
@@ -46,7 +46,7 @@ std::optional<at::Tensor> ConstantFactors::weight_of(const Value* factor) const 
     return is_matrix(matrix) ? matrix : std::nullopt;
   }
   const auto matrix = any_spelling() ? computed_tensor(factor) : std::nullopt;
-  return is_matrix(matrix) ? std::optional(matrix->detach().t().contiguous()) : std::nullopt;
+  return is_matrix(matrix) ? std::optional(matrix->detach().t()) : std::nullopt;
 }
 
 bool is_matrix(const std::optional<at::Tensor>& tensor) {

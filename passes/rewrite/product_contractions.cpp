@@ -53,7 +53,8 @@ bool holds(const std::string& text, char letter) { return text.find(letter) != s
 void set_weight(Product& product, const at::Tensor& ordered, std::size_t kept) {
   const c10::IntArrayRef rows = ordered.sizes().slice(0, kept);
   if (kept > 1) product.unflattened = rows.vec();
-  product.weighted.weight = ordered.reshape({c10::multiply_integers(rows), -1}).contiguous();
+  product.weighted.weight = ordered.reshape({c10::multiply_integers(rows), -1});
+  product.weighted.origin = ordered;
 }
 
 std::optional<Product> of_equation(Node* node, Value* input, const at::Tensor& weight,

@@ -64,6 +64,7 @@ LiftedProduct put_layer(Model& model, Node* node, const Product& product, std::s
   AfterProduct after(model, product.last);
   ir::ModuleCall call{
       .type = symbol("torch.nn.Linear"), .path = std::move(path), .weighted = product.weighted};
+  call.weighted->origin = ir::origin_of(product.weighted);
   Value* input = layer_input(after, product);
   LiftedProduct lifted{.product = node, .last = product.last, .layer = after.layer(std::move(call), input)};
   write_output(after, product, lifted);

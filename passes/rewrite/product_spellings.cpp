@@ -41,7 +41,8 @@ std::optional<Product> addmm(const ConstantFactors& factors, Node* node) {
   const auto beta = ir::number_constant(node->input(3));
   const auto alpha = ir::number_constant(node->input(4));
   if (!factors.any_spelling() || !beta || !alpha) return std::nullopt;
-  return Product{node, node->input(1), {.weight = *weight * *alpha, .bias = *bias * *beta}};
+  return Product{
+      node, node->input(1), {.weight = *weight * *alpha, .bias = *bias * *beta, .origin = *weight}};
 }
 
 /// Of tensors of three dimensions or any number of them.
@@ -95,7 +96,7 @@ std::optional<Product> of_shared_matrix(const ConstantFactors& factors, Node* no
       matrix.dim() == 3 && matrix.size(0) > 0 && matrix.equal(matrix.narrow(0, 0, 1).expand_as(matrix));
   if (is_repeated) matrix = matrix.select(0, 0);
   if (!is_matrix(matrix)) return std::nullopt;
-  return Product{.last = node, .input = input, .weighted = {.weight = matrix.t().contiguous()}};
+  return Product{.last = node, .input = input, .weighted = {.weight = matrix.t()}};
 }
 
 std::optional<Product> bmm(const ConstantFactors& factors, Node* node) {
@@ -115,7 +116,7 @@ std::optional<Product> of_vector(const ConstantFactors& factors, Node* node, con
                                  Value* vector) {
   const auto known = factors.computed_tensor(matrix);
   if (!is_matrix(known) || factors.computed(vector)) return std::nullopt;
-  return Product{.last = node, .input = vector, .weighted = {.weight = known->detach().contiguous()}};
+  return Product{.last = node, .input = vector, .weighted = {.weight = known->detach()}};
 }
 
 std::optional<Product> mv(const ConstantFactors& factors, Node* node) {

@@ -26,17 +26,34 @@ bool share(at::Tensor& parameter, std::vector<at::Tensor>& known) {
   return has_changed;
 }
 
+/// Numbers the layers that calls are of: those at one path, and those whose weight is one tensor of the file.
+class LayersOfCalls {
+ public:
+  std::size_t of(const std::string& path, const at::Tensor& origin) {
+    const auto [by_path, is_new] = by_path_.try_emplace(path, by_path_.size());
+    return is_new ? by_path->second =
+                        by_origin_.try_emplace(origin.const_data_ptr(), by_path->second).first->second
+                  : by_path->second;
+  }
+
+ private:
+  std::map<std::string, std::size_t> by_path_;
+  std::map<const void*, std::size_t> by_origin_;
+};
+
 }  // namespace
 
 bool share_parameters(ir::Model& model, const PassContext&) {
   bool has_changed = false;
-  std::map<std::string, std::vector<at::Tensor>> weights;  // by the path of the layer
-  std::map<std::string, std::vector<at::Tensor>> biases;
+  LayersOfCalls layers;
+  std::map<std::size_t, std::vector<at::Tensor>> weights;
+  std::map<std::size_t, std::vector<at::Tensor>> biases;
   for (ir::ModuleCall& call : model.calls) {
     ir::Weighted* weighted = ir::weighted_of(call);
     if (weighted == nullptr) continue;
-    has_changed |= share(weighted->weight, weights[call.path]);
-    has_changed |= share(weighted->bias, biases[call.path]);
+    const std::size_t layer = layers.of(call.path, ir::origin_of(*weighted));
+    has_changed |= share(weighted->weight, weights[layer]);
+    has_changed |= share(weighted->bias, biases[layer]);
   }
   return has_changed;
 }

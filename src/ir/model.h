@@ -75,7 +75,15 @@ struct Weighted {
   /// Out of a frozen file, which does not say of a weight that it is a parameter. LibTorch chooses the
   /// algorithm of a linear layer by that: during calibration it is one, as in the file before freezing.
   bool was_frozen{false};
+  /// The tensor of the user's file that the weight was made of: calls with the same one are of one layer.
+  /// Undefined: the weight itself.
+  at::Tensor origin{};
 };
+
+/// The tensor of the user's file that a weight was made of.
+inline const at::Tensor& origin_of(const Weighted& weighted) {
+  return weighted.origin.defined() ? weighted.origin : weighted.weight;
+}
 
 /// The table of an embedding and how its rows are looked up.
 struct EmbeddingTable {
@@ -170,6 +178,14 @@ struct Method {
   c10::FunctionSchema schema{"", "", {}, {}};
 };
 
+/// What an attribute of packed params was packed of.
+struct PackedWeight {
+  std::string prepack{};
+  Weighted weighted{};
+  /// The quantized weight, which other packed params were made of as well; undefined: none were.
+  at::Tensor quantized{};
+};
+
 /// FX's view of a TorchScript graph, flat: every module call is inlined except calls of leaf modules, which
 /// are single nodes. Beside the operators of TorchScript the graph holds two kinds of node of our own, which
 /// emit() turns into executable code: `prim::tsq_module` (call_module; see call_of) and `prim::tsq_observer`.
@@ -193,13 +209,15 @@ struct Model {
   std::unordered_map<std::string, int> first_free_numbers{};  ///< by name: unique_attribute_name's memory
 
   // What passes have found out about the whole.
-  bool opens_methods{false};                          ///< methods beside forward are captured as forward is
-  bool is_quantized{false};                           ///< the mapping gives some operator a QConfig
-  std::vector<std::string> unobserved_layers{};       ///< Report::unobserved_layers
-  std::vector<UnmatchedEntry> unmatched_entries{};    ///< Report::unmatched_entries
-  std::map<std::string, at::Tensor> mean_errors{};    ///< by which biases are corrected, by Decision::node
-  std::shared_ptr<const Model> before_rounding{};     ///< the observed graph with the same ranges and weights
-  std::map<std::string, QConfig> trained_qconfigs{};  ///< of the layers that fake-quantize, by path
+  bool opens_methods{false};                        ///< methods beside forward are captured as forward is
+  bool is_quantized{false};                         ///< the mapping gives some operator a QConfig
+  std::vector<std::string> unobserved_layers{};     ///< Report::unobserved_layers
+  std::vector<UnmatchedEntry> unmatched_entries{};  ///< Report::unmatched_entries
+  std::map<std::string, at::Tensor> mean_errors{};  ///< by which biases are corrected, by Decision::node
+  std::shared_ptr<const Model> before_rounding{};   ///< the observed graph with the same ranges and weights
+  std::map<std::string, PackedWeight> packed_weights{};  ///< by attribute
+  std::map<std::string, std::string> packed_names{};     ///< attributes, by all that decides what they hold
+  std::map<std::string, QConfig> trained_qconfigs{};     ///< of the layers that fake-quantize, by path
   std::map<std::string, torch::jit::Module> weight_fake_quants{};  ///< their observers
 
   /// A deep copy of the graph that shares tensors.

@@ -81,6 +81,7 @@ std::optional<c10::IValue> module_constant(const Module& module, const std::stri
 std::optional<ir::Weighted> weighted_parameters(Symbol type, const Module& module) {
   ir::Weighted result{.weight = tensor_attribute(module, "weight"), .bias = tensor_attribute(module, "bias")};
   if (!result.weight.defined()) return std::nullopt;
+  result.origin = result.weight;
   if (is_linear(type)) return result;
   const auto stride = list_constant(module, "stride");
   const auto dilation = list_constant(module, "dilation");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "backends/kernels/engine.h"
 #include "backends/kernels/processor_faults.h"
@@ -31,6 +32,16 @@ void append(Report& report, const Report& child, const std::string& path) {
   }
 }
 
+/// Of the tensors of the user's file that are the weights of layers.
+std::unordered_set<const void*> memory_of_weights(const ir::Model& model) {
+  std::unordered_set<const void*> memory;
+  for (const ir::ModuleCall& call : model.calls) {
+    if (const ir::Weighted* weighted = ir::weighted_of(call); weighted != nullptr)
+      memory.insert(ir::origin_of(*weighted).const_data_ptr());
+  }
+  return memory;
+}
+
 }  // namespace
 
 passes::PassContext context_of(const Stage& stage) {
@@ -52,7 +63,8 @@ passes::PassContext context_of(const Stage& stage) {
 Module module_of(const Stage& stage, torchscript::Layout layout) {
   const bool is_training = stage.trains && !stage.is_trained;
   Module module = is_training ? trained_module(stage) : torchscript::emit(stage.model, layout);
-  torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes);
+  torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes,
+                                    memory_of_weights(stage.model));
   return is_training ? module : torchscript::with_shared_classes(module);
 }
 

@@ -91,16 +91,19 @@ void keep_settings(Module& to, const Module& module, const NameSet& written) {
 
 }  // namespace
 
-void keep_user_attributes(Module& module, const Module& model, const std::vector<std::string>& preserved) {
+void keep_user_attributes(Module& module, const Module& model, const std::vector<std::string>& preserved,
+                          const std::unordered_set<const void*>& weights) {
   const NameSet written = written_names(model);
   const auto type = model.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
     const c10::IValue value = model.attr(name);
     const bool is_preserved = std::ranges::find(preserved, name) != preserved.end();
+    const bool is_weight =
+        value.isTensor() && value.toTensor().defined() && weights.contains(value.toTensor().const_data_ptr());
     if (value.isModule() && (!is_preserved || module.hasattr(name))) {
       keep_child(module, name, value.toModule(), written);
-    } else if (!module.hasattr(name) && (is_preserved || !type->is_parameter(i))) {
+    } else if (!module.hasattr(name) && (is_preserved || !(type->is_parameter(i) || is_weight))) {
       module.register_attribute(name, type->getAttribute(i), name == "training" ? c10::IValue(false) : value,
                                 /*is_param=*/false, type->is_buffer(i));
     }

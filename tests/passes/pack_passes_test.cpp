@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
+#include <array>
+
+#include "backends/kernels/engine_packing.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "passes/pack/passes.h"
@@ -186,6 +189,42 @@ TEST(RoundConstants, ThePassRoundsTheWeightOfALayerWithoutAKernel) {
   const ir::Weighted& result = *ir::call_of(model, node_named(model, "y")).weighted;
   EXPECT_FALSE(result.weight_qparams.has_value());
   EXPECT_TRUE(at::equal(result.weight, kernels::quantized_weight(layer).dequantize()));
+}
+
+/// Two linear layers with packed params of their own, which differ in the bias, made of `weights`.
+ir::Model two_packed(const passes::PassContext& context, const std::array<at::Tensor, 2>& weights) {
+  ir::Model model = model_of_graph("%x : Tensor, %a : Tensor, %b : Tensor", R"(
+  %y : Tensor = quantized::linear_dynamic(%x, %a, %no)
+  %z : Tensor = quantized::linear_dynamic(%y, %b, %no)
+  return (%z)
+)");
+  const kernels::EnginePacking engine(context.target);
+  for (const std::size_t i : {0, 1}) {
+    const std::string name = i == 0 ? "a" : "b";
+    ir::Weighted layer = testing::rounded_linear(8, 8);
+    layer.bias = layer.bias + static_cast<double>(i);
+    const std::string prepack = "quantized::linear_prepack";
+    testing::put_attribute(model, name, kernels::pack(prepack, layer, weights.at(i)));
+    model.packed_weights[name] = {.prepack = prepack, .weighted = layer, .quantized = weights.at(i)};
+  }
+  return model;
+}
+
+passes::PassContext context_for_fbgemm() { return {.target = {.engine = "fbgemm"}}; }
+at::Tensor quantized() { return kernels::quantized_weight(testing::rounded_linear(8, 8)); }
+
+TEST(HoldWeightsOnce, PackedParamsOfOneWeightArePackedOfItAtLoad) {
+  const at::Tensor weight = quantized();
+  ir::Model model = two_packed(context_for_fbgemm(), {weight, weight});
+  EXPECT_TRUE(passes::hold_weights_once(model, context_for_fbgemm()));
+  for (const char* name : {"a_held", "b_held"})
+    EXPECT_TRUE(model.attributes.attr(name).toModule().attr("weight").toTensor().is_alias_of(weight));
+  EXPECT_FALSE(passes::hold_weights_once(model, context_for_fbgemm()));
+}
+
+TEST(HoldWeightsOnce, PackedParamsOfOtherWeightsStay) {
+  ir::Model model = two_packed(context_for_fbgemm(), {quantized(), quantized()});
+  EXPECT_FALSE(passes::hold_weights_once(model, context_for_fbgemm()));
 }
 
 }  // namespace

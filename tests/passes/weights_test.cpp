@@ -220,6 +220,21 @@ TEST(ShareParameters, EqualOnesOfOneLayerBecomeOne) {
   EXPECT_FALSE(passes::share_parameters(model, context)) << "they are one already";
 }
 
+TEST(ShareParameters, EqualOnesOfOneTensorOfTheFileBecomeOne) {
+  auto [model, context] = twice();
+  const auto calls = called_twice(model);
+  ASSERT_EQ(calls.size(), 2);
+  calls[1]->weight = calls[0]->weight.detach().clone();
+  for (ir::ModuleCall& call : model.calls) {
+    if (ir::weighted_of(call) == calls[1]) call.path = "other";
+  }
+  EXPECT_TRUE(passes::share_parameters(model, context));
+  EXPECT_TRUE(calls[1]->weight.is_same(calls[0]->weight));
+  calls[1]->weight = calls[0]->weight.detach().clone();
+  calls[1]->origin = calls[1]->weight;
+  EXPECT_FALSE(passes::share_parameters(model, context)) << "equal by chance";
+}
+
 TEST(ShareParameters, UnlikeOnesStay) {
   auto [model, context] = twice();
   const auto calls = called_twice(model);

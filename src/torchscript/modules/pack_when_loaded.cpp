@@ -1,6 +1,9 @@
 #include "torchscript/modules/pack_when_loaded.h"
 
 #include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <string>
 
 #include "backends/kernels/packed.h"
 #include "base/libtorch_error.h"
@@ -12,7 +15,21 @@ namespace {
 
 using torch::jit::Module;
 
-constexpr const char* kPackedParams = R"(
+constexpr std::string_view kLinearPrepack = "quantized::linear_prepack";
+
+constexpr const char* kLinear = R"(
+def __getstate__(self) -> Tuple[Tensor, Optional[Tensor], bool]:
+    return (self.weight, self.bias, self.training)
+
+def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], bool]):
+    self.weight = state[0]
+    self.bias = state[1]
+    self.training = state[2]
+    self.packed = quantized.linear_prepack(state[0], state[1])
+)";
+
+/// `PREPACK` stands for the packing operator.
+constexpr std::string_view kConvolution = R"(
 def __getstate__(self) -> Tuple[Tensor, Optional[Tensor], List[int], List[int], List[int], int, bool]:
     return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups, self.training)
 
@@ -24,7 +41,7 @@ def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], List[int], List[in
     self.dilation = state[4]
     self.groups = state[5]
     self.training = state[6]
-    self.packed = quantized.conv3d_prepack(state[0], state[1], state[2], state[3], state[4], state[5])
+    self.packed = PREPACK(state[0], state[1], state[2], state[3], state[4], state[5])
 )";
 
 constexpr const char* kPointwise = R"(
@@ -67,12 +84,32 @@ std::vector<Attribute> with_geometry(const ir::Weighted& weighted, const std::ve
   return all;
 }
 
-Module packed_params(std::string_view prepack, const ir::Weighted& weighted, const at::Tensor& quantized) {
-  return written_module("tsq.PackedConv3d",
+/// "quantized::conv3d_prepack" as TorchScript writes it.
+std::string in_torchscript(std::string_view prepack) {
+  const std::size_t colons = prepack.find("::");
+  return fmt::format("{}.{}", prepack.substr(0, colons), prepack.substr(colons + 2));
+}
+
+Module packed_linear(const ir::Weighted& weighted, const at::Tensor& quantized) {
+  return written_module(
+      "tsq.PackedLinear",
+      {{"weight", c10::TensorType::get(), quantized},
+       optional_tensor("bias", weighted.bias.defined() ? weighted.bias.detach() : at::Tensor()),
+       {"training", c10::BoolType::get(), false},
+       {"packed", kernels::packed_type(kLinearPrepack), kernels::pack(kLinearPrepack, weighted, quantized)}},
+      kLinear);
+}
+
+Module packed_convolution(std::string_view prepack, const ir::Weighted& weighted,
+                          const at::Tensor& quantized) {
+  constexpr std::string_view kPlaceholder = "PREPACK";
+  std::string source(kConvolution);
+  source.replace(source.find(kPlaceholder), kPlaceholder.size(), in_torchscript(prepack));
+  return written_module("tsq.PackedConvolution",
                         with_geometry(weighted, {{"packed", kernels::packed_type(prepack),
                                                   kernels::pack(prepack, weighted, quantized)},
                                                  {"weight", c10::TensorType::get(), quantized}}),
-                        kPackedParams);
+                        source);
 }
 
 /// For which oneDNN orders a weight best; empty: not known.
@@ -110,8 +147,9 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const 
 Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted, bool input_has_zero_point,
                         const at::Tensor& quantized) {
   const at::Tensor weight = quantized.defined() ? quantized : kernels::quantized_weight(weighted);
+  if (prepack == kLinearPrepack) return packed_linear(weighted, weight);
   return prepack == "onednn::qconv_prepack" ? pointwise(weighted, input_has_zero_point, weight)
-                                            : packed_params(prepack, weighted, weight);
+                                            : packed_convolution(prepack, weighted, weight);
 }
 
 }  // namespace tsq::torchscript
