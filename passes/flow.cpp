@@ -62,7 +62,7 @@ constexpr FlowRow kFlow[] = {
     {"capture", Room::Capture, Step::Fuse, Takes::PostTraining, capture, "the user's module → a flat graph; modules of torch.nn and functions are nodes", false, captures_as_fx},
     {"capture_layers", Room::Capture, Step::Fuse, Takes::Best, capture_layers, "the user's module → a flat graph; attention and parametrizations are taken apart", false, may_quantize},
     {"capture_for_training", Room::Capture, Step::Fuse, Takes::Training, capture_for_training, "the user's module → a flat graph that follows train() and eval()"},
-    {"compute_in_float", Room::Capture, Step::Fuse, Takes::PostTraining, compute_in_float, "layers in half, bfloat16 or double → layers in float between casts"},
+    {"compute_in_float", Room::Capture, Step::Fuse, Takes::PostTraining, compute_in_float, "layers in half, bfloat16 or double → layers in float between casts", false, may_quantize},
 
     {"lift_recurrent", Room::Plain, Step::Fuse, Takes::PostTraining, lift_recurrent, "aten::lstm with constant weights → LSTM(x, hx)", kOnEachMethod},
     {"untrace", Room::Plain, Step::Fuse, Takes::All, untrace, "what tracing and freezing write → what scripting writes", kOnEachMethod},

@@ -62,8 +62,8 @@ std::string_view reason_for(LeftFloatCause cause) {
   return "the trial left it float: in int8 the model fails";
 }
 
-/// The entries of the mapping that leave these layers float are not the user's.
-void tell_who_decided(const std::vector<LeftFloat>& changes, Report& report) {
+/// The entries of the mapping that leave these layers float are not the user's. `is_all_float`: it has none.
+void tell_who_decided(const std::vector<LeftFloat>& changes, bool is_all_float, Report& report) {
   std::unordered_map<std::string, LeftFloatCause> causes;
   for (const LeftFloat& change : changes) {
     for (const QuantizedLayer& layer : change.layers) {
@@ -72,11 +72,13 @@ void tell_who_decided(const std::vector<LeftFloat>& changes, Report& report) {
   }
   for (Decision& decision : report.decisions) {
     const auto found = causes.find(decision.node);
-    if (decision.quantized || found == causes.end()) continue;
-    decision.reason = reason_for(found->second);
+    if (decision.quantized || (found == causes.end() && !is_all_float)) continue;
+    decision.reason = reason_for(is_all_float ? changes.back().cause : found->second);
     decision.remedy.clear();
   }
 }
+
+constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7, .longest = 3};
 
 class Finish {
  public:
@@ -209,7 +211,6 @@ class Finish {
   double gain(const Attempt& before, const Attempt& after, LeftFloatCause cause) const {
     if (cause == LeftFloatCause::Larger)
       return static_cast<double>(before.trial.bytes) / static_cast<double>(after.trial.bytes);
-    constexpr LatencyOptions kQuick{.undecided = 1, .seconds = 0.7, .longest = 3};
     return compared(before.made->module, after.made->module, kQuick).ratio_high;
   }
 
@@ -233,7 +234,21 @@ class Finish {
     Attempt next = whole();
     // Nothing is quantized then: the user's own model takes its place.
     if (is_all && !next.made) next.made = now.made;
-    return next;
+    if (!is_all || !costs_more_than_float(next)) return next;
+    mapping_ = QConfigMapping();
+    prepared_ = task_.calibrated(mapping_);
+    return whole();
+  }
+
+  /// Of a model that is all float: whether its file is larger than the user's, or its layers, rewritten for
+  /// int8, are slower than as they were. Mappings that quantize nothing rewrite nothing.
+  bool costs_more_than_float(const Attempt& all_float) const {
+    if (!all_float.made || all_float.trial.fault) return false;
+    if (task_.model_bytes > 0 &&
+        static_cast<double>(all_float.trial.bytes) > kLarger * static_cast<double>(task_.model_bytes))
+      return true;
+    return task_.times && !task_.samples.empty() &&
+           compared(task_.model, all_float.made->module, kQuick).is_slower();
   }
 
   Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
@@ -250,7 +265,8 @@ class Finish {
     // Entries of its own are nobody's mistake: what stays float may not be lifted to the layer that they
     // name.
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
-    tell_who_decided(result.left_float, result.report);
+    tell_who_decided(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
+                     result.report);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (result.trial.fault && !task_.force) {
       if (!result.is_float_model) refuse(*result.trial.fault);

@@ -70,6 +70,20 @@ TEST(Quantize, IsTheStepsWithTheMappingFound) {
   EXPECT_TRUE(at::equal(output(quantized.module(), data[0]), output(lowered, data[0])));
 }
 
+TEST(Quantize, AModelThatIsLeftFloatIsTheUsersOwnWhereItsLayersWouldGrow) {
+  Module model = chain();
+  model.to(at::kHalf);
+  std::vector<Sample> data;
+  for (const Sample& sample : samples()) data.push_back({sample[0].toTensor().to(at::kHalf)});
+  // Fewer bytes than the record that tsq writes: whatever int8 saves, the file grows.
+  const Quantized quantized = quantize(model, data, {.times = false, .float_bytes = 1000});
+  ASSERT_TRUE(quantized.is_float_model);
+  EXPECT_TRUE(at::equal(output(quantized.module(), data[0]), output(model, data[0])));
+  EXPECT_EQ(quantized.mapping, QConfigMapping());
+  for (const Decision& decision : quantized.report().decisions)
+    EXPECT_THAT(decision.reason, HasSubstr("the trial left it float"));
+}
+
 TEST(Quantize, TheSameInputHasTheSameResult) {
   const Module model = chain();
   const std::vector<Sample> data = samples();
