@@ -49,18 +49,6 @@ Value* quantize_static(const ir::Rewriter& rewriter, Model& model, Node* observe
                      {input, scale, rewriter.constant(qparams.zero_point.item<int64_t>()), dtype});
 }
 
-/// The weight of a functional is there without calibration: its observer is run now when it has seen nothing
-/// (K-01).
-QParams qparams_for(const Model& model, const Node* observer) {
-  const ir::ObserverEntry& entry = ir::observer_of(model, observer);
-  const Node* maker = observer->input(0)->node();
-  if (!entry.result->saw_data && maker->kind() == c10::prim::GetAttr) {
-    const c10::IValue value = model.attributes.attr(maker->s(c10::attr::name));
-    if (value.isTensor()) return observe_once(entry.spec, value.toTensor());
-  }
-  return *entry.result->qparams;
-}
-
 /// What an observer saw, quantized; null where nothing quantizes it: placeholders for float32, other dtypes.
 Value* quantize(Model& model, Node* observer, const kernels::Target& target) {
   const ir::Rewriter rewriter(model, observer);
@@ -73,7 +61,7 @@ Value* quantize(Model& model, Node* observer, const kernels::Target& target) {
   const bool is_quantized_dtype = resolved.dtype == ScalarType::QUInt8 ||
                                   resolved.dtype == ScalarType::QInt8 || resolved.dtype == ScalarType::QInt32;
   if (!is_quantized_dtype || !found.qparams) return nullptr;
-  return quantize_static(rewriter, model, observer, qparams_for(model, observer));
+  return quantize_static(rewriter, model, observer, *found.qparams);
 }
 
 void replace_observer(Model& model, Node* observer, const kernels::Target& target) {

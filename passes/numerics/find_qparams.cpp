@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
+#include "operators/constant_expressions.h"
 #include "passes/numerics/observer_result.h"
 #include "passes/numerics/passes.h"
 
@@ -48,6 +50,19 @@ ir::ObserverResult named_result(const ir::Model& model, const ir::ObserverEntry&
   }
 }
 
+/// The weights of functions are there without calibration, also those that are computed of parameters: an
+/// observer that has seen nothing is run on its weight now (K-01).
+void observe_weights(ir::Model& model) {
+  const operators::ConstantExpressions constants(model);
+  for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!ir::is_observer(node)) continue;
+    ir::ObserverEntry& entry = ir::observer_of(model, node);
+    if (!entry.result || entry.result->saw_data || !entry.result->qparams) continue;
+    const auto value = constants.value_of(node->input(0));
+    if (value && value->isTensor()) entry.result->qparams = observe_once(entry.spec, value->toTensor());
+  }
+}
+
 }  // namespace
 
 ir::ObserverResult observer_result(const ObserverSpec& spec, const torch::jit::Module& observer) {
@@ -70,6 +85,8 @@ bool find_qparams(ir::Model& model, const PassContext& context) {
       context.advance();
     }
   });
+  const auto saw_nothing = [](const ir::ObserverEntry* entry) { return !entry->result->saw_data; };
+  if (std::ranges::any_of(unasked, saw_nothing)) observe_weights(model);
   return !unasked.empty();
 }
 

@@ -1,7 +1,11 @@
 #include "passes/place/uncalibrated.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
+#include "operators/constant_expressions.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
@@ -9,10 +13,7 @@ namespace {
 
 /// Whether an observer finds a range, and none without data.
 bool needs_data(const ir::Model& model, const ir::Node* observer) {
-  // What a constant weight is like, convert finds out by itself. Channels that were never seen are not
-  // scaled.
-  if (observer->input(0)->node()->kind() == c10::prim::GetAttr || is_channel_observer(model, observer))
-    return false;
+  if (is_channel_observer(model, observer)) return false;  // channels that were never seen are not scaled
   const ObserverSpec& spec = ir::observer_of(model, observer).spec;
   const ResolvedObserver resolved = resolve(spec);
   return c10::isQIntType(resolved.dtype) && !resolved.is_dynamic && !saw_data(make_observer(spec));
@@ -21,14 +22,18 @@ bool needs_data(const ir::Model& model, const ir::Node* observer) {
 }  // namespace
 
 bool is_uncalibrated(const ir::Model& model) {
-  bool some_need_data = false;
+  std::vector<const ir::Node*> without_data;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node) || !needs_data(model, node)) continue;
+    const bool is_weight = node->input(0)->node()->kind() == c10::prim::GetAttr;
     const torch::jit::Module& observer = ir::observer_of(model, node).module.value();
-    if (saw_data(observer) || tensors_not_finite(observer) > 0) return false;
-    some_need_data = true;
+    if (!is_weight && (saw_data(observer) || tensors_not_finite(observer) > 0)) return false;
+    if (!is_weight) without_data.push_back(node);
   }
-  return some_need_data;
+  // What a weight is like, find_qparams finds out by itself, also of one that is computed of parameters.
+  const operators::ConstantExpressions constants(model);
+  return std::ranges::any_of(
+      without_data, [&](const ir::Node* node) { return !constants.value_of(node->input(0)).has_value(); });
 }
 
 }  // namespace tsq::passes

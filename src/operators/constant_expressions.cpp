@@ -1,5 +1,6 @@
 #include "operators/constant_expressions.h"
 
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
@@ -60,6 +61,18 @@ bool is_pure(const Node* node) {
   const c10::FunctionSchema* schema =
       is_operator(node) && node->blocks().empty() ? node->maybeSchema() : nullptr;
   return schema != nullptr && !schema->is_mutable() && !node->isNondeterministic();
+}
+
+torch::jit::Function& called_function(const Node* node) {
+  return *node->input(0)->type()->expectRef<c10::FunctionType>().function();
+}
+
+bool is_deterministic(torch::jit::Function& function) {
+  const auto nodes = ir::nodes_in_order(*torch::jit::toGraphFunction(function).graph());
+  return std::ranges::none_of(nodes, [](const Node* node) {
+    return node->isNondeterministic() ||
+           (node->kind() == c10::prim::CallFunction && !is_deterministic(called_function(node)));
+  });
 }
 
 c10::IValue list_of(const Node* node, const torch::jit::Stack& elements) {
@@ -130,9 +143,12 @@ std::optional<c10::IValue> ConstantExpressions::evaluated(const Value* value) co
 }
 
 std::optional<c10::IValue> ConstantExpressions::computed(const Node* node, std::size_t output) const {
-  if (!is_pure(node) || !is_only_read(node->output(output))) return std::nullopt;
+  const bool is_call = node->kind() == c10::prim::CallFunction;
+  const bool is_known =
+      is_call ? calls_library(model_, node) && is_deterministic(called_function(node)) : is_pure(node);
+  if (!is_known || !is_only_read(node->output(output))) return std::nullopt;
   torch::jit::Stack stack;
-  for (const Value* input : node->inputs()) {
+  for (const Value* input : node->inputs().slice(is_call ? 1 : 0)) {
     auto constant = value_of(input);
     if (!constant) return std::nullopt;
     stack.push_back(std::move(*constant));
@@ -146,6 +162,7 @@ std::optional<c10::IValue> ConstantExpressions::computed(const Node* node, std::
     const c10::NoGradGuard no_grad;
     if (node->kind() == c10::prim::ConstantChunk)
       return stack.front().toTensor().chunk(node->i(c10::attr::chunks), node->i(c10::attr::dim)).at(output);
+    if (is_call) return called_function(node)(std::move(stack));
     node->getOperation()(stack);
   } catch (const std::exception&) {
     return std::nullopt;  // it raises when the model runs, then

@@ -71,6 +71,18 @@ class FunctionalLinears(nn.Module):
         return F.linear(F.relu(F.linear(x, self.weight, self.bias)), self.other)
 
 
+class LinearOfComputedWeight(nn.Module):
+    """K-01: its observer sees the weight at convert, without data."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(12, 16) * 0.3)
+        self.gain = nn.Parameter(torch.rand(12, 1) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, F.normalize(self.weight, dim=1) * self.gain)
+
+
 class LinearCalledTwice(nn.Module):
     def __init__(self):
         super().__init__()
@@ -139,6 +151,7 @@ def dynamic_body(engine: str) -> QConfigMapping:
 dynamic_cases(Linears, ROWS, float_layers={"onednn": Excused(1, "oneDNN's table takes a linear layer and its tanh as one, for which there is no dynamic kernel")})
 dynamic_cases(LinearsWithReLU, SENTENCES)
 dynamic_cases(FunctionalLinears, ROWS)
+dynamic_cases(LinearOfComputedWeight, ROWS)
 dynamic_cases(LinearCalledTwice, ROWS)
 dynamic_cases(TwoLinearsOnOneInput, ROWS)
 dynamic_cases(Attention, SENTENCES)
