@@ -13,6 +13,7 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "passes/context/nodes.h"
 #include "torchscript/modules/pack_when_loaded.h"
 #include "torchscript/modules/tied_table.h"
 
@@ -86,9 +87,7 @@ bool is_packing(const ir::Node* node) {
 WeightPacking::WeightPacking(ir::Model& model, const kernels::Target& target)
     : model_(model), target_(target) {
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
-    const ir::Weighted* weighted =
-        ir::is_module_call(node) ? ir::weighted_of(ir::call_of(model, node)) : nullptr;
-    if (weighted != nullptr) ++calls_[weighted->weight.const_data_ptr()];
+    if (const ir::Weighted* weighted = weighted_at(model, node)) ++calls_[weighted->weight.const_data_ptr()];
   }
   for (const auto& [name, known] : model.packed_weights) ++calls_[known.weighted.weight.const_data_ptr()];
 }

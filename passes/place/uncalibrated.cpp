@@ -13,7 +13,9 @@ namespace {
 
 /// Whether an observer finds a range, and none without data.
 bool needs_data(const ir::Model& model, const ir::Node* observer) {
-  if (is_channel_observer(model, observer)) return false;  // channels that were never seen are not scaled
+  // What a parameter is like, find_qparams finds out by itself. Channels that were never seen are not scaled.
+  if (observer->input(0)->node()->kind() == c10::prim::GetAttr || is_channel_observer(model, observer))
+    return false;
   const ObserverSpec& spec = ir::observer_of(model, observer).spec;
   const ResolvedObserver resolved = resolve(spec);
   return c10::isQIntType(resolved.dtype) && !resolved.is_dynamic && !saw_data(make_observer(spec));
@@ -25,12 +27,11 @@ bool is_uncalibrated(const ir::Model& model) {
   std::vector<const ir::Node*> without_data;
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_observer(node) || !needs_data(model, node)) continue;
-    const bool is_weight = node->input(0)->node()->kind() == c10::prim::GetAttr;
     const torch::jit::Module& observer = ir::observer_of(model, node).module.value();
-    if (!is_weight && (saw_data(observer) || tensors_not_finite(observer) > 0)) return false;
-    if (!is_weight) without_data.push_back(node);
+    if (saw_data(observer) || tensors_not_finite(observer) > 0) return false;
+    without_data.push_back(node);
   }
-  // What a weight is like, find_qparams finds out by itself, also of one that is computed of parameters.
+  // Nor do weights that are computed of parameters need data.
   const operators::ConstantExpressions constants(model);
   return std::ranges::any_of(
       without_data, [&](const ir::Node* node) { return !constants.value_of(node->input(0)).has_value(); });
