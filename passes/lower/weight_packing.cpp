@@ -62,13 +62,9 @@ std::string key_of(const ir::Weighted& weighted, std::string_view prepack, const
 }
 
 /// Whether a table of words has the rows that a layer's weight is rounded to (hold_tied_tables_once).
-bool is_tied(const ir::Model& model, const ir::Weighted& weighted) {
-  return std::ranges::any_of(model.calls, [&](const ir::ModuleCall& call) {
-    return call.embedding && call.embedding->weight_qparams &&
-           torchscript::are_symmetric_rows(*call.embedding->weight_qparams) &&
-           call.embedding->weight.sizes() == weighted.weight.sizes() &&
-           at::equal(call.embedding->weight_qparams->scale, weighted.weight_qparams->scale);
-  });
+bool is_tied(const ir::EmbeddingTable& table, const ir::Weighted& weighted) {
+  return table.weight.sizes() == weighted.weight.sizes() &&
+         at::equal(table.weight_qparams->scale, weighted.weight_qparams->scale);
 }
 
 }  // namespace
@@ -89,6 +85,11 @@ WeightPacking::WeightPacking(ir::Model& model, const kernels::Target& target)
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (const ir::Weighted* weighted = weighted_at(model, node)) ++calls_[weighted->weight.const_data_ptr()];
   }
+  for (const ir::ModuleCall& call : model.calls) {
+    if (call.embedding && call.embedding->weight_qparams &&
+        torchscript::are_symmetric_rows(*call.embedding->weight_qparams))
+      tables_.push_back(*call.embedding);
+  }
   for (const auto& [name, known] : model.packed_weights) ++calls_[known.weighted.weight.const_data_ptr()];
 }
 
@@ -98,7 +99,9 @@ bool WeightPacking::is_shared(const ir::Weighted& weighted) const {
     const auto found = counts.find(memory);
     return found != counts.end() && found->second > 1;
   };
-  return is_several(calls_) || is_several(packings_) || is_tied(model_, weighted);
+  return is_several(calls_) || is_several(packings_) ||
+         std::ranges::any_of(tables_,
+                             [&](const ir::EmbeddingTable& table) { return is_tied(table, weighted); });
 }
 
 ir::Value* WeightPacking::packed(const ir::Weighted& weighted, const PackingSite& site) {

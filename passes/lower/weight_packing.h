@@ -73,6 +73,7 @@ class WeightPacking {
   const kernels::Target& target_;
   std::unordered_map<const void*, int> calls_;        ///< that multiply with a weight, by its memory
   std::unordered_map<const void*, int> packings_;     ///< that this pass asked for
+  std::vector<ir::EmbeddingTable> tables_;            ///< with symmetric rows
   std::unordered_set<std::string> taken_;             ///< names of attributes
   std::unordered_map<std::string, int> last_number_;  ///< after a name that several asked for
   std::vector<Packing> to_pack_;

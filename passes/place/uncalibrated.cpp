@@ -31,6 +31,7 @@ bool is_uncalibrated(const ir::Model& model) {
     if (saw_data(observer) || tensors_not_finite(observer) > 0) return false;
     without_data.push_back(node);
   }
+  if (without_data.empty()) return false;
   // Nor do weights that are computed of parameters need data.
   const operators::ConstantExpressions constants(model);
   return std::ranges::any_of(
