@@ -58,6 +58,7 @@ struct Trial {
   std::vector<double> calibrated_db{};
   std::optional<double> sqnr_db{};  ///< of the worst output; none: there was nothing to compare
   uint64_t bytes{0};                ///< size of the candidate's archive, without extra files
+  double reload_seconds{0};         ///< what LibTorch took to save the candidate and to load it again
   std::size_t different_shapes{0};  ///< outputs whose shape depends on values and differed; not compared
 
   /// The output with the lowest SQNR; null where there is none.

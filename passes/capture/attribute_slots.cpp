@@ -31,8 +31,11 @@ std::string add_slot(Capturing& state, const Module& owner, const std::string& n
   const auto type = owner.type()->getAttribute(name);
   const std::size_t index = owner.type()->getAttributeSlot(name);
   const bool is_parameter = owner.type()->is_parameter(index);
-  ir::add_attribute(model.attributes, slot, type, owner.attr(name), is_parameter,
-                    owner.type()->is_buffer(index));
+  model.attributes.add({.name = slot,
+                        .type = type,
+                        .value = owner.attr(name),
+                        .is_parameter = is_parameter,
+                        .is_buffer = owner.type()->is_buffer(index)});
   // Objects of C++ classes are the host program's: they are shared, as they are between copies of a module.
   if (!is_parameter && !owner.attr(name).isCustomClass()) model.state.insert(slot);
   model.slots[slot] = {path, name};

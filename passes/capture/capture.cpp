@@ -89,7 +89,7 @@ ir::Model captured(const CaptureSource& source) {
 
 bool capture_as(Model& model, const PassContext& context, Capture how) {
   model = captured(source_of(context, how));
-  model.graph->inputs().at(0)->setType(model.attributes.type());
+  model.graph->inputs().at(0)->setType(ir::self_type());
   return true;
 }
 

@@ -149,7 +149,7 @@ Node* call_each_choice(Capturing& state, Node* call) {
 
 void keep_chosen_modules(Capturing& state, ir::Graph& graph) {
   const Module& root = state.source.module;
-  torch::jit::Module& attributes = state.model.attributes;
+  ir::Attributes& attributes = state.model.attributes;
   forget_module_values(state, graph);
   for (const Node* node : ir::nodes_in_order(graph)) {
     if (node->kind() != c10::prim::GetAttr || node->input(0) != graph.inputs().at(0)) continue;
@@ -157,8 +157,9 @@ void keep_chosen_modules(Capturing& state, ir::Graph& graph) {
     if (!root.hasattr(name) || !root.attr(name).isModule() || attributes.hasattr(name)) continue;
     const Module module = root.attr(name).toModule();
     for (const Module& each : module.modules()) state.kept.insert(each._ivalue().get());
-    attributes.register_attribute(name, root.type()->getAttribute(name),
-                                  in_its_mode(state.source, module)._ivalue());
+    attributes.add({.name = name,
+                    .type = root.type()->getAttribute(name),
+                    .value = in_its_mode(state.source, module)._ivalue()});
     state.model.state.insert(name);
   }
 }

@@ -182,7 +182,7 @@ bool WeightPacking::pack_all(PackingRefusals& refusals) {
   bool complete = true;
   for (const Packing& packing : to_pack_) {
     if (packing.refusal.empty()) {
-      ir::add_attribute(model_.attributes, packing.name, packing.result.type(), packing.result);
+      model_.attributes.add({.name = packing.name, .type = packing.result.type(), .value = packing.result});
     } else {
       refusals[{packing.prepack, packing.weighted.weight.const_data_ptr()}] = packing.refusal;
       complete = false;

@@ -137,9 +137,7 @@ bool restore_number(Node* node) {
 /// The constant tensor that has become an attribute; undefined for the model's own attributes.
 at::Tensor constant_tensor(const Model& model, const Value* value) {
   const std::string* name = ir::attribute_read(model, value);
-  const auto type = model.attributes.type();
-  if (name == nullptr || model.state.contains(*name) || type->is_parameter(type->getAttributeSlot(*name)))
-    return {};
+  if (name == nullptr || model.state.contains(*name) || model.attributes.at(*name).is_parameter) return {};
   return ir::held_tensor(model, value);
 }
 

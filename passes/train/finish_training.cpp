@@ -184,8 +184,10 @@ bool finish_training(Model& model, const PassContext& /*context*/) {
   for (ir::Method& method : model.methods) {
     if (method.graph) set_eval_mode(method.graph, model.slots);
   }
-  for (const auto& parameter : model.attributes.named_parameters(/*recurse=*/false))
-    model.attributes.setattr(parameter.name, detached_copy(parameter.value));
+  for (const ir::Attribute& each : model.attributes) {
+    if (each.is_parameter && each.value.isTensor())
+      model.attributes.setattr(each.name, detached_copy(each.value.toTensor()));
+  }
   FinishTraining(model).run();
   observe_functional_weights(model);
   return true;

@@ -78,7 +78,7 @@ std::string unique_attribute_name(Model& model, std::string_view path) {
 Value* insert_attribute(Model& model, const std::string& name, const c10::IValue& value,
                         const c10::TypePtr& type) {
   const std::string unique = unique_attribute_name(model, name);
-  add_attribute(model.attributes, unique, type, value);
+  model.attributes.add({.name = unique, .type = type, .value = value});
   return read_attribute(model.graph->insertPoint(), model.graph->inputs().at(0), unique, type);
 }
 

@@ -24,10 +24,10 @@ const Weighted* weighted_of(const ModuleCall& call) {
   return call.members.empty() ? nullptr : weighted_of(call.members.front());
 }
 
-void add_attribute(torch::jit::Module& module, const std::string& name, const c10::TypePtr& type,
-                   c10::IValue value, bool is_parameter, bool is_buffer) {
-  module._ivalue()->setSlot(module.type()->addAttribute(name, type, is_parameter, is_buffer),
-                            std::move(value));
+c10::TypePtr self_type() {
+  static const c10::ClassTypePtr type =
+      c10::ClassType::create(c10::QualifiedName("__torch__.tsq.Attributes"), {}, /*is_module=*/true);
+  return type;
 }
 
 Model Model::copy() const {
@@ -35,12 +35,6 @@ Model Model::copy() const {
   result.graph = graph->copy();
   for (Method& method : result.methods) {
     if (method.graph) method.graph = method.graph->copy();
-  }
-  result.attributes = torch::jit::Module("__torch__.tsq.Attributes");
-  const auto type = attributes.type();
-  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-    add_attribute(result.attributes, type->getAttributeName(i), type->getAttribute(i),
-                  attributes._ivalue()->getSlot(i), type->is_parameter(i), type->is_buffer(i));
   }
   return result;
 }

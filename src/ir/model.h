@@ -17,6 +17,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/attributes.h"
 #include "ir/placement.h"
 #include "ir/user_slots.h"
 
@@ -191,7 +192,7 @@ struct PackedWeight {
 /// emit() turns into executable code: `prim::tsq_module` (call_module; see call_of) and `prim::tsq_observer`.
 struct Model {
   std::shared_ptr<Graph> graph{};  ///< input 0 is self; its GetAttr nodes name slots of `attributes`
-  torch::jit::Module attributes{"__torch__.tsq.Attributes"};
+  Attributes attributes{};
   std::vector<Scope> scopes{};
   std::vector<ModuleCall> calls{};
   std::vector<ObserverEntry> observers{};
@@ -224,9 +225,8 @@ struct Model {
   [[nodiscard]] Model copy() const;
 };
 
-/// A new attribute of a module. Module::register_attribute looks for its name three times among all others.
-void add_attribute(torch::jit::Module& module, const std::string& name, const c10::TypePtr& type,
-                   c10::IValue value, bool is_parameter = false, bool is_buffer = false);
+/// The type of `self` in a graph whose attributes no class has yet.
+[[nodiscard]] c10::TypePtr self_type();
 
 extern const c10::Symbol kModuleKind;
 extern const c10::Symbol kObserverKind;

@@ -33,11 +33,9 @@ class OwnClasses {
   void run() {
     collect(*model_.graph);
     for (const Method& method : model_.methods) collect(*method.graph);
-    const Module old = model_.attributes;
-    const auto type = old.type();
-    model_.attributes = Module("__torch__.tsq.Attributes");
-    for (std::size_t i = 0; i < type->numAttributes(); ++i)
-      copy_attribute(model_.attributes, *old._ivalue(), i);
+    Attributes own;
+    for (const Attribute& each : model_.attributes) own.add(with_own_class(each));
+    model_.attributes = std::move(own);
     for (const auto& [value, object] : objects_) {
       const auto found = replaced_.find(object.get());
       if (found != replaced_.end()) value->setType(found->second.type());
@@ -47,12 +45,18 @@ class OwnClasses {
  private:
   /// The module that a value is, by the attributes of self that lead to it; null for others.
   Object object_of(const Graph& graph, const Value* value) const {
-    if (value == graph.inputs().at(0)) return model_.attributes._ivalue();
     if (value->node()->kind() != c10::prim::GetAttr) return {};
-    const Object owner = object_of(graph, value->node()->input(0));
-    const std::string& name = value->node()->s(c10::attr::name);
-    if (!owner || !owner->type()->hasAttribute(name)) return {};
-    const c10::IValue attribute = owner->getAttr(name);
+    return object_at(graph, value->node()->input(0), value->node()->s(c10::attr::name));
+  }
+
+  /// The module that is an attribute of another one, or of self.
+  Object object_at(const Graph& graph, const Value* owner, const std::string& name) const {
+    c10::IValue attribute;
+    if (owner == graph.inputs().at(0)) {
+      if (model_.attributes.hasattr(name)) attribute = model_.attributes.attr(name);
+    } else if (const Object object = object_of(graph, owner); object && object->type()->hasAttribute(name)) {
+      attribute = object->getAttr(name);
+    }
     return is_module(attribute) ? attribute.toObject() : Object();
   }
 
@@ -80,22 +84,16 @@ class OwnClasses {
   /// A module in whose place another one is put keeps its class, as that one does.
   void note_replaced(const Graph& graph, const Node* node) {
     if (node->kind() != c10::prim::SetAttr) return;
-    const Object owner = object_of(graph, node->input(0));
-    if (!owner) return;
-    const c10::IValue old = owner->getAttr(node->s(c10::attr::name));
-    if (is_module(old)) uses_[old.toObject().get()].is_whole = true;
+    const Object old = object_at(graph, node->input(0), node->s(c10::attr::name));
+    if (old) uses_[old.get()].is_whole = true;
   }
 
-  void copy_attribute(Module& to, const c10::ivalue::Object& from, std::size_t slot) {
-    const auto type = from.type();
-    c10::TypePtr attribute_type = type->getAttribute(slot);
-    c10::IValue value = from.getSlot(slot);
-    if (is_module(value) && attribute_type->kind() == c10::TypeKind::ClassType) {
-      value = owned(value);
-      attribute_type = value.type();
+  Attribute with_own_class(Attribute attribute) {
+    if (is_module(attribute.value) && attribute.type->kind() == c10::TypeKind::ClassType) {
+      attribute.value = owned(attribute.value);
+      attribute.type = attribute.value.type();
     }
-    add_attribute(to, type->getAttributeName(slot), attribute_type, value, type->is_parameter(slot),
-                  type->is_buffer(slot));
+    return attribute;
   }
 
   /// The module with a class of tsq's own, or itself.
@@ -110,7 +108,13 @@ class OwnClasses {
     const auto type = object->type();
     Module made("__torch__.tsq." + type->name()->name(), unit_, /*shouldMangle=*/true);
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-      if (uses->second.attributes.contains(type->getAttributeName(i))) copy_attribute(made, *object, i);
+      const std::string& name = type->getAttributeName(i);
+      if (!uses->second.attributes.contains(name)) continue;
+      add_attribute(made, with_own_class({.name = name,
+                                          .type = type->getAttribute(i),
+                                          .value = object->getSlot(i),
+                                          .is_parameter = type->is_parameter(i),
+                                          .is_buffer = type->is_buffer(i)}));
     }
     return replaced_.emplace(object.get(), made).first->second._ivalue();
   }

@@ -40,7 +40,7 @@ std::string FoldedConstants::name_of(const std::vector<std::string>& sources, co
   if (found != same_sources.end()) return found->name;
   std::string name =
       ir::unique_attribute_name(model_, sources.empty() ? std::string("constant") : sources.front());
-  model_.attributes.register_attribute(name, c10::TensorType::get(), without_rest(tensor));
+  model_.attributes.add({.name = name, .type = c10::TensorType::get(), .value = without_rest(tensor)});
   same_sources.push_back({tensor, name});
   return name;
 }

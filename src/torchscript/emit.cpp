@@ -67,7 +67,7 @@ class Emitter {
     split_methods(model_);
     for (const std::shared_ptr<Graph>& each : graphs()) {
       ir::strip_marks(*each);
-      each->inputs().at(0)->setType(model_.attributes.type());
+      each->inputs().at(0)->setType(ir::self_type());
       // Observers stay calls: each class is compiled once, where inlining would copy their code everywhere.
       if (!has_observers_ || each != model_.graph) inline_calls(each);
     }
@@ -103,9 +103,10 @@ class Emitter {
     const auto [found, is_new] = tensors_.try_emplace(key);
     if (is_new) {
       found->second = unique_attribute_name(model_, name);
-      ir::add_attribute(model_.attributes, found->second, c10::TensorType::get(),
-                        as_parameter ? tensor.detach().requires_grad_() : tensor,
-                        /*is_parameter=*/tensor.requires_grad() || as_parameter);
+      model_.attributes.add({.name = found->second,
+                             .type = c10::TensorType::get(),
+                             .value = as_parameter ? tensor.detach().requires_grad_() : tensor,
+                             .is_parameter = tensor.requires_grad() || as_parameter});
     }
     return get_attribute(found->second, c10::TensorType::get());
   }
@@ -119,7 +120,7 @@ class Emitter {
     std::string& name = submodules_[module._ivalue().get()];
     if (!name.empty()) return name;
     name = unique_attribute_name(model_, path);
-    model_.attributes.register_module(name, module);
+    model_.attributes.add({.name = name, .type = module.type(), .value = module._ivalue()});
     model_.slots[name] = slot_at(path);
     return name;
   }
@@ -264,20 +265,15 @@ class Emitter {
       const auto found =
           observer.module ? submodules_.find(observer.module->_ivalue().get()) : submodules_.end();
       if (found == submodules_.end() || used.erase(found->second) == 0) continue;
-      hung_.hang(found->second, std::nullopt, observer.module->type(), observer.module->_ivalue(),
-                 /*is_parameter=*/false, /*is_buffer=*/false);
+      hung_.hang(model_.attributes.at(found->second), std::nullopt);
     }
     c10::IValue::HashIdentityIValueMap copies;
-    const auto type = model_.attributes.type();
-    for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-      const std::string& name = type->getAttributeName(i);
-      if (!used.contains(name)) continue;
-      const c10::IValue& value = model_.attributes._ivalue()->getSlot(i);
-      const auto slot = model_.slots.find(name);
+    for (ir::Attribute each : model_.attributes) {
+      if (!used.contains(each.name)) continue;
+      const auto slot = model_.slots.find(each.name);
       const bool is_placed = layout_ == Layout::OfUser && slot != model_.slots.end();
-      hung_.hang(name, is_placed ? std::optional(slot->second) : std::nullopt, type->getAttribute(i),
-                 model_.state.contains(name) ? value.deepcopy(copies) : value, type->is_parameter(i),
-                 type->is_buffer(i));
+      if (model_.state.contains(each.name)) each.value = each.value.deepcopy(copies);
+      hung_.hang(each, is_placed ? std::optional(slot->second) : std::nullopt);
     }
   }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/attributes.h"
 #include "ir/define_method.h"
 
 namespace tsq::torchscript {
@@ -98,8 +99,11 @@ class Sharing {
     const c10::ClassTypePtr type = module.type();
     Module made(*type->name(), unit_, /*shouldMangle=*/true);
     for (std::size_t slot = 0; slot < values.size(); ++slot)
-      made.register_attribute(type->getAttributeName(slot), remapped(type->getAttribute(slot)), values[slot],
-                              type->is_parameter(slot), type->is_buffer(slot));
+      ir::add_attribute(made, {.name = type->getAttributeName(slot),
+                               .type = remapped(type->getAttribute(slot)),
+                               .value = values[slot],
+                               .is_parameter = type->is_parameter(slot),
+                               .is_buffer = type->is_buffer(slot)});
     for (std::size_t i = 0; i < type->numConstants(); ++i)
       made.type()->addConstant(type->getConstantName(i), type->getConstant(i));
     for (const auto& method : module.get_methods()) {

@@ -79,7 +79,7 @@ void keep_settings(Module& to, const Module& module, const NameSet& written) {
   const auto type = module.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
-    const c10::IValue value = module.attr(name);
+    const c10::IValue value = module._ivalue()->getSlot(i);
     if (value.isModule()) {
       keep_child(to, name, value.toModule(), written);
     } else if (!to.hasattr(name) && is_setting(value) && !is_book_keeping(name) && !written.contains(name)) {
@@ -97,7 +97,7 @@ void keep_user_attributes(Module& module, const Module& model, const std::vector
   const auto type = model.type();
   for (std::size_t i = 0; i < type->numAttributes(); ++i) {
     const std::string& name = type->getAttributeName(i);
-    const c10::IValue value = model.attr(name);
+    const c10::IValue value = model._ivalue()->getSlot(i);
     const bool is_preserved = std::ranges::find(preserved, name) != preserved.end();
     const bool is_weight =
         value.isTensor() && value.toTensor().defined() && weights.contains(value.toTensor().const_data_ptr());

@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/api/compilation_unit.h>
 
 #include <ranges>
+#include <utility>
 #include <vector>
 
 #include "ir/analysis.h"
@@ -20,13 +21,6 @@ using torch::jit::Module;
 
 constexpr const char* kLayoutClass = "Module";
 
-std::string free_attribute(const Module& module, const std::string& wanted) {
-  std::string name = wanted;
-  for (int i = 1; module.hasattr(name) || module.find_method(name); ++i)
-    name = fmt::format("{}_{}", wanted, i);
-  return name;
-}
-
 std::string joined(const UserSlot& slot) {
   return slot.module.empty() ? slot.name : fmt::format("{}.{}", slot.module, slot.name);
 }
@@ -39,30 +33,50 @@ UserSlot slot_at(const std::string& path) {
   return {.module = path.substr(0, dot), .name = path.substr(dot + 1)};
 }
 
+/// Of attributes and methods.
+std::unordered_set<std::string>& UserLayout::names_in(const Module& module) {
+  const auto [found, is_new] = names_.try_emplace(module._ivalue().get());
+  if (is_new) {
+    for (std::size_t i = 0; i < module.type()->numAttributes(); ++i)
+      found->second.insert(module.type()->getAttributeName(i));
+    for (const auto& method : module.get_methods()) found->second.insert(method.name());
+  }
+  return found->second;
+}
+
+/// Adds an attribute, under another name where its own is taken; returns the name.
+std::string UserLayout::add(Module& owner, ir::Attribute attribute) {
+  const std::string wanted = attribute.name;
+  for (int i = 1; !names_in(owner).insert(attribute.name).second; ++i)
+    attribute.name = fmt::format("{}_{}", wanted, i);
+  ir::add_attribute(owner, attribute);
+  return attribute.name;
+}
+
 /// None where something else has its place.
 std::optional<Module> UserLayout::module_at(const std::string& path) {
   if (path.empty()) return root_;
   if (const auto found = modules_.find(path); found != modules_.end()) return found->second;
   const UserSlot slot = slot_at(path);
   std::optional<Module> parent = module_at(slot.module);
-  if (!parent || parent->hasattr(slot.name)) return std::nullopt;
+  if (!parent || names_in(*parent).contains(slot.name)) return std::nullopt;
   Module made(c10::QualifiedName(fmt::format("__torch__.tsq.{}", kLayoutClass)),
               root_._ivalue()->compilation_unit(), /*shouldMangle=*/true);
-  parent->register_module(slot.name, made);
+  add(*parent, {.name = slot.name, .type = made.type(), .value = made._ivalue()});
   return modules_.emplace(path, made).first->second;
 }
 
-void UserLayout::hang(const std::string& flat, const std::optional<UserSlot>& place, const c10::TypePtr& type,
-                      const c10::IValue& value, bool is_parameter, bool is_buffer) {
-  UserSlot real = place.value_or(UserSlot{.module = "", .name = flat});
+void UserLayout::hang(const ir::Attribute& flat, const std::optional<UserSlot>& place) {
+  UserSlot real = place.value_or(UserSlot{.module = "", .name = flat.name});
   std::optional<Module> owner = module_at(real.module);
   if (!owner) {
-    real = {.module = "", .name = flat};
+    real = {.module = "", .name = flat.name};
     owner = root_;
   }
-  real.name = free_attribute(*owner, real.name);
-  ir::add_attribute(*owner, real.name, type, value, is_parameter, is_buffer);
-  places_[flat] = std::move(real);
+  ir::Attribute attribute = flat;
+  attribute.name = real.name;
+  real.name = add(*owner, std::move(attribute));
+  places_[flat.name] = std::move(real);
 }
 
 std::string UserLayout::hang_module(const std::string& path, const Module& module) {
@@ -72,8 +86,7 @@ std::string UserLayout::hang_module(const std::string& path, const Module& modul
     slot = {.module = "", .name = path.substr(0, path.find('.'))};
     owner = root_;
   }
-  slot.name = free_attribute(*owner, slot.name);
-  owner->register_module(slot.name, module);
+  slot.name = add(*owner, {.name = slot.name, .type = module.type(), .value = module._ivalue()});
   return modules_.emplace(joined(slot), module).first->first;
 }
 

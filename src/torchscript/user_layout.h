@@ -6,9 +6,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "ir/attributes.h"
 #include "ir/user_slots.h"
 
 namespace tsq::torchscript {
@@ -20,8 +23,7 @@ class UserLayout {
   explicit UserLayout(torch::jit::Module root) : root_(std::move(root)) {}
 
   /// Hangs the attribute of a flat module at its place, or on the root where that is taken.
-  void hang(const std::string& flat, const std::optional<ir::UserSlot>& place, const c10::TypePtr& type,
-            const c10::IValue& value, bool is_parameter, bool is_buffer);
+  void hang(const ir::Attribute& flat, const std::optional<ir::UserSlot>& place);
   /// Hangs a module at a path, at a similar one where that is taken; returns where.
   std::string hang_module(const std::string& path, const torch::jit::Module& module);
   /// Makes a graph that reads and writes attributes of the flat module do so where they hang now.
@@ -34,10 +36,13 @@ class UserLayout {
 
  private:
   std::optional<torch::jit::Module> module_at(const std::string& path);
+  std::unordered_set<std::string>& names_in(const torch::jit::Module& module);
+  std::string add(torch::jit::Module& owner, ir::Attribute attribute);
 
   torch::jit::Module root_;
-  std::map<std::string, torch::jit::Module> modules_{};  ///< by path
-  ir::UserSlots places_{};                               ///< by the flat name
+  std::unordered_map<const void*, std::unordered_set<std::string>> names_{};  ///< taken, by module
+  std::map<std::string, torch::jit::Module> modules_{};                       ///< by path
+  ir::UserSlots places_{};                                                    ///< by the flat name
   std::map<std::pair<const torch::jit::Graph*, std::string>, torch::jit::Value*> values_{};  ///< of modules
   std::map<const torch::jit::Graph*, std::vector<torch::jit::Node*>> reads_{};               ///< owners first
 };

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -147,7 +148,9 @@ Trial Referee::judge(const Module& candidate) const {
   Trial trial;
   std::optional<Module> loaded;
   trial.fault = fault_of([&]() -> std::optional<TrialFault> {
+    const auto start = std::chrono::steady_clock::now();
     auto [module, bytes] = reloaded_with_size(candidate, engine_);
+    trial.reload_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     loaded = std::move(module);
     trial.bytes = bytes;
     return std::nullopt;

@@ -57,7 +57,7 @@ TEST(Normalise, SaysWhetherItHasChangedTheModel) {
 TEST(UniqueAttributeName, NumbersNamesThatAreTaken) {
   ir::Model model = testing::captured(testing::conv_bn_relu());
   const auto add = [&](const std::string& name) {
-    model.attributes.register_attribute(name, c10::IntType::get(), 1);
+    model.attributes.add({.name = name, .type = c10::IntType::get(), .value = 1});
   };
   EXPECT_EQ(ir::unique_attribute_name(model, "a.weight"), "a_weight");
   EXPECT_EQ(ir::unique_attribute_name(model, "a.weight"), "a_weight");

@@ -37,7 +37,7 @@ ir::Model model_of_graph(const std::string& inputs, const std::string& text) {
   for (const auto& [name, value] : values) {
     if (!value->hasDebugName()) value->setDebugName(name);
   }
-  model.graph->inputs().at(0)->setType(model.attributes.type());
+  model.graph->inputs().at(0)->setType(ir::self_type());
   return model;
 }
 

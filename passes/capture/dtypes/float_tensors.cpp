@@ -61,4 +61,10 @@ void FloatTensors::replace_in(torch::jit::Module module) {
   }
 }
 
+void FloatTensors::replace_in(ir::Attributes& attributes) {
+  for (const ir::Attribute& each : attributes) {
+    if (holds_tensors(each.type) || each.value.isModule()) attributes.setattr(each.name, of(each.value));
+  }
+}
+
 }  // namespace tsq::passes

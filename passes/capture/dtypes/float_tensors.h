@@ -22,6 +22,7 @@ class FloatTensors {
 
   /// The attributes of a module, which is a copy of the user's module, and so are its children.
   void replace_in(torch::jit::Module module);
+  void replace_in(ir::Attributes& attributes);
 
  private:
   c10::IValue of_tuple(const c10::IValue& tuple);

@@ -68,6 +68,7 @@ void run_convert(const ConvertOptions& options, const Session& session) {
                 {"operators", operator_summary(reference.report())},
                 {"unobserved_layers", reference.report().unobserved_layers},
                 {"trial", step_trial_json(converted)},
+                {"reload_seconds", converted.trial.reload_seconds},
                 {"steps", seconds_json(steps.seconds())}});
 }
 

@@ -51,6 +51,7 @@ void run_lower(const LowerOptions& options, const Session& session) {
                 {"output", options.output},
                 {"backend", backend.name()},
                 {"trial", step_trial_json(lowered)},
+                {"reload_seconds", lowered.trial.reload_seconds},
                 {"steps", seconds_json(steps.seconds())}});
 }
 

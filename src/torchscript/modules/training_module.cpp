@@ -299,8 +299,7 @@ class Writer {
     if (!unique.empty()) return unique;
     unique = name;
     while (root_.hasattr(unique) || source_.model.hasattr(unique)) unique += "_";
-    root_.register_attribute(unique, model_.attributes.type()->getAttribute(name),
-                             model_.attributes.attr(name));
+    root_.register_attribute(unique, model_.attributes.at(name).type, model_.attributes.attr(name));
     return unique;
   }
 

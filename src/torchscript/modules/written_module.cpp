@@ -21,8 +21,7 @@ Attribute buffer(const std::string& name, const at::Tensor& tensor) {
 torch::jit::Module written_module(const std::string& class_name, const std::vector<Attribute>& attributes,
                                   const std::string& source) {
   torch::jit::Module module("__torch__." + class_name, std::make_shared<torch::jit::CompilationUnit>());
-  for (const Attribute& each : attributes)
-    module.register_attribute(each.name, each.type, each.value, each.is_parameter, each.is_buffer);
+  for (const Attribute& each : attributes) ir::add_attribute(module, each);
   module.define(source, source_resolver());
   return module;
 }

@@ -6,16 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "ir/attributes.h"
+
 namespace tsq::torchscript {
 
-/// An attribute of a module that is written.
-struct Attribute {
-  std::string name{};
-  c10::TypePtr type{};
-  c10::IValue value{};
-  bool is_parameter{false};
-  bool is_buffer{false};
-};
+using ir::Attribute;
+
 /// None where the tensor is not defined.
 Attribute optional_tensor(const std::string& name, const at::Tensor& tensor);
 Attribute parameter(const std::string& name, const at::Tensor& tensor);
