@@ -276,7 +276,28 @@ class Islands {
     if (facts_[index].is_filter_bank) return gives_read(found);
     if (facts_[index].has_weight) return true;
     if (!reads_given(found)) return false;
-    return (found.shares_observer && !operators::is_one_of(model_, found.root, {"cat"})) || gives_read(found);
+    const bool computes = operators::is_one_of(model_, found.root, {"cat"}) ||
+                          (depends_on_arguments(found) &&
+                           std::ranges::any_of(ir::operands(found.root),
+                                               [&](const Value* value) { return may_be_float(value); }));
+    return (found.shares_observer && !computes) || gives_read(found);
+  }
+
+  /// Sums and products, which share a range where the other operand is a number.
+  static bool depends_on_arguments(const Match& match) {
+    return !match.row->num_tensor_args_to_observation_type.empty();
+  }
+
+  /// Whether a branch returns a float value, or a loop whose body does.
+  [[nodiscard]] bool may_be_float(const Value* value) const {
+    const Node* node = value->node();
+    if (node->blocks().empty()) return false;
+    const auto sources = flows_from(value);
+    const auto is_float = [&](const Value* source) {
+      return !given_.contains(source) || may_be_float(source);
+    };
+    return node->kind() == c10::prim::Loop ? is_float(sources.back())
+                                           : std::ranges::any_of(sources, is_float);
   }
 
   [[nodiscard]] Reason reason_of(std::size_t index) const {

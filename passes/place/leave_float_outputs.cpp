@@ -12,6 +12,7 @@
 #include "ir/analysis.h"
 #include "operators/images/zero_padding.h"
 #include "operators/traits.h"
+#include "passes/match/value_flow.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 #include "passes/place/small_layers.h"
@@ -78,7 +79,7 @@ class FloatOutputs {
 
   bool is_observed(const Node* node) const { return ir::observed_qconfig(model_, node) != nullptr; }
 
-  bool gains_by_float(const Node* layer, const Node* rounding) const {
+  bool gains_by_float(const Node* layer, const Node* rounding) {
     if (small_.contains(layer)) return true;
     const auto* kernel = kernels::float_output_kernel_of(context_.target, model_, layer);
     if (kernel == nullptr) return false;
@@ -99,8 +100,9 @@ class FloatOutputs {
   }
 
   /// Whether no int8 kernel comes after a value: float operators alone make of it what forward returns.
-  bool ends_in_float(const Value* rounded) const {
+  bool ends_in_float(const Value* rounded) {
     std::unordered_set<const Node*> seen;
+    flowed_into_.clear();
     std::vector<const Value*> open{rounded};
     while (!open.empty()) {
       const Value* value = open.back();
@@ -141,7 +143,11 @@ class FloatOutputs {
   }
 
   /// Whether a kernel reads the rounded value, also after operators that move it.
-  bool is_needed(const Node* rounding) const {
+  bool is_needed(const Node* rounding) {
+    flowed_into_.clear();
+    return is_needed_after_moves(rounding);
+  }
+  bool is_needed_after_moves(const Node* rounding) {
     return quantized_outputs_.contains(rounding->output()) || is_read_quantized(rounding->output());
   }
 
@@ -159,26 +165,26 @@ class FloatOutputs {
     return std::ranges::find(indexes, static_cast<int>(use.offset)) != indexes.end();
   }
 
-  /// What a branch returns is read after the `if`; what the body of a loop returns, in its next run as well.
-  bool is_read_after_block(const Use& returned) const {
-    const Node* owner = returned.user->owningBlock()->owningNode();
-    if (owner == nullptr) return false;
-    return owner->kind() != c10::prim::If || is_read_quantized(owner->output(returned.offset));
+  /// What a branch returns is read after the `if`; what goes into a loop or is returned by its body, in the
+  /// body and after it. What a loop carries may flow into itself.
+  bool is_read_after_flow(const Use& use) {
+    return std::ranges::any_of(flows_to(use), [&](const Value* value) {
+      return flowed_into_.insert(value).second && is_read_quantized(value);
+    });
   }
 
-  bool reads_quantized(const Use& use) const {
+  bool reads_quantized(const Use& use) {
     const Node* reader = use.user;
     if (is_dropped(reader) || is_small(reader)) return false;
-    if (is_static_rounding(model_, reader) || !reader->blocks().empty() || is_taken_quantized(use))
-      return true;
+    if (is_static_rounding(model_, reader) || is_taken_quantized(use)) return true;
+    if (!reader->blocks().empty() || reader->kind() == c10::prim::Return) return is_read_after_flow(use);
     if (is_channel_observer(model_, reader) || reader->kind() == c10::prim::ListConstruct ||
         is_padding(reader))
       return is_read_quantized(reader->output());
-    if (reader->kind() == c10::prim::Return) return is_read_after_block(use);
     if (!is_observed(reader)) return false;
     if (!moves(reader)) return true;
     const Node* rounding = only_rounding(reader->output());
-    return rounding == nullptr ? is_read_quantized(reader->output()) : is_needed(rounding);
+    return rounding == nullptr ? is_read_quantized(reader->output()) : is_needed_after_moves(rounding);
   }
 
   /// What place_padding may put into the layer after it.
@@ -188,14 +194,17 @@ class FloatOutputs {
             operators::zero_padding(model_, reader, 3));
   }
 
-  bool is_read_quantized(const Value* value) const {
+  bool is_read_quantized(const Value* value) {
     return std::ranges::any_of(value->uses(), [&](const Use& use) { return reads_quantized(use); });
   }
 
   void drop(Node* rounding) {
     read_without_channels(rounding->output());
     std::vector<Node*> after;
-    for (const Node* mover : movers(rounding->output())) after.push_back(only_rounding(mover->output()));
+    std::unordered_set<const Value*> seen;
+    std::vector<const Node*> movers;
+    collect_movers(rounding->output(), seen, movers);
+    for (const Node* mover : movers) after.push_back(only_rounding(mover->output()));
     rounding->output()->replaceAllUsesWith(rounding->input(0));
     has_changed_ = true;
     for (Node* next : after) {
@@ -211,33 +220,27 @@ class FloatOutputs {
     }
   }
 
-  /// What holds a value further on: a list with it, or what an `if` returns of a branch that returns it.
-  static const Value* held_by(const Use& use) {
-    if (use.user->kind() == c10::prim::ListConstruct) return use.user->output();
-    const Node* owner =
-        use.user->kind() == c10::prim::Return ? use.user->owningBlock()->owningNode() : nullptr;
-    return owner != nullptr && owner->kind() == c10::prim::If ? owner->output(use.offset) : nullptr;
+  /// What holds a value further on: a list with it, or what blocks that it flows into make of it.
+  static std::vector<const Value*> held_by(const Use& use) {
+    if (use.user->kind() == c10::prim::ListConstruct) return {use.user->output()};
+    return flows_to(use);
   }
 
-  /// The observed operators that read a value, or what holds it.
-  std::vector<const Node*> movers(const Value* value) const {
-    std::vector<const Node*> found;
+  /// Collects the observed operators that read a value, or what holds it.
+  void collect_movers(const Value* value, std::unordered_set<const Value*>& seen,
+                      std::vector<const Node*>& found) const {
+    if (!seen.insert(value).second) return;
     for (const Use& use : value->uses()) {
-      const Value* holder = held_by(use);
-      if (holder == nullptr) {
-        found.push_back(use.user);
-      } else {
-        std::ranges::copy(movers(holder), std::back_inserter(found));
-      }
+      if (is_observed(use.user)) found.push_back(use.user);
+      for (const Value* holder : held_by(use)) collect_movers(holder, seen, found);
     }
-    std::erase_if(found, [&](const Node* reader) { return !is_observed(reader); });
-    return found;
   }
 
   Model& model_;
   const PassContext& context_;
   std::unordered_set<const Node*> small_;
   std::unordered_set<const Value*> quantized_outputs_;
+  std::unordered_set<const Value*> flowed_into_{};  ///< by what is_needed asks about
   bool has_changed_{false};
 };
 

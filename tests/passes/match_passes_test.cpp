@@ -144,6 +144,19 @@ TEST(LeaveFloatIslands, ALayerOfWhichTheExponentialGoesToALogarithmDoesNot) {
   EXPECT_TRUE(ir::record_of(model, call_node(model, "a"))->match.has_value());
 }
 
+TEST(LeaveFloatIslands, AProductWithANumberAfterABranchThatReturnsFloatStaysFloat) {
+  const auto is_matched = [](const std::string& other_branch) {
+    const passes::PassContext context =
+        context_of("  y = self.a.forward(x)\n  if bool(torch.sum(x) > 0):\n    z = " + other_branch +
+                   "\n  else:\n    z = y\n  return torch.erf(z * 0.5)\n");
+    ir::Model model = model_before(context, "leave_float_islands");
+    passes::leave_float_islands(model, context);
+    return ir::record_of(model, node_of_kind(model, "aten::mul"))->match.has_value();
+  };
+  EXPECT_FALSE(is_matched("torch.erf(y)"));
+  EXPECT_TRUE(is_matched("self.b.forward(y)"));
+}
+
 TEST(SeparateConcatenations, OneOfAValueThatOthersReadHasARangeOfItsOwn) {
   const passes::PassContext context = context_of(
       "  y = self.a.forward(x)\n  return self.b.forward(torch.cat([y, y * 2])), self.b.forward(y)\n");

@@ -186,6 +186,15 @@ TEST(LeaveFloatOutputs, WhatABranchReturnsStaysRoundedWhereAKernelReadsIt) {
   EXPECT_NE(output_observer(call_node(result.model, "one")), nullptr);
 }
 
+TEST(LeaveFloatOutputs, WhatGoesIntoALoopIsNotRoundedWhereOnlyFloatOperatorsReadIt) {
+  CalibratedModel result = two_linears(
+      "  y = self.one.forward(x)\n  for i in range(x.size(0)):\n    y = torch.sin(y)\n  y = torch.gelu(y)\n",
+      "leave_float_outputs");
+  ASSERT_NE(output_observer(call_node(result.model, "one")), nullptr);
+  EXPECT_TRUE(passes::leave_float_outputs(result.model, result.context));
+  EXPECT_EQ(output_observer(call_node(result.model, "one")), nullptr);
+}
+
 TEST(LeaveFloatOutputs, WhatALoopReturnsStaysRoundedWhereItsBodyReadsIt) {
   CalibratedModel result =
       two_linears("  y = x\n  for i in range(x.size(0)):\n    y = self.one.forward(y)\n  y = torch.gelu(y)\n",
