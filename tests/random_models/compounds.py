@@ -112,6 +112,31 @@ def attention(s, v: Value, r):
     return v.like(name=s.let(f"{s.attribute('project', f'nn.Linear({c}, {c})')}({merged})"))
 
 
+def masked_attention(s, v: Value, r):
+    """Attention in which a mask leaves out all that a row could see: its NaN is taken away afterwards."""
+    if not v.batch:
+        return None
+    c, device = v.channels, f"device={v.name}.device"
+    if r.random() < 0.4:  # a sample of padding only
+        lengths = s.let(f"torch.arange({v.name}.size(0), {device}) * 3")
+        padding = s.let(f"torch.arange({v.name}.size(1), {device}).unsqueeze(0) >= {lengths}.unsqueeze(1)")
+        layer = s.attribute("attention", f"nn.MultiheadAttention({c}, {r.choice([h for h in (1, 2, 4) if c % h == 0])}, batch_first=True)")
+        mixed = s.let(f"{layer}({v.name}, {v.name}, {v.name}, key_padding_mask={padding}, need_weights=False)[0]")
+        return v.like(name=s.let(r.choice([f"torch.where({padding}.unsqueeze(-1), torch.zeros_like({mixed}), {mixed})", f"{mixed}.masked_fill({padding}.unsqueeze(-1), 0.0)", f"{v.name} + torch.nan_to_num({mixed})"])))
+    q, k, value = (s.let(f"{s.attribute('project', f'nn.Linear({c}, {c})')}({v.name})") for _ in range(3))
+    mask = s.let(f"torch.ones({v.name}.size(1), {v.name}.size(1), {device}).triu() > 0")  # the first row sees nothing
+    if r.random() < 0.3:
+        mixed = s.let(f"F.scaled_dot_product_attention({q}, {k}, {value}, attn_mask=~{mask})")
+        return v.like(name=s.let(f"torch.nan_to_num({mixed})"))
+    scores = s.let(f"({q} @ {k}.transpose(-2, -1) * {c ** -0.5:.4f}).masked_fill({mask}, float('-inf'))")
+    weights = s.let(f"F.softmax({scores}, dim=-1)")
+    if r.random() < 0.5:
+        kept = s.let(r.choice([f"torch.nan_to_num({weights})", f"{weights}.masked_fill({mask}, 0.0)", f"torch.where({mask}, torch.zeros_like({weights}), {weights})"]))
+        return v.like(name=s.let(f"{kept} @ {value}"))
+    mixed = s.let(f"torch.matmul({weights}, {value})")
+    return v.like(name=s.let(r.choice([f"torch.where(torch.isnan({mixed}), {v.name}, {mixed})", f"{v.name} + torch.nan_to_num({mixed})"])))
+
+
 def recurrent(s, v: Value, r):
     both = r.random() < 0.3 and v.channels % 2 == 0
     hidden = v.channels // (2 if both else 1) if s.keep else r.choice([8, 16, 24])

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import math
+import sys
 import warnings
 from pathlib import Path
 from typing import Dict, List
@@ -27,6 +28,7 @@ def build(model: Model, folder: Path, seed: str) -> nn.Module:
     file.write_text(model.text)
     found = importlib.util.spec_from_file_location("random_model", file)
     module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module  # where TorchScript looks for the source of interfaces
     found.loader.exec_module(module)
     torch.manual_seed(seeded(seed).getrandbits(31))
     return module.Model()

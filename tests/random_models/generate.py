@@ -1,8 +1,9 @@
 """Makes random models: a tree of blocks from a seed, the tree the Python text of a module, which TorchScript can compile."""
 
 import dataclasses
-from typing import List, Optional
+from typing import FrozenSet, List, Optional
 
+import calls
 import compounds
 import layers
 from program import WIDTHS, Program, Scope, Spec, Value, seeded
@@ -52,12 +53,34 @@ BLOCKS = {
     "early_return": (compounds.early_return, ANY, 1, 1),
     "pair": (compounds.pair, ANY, 1, 1),
 }
+# Blocks that take the place of one of those above, now and then: the models of a seed from which they are left out stay as they were without them.
+LATER_BLOCKS = {
+    "parameters": (layers.parameters, ANY, 3, 0),
+    "filter_bank": (layers.filter_bank, ("signal", "sequence", "vector"), 3, 0),
+    "masked_nan": (layers.masked_nan, ANY, 2, 0),
+    "masked_attention": (compounds.masked_attention, ("sequence",), 3, 0),
+    "fork": (calls.fork, ANY, 3, 2),
+    "interface": (calls.interface, ANY, 3, 2),
+    "exported": (calls.exported, ANY, 3, 1),
+    "shared": (calls.shared, ANY, 3, 0),
+    "shared_between": (calls.shared_between, ANY, 2, 2),
+}
+ALL_BLOCKS = {**BLOCKS, **LATER_BLOCKS}
+LATER = 0.12
 DEEPEST = 3
 
 
-def choose_kind(value: Value, deep: int, r) -> str:
-    names = [name for name, (_, kinds, _, inner) in BLOCKS.items() if value.kind in kinds and (inner == 0 or deep < DEEPEST)]
-    return r.choices(names, [BLOCKS[name][2] for name in names])[0]
+def drawn(blocks: dict, value: Value, deep: int, without: FrozenSet[str], r) -> str:
+    names = [name for name, (_, kinds, _, inner) in blocks.items() if value.kind in kinds and (inner == 0 or deep < DEEPEST)]
+    weights = [0 if name in without else blocks[name][2] for name in names]
+    return r.choices(names, weights)[0] if any(weights) else ""
+
+
+def choose_kind(seed: str, value: Value, deep: int, without: FrozenSet[str], r) -> str:
+    kind = drawn(BLOCKS, value, deep, without, r)
+    later = seeded(seed + "/later")
+    other = drawn(LATER_BLOCKS, value, deep, frozenset(), later) if later.random() < LATER else ""
+    return kind if other in without else other or kind
 
 
 class Writer(Scope):
@@ -72,15 +95,15 @@ class Writer(Scope):
         spec = self.spec
         if spec.inner is None:
             r = seeded(spec.seed + "/inner")
-            spec.inner = [[Spec(f"{spec.seed}/{part}/{each}") for each in range(r.choice([1, 1, 2, 3]))] for part in range(BLOCKS[spec.kind][3])]
+            spec.inner = [[Spec(f"{spec.seed}/{part}/{each}") for each in range(r.choice([1, 1, 2, 3]))] for part in range(ALL_BLOCKS[spec.kind][3])]
         return spec.inner[index]
 
     def write(self, specs: List[Spec], value: Value) -> Value:
         for spec in specs:
             r = seeded(spec.seed)
-            kind = choose_kind(value, self.depth, r)
+            kind = choose_kind(spec.seed, value, self.depth, self.program.without, r)
             spec.kind = spec.kind or kind
-            function, kinds = BLOCKS[spec.kind][:2]
+            function, kinds = ALL_BLOCKS[spec.kind][:2]
             if value.kind not in kinds:
                 continue
             outer, self.spec, self.depth = self.spec, spec, self.depth + 1
@@ -171,9 +194,9 @@ def results(s: Writer, value: Value, middle: Value, r) -> str:
     return f"({value.name}, [{middle.name}], {value.name}.size(-1))"
 
 
-def write_model(seed: str, spec: Spec) -> Model:
+def write_model(seed: str, spec: Spec, without: FrozenSet[str] = frozenset()) -> Model:
     """`spec` holds the blocks of forward, in `inner[0]`."""
-    program, r = Program(), seeded(seed + "/model")
+    program, r = Program(without), seeded(seed + "/model")
     precision = r.choices(["float", "half", "bfloat16", "double"], [92, 3, 3, 2])[0]
     distribution = r.choice(["normal", "normal", "uniform", "relu", "wide"])
     s = Writer(program, False, 0)
@@ -196,10 +219,10 @@ def write_model(seed: str, spec: Spec) -> Model:
     return Model(program.text(), inputs, program.free_batch, program.free_sizes, program.scripts, precision, distribution, spec)
 
 
-def random_model(seed: str) -> Model:
+def random_model(seed: str, without: FrozenSet[str] = frozenset()) -> Model:
     r = seeded(seed)
     spec = Spec(seed, "model", [[Spec(f"{seed}/{each}") for each in range(r.randint(3, 12))]])
-    return write_model(seed, spec)
+    return write_model(seed, spec, without)
 
 
 def smaller(spec: Spec) -> List[Spec]:

@@ -307,3 +307,65 @@ def cut(s, v: Value, r):
 def casts(s, v: Value, r):
     text = r.choice(["({0}.double() * 0.5).float()", "{0}.to(torch.float64).tanh().to({0}.dtype)", "{0} * ({0} > 0)", "{0} + torch.arange({1}, device={0}.device).to({0}.dtype) * 0.05" if v.channels_last else "{0} + 0.0", "{0} * (1 + {0}.shape[-1]) / 10", "{0}.contiguous()", "{0}.detach()"])
     return v.like(name=s.let(text.format(v.name, v.channels)))
+
+
+def parameters(s, v: Value, r):
+    """Linear layers as functions of parameters: parts of one, one in several calls, or what is computed from one."""
+    rows, c, way = as_rows(s, v), v.channels, r.choice(["packed", "chunk", "computed", "list", "transposed", "twice", "loop"])
+    x, scale = rows.name, f"{c ** -0.5:.4f}"
+    many = 2 * c if way in ("packed", "chunk") else c
+    weight = s.attribute("weight", f"nn.Parameter(torch.randn({many}, {c}) * {scale})")
+    bias = s.attribute("bias", f"nn.Parameter(torch.randn({many}) * 0.1)")
+    if way == "packed":
+        text = f"F.linear({x}, {weight}[:{c}], {bias}[:{c}]) + torch.tanh(F.linear({x}, {weight}[{c}:], {bias}[{c}:]))"
+    elif way == "chunk":
+        parts = [f"v{s.program.number()}" for _ in range(2)]
+        s.line(f"{', '.join(parts)} = {weight}.chunk(2)")
+        text = f"F.linear({x}, {parts[0]}) * torch.sigmoid(F.linear({x}, {parts[1]}))"
+    elif way == "computed":
+        gain = s.attribute("gain", f"nn.Parameter(torch.rand({c}, 1) + 0.5)")
+        text = f"F.linear({x}, " + r.choice([f"{weight} * {gain}", f"F.normalize({weight}, dim=1) * {gain}", f"{weight} - {weight}.mean(1, keepdim=True)"]) + f", {bias})"
+    elif way == "list":
+        held = s.attribute("weights", f"nn.ParameterList([nn.Parameter(torch.randn({c}, {c}) * {scale}) for _ in range(2)])")
+        text = f"F.linear(F.relu(F.linear({x}, {held}[0], {bias})), {held}[1])"
+    elif way == "transposed":
+        text = f"F.linear(torch.tanh(F.linear({x}, {weight}, {bias})), {weight}.t())"
+    elif way == "twice":
+        text = f"F.linear(F.relu(F.linear({x}, {weight}, {bias})), {weight}, {bias})"
+    else:
+        text = s.let(x)
+        with s.inside(f"for i{text} in range(2):"):
+            s.line(f"{text} = torch.tanh(F.linear({text}, {weight}, {bias}))")
+    return from_rows(s, rows.like(name=s.let(text)), v)
+
+
+LOGARITHMS = ["torch.log(torch.clamp({}, min=1e-5))", "{}.clamp(min=1e-4).log()", "torch.log10(torch.clamp({}, min=1e-6))", "torch.log({} + 1e-4)", "torch.log(torch.clamp_min({}, 1e-5))"]
+
+
+def filter_bank(s, v: Value, r):
+    """Bands of a spectrum, and their logarithm."""
+    out = width(s, v, r)
+    if v.kind == "signal":
+        k = r.choice([5, 9])
+        waves = [s.buffer(f"torch.{wave}(torch.arange({out}).view(-1, 1, 1) * torch.arange({k}) * {3.1416 / out:.5f}).repeat(1, {v.channels}, 1) / {k}") for wave in ("cos", "sin")]
+        real, imaginary = (s.let(f"F.conv1d({v.name}, {wave}, padding={k // 2})") for wave in waves)
+        power = s.let(r.choice([f"{real}.pow(2) + {imaginary}.pow(2)", f"{real} * {real} + {imaginary} * {imaginary}"]))
+        if r.random() < 0.5:
+            power = s.let(f"torch.matmul({s.buffer(f'torch.rand({out}, {out}) / {out}')}, {power})")
+    else:
+        bank = s.buffer(f"torch.rand({v.channels}, {out}) / {v.channels}")
+        squared = s.let(r.choice([f"{v.name}.pow(2)", f"{v.name}.abs()", f"{v.name} * {v.name}"]))
+        power = s.let(r.choice([f"torch.matmul({squared}, {bank})", f"{squared} @ {bank}", f"F.linear({squared}, {bank}.t())"]))
+    return v.like(name=s.let(r.choice(["{}", "{} * 0.2", "({} + 4.0) / 4.0"]).format(r.choice(LOGARITHMS).format(power))), channels=out)
+
+
+def masked_nan(s, v: Value, r):
+    """NaN that is taken away again: of what a mask leaves out, and of rows that it leaves out as a whole."""
+    x = v.name
+    ways = ["torch.where({0} > 0, torch.sqrt({0}), torch.zeros_like({0}))", "torch.sqrt({0}).masked_fill({0} < 0, 0.0)", "torch.nan_to_num(torch.sqrt({0} + 0.5), nan=0.0)", "torch.where({0} > 0.2, torch.log({0}), 0.5 * {0})"]
+    if v.rank == 1 or r.random() < 0.4:
+        return v.like(name=s.let(r.choice(ways).format(x)))
+    rows = s.let(f"(torch.arange({x}.size(-2), device={x}.device) % 3 == 1).unsqueeze(-1)")
+    mask = s.let(f"{rows} | (torch.arange({x}.size(-1), device={x}.device) % 4 == 3)")
+    scores = s.let(f"F.softmax({x}.masked_fill({mask}, float('-inf')), dim=-1)")
+    return v.like(name=s.let(r.choice(["torch.nan_to_num({0})", "{0}.masked_fill({1}, 0.0)", "torch.where({1}, torch.zeros_like({0}), {0})", "torch.where(torch.isnan({0}), torch.zeros_like({0}), {0})"]).format(scores, rows)))

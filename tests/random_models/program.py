@@ -2,7 +2,7 @@
 
 import dataclasses
 import random
-from typing import List, Optional
+from typing import FrozenSet, List, Optional
 
 WIDTHS = (8, 12, 16, 24, 32, 48)
 # Dimensions after the batch: where channels are, and what else there is.
@@ -64,9 +64,10 @@ class Spec:
 
 
 class Program:
-    """All classes of a model, and what holds for the whole of it."""
+    """All classes of a model, and what holds for the whole of it. `without`: names of blocks that are not drawn."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: FrozenSet[str] = frozenset()) -> None:
+        self.without = without
         self.classes: List[str] = []
         self.free_batch = True  # other batch sizes run
         self.free_sizes = True  # other lengths, heights and widths run
@@ -90,6 +91,7 @@ class Scope:
         self.init: List[str] = []
         self.lines: List[str] = []
         self.methods: List[str] = []
+        self.annotations: List[str] = []  # of the class's attributes
         self.indent = 0
         self.first: str = "x"  # the value that entered the model, for conditions on values
 
@@ -118,8 +120,9 @@ class Scope:
         init = "".join(f"        {line}\n" for line in self.init)
         body = "".join(f"        {line}\n" for line in self.lines)
         methods = "".join("\n" + text for text in self.methods)
+        annotations = "".join(f"    {line}\n" for line in self.annotations) + ("\n" if self.annotations else "")
         self.program.classes.append(
-            f"class {name}({base}):\n    def __init__(self):\n        super().__init__()\n{init}\n    def forward(self, {arguments}):\n{body}        return {result}\n{methods}"
+            f"class {name}({base}):\n{annotations}    def __init__(self):\n        super().__init__()\n{init}\n    def forward(self, {arguments}):\n{body}        return {result}\n{methods}"
         )
 
 

@@ -7,6 +7,7 @@ alike where both files compute the same.
   run.py --serve build/release/bin/serve_commands --count 300 --seed 1
   run.py --serve … --first 17 --count 1 --show           one model: its text, and what became of it
   run.py --serve … --first 17 --count 1 --shrink         the smallest model that still fails
+  run.py --serve … --without fork,interface              without these blocks
   run.py --serve … --count 3000 --engine all --speed     as long as it takes
 """
 
@@ -21,13 +22,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import List, Optional
+from typing import FrozenSet, List, Optional
 
 import torch
 
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "conformance"))
 
-from generate import Model, random_model, smaller, write_model
+from generate import ALL_BLOCKS, Model, random_model, smaller, write_model
 from jobs import FAILED, JobServer, forked
 from files import Files, Unfit, decibels, leaves, run, structure
 from program import Spec, seeded
@@ -176,6 +177,10 @@ def check_model(model: Model, seed: str, setting: Setting, server: JobServer, sp
     return trials
 
 
+def without_of(options) -> FrozenSet[str]:
+    return frozenset(filter(None, options.without.split(",")))
+
+
 def attempts(options, index: int):
     return (f"{options.seed}/{index}/{attempt}" for attempt in range(ATTEMPTS))
 
@@ -195,7 +200,7 @@ def check(job, server: JobServer, options):
     """("", facts) or (FAILED, {kind, text, seed})."""
     index, unfit = job, []
     for seed in attempts(options, index):
-        model = random_model(seed)
+        model = random_model(seed, without_of(options))
         facts: dict = {"seed": seed, "db": [], "runs": 0, "unfit": unfit}
         for setting in settings_of(f"{options.seed}/{index}", options.engine):
             with tempfile.TemporaryDirectory() as folder:
@@ -224,7 +229,7 @@ def fault_of(spec: Spec, seed: str, setting: Setting, options) -> Optional[dict]
     def work(_, server):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check_model(write_model(seed, spec), seed, setting, server, options.speed, Path(folder))
+                check_model(write_model(seed, spec, without_of(options)), seed, setting, server, options.speed, Path(folder))
             except Fault as fault:
                 return FAILED, {"kind": fault.kind, "text": str(fault)}
             except Unfit as error:
@@ -241,7 +246,7 @@ def fault_of(spec: Spec, seed: str, setting: Setting, options) -> Optional[dict]
 
 
 def shrink(seed: str, options, index: int) -> None:
-    spec = random_model(seed).spec
+    spec = random_model(seed, without_of(options)).spec
     for setting in settings_of(f"{options.seed}/{index}", options.engine):
         found = fault_of(spec, seed, setting, options)
         if found is None:
@@ -257,7 +262,7 @@ def shrink(seed: str, options, index: int) -> None:
                     break
                 if tried >= MOST_SHRINKING:
                     break
-        print(f"---- {setting}, seed {seed}: {found['text']}\n{spec}\n{write_model(seed, spec).text}", flush=True)
+        print(f"---- {setting}, seed {seed}: {found['text']}\n{spec}\n{write_model(seed, spec, without_of(options)).text}", flush=True)
         return
 
 
@@ -268,12 +273,17 @@ def parse_options():
     parser.add_argument("--first", type=int, default=0, help="number of the first one (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--engine", default="drawn", help="comma separated, 'all', or 'drawn': one a model, from the seed (default: %(default)s)")
+    parser.add_argument("--without", default="", help="comma separated names of blocks (BLOCKS and LATER_BLOCKS of generate.py) that are not drawn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at once (default: %(default)s)")
     parser.add_argument("--shrink", action="store_true", help="print the smallest part of each failing model that still fails")
     parser.add_argument("--speed", action="store_true", help="measure, and list what is slower than float")
     parser.add_argument("--show", action="store_true", help="print the text of each model")
     parser.add_argument("--verbose", action="store_true", help="also print what passed, what did not become a model, and what the command mended")
-    return parser.parse_args()
+    options = parser.parse_args()
+    unknown = without_of(options) - set(ALL_BLOCKS)
+    if unknown:
+        parser.error(f"no such block: {', '.join(sorted(unknown))}; there are {', '.join(ALL_BLOCKS)}")
+    return options
 
 
 class Tally:
@@ -327,7 +337,7 @@ def main() -> int:
     if options.show:
         for index in indices:
             seed = next((seed for failed, seed in tally.failed if failed == index), f"{options.seed}/{index}/0")
-            print(random_model(seed).text)
+            print(random_model(seed, without_of(options)).text)
     if options.shrink:
         for index, seed in tally.failed:
             shrink(seed or f"{options.seed}/{index}/0", options, index)
