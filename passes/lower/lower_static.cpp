@@ -337,15 +337,25 @@ bool may_overwrite(const Value* addend, const Node* kernel) {
   });
 }
 
-/// Kernels that write into their addend get a copy of it, unless it is new and nobody reads it later.
+/// The same tensor, of which LibTorch knows now that it is written into.
+Value* marked_as_written(const ir::Rewriter& in_front, Value* tensor) {
+  Value* dimension = in_front.constant(0);
+  return in_front.op("aten::transpose_", {tensor, dimension, dimension});
+}
+
+/// Kernels that write into their addend get a copy of it, unless it is new and nobody reads it later. Their
+/// schema does not tell that they write: LibTorch, which computes equal expressions once when it optimizes a
+/// graph, would give others the memory that they overwrite.
 void give_addends_of_their_own(Model& model, const PassContext& context) {
   for (Node* node : ir::nodes_in_order(*model.graph)) {
     const KernelUse use{
         .target = context.target, .model = model, .op = node, .kernel = node->kind().toQualString()};
-    if (kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr || may_overwrite(node->input(1), node))
-      continue;
+    if (kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr) continue;
     const ir::Rewriter in_front(model, node);
-    node->replaceInput(1, in_front.op("aten::clone", {node->input(1), in_front.constant(c10::IValue())}));
+    Value* addend = node->input(1);
+    if (!may_overwrite(addend, node))
+      addend = in_front.op("aten::clone", {addend, in_front.constant(c10::IValue())});
+    node->replaceInput(1, marked_as_written(in_front, addend));
   }
 }
 

@@ -475,8 +475,22 @@ TEST(KernelFaults, AnAddendThatNobodyReadsLaterIsNotCopied) {
   model.define(
       "def forward(self, x):\n  y = self.first.forward(x)\n  return self.conv.forward(y) + "
       "self.first.forward(x)\n");
-  Lowered models = lowered(model, "onednn");
+  Lowered models = lowered(model, "onednn", testing::default_mapping_here("onednn"));
   EXPECT_EQ(models.module.get_method("forward").graph()->toString().find("aten::clone"), std::string::npos);
+  // LibTorch's optimizer would compute first(x) once, and the kernel would write into what it reads.
+  const Engine engine(at::QEngine::ONEDNN);
+  EXPECT_LT(relative_difference(models), 0.03);
+}
+
+TEST(KernelFaults, CopiesOfOneAddendStayTwo) {
+  Module model = testing::user_module("Twice");
+  for (const char* name : {"first", "a", "b", "last"}) model.register_module(name, testing::conv2d(3, 3, 3));
+  model.define(
+      "def forward(self, x):\n  y = self.first.forward(x)\n"
+      "  z = (self.a.forward(x) + y) * (self.b.forward(x) + y)\n  return z * self.last.forward(y)\n");
+  Lowered models = lowered(model, "onednn", testing::default_mapping_here("onednn"));
+  const Engine engine(at::QEngine::ONEDNN);
+  EXPECT_LT(relative_difference(models), 0.03);
 }
 
 }  // namespace
