@@ -192,6 +192,7 @@ constexpr FlowRow kFlow[] = {
     {"round_constants", Room::Pack, Step::Lower, Takes::All, round_constants, "dequantize(quantize(constant)) → the rounded constant"},
     {"fold_packed_weights", Room::Pack, Step::Lower, Takes::All, fold_packed_weights, "weights computed from parameters → packed weights"},
     {"hold_weights_once", Room::Pack, Step::Lower, Takes::All, hold_weights_once, "packed params of one weight, which saving would copy → packed of it at load"},
+    {"count_dimensions", Room::Pack, Step::Lower, Takes::All, count_dimensions, "dim(conv(x)) → len(size(conv(x)))"},
     // clang-format on
 };
 

@@ -28,4 +28,9 @@ bool round_constants(ir::Model& model, const PassContext& context);
 /// packed when the file is loaded, of one weight.
 bool hold_weights_once(ir::Model& model, const PassContext& context);
 
+/// Where the model convolves, how many dimensions a tensor has is asked in a way that LibTorch's optimizer
+/// does not fold: it takes each convolution for one of a batch.
+///   dim(conv(x))   →   len(size(conv(x)))
+bool count_dimensions(ir::Model& model, const PassContext& context);
+
 }  // namespace tsq::passes

@@ -55,6 +55,24 @@ TEST(ViewAnyLayout, WithoutKernelsEveryViewStays) {
   EXPECT_EQ(count(model, "aten::view"), 1U);
 }
 
+TEST(CountDimensions, WithoutConvolutionsItIsLeftToLibTorch) {
+  ir::Model model = model_of_graph("%x : Tensor", "  %y : int = aten::dim(%x)\n  return (%y)\n");
+  EXPECT_FALSE(passes::count_dimensions(model, {}));
+  EXPECT_EQ(count(model, "aten::dim"), 1U);
+}
+
+TEST(CountDimensions, WithOneItIsTheLengthOfTheSizes) {
+  ir::Model model = model_of_graph("%x : Tensor", R"(
+  %stride : int[] = prim::ListConstruct(%one)
+  %c : Tensor = aten::conv1d(%x, %x, %none, %stride, %stride, %stride, %one)
+  %y : int = aten::dim(%c)
+  return (%y)
+)");
+  EXPECT_TRUE(passes::count_dimensions(model, {}));
+  EXPECT_EQ(count(model, "aten::dim"), 0U);
+  EXPECT_EQ(count(model, "aten::len"), 1U);
+}
+
 /// `op` between dequantize and quantize, and reported as quantized.
 ir::Model unlowered(const std::string& op) {
   ir::Model model = model_of_graph("%x : Tensor", R"(
