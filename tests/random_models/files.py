@@ -15,6 +15,8 @@ from generate import Input, Model
 from program import seeded
 
 DTYPES = {"float": torch.float32, "half": torch.float16, "bfloat16": torch.bfloat16, "double": torch.float64}
+# Of what one file returns beside another, in dB.
+ENOUGH = 30
 # A model whose output moves by more than its input was disturbed, times this, amplifies any rounding.
 DISTURBANCE_DB, AMPLIFIED_DB = 60, 20
 
@@ -170,6 +172,11 @@ class Files:
             raise Unfit("its values are not finite, enormous, or all alike")
         if model.scripts:
             self._save("scripted", torch.jit.script(net))
+        # PyTorch's tracer ends the process where a forked module has an attribute of an interface.
+        if "torch.jit.fork" in model.text and "@torch.jit.interface" in model.text:
+            if not model.scripts:
+                raise Unfit("neither PyTorch's compiler nor its tracer takes it")
+            return
         try:
             with torch.no_grad():
                 self._save("traced", torch.jit.trace(net, copy.deepcopy(self.tests[0]), check_trace=False, strict=False))
@@ -206,12 +213,17 @@ class Files:
         for index, one in enumerate(self.tests):
             try:
                 found[index] = run(module, one)
-            except Exception:
-                if form == "scripted":
-                    raise
+            except Exception:  # modules of PyTorch refuse shapes in TorchScript of which they only warn in Python
+                continue
+        if not found:
+            raise Unfit(f"the {form} file takes none of the samples")
+        with torch.jit.optimized_execution(False):
+            as_written = torch.jit.load(str(self.forms[form]))
+            if any(decibels([run(as_written, self.tests[index])], [result]) < ENOUGH for index, result in found.items()):
+                raise Unfit(f"LibTorch's optimizer changes what the {form} file computes")
         return found
 
     def is_as_written(self, index: int, result) -> bool:
         """Whether a file returns what the module returns that it was made of."""
-        enough = 30 if self.model.precision in ("half", "bfloat16") else 80
+        enough = ENOUGH if self.model.precision in ("half", "bfloat16") else 80
         return structure(result) == structure(self.results[index]) and decibels([self.results[index]], [result]) > enough
