@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "base/libtorch_error.h"
+#include "io/samples.h"
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "operators/is_operator.h"
@@ -205,7 +206,7 @@ std::vector<Cost> costs_of_run(torch::jit::Module& module, const Sample& sample,
   recording = &run;
   const auto stop = c10::make_scope_exit([] { recording = nullptr; });
   try {
-    module.get_method("forward")(sample);
+    module.get_method("forward")(detail::copy_of(sample));
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     throw Error(ErrorCode::Internal,

@@ -12,6 +12,7 @@
 #include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
+#include "io/samples.h"
 #include "ir/analysis.h"
 #include "passes/place/uncalibrated.h"
 #include "pipeline/calibration_run.h"
@@ -221,7 +222,7 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
     ++stage.seen[kind_of(samples[i])];
     if (keeps_samples) stage.kept_samples.add(samples[i]);
     try {
-      run(samples[i]);
+      run(detail::copy_of(samples[i]));  // the model may write into its arguments
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {

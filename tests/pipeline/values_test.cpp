@@ -57,6 +57,17 @@ TEST(Values, CalibratingACopyLeavesTheOriginalAlone) {
   EXPECT_NE(bytes_of(copy), before);
 }
 
+TEST(Values, AModelThatWritesIntoItsArgumentLeavesTheSamplesAlone) {
+  Module writing = testing::user_module("Writing");
+  writing.register_module("conv", testing::conv2d(3, 3, 3));
+  writing.define("def forward(self, x):\n  x.mul_(3)\n  return self.conv.forward(x)\n");
+  const std::vector<Sample> given = samples();
+  Prepared calibrated = prepared(writing);
+  calibrate(calibrated, given);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    EXPECT_TRUE(at::equal(given[i][0].toTensor(), samples()[i][0].toTensor())) << i;
+}
+
 TEST(Values, ACopyThatTrainsHasParametersOfItsOwn) {
   const Prepared original = prepare_qat(network(), default_qat_qconfig_mapping("x86"), backend_config("x86"),
                                         {.recipe = {.recipe = Recipe::Fx}});
