@@ -18,6 +18,7 @@
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
+#include "operators/constant_expressions.h"
 #include "operators/functional_weighted.h"
 #include "operators/images/convolution_inputs.h"
 #include "operators/traits.h"
@@ -319,7 +320,7 @@ class StaticLowering : public KernelLowering {
   }
 };
 
-bool may_overwrite(const Value* addend, const Node* kernel) {
+bool may_overwrite(const Value* addend, const Node* kernel, const operators::ConstantExpressions& constants) {
   const auto is_new = [](const Node* node) {
     const std::string_view kind = node->kind().toQualString();
     return kind.starts_with("quantized::") || node->kind() == kQuantize;
@@ -328,6 +329,7 @@ bool may_overwrite(const Value* addend, const Node* kernel) {
   const bool is_view = addend->node()->kind() == c10::aten::expand;
   const Value* memory = is_view ? addend->node()->input(0) : addend;
   if (!is_new(memory->node()) || memory->node()->owningBlock() != kernel->owningBlock()) return false;
+  if (constants.value_of(memory)) return false;  // round_constants makes it an attribute
   return std::ranges::all_of(memory->uses(), [&](const torch::jit::Use& use) {
     if (use.user == kernel) return use.offset == 1;
     if (is_view && use.user == addend->node()) return true;
@@ -347,13 +349,18 @@ Value* marked_as_written(const ir::Rewriter& in_front, Value* tensor) {
 /// schema does not tell that they write: LibTorch, which computes equal expressions once when it optimizes a
 /// graph, would give others the memory that they overwrite.
 void give_addends_of_their_own(Model& model, const PassContext& context) {
-  for (Node* node : ir::nodes_in_order(*model.graph)) {
+  std::vector<Node*> writing = ir::nodes_in_order(*model.graph);
+  std::erase_if(writing, [&](const Node* node) {
     const KernelUse use{
         .target = context.target, .model = model, .op = node, .kernel = node->kind().toQualString()};
-    if (kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr) continue;
+    return kernels::fault_of(use, Precaution::AddendOfItsOwn) == nullptr;
+  });
+  if (writing.empty()) return;
+  const operators::ConstantExpressions constants(model);
+  for (Node* node : writing) {
     const ir::Rewriter in_front(model, node);
     Value* addend = node->input(1);
-    if (!may_overwrite(addend, node))
+    if (!may_overwrite(addend, node, constants))
       addend = in_front.op("aten::clone", {addend, in_front.constant(c10::IValue())});
     node->replaceInput(1, marked_as_written(in_front, addend));
   }
