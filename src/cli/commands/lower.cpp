@@ -8,6 +8,7 @@
 #include "cli/commands/step_trial.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/summary.h"
+#include "cli/process/model_file.h"
 #include "cli/process/options.h"
 #include "cli/process/output_files.h"
 

@@ -5,6 +5,7 @@
 #include <tsq/error.h>
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include "ir/analysis.h"
