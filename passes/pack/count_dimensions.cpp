@@ -14,7 +14,7 @@ namespace tsq::passes {
 namespace {
 
 bool is_convolution(const Model& model, const Node* node) {
-  if (ir::is_module_call(node)) return ir::weighted_of(ir::call_of(model, node)) != nullptr;
+  if (const ir::Weighted* weighted = weighted_at(model, node)) return !weighted->stride.empty();
   return std::string_view(node->kind().toUnqualString()).find("conv") != std::string_view::npos;
 }
 

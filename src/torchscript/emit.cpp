@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
@@ -268,12 +269,13 @@ class Emitter {
       hung_.hang(model_.attributes.at(found->second), std::nullopt);
     }
     c10::IValue::HashIdentityIValueMap copies;
-    for (ir::Attribute each : model_.attributes) {
-      if (!used.contains(each.name)) continue;
+    for (const ir::Attribute& held : model_.attributes) {
+      if (!used.contains(held.name)) continue;
+      ir::Attribute each = held;
       const auto slot = model_.slots.find(each.name);
       const bool is_placed = layout_ == Layout::OfUser && slot != model_.slots.end();
       if (model_.state.contains(each.name)) each.value = each.value.deepcopy(copies);
-      hung_.hang(each, is_placed ? std::optional(slot->second) : std::nullopt);
+      hung_.hang(std::move(each), is_placed ? std::optional(slot->second) : std::nullopt);
     }
   }
 

@@ -66,17 +66,17 @@ std::optional<Module> UserLayout::module_at(const std::string& path) {
   return modules_.emplace(path, made).first->second;
 }
 
-void UserLayout::hang(const ir::Attribute& flat, const std::optional<UserSlot>& place) {
-  UserSlot real = place.value_or(UserSlot{.module = "", .name = flat.name});
+void UserLayout::hang(ir::Attribute flat, const std::optional<UserSlot>& place) {
+  const std::string name = flat.name;
+  UserSlot real = place.value_or(UserSlot{.module = "", .name = name});
   std::optional<Module> owner = module_at(real.module);
   if (!owner) {
-    real = {.module = "", .name = flat.name};
+    real = {.module = "", .name = name};
     owner = root_;
   }
-  ir::Attribute attribute = flat;
-  attribute.name = real.name;
-  real.name = add(*owner, std::move(attribute));
-  places_[flat.name] = std::move(real);
+  flat.name = real.name;
+  real.name = add(*owner, std::move(flat));
+  places_[name] = std::move(real);
 }
 
 std::string UserLayout::hang_module(const std::string& path, const Module& module) {

@@ -23,7 +23,7 @@ class UserLayout {
   explicit UserLayout(torch::jit::Module root) : root_(std::move(root)) {}
 
   /// Hangs the attribute of a flat module at its place, or on the root where that is taken.
-  void hang(const ir::Attribute& flat, const std::optional<ir::UserSlot>& place);
+  void hang(ir::Attribute flat, const std::optional<ir::UserSlot>& place);
   /// Hangs a module at a path, at a similar one where that is taken; returns where.
   std::string hang_module(const std::string& path, const torch::jit::Module& module);
   /// Makes a graph that reads and writes attributes of the flat module do so where they hang now.

@@ -16,7 +16,7 @@ from program import seeded
 
 DTYPES = {"float": torch.float32, "half": torch.float16, "bfloat16": torch.bfloat16, "double": torch.float64}
 # Of what one file returns beside another, in dB.
-ENOUGH = 30
+ALIKE = 30
 # A model whose output moves by more than its input was disturbed, times this, amplifies any rounding.
 DISTURBANCE_DB, AMPLIFIED_DB = 60, 20
 
@@ -219,11 +219,11 @@ class Files:
             raise Unfit(f"the {form} file takes none of the samples")
         with torch.jit.optimized_execution(False):
             as_written = torch.jit.load(str(self.forms[form]))
-            if any(decibels([run(as_written, self.tests[index])], [result]) < ENOUGH for index, result in found.items()):
+            if any(decibels([run(as_written, self.tests[index])], [result]) < ALIKE for index, result in found.items()):
                 raise Unfit(f"LibTorch's optimizer changes what the {form} file computes")
         return found
 
     def is_as_written(self, index: int, result) -> bool:
         """Whether a file returns what the module returns that it was made of."""
-        enough = ENOUGH if self.model.precision in ("half", "bfloat16") else 80
+        enough = ALIKE if self.model.precision in ("half", "bfloat16") else 80
         return structure(result) == structure(self.results[index]) and decibels([self.results[index]], [result]) > enough
