@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "ir/constants.h"
 #include "ir/edit.h"
@@ -28,16 +29,11 @@ std::string add_slot(Capturing& state, const Module& owner, const std::string& n
   const std::string path = path_of(state.source, owner);
   const std::string slot =
       is_root(state.source, owner) ? name : ir::unique_attribute_name(model, path + "." + name);
-  const auto type = owner.type()->getAttribute(name);
-  const std::size_t index = owner.type()->getAttributeSlot(name);
-  const bool is_parameter = owner.type()->is_parameter(index);
-  model.attributes.add({.name = slot,
-                        .type = type,
-                        .value = owner.attr(name),
-                        .is_parameter = is_parameter,
-                        .is_buffer = owner.type()->is_buffer(index)});
+  ir::Attribute attribute = ir::attribute_at(*owner._ivalue(), owner.type()->getAttributeSlot(name));
+  attribute.name = slot;
   // Objects of C++ classes are the host program's: they are shared, as they are between copies of a module.
-  if (!is_parameter && !owner.attr(name).isCustomClass()) model.state.insert(slot);
+  if (!attribute.is_parameter && !attribute.value.isCustomClass()) model.state.insert(slot);
+  model.attributes.add(std::move(attribute));
   model.slots[slot] = {path, name};
   state.slot_owners.emplace(slot, owner);
   return slot;

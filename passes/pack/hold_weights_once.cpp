@@ -55,7 +55,7 @@ void pack_when_loaded(Model& model, const std::string& name, const std::vector<N
   const torch::jit::Module module = torchscript::pack_when_loaded(
       packed.prepack, packed.weighted, /*input_has_zero_point=*/false, packed.quantized);
   const std::string held = ir::unique_attribute_name(model, name + "_held");
-  model.attributes.add({.name = held, .type = module.type(), .value = module._ivalue()});
+  model.attributes.add(ir::submodule(held, module));
   for (Node* read : reads) {
     Value* owner = ir::read_attribute(read, model.graph->inputs().at(0), held, module.type());
     Value* value = ir::read_attribute(read, owner, "packed", kernels::packed_type(packed.prepack));

@@ -38,6 +38,11 @@ class Attributes {
   std::unordered_map<std::string, std::size_t> slots_{};  ///< by name
 };
 
+/// The attribute of an object, by its number.
+[[nodiscard]] Attribute attribute_at(const c10::ivalue::Object& object, std::size_t slot);
+/// A module as an attribute of another one.
+[[nodiscard]] Attribute submodule(const std::string& name, const torch::jit::Module& module);
+
 /// A new attribute of a module. Module::register_attribute looks for its name three times among all others.
 void add_attribute(torch::jit::Module& module, const Attribute& attribute);
 

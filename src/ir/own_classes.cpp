@@ -108,13 +108,8 @@ class OwnClasses {
     const auto type = object->type();
     Module made("__torch__.tsq." + type->name()->name(), unit_, /*shouldMangle=*/true);
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-      const std::string& name = type->getAttributeName(i);
-      if (!uses->second.attributes.contains(name)) continue;
-      add_attribute(made, with_own_class({.name = name,
-                                          .type = type->getAttribute(i),
-                                          .value = object->getSlot(i),
-                                          .is_parameter = type->is_parameter(i),
-                                          .is_buffer = type->is_buffer(i)}));
+      if (uses->second.attributes.contains(type->getAttributeName(i)))
+        add_attribute(made, with_own_class(attribute_at(*object, i)));
     }
     return replaced_.emplace(object.get(), made).first->second._ivalue();
   }

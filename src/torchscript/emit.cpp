@@ -121,7 +121,7 @@ class Emitter {
     std::string& name = submodules_[module._ivalue().get()];
     if (!name.empty()) return name;
     name = unique_attribute_name(model_, path);
-    model_.attributes.add({.name = name, .type = module.type(), .value = module._ivalue()});
+    model_.attributes.add(ir::submodule(name, module));
     model_.slots[name] = slot_at(path);
     return name;
   }

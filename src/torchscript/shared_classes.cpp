@@ -98,12 +98,12 @@ class Sharing {
   Module rebuilt(const Module& module, const std::vector<c10::IValue>& values) {
     const c10::ClassTypePtr type = module.type();
     Module made(*type->name(), unit_, /*shouldMangle=*/true);
-    for (std::size_t slot = 0; slot < values.size(); ++slot)
-      ir::add_attribute(made, {.name = type->getAttributeName(slot),
-                               .type = remapped(type->getAttribute(slot)),
-                               .value = values[slot],
-                               .is_parameter = type->is_parameter(slot),
-                               .is_buffer = type->is_buffer(slot)});
+    for (std::size_t slot = 0; slot < values.size(); ++slot) {
+      ir::Attribute attribute = ir::attribute_at(*module._ivalue(), slot);
+      attribute.type = remapped(attribute.type);
+      attribute.value = values[slot];
+      ir::add_attribute(made, attribute);
+    }
     for (std::size_t i = 0; i < type->numConstants(); ++i)
       made.type()->addConstant(type->getConstantName(i), type->getConstant(i));
     for (const auto& method : module.get_methods()) {

@@ -62,7 +62,7 @@ std::optional<Module> UserLayout::module_at(const std::string& path) {
   if (!parent || names_in(*parent).contains(slot.name)) return std::nullopt;
   Module made(c10::QualifiedName(fmt::format("__torch__.tsq.{}", kLayoutClass)),
               root_._ivalue()->compilation_unit(), /*shouldMangle=*/true);
-  add(*parent, {.name = slot.name, .type = made.type(), .value = made._ivalue()});
+  add(*parent, ir::submodule(slot.name, made));
   return modules_.emplace(path, made).first->second;
 }
 
@@ -86,7 +86,7 @@ std::string UserLayout::hang_module(const std::string& path, const Module& modul
     slot = {.module = "", .name = path.substr(0, path.find('.'))};
     owner = root_;
   }
-  slot.name = add(*owner, {.name = slot.name, .type = module.type(), .value = module._ivalue()});
+  slot.name = add(*owner, ir::submodule(slot.name, module));
   return modules_.emplace(joined(slot), module).first->first;
 }
 

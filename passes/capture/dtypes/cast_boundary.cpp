@@ -128,7 +128,7 @@ class BoundaryCasting {
   /// Methods hold calls as TorchScript writes them.
   Node* call_in_method(const Module& module, const std::string& path, std::vector<Value*> inputs) {
     const std::string name = ir::unique_attribute_name(model_, path);
-    model_.attributes.add({.name = name, .type = module.type(), .value = module._ivalue()});
+    model_.attributes.add(ir::submodule(name, module));
     Node* before = graph_.insertPoint();
     inputs.insert(inputs.begin(), ir::read_attribute(before, graph_.inputs().at(0), name, module.type()));
     return ir::insert_node(before, c10::prim::CallMethod, inputs)->s_(c10::attr::name, "forward");
