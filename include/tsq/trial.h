@@ -87,7 +87,7 @@ struct LatencyComparison {
   double float_seconds{0};  ///< median of a run of the first model
   double int8_seconds{0};   ///< of the second
   /// The first's time over the second's: the median of the rounds, and a 95 % interval of it (bootstrap): 0
-  /// to infinity where eleven rounds took too long.
+  /// to infinity where eleven rounds took too long, or six had told that the second is faster.
   double ratio{1};
   double ratio_low{1};
   double ratio_high{1};
@@ -103,7 +103,7 @@ struct LatencyComparison {
 
 struct LatencyOptions {
   double undecided{0.95};  ///< measuring ends when the interval excludes this ratio
-  double seconds{2};       ///< measuring ends, about; as much goes before it to warm up
+  double seconds{2};       ///< measuring ends, about
   double longest{10};      ///< measuring ends though there are not eleven rounds yet
 };
 

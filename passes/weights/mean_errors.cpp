@@ -73,7 +73,7 @@ struct Layer {
 /// left of it adds an eighth of a decibel. Rows of one sample may be alike, so some samples are run in any
 /// case.
 constexpr int64_t kEnoughItems = 32;
-constexpr std::size_t kFewestSamples = 8;
+constexpr std::size_t kFewestSamples = 4;
 bool has_enough(const Layer& layer) { return layer.shifts->items() >= kEnoughItems; }
 
 /// What goes on in this thread's run.

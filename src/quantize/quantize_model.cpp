@@ -23,6 +23,7 @@
 #include "quantize/steps.h"
 #include "torchscript/renamed_methods.h"
 #include "trial/finish.h"
+#include "trial/gains.h"
 #include "trial/referee.h"
 
 namespace tsq {

@@ -6,9 +6,6 @@
 
 namespace tsq::detail {
 
-/// Under this many dB a result is poor.
-inline constexpr double kPoorDb = 20;
-
 /// Writes into a quantized model what disappoints in it and what is worth knowing.
 void add_remarks(Quantized& quantized, uint64_t float_bytes);
 

@@ -85,7 +85,8 @@ class Finish {
   explicit Finish(const FinishTask& task)
       : task_(task),
         referee_(task.model, engine_of(task.backend, /*must_have_kernels=*/task.lowers),
-                 spread(task.samples, kMostTried), spread(task.beside, kMostTried)),
+                 spread(task.samples, kMostTried), spread(task.beside, kMostTried),
+                 task.effort == Effort::Normal ? TrialExtent::UntilClear : TrialExtent::All),
         mapping_(task.mapping) {}
 
   Finished run() {

@@ -12,5 +12,7 @@ inline constexpr double kSmaller = 0.95;
 inline constexpr double kSlower = 0.95;
 /// One of which more than this times the speed is not certain is hardly faster.
 inline constexpr double kFaster = 1.05;
+/// Under this many dB a result is poor.
+inline constexpr double kPoorDb = 20;
 
 }  // namespace tsq::detail

@@ -5,6 +5,7 @@
 #include <tsq/bench/statistics.h>
 #include <tsq/trial.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -24,9 +25,12 @@ namespace {
 using torch::jit::Module;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
+// LibTorch watches a model in its first run, and changes it before the second.
+constexpr std::size_t kWarmUp = 2;
 constexpr std::size_t kFewestRounds = 11;
 constexpr std::size_t kMostRounds = 400;
+// With so many on one side of a ratio, the median of all lies on the other in one of 64 cases.
+constexpr std::size_t kRoundsThatAgree = 6;
 
 double time_of(const Module& module, at::QEngine engine, const Sample& sample) {
   const at::NoGradGuard no_grad;
@@ -47,6 +51,12 @@ struct Rounds {
 bench::Interval interval_of(const Rounds& rounds) {
   if (rounds.ratios.size() < kFewestRounds) return {0, std::numeric_limits<double>::infinity()};
   return bench::median_interval(rounds.ratios);
+}
+
+/// Whether a slow model is faster for certain: more rounds would only tell by how much.
+bool is_faster_for_certain(const Rounds& rounds, double undecided) {
+  return rounds.ratios.size() >= kRoundsThatAgree &&
+         std::ranges::min(rounds.ratios) > std::max(undecided, detail::kFaster);
 }
 
 LatencyComparison summary(const Rounds& rounds) {
@@ -96,6 +106,7 @@ LatencyComparison compare_latency(const Module& model, const Module& candidate, 
     rounds.second.push_back(swapped ? one : other);
     rounds.ratios.push_back(rounds.first.back() / rounds.second.back());
     const std::size_t done = rounds.ratios.size();
+    if (spent >= options.seconds && is_faster_for_certain(rounds, options.undecided)) break;
     if (done < kFewestRounds && spent < options.longest) continue;
     if (spent >= options.seconds) break;
     if (done % kFewestRounds != 0) continue;

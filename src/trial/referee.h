@@ -12,13 +12,17 @@
 
 namespace tsq::detail {
 
+/// Which samples a trial runs: all, or, after eight, those of further shapes alone, where it is clear already
+/// on which side of kPoorDb 99 of 100 samples lie.
+enum class TrialExtent { All, UntilClear };
+
 /// Judges candidates against one model on the same samples, which that model runs only once.
 class Referee {
  public:
   /// `model` is right; it is not changed. Both are run with `engine`, for which candidates are loaded.
   /// `beside` are further samples, which show how far the outputs of `model` vary.
   Referee(const torch::jit::Module& model, at::QEngine engine, std::vector<Sample> samples,
-          std::vector<Sample> beside = {});
+          std::vector<Sample> beside = {}, TrialExtent extent = TrialExtent::All);
 
   /// See try_model.
   [[nodiscard]] Trial judge(const torch::jit::Module& candidate) const;
@@ -30,6 +34,8 @@ class Referee {
   [[nodiscard]] const at::IValue& wanted(std::size_t index) const;
   [[nodiscard]] at::IValue right(const Sample& sample, std::string_view kind, std::size_t index) const;
   [[nodiscard]] const std::vector<ResultErrors>& beside() const;
+  /// Whether samples with these errors tell enough to leave out a further one.
+  [[nodiscard]] bool is_clear(std::span<const ResultErrors> errors) const;
   /// The errors of one sample; writes a fault into the trial.
   ResultErrors try_sample(const torch::jit::Module& loaded, std::size_t index, Trial& trial) const;
 
@@ -37,6 +43,7 @@ class Referee {
   at::QEngine engine_;
   std::vector<Sample> samples_;
   std::vector<Sample> beside_;
+  TrialExtent extent_;
   mutable std::optional<std::vector<ResultErrors>> beside_errors_{};  ///< what `model_` returns for them
   mutable std::vector<std::optional<at::IValue>>
       wanted_;                                 ///< what `model_` returns for each sample, once run

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
@@ -12,6 +13,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <sstream>
 
 #include "backends/kernels/engine.h"
@@ -21,6 +23,7 @@
 #include "base/libtorch_error.h"
 #include "base/student.h"
 #include "io/samples.h"
+#include "trial/gains.h"
 #include "trial/referee.h"
 #include "trial/reloaded.h"
 #include "trial/value_shapes.h"
@@ -86,10 +89,13 @@ double squares_around_mean(std::span<const double> values) {
                          [&](double sum, double value) { return sum + (value - mean) * (value - mean); });
 }
 
-/// The lower end of Student's prediction interval for one more sample like `own`, by the spread of these and
-/// `more`.
-std::optional<double> lower_end(std::span<const double> own, std::span<const double> more,
-                                double (*quantile)(std::size_t degrees)) {
+/// Student's prediction interval for one more sample like `own`, by the spread of these and `more`.
+struct Prediction {
+  double mean{0};
+  double half{0};
+};
+std::optional<Prediction> prediction(std::span<const double> own, std::span<const double> more,
+                                     double (*quantile)(std::size_t degrees)) {
   const auto is_finite = [](double db) { return std::isfinite(db); };
   const std::size_t n = own.size() + more.size();
   // Both sets vary around means of their own: what was calibrated on does better.
@@ -99,7 +105,20 @@ std::optional<double> lower_end(std::span<const double> own, std::span<const dou
     return std::nullopt;
   const double squares = squares_around_mean(own) + squares_around_mean(more);
   const double deviation = std::sqrt(squares / static_cast<double>(n - means));
-  return mean_of(own) - quantile(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(own.size()));
+  return Prediction{mean_of(own),
+                    quantile(n - means) * deviation * std::sqrt(1 + 1 / static_cast<double>(own.size()))};
+}
+
+std::optional<double> lower_end(const std::optional<Prediction>& interval) {
+  return interval ? std::optional(interval->mean - interval->half) : std::nullopt;
+}
+
+/// The lengths of what a sample holds: what a kernel may choose by.
+std::string shapes_of(const Sample& sample) {
+  std::string text;
+  for (const auto& [name, tensor] : tensors_of(c10::ivalue::Tuple::create(sample)))
+    text += fmt::format("{}{}", name, fmt::join(tensor.sizes(), "x"));
+  return text;
 }
 
 }  // namespace
@@ -107,11 +126,12 @@ std::optional<double> lower_end(std::span<const double> own, std::span<const dou
 namespace detail {
 
 Referee::Referee(const Module& model, at::QEngine engine, std::vector<Sample> samples,
-                 std::vector<Sample> beside)
+                 std::vector<Sample> beside, TrialExtent extent)
     : model_(deep_copy_in_eval(model, engine)),
       engine_(engine),
       samples_(std::move(samples)),
       beside_(std::move(beside)),
+      extent_(extent),
       wanted_(samples_.size()) {}
 
 bool Referee::has_free_shapes() const {
@@ -157,10 +177,24 @@ Trial Referee::judge(const Module& candidate) const {
     return std::nullopt;
   });
   std::vector<ResultErrors> errors;
-  for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i)
-    errors.push_back(try_sample(*loaded, i, trial));
+  std::set<std::string> shapes;
+  bool is_clear_already = false;
+  for (std::size_t i = 0; i < samples_.size() && !trial.fault; ++i) {
+    const bool has_new_shapes = shapes.insert(shapes_of(samples_[i])).second;
+    is_clear_already = is_clear_already || is_clear(errors);
+    if (has_new_shapes || !is_clear_already) errors.push_back(try_sample(*loaded, i, trial));
+  }
   if (!trial.fault) sum_up(errors, beside(), trial);
   return trial;
+}
+
+bool Referee::is_clear(std::span<const ResultErrors> errors) const {
+  constexpr std::size_t kFewest = 8;
+  if (extent_ == TrialExtent::All || errors.size() < kFewest) return false;
+  Trial so_far;
+  sum_up(errors, beside(), so_far);
+  const auto further = prediction(so_far.sample_db, {}, student_99);
+  return further && std::abs(further->mean - kPoorDb) > further->half;
 }
 
 ResultErrors Referee::try_sample(const Module& loaded, std::size_t index, Trial& trial) const {
@@ -199,11 +233,11 @@ const OutputTrial* Trial::worst_output() const {
 }
 
 std::optional<double> Trial::expected_db() const {
-  return lower_end(sample_db, calibrated_db, detail::student_95);
+  return lower_end(prediction(sample_db, calibrated_db, detail::student_95));
 }
 
 std::optional<double> Trial::assured_db() const {
-  return lower_end(sample_db, calibrated_db, detail::student_99);
+  return lower_end(prediction(sample_db, calibrated_db, detail::student_99));
 }
 
 nlohmann::json OutputTrial::to_json() const {

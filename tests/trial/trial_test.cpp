@@ -1,4 +1,5 @@
 // Running a candidate beside the model whose place it is to take.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <torch/script.h>
 #include <tsq/error.h>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/small_models.h"
+#include "trial/referee.h"
 #include "trial/value_shapes.h"
 
 namespace tsq {
@@ -124,6 +126,29 @@ TEST(Trial, TheExpectedSqnrIsStudentsPredictionForOneMoreSample) {
   // Samples that were calibrated on tell the spread, not the mean.
   trial.calibrated_db = {40, 40, 40, 40};
   EXPECT_NEAR(trial.expected_db().value(), 30 - 2.132 * std::sqrt(2.0 / 4) * std::sqrt(1.5), 1e-3);
+}
+
+/// A trial of sixteen samples with noise of so much of their power, and some of other lengths at the end.
+Trial clear_trial(double noise, int64_t others, detail::TrialExtent extent) {
+  std::vector<Sample> data = samples({64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64});
+  for (const Sample& more : samples({32, 33})) {
+    if (others-- > 0) data.push_back(more);
+  }
+  const Module noisy = defined("B", fmt::format("  return x + {} * torch.randn_like(x)\n", noise));
+  return detail::Referee(defined("A", "  return x\n"), at::QEngine::FBGEMM, std::move(data), {}, extent)
+      .judge(noisy);
+}
+
+TEST(Trial, EightSamplesDoWhereTheSideOf20DecibelsIsClear) {
+  using detail::TrialExtent;
+  EXPECT_EQ(clear_trial(0.01, 0, TrialExtent::UntilClear).samples, 8U) << "some 40 dB";
+  EXPECT_EQ(clear_trial(1, 0, TrialExtent::UntilClear).samples, 8U) << "some 0 dB";
+  EXPECT_EQ(clear_trial(0.1, 0, TrialExtent::UntilClear).samples, 16U) << "some 20 dB";
+  EXPECT_EQ(clear_trial(0.01, 0, TrialExtent::All).samples, 16U);
+}
+
+TEST(Trial, ShapesThatAreNewAreRunInAnyCase) {
+  EXPECT_EQ(clear_trial(0.01, 2, detail::TrialExtent::UntilClear).samples, 10U);
 }
 
 TEST(Latency, SlowerMeansThatTheWholeIntervalLiesUnder095) {
