@@ -11,7 +11,9 @@
 #include <iterator>
 #include <optional>
 #include <ranges>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -82,8 +84,12 @@ ImageShapes::Fit fit_of_addend(ImageShapes& shapes, const FusionMatch& match) {
              : shapes.fit(addends.front(), root->output());
 }
 
-/// Whether a batch norm folds into its layer when the model is deployed, or trains beside it.
-enum class Form { Folded, Trained };
+/// What becomes of a batch norm and its layer.
+enum class Form {
+  Folded,      ///< one layer
+  FoldedOnce,  ///< the same, unless calls of the layer have several batch norms: its weight would be several
+  Trained,     ///< they train beside each other
+};
 
 /// Rows whose fused module cannot train: FX stops the whole model there (QT-08, QT-20). The layers in it are
 /// fused by shorter rows, or stay by themselves.
@@ -100,12 +106,14 @@ bool has_training_form(const BackendPatternConfig& row) {
   }
 }
 
+bool is_batch_norm(const Model& model, const Node* node) {
+  return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");
+}
+
 /// The batch norm of a match; null where there is none.
 const Node* batch_norm_of(const Model& model, const MatchedNode& tree) {
   for (const MatchedNode* matched : in_forward_order(tree)) {
-    if (ir::is_module_call(matched->node) &&
-        ir::call_of(model, matched->node).type.name.starts_with("torch.nn.BatchNorm"))
-      return matched->node;
+    if (is_batch_norm(model, matched->node)) return matched->node;
   }
   return nullptr;
 }
@@ -128,11 +136,52 @@ bool can_train_together(const Model& model, const FusionMatch& match) {
          parameters->running_var.numel() == weighted->weight.size(0);
 }
 
+/// What follows the calls of each weight of the file: the batch norms that alone read them, or null.
+class BatchNormsAfter {
+ public:
+  explicit BatchNormsAfter(const Model& model) : model_(model) {
+    add_calls(*model.graph);
+    for (const ir::Method& method : model.methods) {
+      if (method.graph) add_calls(*method.graph);
+    }
+  }
+
+  /// Whether all calls of a layer have the same one, or none.
+  [[nodiscard]] bool are_one(const Node* layer) const {
+    const void* weight = weight_of(layer);
+    return weight == nullptr || after_.at(weight).size() == 1;
+  }
+
+ private:
+  void add_calls(ir::Graph& graph) {
+    for (const Node* node : ir::nodes_in_order(graph)) {
+      if (const void* weight = weight_of(node)) after_[weight].insert(statistics_after(node));
+    }
+  }
+
+  [[nodiscard]] const void* weight_of(const Node* node) const {
+    const ir::Weighted* weighted = weighted_at(model_, node);
+    return weighted == nullptr ? nullptr : ir::origin_of(*weighted).const_data_ptr();
+  }
+
+  [[nodiscard]] const void* statistics_after(const Node* layer) const {
+    if (layer->output()->uses().size() != 1) return nullptr;
+    const Node* reader = layer->output()->uses().front().user;
+    if (!is_batch_norm(model_, reader) || !ir::call_of(model_, reader).module) return nullptr;
+    const auto parameters = operators::batch_norm_parameters(*ir::call_of(model_, reader).module);
+    return parameters ? parameters->running_mean.const_data_ptr() : nullptr;
+  }
+
+  const Model& model_;
+  std::unordered_map<const void*, std::set<const void*>> after_{};
+};
+
 std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& table, Form form) {
   std::vector<const BackendPatternConfig*> rows = match::sorted_rows(table);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
   match::Matcher matcher(model);
   ImageShapes shapes(model);
+  const BatchNormsAfter batch_norms(model);
   std::vector<FusionMatch> found;
   std::unordered_set<const Node*> claimed;
   for (Node* node : std::views::reverse(ir::nodes_in_order(*model.graph))) {
@@ -144,6 +193,9 @@ std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& t
       if (std::ranges::any_of(matched, [&](const Node* each) { return claimed.contains(each); })) continue;
       FusionMatch match{.row = row, .tree = std::move(*tree)};
       if (form == Form::Trained && !can_train_together(model, match)) continue;
+      if (form == Form::FoldedOnce && batch_norm_of(model, match.tree) != nullptr &&
+          !batch_norms.are_one(match::root_of(match.tree, *row).node))
+        continue;
       if (!reads_others(match)) continue;
       if (row->extra_inputs_getter == ExtraInputsGetter::OtherAddend)
         match.fit_of_addend = fit_of_addend(shapes, match);
@@ -298,7 +350,10 @@ bool fuse_rows(Model& model, const BackendConfig& table, Form form) {
 
 }  // namespace
 
-bool fuse(Model& model, const PassContext& context) { return fuse_rows(model, context.table, Form::Folded); }
+bool fuse(Model& model, const PassContext& context) {
+  const bool is_best = context.options.recipe == Recipe::Best;
+  return fuse_rows(model, context.table, is_best ? Form::FoldedOnce : Form::Folded);
+}
 
 bool fuse_for_training(Model& model, const PassContext& context) {
   return fuse_rows(model, context.table, Form::Trained);

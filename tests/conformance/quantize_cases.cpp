@@ -17,8 +17,14 @@
 
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+
+#include "ir/analysis.h"
+#include "passes/context/nodes.h"
+#include "pipeline/run.h"
 
 namespace {
 
@@ -57,11 +63,45 @@ std::string bytes_of(const torch::jit::Module& module) {
   return stream.str();
 }
 
+/// What is stored of each tensor of the user's file: packed weights and float ones, by the layers' records.
+using Stored = std::map<const void*, std::set<const void*>>;
+
+void add_stored(const tsq::ir::Model& model, const tsq::ir::Node* node, Stored& stored) {
+  if (const tsq::ir::Weighted* weighted = tsq::passes::weighted_at(model, node))
+    stored[tsq::ir::origin_of(*weighted).const_data_ptr()].insert(weighted->weight.const_data_ptr());
+  if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0)) return;
+  const std::string& name = node->s(c10::attr::name);
+  const c10::IValue& value = model.attributes.attr(name);
+  if (const auto packed = model.packed_weights.find(name); packed != model.packed_weights.end()) {
+    const void* of_several =
+        packed->second.quantized.defined() ? packed->second.quantized.const_data_ptr() : nullptr;
+    stored[tsq::ir::origin_of(packed->second.weighted).const_data_ptr()].insert(
+        of_several != nullptr ? of_several : value.internalToPointer());
+  } else if (value.isTensor() && value.toTensor().defined() && value.toTensor().numel() > 0) {
+    const void* memory = value.toTensor().const_data_ptr();
+    stored[memory].insert(memory);
+  }
+}
+
+/// A file stores no tensor of the user's, and no form of it, more often than the user's does.
+void check_stored_once(const tsq::Reference& reference) {
+  const tsq::detail::Stage& stage = tsq::detail::stage_of(reference);
+  tsq::ir::Model model = stage.model.copy();
+  tsq::detail::run(tsq::passes::Step::Lower, model, tsq::detail::context_of(stage));
+  Stored stored;
+  for (const tsq::ir::Node* node : tsq::ir::nodes_in_order(*model.graph)) add_stored(model, node, stored);
+  for (const auto& [tensor, forms] : stored) {
+    if (tensor != nullptr && forms.size() > 1)
+      throw std::runtime_error(fmt::format("a weight is stored {} times", forms.size()));
+  }
+}
+
 /// Writes what a job names; returns the bytes of the lowered model.
 std::string write_converted(const tsq::Prepared& prepared, const tsq::BackendConfig& backend,
                             const json& job) {
   const tsq::Reference reference = tsq::convert_to_reference(prepared, backend, convert_options(job));
   if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
+  if (job.value("recipe", "fx") == "best") check_stored_once(reference);
   const tsq::Lowered lowered = tsq::lower(reference, backend);
   tsq::save(lowered, job.at("output").get<std::string>());
   return bytes_of(lowered.module());

@@ -20,9 +20,9 @@ std::vector<std::string_view> calls_in_graph(const ir::Model& model) {
   return types;
 }
 
-ir::Model fused(const Module& model) {
+ir::Model fused(const Module& model, Recipe recipe = Recipe::Best) {
   ir::Model made = testing::normalised(model);
-  passes::fuse(made, {.table = backend_config("x86")});
+  passes::fuse(made, {.table = backend_config("x86"), .options = {.recipe = recipe}});
   return made;
 }
 
@@ -35,6 +35,34 @@ TEST(Fuse, ConvBnReluBecomesOneModuleThatComputesTheSame) {
   const at::Tensor x = torch::randn({1, 3, 8, 8});
   EXPECT_TRUE(at::allclose(torchscript::emit(made).forward({x}).toTensor(), model.forward({x}).toTensor(),
                            1e-4, 1e-4));
+}
+
+/// A convolution that is called in front of two batch norms.
+Module shared_by_two_batch_norms() {
+  Module model = testing::user_module("Shared");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.register_module("a", testing::batch_norm2d(3));
+  model.register_module("b", testing::batch_norm2d(3));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.b.forward(self.conv.forward(self.a.forward(self.conv.forward(x))))\n");
+  return model;
+}
+
+TEST(Fuse, AWeightThatTwoBatchNormsScaleStaysOne) {
+  const Module model = shared_by_two_batch_norms();
+  EXPECT_EQ(calls_in_graph(fused(model)).size(), 4U);
+  EXPECT_EQ(calls_in_graph(fused(model, Recipe::Fx)).size(), 2U) << "FX has two weights";
+}
+
+TEST(Fuse, ALayerThatOneBatchNormFollowsTwiceIsFolded) {
+  Module model = testing::user_module("Same");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.register_module("a", testing::batch_norm2d(3));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.a.forward(self.conv.forward(self.a.forward(self.conv.forward(x))))\n");
+  EXPECT_EQ(calls_in_graph(fused(model)).size(), 2U);
 }
 
 TEST(Fuse, KeepsAConvWhoseOutputIsReadTwice) {  // C-08

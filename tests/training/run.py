@@ -41,6 +41,7 @@ from training_cases import TrainingCase
 
 EQUAL, DIFFERENT, FX_REFUSES, BETTER = "equal", "different", "fx refuses", "better than FX"
 STEPS = 4
+DIVERGES = "losses are NaN"
 
 
 class Difference(Exception):
@@ -204,7 +205,7 @@ def compare(case: TrainingCase, engine: str, server: JobServer, folder: Path) ->
         fx = Fx(case, engine)
         fx_losses = train(case, fx.model, batches, case.events_in_fx)
         if any(loss.isnan() for loss in fx_losses):
-            fx_error = "losses are NaN"
+            fx_error = DIVERGES
     except Exception as error:
         fx_error = first_line(error)
     try:
@@ -221,6 +222,8 @@ def compare(case: TrainingCase, engine: str, server: JobServer, folder: Path) ->
         return (DIFFERENT if not fx_error else FX_REFUSES), f"{error} (FX: {fx_error or 'trains'})"
     if "empty parameter list" in fx_error:
         return EQUAL, "nothing trains in FX"
+    if fx_error == DIVERGES and torch.equal(*(torch.stack(losses).nan_to_num(nan=0.5) for losses in (fx_losses, tsq_losses))):
+        return EQUAL, "neither trains: " + fx_error
     if fx_error:
         return by_itself(case, tsq, tsq_losses, evaluation, fx_error)
     if wrong := case.static.one_sided_difference("reference", engine):
