@@ -29,7 +29,7 @@ double seconds_after(Clock::time_point begin) {
 }
 
 Profile profile_of_run(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
-                       const detail::LayerNames& layers) {
+                       detail::LayerNames& layers) {
   Sample arguments = detail::copy_of(sample);
   const kernels::EnginePacking packing(engine);
   Profile run;
@@ -159,7 +159,7 @@ Profile profile(const torch::jit::Module& module, at::QEngine engine, const Samp
                 std::size_t rounds) {
   constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
   const c10::InferenceMode no_gradients;
-  const detail::LayerNames layers(module);
+  detail::LayerNames layers(module);
   std::vector<Profile> runs;
   for (std::size_t round = 0; round < kWarmUp + rounds; ++round) {
     Profile run = profile_of_run(module, engine, sample, layers);

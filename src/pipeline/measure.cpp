@@ -21,6 +21,7 @@
 #include "ir/analysis.h"
 #include "observers/observer_module.h"
 #include "operators/is_operator.h"
+#include "pipeline/operator_watch.h"
 #include "pipeline/stage.h"
 #include "torchscript/emit.h"
 
@@ -166,7 +167,7 @@ std::unique_ptr<at::ObserverContext> begin_counting(const at::RecordFunction& fu
   counting->name = function.name();
   counting->is_outermost = ++recording->counted_depth == 1;
   std::size_t position = 0;
-  for (const c10::IValue& value : function.inputs()) {
+  for (const c10::IValue& value : arguments_of(function)) {
     counting->inputs.push_back(value.isTensor() && value.toTensor().defined() ? value.toTensor().sizes().vec()
                                                                               : Shape{});
     counting->matrix_numbers = std::max(counting->matrix_numbers, matrix_numbers(value));
@@ -194,7 +195,7 @@ void end_counting(const at::RecordFunction& function, at::ObserverContext* conte
   --recording->counted_depth;
   const auto& counting = static_cast<const Counting&>(*context);
   if (!counting.is_outermost || recording->running.empty()) return;
-  const auto& outputs = function.outputs();
+  const auto outputs = results_of(function);
   const bool is_tensor =
       !outputs.empty() && outputs.front().isTensor() && outputs.front().toTensor().defined();
   recording->costs[recording->running.back().first].macs +=

@@ -7,24 +7,50 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace tsq::detail {
 
-/// The path in the calls that LibTorch's interpreter is in, the outermost first: "features.0" in
-/// "TOP(Net)::forward", "features(Sequential)::forward", "0(Conv2d)::forward", "SELF(Conv2d)::_conv_forward".
-std::string path_in_hierarchy(std::span<const std::string> calls);
+/// What an operator that runs takes and returns. Of calls out of the interpreter LibTorch hands over the
+/// whole stack, at whose end these are.
+std::span<const c10::IValue> arguments_of(const at::RecordFunction& function);
+std::span<const c10::IValue> results_of(const at::RecordFunction& function);
+
+/// A module that is called: the last of the names by which its caller reads it, and its class.
+struct CalledModule {
+  std::string name{};
+  std::string type{};
+};
+/// The modules that LibTorch's interpreter is in, the outermost first: features and 0 in "TOP(Net)::forward",
+/// "features(Sequential)::forward", "0(Conv2d)::forward", "SELF(Conv2d)::_conv_forward".
+std::vector<CalledModule> called_modules(std::span<const std::string> calls);
 
 /// Which layer of a model an operator belongs to: the one whose weight it takes, within the module that calls
-/// it, or else that module.
+/// it, or else that module. For one thread.
 class LayerNames {
  public:
   explicit LayerNames(const torch::jit::Module& module);
   /// "features.0.conv", in files of tsq's "features_0_conv"; empty where nothing tells. Of an operator that
-  /// runs now, with its inputs.
-  [[nodiscard]] std::string of(const at::RecordFunction& function) const;
+  /// runs now. Modules in lists of one class and one name are told apart by their weights; their operators
+  /// without any go with the operator before.
+  std::string of(const at::RecordFunction& function);
 
  private:
+  struct Place {
+    std::string path{};
+    std::string name{};
+    std::string type{};
+    std::vector<std::size_t> inside{};
+  };
+  std::size_t add(const torch::jit::Module& module, const std::string& path, const std::string& name);
+  /// The paths of the modules that these calls may be in.
+  const std::vector<std::string>& paths_of(std::span<const CalledModule> calls);
+  void add_nearest(std::size_t place, const CalledModule& call, std::vector<std::size_t>& found) const;
+
+  std::vector<Place> places_{};  ///< of all modules, the model's first
   std::unordered_map<const void*, std::string> owners_{};
+  std::unordered_map<std::string, std::vector<std::string>> known_{};  ///< paths, by the calls
+  std::string last_{};
 };
 
 /// While it lives, sees the operators that LibTorch dispatches on this thread and that no other operator

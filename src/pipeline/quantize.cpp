@@ -90,7 +90,7 @@ std::string place_in_prepared(const ir::Model& model, const std::string& path) {
 /// Where a prepared model fails: runs a copy of it once more, and sees what it calls last.
 std::string place_of_failure(const Stage& stage, const std::string& method, const Sample& sample) {
   Module module = stage.module.deepcopy();
-  const detail::LayerNames names(module);
+  detail::LayerNames names(module);
   std::string last;
   const detail::OperatorWatch watch([&](const at::RecordFunction& function) { last = names.of(function); },
                                     [](const at::RecordFunction&) {}, /*with_outputs=*/false);

@@ -10,7 +10,7 @@
 namespace tsq::detail {
 namespace {
 
-const at::Tensor* first_tensor(c10::ArrayRef<const c10::IValue> values) {
+const at::Tensor* first_tensor(std::span<const c10::IValue> values) {
   const auto found = std::ranges::find_if(
       values, [](const c10::IValue& value) { return value.isTensor() && value.toTensor().defined(); });
   return found == values.end() ? nullptr : &found->toTensor();
@@ -28,17 +28,17 @@ bool shares_memory(const at::Tensor& output, const std::vector<at::IValue>& inpu
   });
 }
 
-Captured begun(const at::RecordFunction& function, const LayerNames& layers) {
+Captured begun(const at::RecordFunction& function, LayerNames& layers) {
   Captured op{.kind = function.name(), .path = layers.of(function), .name = function.operator_name()};
   op.layer = with_underscores(op.path);
-  op.inputs.assign(function.inputs().begin(), function.inputs().end());
-  if (const at::Tensor* input = first_tensor(function.inputs())) op.input = input->clone();
+  const auto arguments = arguments_of(function);
+  op.inputs.assign(arguments.begin(), arguments.end());
+  if (const at::Tensor* input = first_tensor(op.inputs)) op.input = input->clone();
   return op;
 }
 
 void end(const at::RecordFunction& function, Captured& op) {
-  const std::vector<c10::IValue>& outputs = function.outputs();
-  const at::Tensor* output = first_tensor(c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()));
+  const at::Tensor* output = first_tensor(results_of(function));
   if (output == nullptr) return;
   op.is_view = !op.kind.ends_with('_') && shares_memory(*output, op.inputs);
   op.output = output->clone();
@@ -48,7 +48,7 @@ void end(const at::RecordFunction& function, Captured& op) {
 
 std::vector<Captured> capture(torch::jit::Module& module, const Sample& sample) {
   const c10::InferenceMode no_gradients;
-  const LayerNames layers(module);
+  LayerNames layers(module);
   std::vector<Captured> operators;
   const OperatorWatch watch(
       [&](const at::RecordFunction& function) { operators.push_back(begun(function, layers)); },

@@ -29,16 +29,19 @@ const Profile kInt8{
     .operators = {time("aten::quantize_per_tensor", "", 0.1), time("quantized::conv2d_relu", "a_conv", 0.1),
                   time("quantized::conv2d_relu", "b_conv", 0.25), time("aten::dequantize", "", 0.1)}};
 
-TEST(Profiles, ThePathIsTheNamesOfTheModulesThatCallEachOther) {
+TEST(Profiles, FunctionsAndMethodsOfTheSameModuleAreNoCallsOfModules) {
   using Calls = std::vector<std::string>;
-  EXPECT_EQ(detail::path_in_hierarchy(Calls{"TOP(Net)::forward", "features(Sequential)::forward",
-                                            "0(Block)::forward", "conv(Conv2d)::forward",
-                                            "SELF(Conv2d)::_conv_forward"}),
-            "features.0.conv");
-  EXPECT_EQ(detail::path_in_hierarchy(Calls{"TOP(Net)::forward", "_pad(ZeroPad2d)::forward", "::pad"}),
-            "_pad");
-  EXPECT_EQ(detail::path_in_hierarchy(Calls{"TOP(Net)::forward"}), "");
-  EXPECT_EQ(detail::path_in_hierarchy(Calls{}), "");
+  const auto names = [](const Calls& calls) {
+    std::vector<std::string> found;
+    for (const detail::CalledModule& each : detail::called_modules(calls))
+      found.push_back(each.name + ":" + each.type);
+    return found;
+  };
+  EXPECT_EQ(names({"TOP(Net)::forward", "features(Sequential)::forward", "0(Block)::forward",
+                   "conv(Conv2d)::forward", "SELF(Conv2d)::_conv_forward"}),
+            (Calls{"features:Sequential", "0:Block", "conv:Conv2d"}));
+  EXPECT_EQ(names({"TOP(Net)::forward", "_pad(ZeroPad2d)::forward", "::pad"}), Calls{"_pad:ZeroPad2d"});
+  EXPECT_EQ(names({"TOP(Net)::forward"}), Calls());
 }
 
 TEST(Profiles, AnOperatorOfANestedModuleBelongsToItsWholePath) {
@@ -54,6 +57,35 @@ TEST(Profiles, AnOperatorOfANestedModuleBelongsToItsWholePath) {
   ASSERT_EQ(profile.operators.size(), 2U);
   EXPECT_EQ(profile.operators[0].layer, "first.linear");
   EXPECT_EQ(profile.operators[1].layer, "second.linear");
+}
+
+/// Two lists of blocks of one class, a linear layer and an activation each.
+torch::jit::Module two_lists() {
+  torch::jit::Module model = testing::user_module("Lists");
+  std::string body;
+  for (const std::string list : {"encoder", "decoder"}) {
+    torch::jit::Module blocks = testing::user_module("ModuleList");
+    for (const std::string number : {"0", "1"}) {
+      torch::jit::Module block = testing::user_module("Block");
+      block.register_module("linear", testing::linear(4, 4));
+      block.define("def forward(self, x):\n  return torch.relu(self.linear.forward(x))\n");
+      blocks.register_module(number, block);
+      body += "  x = getattr(self." + list + ", \"" + number + "\").forward(x)\n";
+    }
+    model.register_module(list, blocks);
+  }
+  model.define("def forward(self, x):\n" + body + "  return x\n");
+  model.eval();
+  return model;
+}
+
+TEST(Profiles, AModuleInAListHasItsWholePath) {
+  const Profile profile = bench::profile(two_lists(), engine_in_use(), {torch::ones({1, 4})}, 1);
+  std::vector<std::string> layers;
+  for (const OperatorTime& time : profile.operators) layers.push_back(time.layer);
+  EXPECT_EQ(layers,
+            (std::vector<std::string>{"encoder.0.linear", "encoder.0", "encoder.1.linear", "encoder.1",
+                                      "decoder.0.linear", "decoder.0", "decoder.1.linear", "decoder.1"}));
 }
 
 ProfileRow row_of(const std::vector<ProfileRow>& rows, const std::string& name) {

@@ -60,6 +60,35 @@ TEST(CompareLayers, EachLayerIsComparedWithTheFloatValueThatItsKernelEnds) {
   }
 }
 
+/// A layer that is called in a module, whose operators come out of the interpreter's stack.
+torch::jit::Module nested() {
+  torch::jit::Module block = testing::user_module("Block");
+  block.register_module("linear", testing::linear(32, 32));
+  block.define("def forward(self, x):\n  return x + torch.softmax(self.linear.forward(x), -1)\n");
+  torch::jit::Module model = testing::user_module("Nested");
+  model.register_module("block", block);
+  model.register_module("last", testing::linear(32, 8));
+  model.define(
+      "def forward(self, x):\n  y = x * 2.0\n  return self.last.forward(self.block.forward(y)) + 1.0\n");
+  model.eval();
+  return model;
+}
+
+TEST(CompareLayers, AllSamplesCountAlike) {
+  const torch::jit::Module model = nested();
+  const torch::jit::Module int8 = int8_of(model, samples_of(1));
+  const std::vector<Sample> one{samples_of(1).front()};
+  const std::vector<Sample> thrice{one.front(), one.front(), one.front()};
+  const auto once = compare_layers(model, int8, one);
+  const auto again = compare_layers(model, int8, thrice);
+  ASSERT_EQ(once.size(), again.size());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    EXPECT_EQ(once[i].layer, again[i].layer);
+    EXPECT_NEAR(once[i].sqnr_db, again[i].sqnr_db, 1e-9) << once[i].layer;
+    EXPECT_GT(once[i].sqnr_db, 20) << once[i].layer;
+  }
+}
+
 TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere) {
   const torch::jit::Module model = two_layers();
   torch::jit::Module wrong = two_layers();
