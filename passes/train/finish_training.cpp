@@ -14,6 +14,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "observers/observer_module.h"
+#include "operators/constant_expressions.h"
 #include "operators/weighted.h"
 #include "passes/train/passes.h"
 #include "torchscript/modules/training_layers.h"
@@ -158,23 +159,37 @@ class FinishTraining {
   std::map<std::string, QParams> qparams_{};  ///< by path
 };
 
-/// _run_weight_observers: each call of a function shows its weight to the weight's observer once more.
-/// What it was before stays as it is: another copy of the model may go on training with it.
-void observe_functional_weights(Model& model) {
-  std::set<std::size_t> copied;
-  for (const Node* node : ir::nodes_in_order(*model.graph)) {
-    if (node->inputs().size() < 2 || !ir::is_observer(node->input(1)->node())) continue;
-    const Node* observer = node->input(1)->node();
-    const Node* weight = observer->input(0)->node();
-    const bool is_function = !ir::is_module_call(node) && kernels::layer_kind(model, node);
-    if (weight->kind() != c10::prim::GetAttr || !is_function) continue;
-    const std::size_t index = ir::observer_index(observer);
-    ir::ObserverEntry& entry = model.observers.at(index);
-    if (copied.insert(index).second) entry.module = entry.module.value().deepcopy();
-    entry.result.reset();
-    entry.module->forward({model.attributes.attr(weight->s(c10::attr::name)).toTensor().detach()});
+/// _run_weight_observers: each call of a function runs once more what makes its weight of parameters, with
+/// the observers in it. What these were before stays as it is: another copy of the model may go on training.
+class FunctionalWeights {
+ public:
+  explicit FunctionalWeights(Model& model) : model_(model) {}
+
+  void observe() {
+    const operators::ConstantExpressions parameters(
+        model_, [](const Node* /*observer*/, const at::Tensor& value) { return value; });
+    for (const Node* node : ir::nodes_in_order(*model_.graph)) {
+      const bool is_function = !ir::is_module_call(node) && kernels::layer_kind(model_, node);
+      if (!is_function || node->inputs().size() < 2 || !ir::is_observer(node->input(1)->node())) continue;
+      if (!parameters.value_of(node->input(1))) continue;
+      const operators::ConstantExpressions again(
+          model_, [&](const Node* observer, const at::Tensor& value) { return seen(observer, value); });
+      (void)again.value_of(node->input(1));
+    }
   }
-}
+
+ private:
+  at::Tensor seen(const Node* observer, const at::Tensor& value) {
+    const std::size_t index = ir::observer_index(observer);
+    ir::ObserverEntry& entry = model_.observers.at(index);
+    if (copied_.insert(index).second) entry.module = entry.module.value().deepcopy();
+    entry.result.reset();
+    return entry.module->forward({value.detach()}).toTensor();
+  }
+
+  Model& model_;
+  std::set<std::size_t> copied_{};
+};
 
 }  // namespace
 
@@ -189,7 +204,7 @@ bool finish_training(Model& model, const PassContext& /*context*/) {
       model.attributes.setattr(each.name, detached_copy(each.value.toTensor()));
   }
   FinishTraining(model).run();
-  observe_functional_weights(model);
+  FunctionalWeights(model).observe();
   return true;
 }
 

@@ -83,7 +83,8 @@ c10::IValue list_of(const Node* node, const torch::jit::Stack& elements) {
 
 }  // namespace
 
-ConstantExpressions::ConstantExpressions(const ir::Model& model) : model_(model) {
+ConstantExpressions::ConstantExpressions(const ir::Model& model, Observing observing)
+    : model_(model), observing_(std::move(observing)) {
   collect_written(*model.graph);
   for (const ir::Method& method : model.methods) {
     if (method.graph) collect_written(*method.graph);
@@ -143,6 +144,11 @@ std::optional<c10::IValue> ConstantExpressions::evaluated(const Value* value) co
 }
 
 std::optional<c10::IValue> ConstantExpressions::computed(const Node* node, std::size_t output) const {
+  if (observing_ && ir::is_observer(node)) {
+    const auto value = value_of(node->input(0));
+    return value && value->isTensor() ? std::optional<c10::IValue>(observing_(node, value->toTensor()))
+                                      : std::nullopt;
+  }
   const bool is_call = node->kind() == c10::prim::CallFunction;
   const bool is_known =
       is_call ? calls_library(model_, node) && is_deterministic(called_function(node)) : is_pure(node);

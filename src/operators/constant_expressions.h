@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -14,7 +15,11 @@ namespace tsq::operators {
 /// not changed, but for nodes that are added.
 class ConstantExpressions {
  public:
-  explicit ConstantExpressions(const ir::Model& model);
+  /// What an observer makes of a value.
+  using Observing = std::function<at::Tensor(const ir::Node* observer, const at::Tensor& value)>;
+
+  /// Without `observing` nothing is known of what comes out of observers.
+  explicit ConstantExpressions(const ir::Model& model, Observing observing = {});
 
   /// The value; empty for what depends on the model's inputs, on chance or on memory that may be written.
   [[nodiscard]] std::optional<c10::IValue> value_of(const ir::Value* value) const;
@@ -30,6 +35,7 @@ class ConstantExpressions {
   void collect_written(const torch::jit::Graph& graph);
 
   const ir::Model& model_;
+  Observing observing_;
   std::unordered_set<std::string> written_;  ///< attributes, also those that may be written
   mutable std::unordered_map<const ir::Value*, std::optional<c10::IValue>> known_;
   mutable std::unordered_map<const ir::Value*, bool> only_read_;  ///< what is_only_read found

@@ -36,7 +36,7 @@ LEFT_OUT = {
 
 # Where FX stops, the lowered model is not compared with the trained one: kernels of a number widen the range of their result, so
 # that the int8 model has the values that training cut off (FX's too, on the engines where it goes on).
-WIDENS_RANGES = re.compile(r"binary_(add|mul)_.*_scalar_of_convs.*")
+WIDENS_RANGES = re.compile(r"binary_(add|mul)_.*_scalar_of_convs.*|scalar_arithmetic")
 
 
 def traced(model: nn.Module, inputs: tuple) -> torch.jit.ScriptModule:
