@@ -140,9 +140,8 @@ bool can_train_together(const Model& model, const FusionMatch& match) {
 class BatchNormsAfter {
  public:
   explicit BatchNormsAfter(const Model& model) : model_(model) {
-    add_calls(*model.graph);
-    for (const ir::Method& method : model.methods) {
-      if (method.graph) add_calls(*method.graph);
+    for (const Node* node : ir::nodes_in_order(*model.graph)) {
+      if (const void* weight = weight_of(node)) after_[weight].insert(statistics_after(node));
     }
   }
 
@@ -153,12 +152,6 @@ class BatchNormsAfter {
   }
 
  private:
-  void add_calls(ir::Graph& graph) {
-    for (const Node* node : ir::nodes_in_order(graph)) {
-      if (const void* weight = weight_of(node)) after_[weight].insert(statistics_after(node));
-    }
-  }
-
   [[nodiscard]] const void* weight_of(const Node* node) const {
     const ir::Weighted* weighted = weighted_at(model_, node);
     return weighted == nullptr ? nullptr : ir::origin_of(*weighted).const_data_ptr();

@@ -1,6 +1,7 @@
 #include "passes/place/rounding.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "config/names/observer_classes.h"
@@ -29,6 +30,22 @@ bool arrives_quantized(const Model& model, const PassContext& context, const Val
     const auto position = static_cast<std::size_t>(index) + 1;
     return position < model.graph->inputs().size() && model.graph->inputs()[position] == value;
   });
+}
+
+/// The observer that rounds a value, also one that the branches of an if return: all by the same one.
+std::optional<std::size_t> rounding_observer(const Value* value) {
+  const Node* node = value->node();
+  if (ir::is_observer(node)) return ir::observer_index(node);
+  if (node->kind() != c10::prim::If) return std::nullopt;
+  std::optional<std::size_t> common;
+  for (const torch::jit::Block* block : node->blocks()) {
+    const Value* returned = block->outputs()[value->offset()];
+    if (ir::is_no_value(returned)) continue;
+    const auto own = rounding_observer(returned);
+    if (!own || (common && *common != *own)) return std::nullopt;
+    common = own;
+  }
+  return common;
 }
 
 }  // namespace
@@ -60,6 +77,7 @@ bool is_rounded(const Model& model, const PassContext& context, const Value* val
   const Value* observed = before_channel_observers(model, const_cast<Value*>(value));
   const Node* node = observed->node();
   if (ir::is_observer(node) || node->kind() == ir::kDequantize) return true;
+  if (node->kind() == c10::prim::If) return rounding_observer(observed).has_value();
   if (ir::is_standalone(model, node)) return ir::call_of(model, node).standalone->output_is_quantized;
   return arrives_quantized(model, context, observed);
 }

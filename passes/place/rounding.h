@@ -20,8 +20,8 @@ namespace tsq::passes {
 /// aten::quantize_per_tensor.
 [[nodiscard]] bool is_static_rounding(const ir::Model& model, const ir::Node* node);
 
-/// Whether a value is rounded, so that kernels may read its bytes: by an observer, by a standalone module, or
-/// outside of the model.
+/// Whether a value is rounded, so that kernels may read its bytes: by an observer, in all branches of an if
+/// by the same one, by a standalone module, or outside of the model.
 [[nodiscard]] bool is_rounded(const ir::Model& model, const PassContext& context, const ir::Value* value);
 
 /// What a static rounding returns, before it was rounded; the value itself for others.

@@ -191,6 +191,11 @@ def pads_by_a_mode(facts: Facts) -> bool:
     return any(module.padding_mode != "zeros" for module in convolutions)
 
 
+def resizes_a_signal(facts: Facts) -> bool:
+    resizes = any(node.target is F.interpolate for node in facts.nodes("call_function"))
+    return resizes and any(isinstance(module, nn.Conv1d) for module in facts.called_modules())
+
+
 def has_several_ways(facts: Facts) -> bool:
     """FX cannot trace it, or a module of the case's own has a condition or a loop."""
     own = [module for module in torch.jit.script(facts.model).modules() if not module.original_name in nn.__dict__ and hasattr(module, "graph")]
@@ -243,7 +248,13 @@ NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input, has_spell
 OPENED_PADDING = ("freezing opens the padding of a convolution, and its input is then observed after the padding", pads_by_a_mode)
 # The calls of one weight share what calibration finds for them.
 SHARED_CONSTANT = ("equal tensors are one constant of a traced or frozen file", has_equal_tensors)
-ALSO_IN_RECIPE_BEST = {"traced": [SHARED_CONSTANT], "frozen": [OPENED_PADDING, SHARED_CONSTANT], "traced_frozen": [OPENED_PADDING, SHARED_CONSTANT]}
+# Its condition, whether to resize one dimension, two or three, stays in a frozen script, and a convolution reads what comes out of it.
+OPENED_RESIZING = ("freezing opens the function that resizes, and a convolution of signals then reads one of three values", resizes_a_signal)
+ALSO_IN_RECIPE_BEST = {
+    "traced": [SHARED_CONSTANT],
+    "frozen": [OPENED_PADDING, OPENED_RESIZING, SHARED_CONSTANT],
+    "traced_frozen": [OPENED_PADDING, SHARED_CONSTANT],
+}
 
 
 def reason_for(case: Case, engine: str, twin: Twin, recipe: str) -> str:

@@ -94,6 +94,22 @@ TEST_P(Branches, ALinearLayerThatABranchChoosesLearnsFromWhatReachesIt) {
   EXPECT_GT(sqnr_of(model, best(model, maps(true)), maps(true)), 30);
 }
 
+TEST_P(Branches, ALayerThatReadsWhatEveryBranchRoundsIsQuantized) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(5);
+  Module model = testing::user_module("AfterBranches");
+  for (const char* name : {"a", "b", "c", "last"}) model.register_module(name, testing::linear(64, 64));
+  model.define(
+      "def forward(self, x, second: bool = False):\n"
+      "  if second:\n    if x.size(0) == 3:\n      y = self.b.forward(x)\n    else:\n      y = "
+      "self.c.forward(x)\n"
+      "  else:\n    y = self.a.forward(x)\n"
+      "  return self.last.forward(y)\n");
+  std::vector<Sample> samples;
+  for (int i = 0; i < 9; ++i) samples.push_back({torch::randn({i % 3 == 0 ? 3 : 16, 64}), i % 2 == 0});
+  EXPECT_EQ(testing::count(best(model, samples), "aten::linear"), 0);
+}
+
 /// "common" is called in both branches, "other" in the second alone.
 Module with_a_branch(const Module& common, const Module& other, const std::string& layers) {
   Module model = testing::user_module("WithABranch");
