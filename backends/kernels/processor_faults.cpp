@@ -4,6 +4,8 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -20,20 +22,30 @@ at::Tensor codes(at::IntArrayRef sizes, int64_t count) {
   return at::arange(c10::multiply_integers(sizes)).mul(kStep).remainder(count).view(sizes);
 }
 
-/// Whether an engine's transposed convolution differs from dequantize – operator – quantize. The codes are so
+/// A transposed convolution with a square kernel.
+struct Transposed {
+  int64_t in{};
+  int64_t out{};
+  int64_t kernel{};
+  int64_t stride{};
+  int64_t zero_point{0};  ///< of the weight: the engine x86 takes oneDNN for 0 alone
+};
+constexpr Transposed kOfOnednn{.in = 8, .out = 3, .kernel = 3, .stride = 1};
+constexpr Transposed kOfFbgemm{.in = 8, .out = 8, .kernel = 2, .stride = 2, .zero_point = 1};
+
+/// Whether it differs, with the engine that is set, from dequantize – operator – quantize. The codes are so
 /// small that no sum of 16 bits overflows.
-bool is_wrong(at::QEngine engine, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
+bool is_wrong(const Transposed& op) {
   constexpr double kScale = 0.05;
   const at::Tensor x =
-      at::_make_per_tensor_quantized_tensor(codes({1, in, 5, 5}, 61).to(at::kByte), kScale, 30);
+      at::_make_per_tensor_quantized_tensor(codes({1, op.in, 5, 5}, 61).to(at::kByte), kScale, 30);
   const at::Tensor weight = at::_make_per_tensor_quantized_tensor(
-      (codes({in, out, kernel, kernel}, 41) - 20).to(at::kChar), kScale, 0);
-  const std::vector<int64_t> strides{stride, stride};
+      (codes({op.in, op.out, op.kernel, op.kernel}, 41) - 20).to(at::kChar), kScale, op.zero_point);
+  const std::vector<int64_t> strides{op.stride, op.stride};
   const std::vector<int64_t> zeros{0, 0};
   const std::vector<int64_t> ones{1, 1};
   const at::Tensor plain = at::conv_transpose2d(x.dequantize(), weight.dequantize(), {}, strides);
   const double scale = plain.abs().max().item<double>() / 100;
-  const EnginePacking hold(engine);
   const c10::IValue packed = call_operator("quantized::conv_transpose2d_prepack",
                                            {weight, c10::IValue(), strides, zeros, zeros, ones, int64_t{1}})
                                  .back();
@@ -42,10 +54,13 @@ bool is_wrong(at::QEngine engine, int64_t in, int64_t out, int64_t kernel, int64
   return (result.dequantize() - plain).abs().max().item<double>() > 1.5 * scale;
 }
 
-/// A fault of an engine that this LibTorch lacks does no harm.
-bool shows(at::QEngine engine, int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  const std::vector<at::QEngine>& engines = at::globalContext().supportedQEngines();
-  return std::ranges::find(engines, engine) == engines.end() || is_wrong(engine, in, out, kernel, stride);
+ProcessorFaults tried(at::QEngine engine) {
+  ProcessorFaults faults;
+  if (engine == at::QEngine::X86 || engine == at::QEngine::ONEDNN)
+    faults.onednn_transposed_channels = is_wrong(kOfOnednn);
+  if (engine == at::QEngine::X86 || engine == at::QEngine::FBGEMM)
+    faults.fbgemm_transposed_rows = is_wrong(kOfFbgemm);
+  return faults;
 }
 
 }  // namespace
@@ -55,12 +70,18 @@ nlohmann::json ProcessorFaults::to_json() const {
           {"fbgemm_transposed_rows", fbgemm_transposed_rows}};
 }
 
-ProcessorFaults processor_faults(TargetCpu cpu) {
-  if (cpu != TargetCpu::Native) return {};
-  static const ProcessorFaults kOfThisOne{
-      .onednn_transposed_channels = shows(at::QEngine::ONEDNN, 8, 3, 3, 1),
-      .fbgemm_transposed_rows = shows(at::QEngine::FBGEMM, 8, 8, 2, 2)};
-  return kOfThisOne;
+ProcessorFaults processor_faults(TargetCpu cpu, at::QEngine engine) {
+  // A fault of an engine that this LibTorch lacks does no harm.
+  const std::vector<at::QEngine>& engines = at::globalContext().supportedQEngines();
+  if (cpu != TargetCpu::Native || std::ranges::find(engines, engine) == engines.end()) return {};
+  // The engine first: who waits for it must not keep others from asking.
+  const EnginePacking hold(engine);
+  static std::mutex mutex;
+  static std::map<at::QEngine, ProcessorFaults> known;
+  const std::lock_guard guard(mutex);
+  const auto [found, is_new] = known.try_emplace(engine);
+  if (is_new) found->second = tried(engine);
+  return found->second;
 }
 
 }  // namespace tsq::kernels

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/QEngine.h>
 #include <tsq/recipe.h>
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,8 +16,9 @@ struct ProcessorFaults {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
-/// For the processor at hand, tried once in a process with a hold of each engine; for one that is named,
-/// nothing is tried, and all faults count. Safe to call from several threads, but not under an engine's hold.
-ProcessorFaults processor_faults(TargetCpu cpu);
+/// For the processor at hand, tried once in a process for each engine, with a hold of that engine; of kernels
+/// that it does not take, and for a processor that is named, nothing is tried, and all faults count. Safe to
+/// call from several threads.
+ProcessorFaults processor_faults(TargetCpu cpu, at::QEngine engine);
 
 }  // namespace tsq::kernels

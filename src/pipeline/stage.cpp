@@ -45,15 +45,16 @@ std::unordered_set<const void*> memory_of_weights(const ir::Model& model) {
 }  // namespace
 
 passes::PassContext context_of(const Stage& stage) {
+  const at::QEngine engine = engine_of(stage.backend);
   return {.source = stage.float_model,
           .table = stage.backend,
           .mapping = stage.mapping,
           .custom = stage.custom,
           .equalization = stage.equalization,
           .options = stage.options,
-          .target = {.engine = engine_name(engine_of(stage.backend)),
+          .target = {.engine = engine_name(engine),
                      .cpu = stage.options.target_cpu,
-                     .faults = kernels::processor_faults(stage.options.target_cpu)},
+                     .faults = kernels::processor_faults(stage.options.target_cpu, engine)},
           .trains = stage.trains,
           .mapping_around = stage.mapping_around,
           .convert_mapping = stage.convert_mapping,

@@ -74,7 +74,8 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
       {"recipe", to_string(stage.options.recipe)},
       {"backend", stage.backend.name()},
       {"engine", engine_name_of(stage.backend)},
-      {"processor_faults", kernels::processor_faults(stage.options.target_cpu).to_json()},
+      {"processor_faults",
+       kernels::processor_faults(stage.options.target_cpu, engine_of(stage.backend)).to_json()},
       {"qconfig_mapping", is_result ? mapping_of_result(stage) : stage.mapping.to_dict()}};
   if (!stage.kept_float.empty()) metadata["kept_float"] = stage.kept_float;
   return metadata;

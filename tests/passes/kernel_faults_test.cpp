@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/engine_lock.h>
 #include <tsq/tsq.h>
 
 #include <algorithm>
@@ -80,13 +81,13 @@ int64_t transposed_error(at::QEngine id, int64_t in, int64_t out, int64_t kernel
 
 TEST(KernelFaults, TransposedConvolutionsOfOneDnnNeedEqualChannels) {
   EXPECT_EQ(transposed_error(at::QEngine::ONEDNN, 8, 3, 3, 1) > 1,
-            kernels::processor_faults(TargetCpu::Native).onednn_transposed_channels);
+            kernels::processor_faults(TargetCpu::Native, at::QEngine::ONEDNN).onednn_transposed_channels);
   EXPECT_LE(transposed_error(at::QEngine::ONEDNN, 8, 8, 3, 1), 1);
 }
 
 TEST(KernelFaults, TransposedConvolutionsOfFbgemmAreWrongForTwoRowsAndChannelsInEights) {
   EXPECT_EQ(transposed_error(at::QEngine::FBGEMM, 8, 8, 2, 2) > 1,
-            kernels::processor_faults(TargetCpu::Native).fbgemm_transposed_rows);
+            kernels::processor_faults(TargetCpu::Native, at::QEngine::FBGEMM).fbgemm_transposed_rows);
   EXPECT_LE(transposed_error(at::QEngine::FBGEMM, 8, 4, 2, 2), 1);
   EXPECT_LE(transposed_error(at::QEngine::FBGEMM, 8, 8, 3, 2), 1);
 }
@@ -381,9 +382,15 @@ TEST(KernelFaults, AKernelOfTwoRowsKeepsItsReferenceWhereItIsFbgemms) {
 
 TEST(KernelFaults, OfAProcessorThatIsNamedNothingIsTried) {
   for (const TargetCpu cpu : {TargetCpu::Vnni, TargetCpu::WithoutVnni}) {
-    EXPECT_TRUE(kernels::processor_faults(cpu).onednn_transposed_channels);
-    EXPECT_TRUE(kernels::processor_faults(cpu).fbgemm_transposed_rows);
+    EXPECT_TRUE(kernels::processor_faults(cpu, at::QEngine::X86).onednn_transposed_channels);
+    EXPECT_TRUE(kernels::processor_faults(cpu, at::QEngine::X86).fbgemm_transposed_rows);
   }
+}
+
+TEST(KernelFaults, OfAnEngineOnlyItsOwnKernelsAreTried) {
+  const EngineHold hold(at::QEngine::FBGEMM);
+  (void)kernels::processor_faults(TargetCpu::Native, at::QEngine::FBGEMM);
+  EXPECT_TRUE(kernels::processor_faults(TargetCpu::Native, at::QEngine::FBGEMM).onednn_transposed_channels);
 }
 
 TEST(KernelFaults, AKernelThatIsRightOnTheProcessorIsUsed) {
@@ -410,7 +417,8 @@ TEST(KernelFaults, AKernelThatIsRightOnTheProcessorIsUsed) {
 TEST(KernelFaults, AFileSaysWhatWasFoundOfTheProcessor) {
   Module model = lowered(transposed_model(3, 3, 3), "x86").module;
   const auto metadata = nlohmann::json::parse(model.attr("tsq_metadata").toStringRef());
-  EXPECT_EQ(metadata["processor_faults"], kernels::processor_faults(TargetCpu::Native).to_json());
+  EXPECT_EQ(metadata["processor_faults"],
+            kernels::processor_faults(TargetCpu::Native, at::QEngine::X86).to_json());
 }
 
 TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  // onednn: affine weights
