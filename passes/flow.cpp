@@ -160,6 +160,7 @@ constexpr FlowRow kFlow[] = {
     {"fold_padding", Room::Weights, Step::Convert, Takes::Best, fold_padding, "conv3x3(pad(x)) → conv4x4(x)"},
     {"bound_pair_sums", Room::Weights, Step::Convert, Takes::Best, bound_pair_sums, "weights whose sums could overflow → smaller codes"},
     {"tie_tables", Room::Weights, Step::Convert, Takes::Best, tie_tables, "a table and a layer of one weight → of one code"},
+    {"tie_transposes", Room::Weights, Step::Convert, Takes::Best, tie_transposes, "linear(x, w), linear(y, wᵀ) → linear(x, w), linear(y, rounded(w)ᵀ)"},
     {"correct_biases", Room::Weights, Step::Convert, Takes::Best, correct_biases, "biases → biases without the mean error of the weights"},
     {"share_parameters", Room::Weights, Step::Convert, Takes::Best, share_parameters, "equal parameters of one layer's calls → one parameter"},
     {"report_pair_sums", Room::Weights, Step::Convert, Takes::All, report_pair_sums, "whether 16-bit sums can overflow, for the report"},

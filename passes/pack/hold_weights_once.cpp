@@ -5,7 +5,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,13 +15,12 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/transposes.h"
 #include "passes/pack/passes.h"
 #include "torchscript/modules/pack_when_loaded.h"
 
 namespace tsq::passes {
 namespace {
-
-using Reads = std::map<std::string, std::vector<Node*>>;  ///< of packed params, by attribute
 
 /// What reads the plain weight of packed params; empty for those that no file holds several times.
 std::string unpack_of(const std::string& prepack) {
@@ -30,52 +31,113 @@ std::string unpack_of(const std::string& prepack) {
   return is_packed_params ? prepack.substr(0, suffix) + "_unpack" : std::string();
 }
 
-/// Whether saving packed params saves a copy of the weight that they were made of.
-bool is_copied(const Model& model, const std::string& name, const ir::PackedWeight& packed) {
-  const std::string unpack = unpack_of(packed.prepack);
-  const c10::IValue held = model.attributes.attr(name);
-  if (unpack.empty() || *held.type() != *kernels::packed_type(packed.prepack)) return false;
-  return !kernels::call_operator(unpack, {held}).front().toTensor().is_alias_of(packed.quantized);
-}
+/// Packed params, and the nodes that read them.
+struct Packed {
+  std::string name{};
+  const ir::PackedWeight* weight{};
+  std::vector<Node*> reads{};
+};
 
-/// The packed params that are read, by the quantized weight that they were made of.
-std::map<const void*, Reads> shared_weights(Model& model) {
-  std::map<const void*, Reads> found;
+/// Those that the graph reads.
+std::vector<Packed> packed_in(Model& model) {
+  std::map<std::string, std::vector<Node*>> reads;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (node->kind() != c10::prim::GetAttr || node->input(0) != model.graph->inputs().at(0)) continue;
-    const auto packed = model.packed_weights.find(node->s(c10::attr::name));
-    if (packed == model.packed_weights.end() || !packed->second.quantized.defined()) continue;
-    found[packed->second.quantized.const_data_ptr()][packed->first].push_back(node);
+    if (node->kind() == c10::prim::GetAttr && node->input(0) == model.graph->inputs().at(0))
+      reads[node->s(c10::attr::name)].push_back(node);
+  }
+  std::vector<Packed> found;
+  for (const auto& [name, weight] : model.packed_weights) {
+    if (const auto read = reads.find(name); read != reads.end())
+      found.push_back({.name = name, .weight = &weight, .reads = read->second});
   }
   return found;
 }
 
-void pack_when_loaded(Model& model, const std::string& name, const std::vector<Node*>& reads) {
-  const ir::PackedWeight& packed = model.packed_weights.at(name);
-  const torch::jit::Module module = torchscript::pack_when_loaded(
-      packed.prepack, packed.weighted, /*input_has_zero_point=*/false, packed.quantized);
-  const std::string held = ir::unique_attribute_name(model, name + "_held");
+/// Whether saving packed params saves a copy of the weight that they were made of.
+bool is_copied(const Model& model, const Packed& packed) {
+  const std::string unpack = unpack_of(packed.weight->prepack);
+  const c10::IValue held = model.attributes.attr(packed.name);
+  if (unpack.empty() || *held.type() != *kernels::packed_type(packed.weight->prepack)) return false;
+  return !kernels::call_operator(unpack, {held}).front().toTensor().is_alias_of(packed.weight->quantized);
+}
+
+/// The reads get what `module` packs.
+void hold(Model& model, const Packed& packed, const torch::jit::Module& module) {
+  const std::string held = ir::unique_attribute_name(model, packed.name + "_held");
   model.attributes.add(ir::submodule(held, module));
-  for (Node* read : reads) {
+  for (Node* read : packed.reads) {
     Value* owner = ir::read_attribute(read, model.graph->inputs().at(0), held, module.type());
-    Value* value = ir::read_attribute(read, owner, "packed", kernels::packed_type(packed.prepack));
+    Value* value = ir::read_attribute(read, owner, "packed", kernels::packed_type(packed.weight->prepack));
     read->output()->replaceAllUsesWith(value);
   }
+}
+
+/// `quantized`: the weight that it was made of.
+void pack_when_loaded(Model& model, const Packed& packed, const at::Tensor& quantized) {
+  hold(model, packed,
+       torchscript::pack_when_loaded(packed.weight->prepack, packed.weight->weighted,
+                                     /*input_has_zero_point=*/false, quantized));
+}
+
+/// Columns of zeros that packed params have beside their weight's; none where they are not a linear layer's.
+std::optional<int64_t> zero_columns(const Model& model, const Packed& packed) {
+  if (packed.weight->prepack != "quantized::linear_prepack") return std::nullopt;
+  const c10::IValue held = model.attributes.attr(packed.name);
+  const at::Tensor weight = kernels::call_operator("quantized::linear_unpack", {held}).front().toTensor();
+  return weight.size(1) - packed.weight->weighted.weight.size(1);
+}
+
+/// Whether the rounded values of a matrix, transposed, have the codes of the other.
+bool makes(const at::Tensor& matrix, const ir::Weighted& other) {
+  ir::Weighted made = other;
+  made.weight = matrix.dequantize().t().contiguous();
+  return at::equal(kernels::quantized_weight(made).int_repr(), kernels::quantized_weight(other).int_repr());
+}
+
+/// A linear layer's weight that tie_transposes has made of another's is packed of that one, whose rows are
+/// its columns. Whether there are any.
+bool hold_transposes_once(Model& model, const std::vector<Packed>& all) {
+  std::map<const void*, const Packed*> first;  // by the matrix of the file
+  std::map<const Packed*, at::Tensor> matrices;
+  const auto hold_matrix = [&](const Packed& packed, const at::Tensor& matrix, bool is_transposed) {
+    hold(model, packed,
+         torchscript::pack_matrix_when_loaded(packed.weight->weighted, matrix, is_transposed,
+                                              zero_columns(model, packed).value()));
+  };
+  for (const Packed& packed : all) {
+    const ir::Weighted& weighted = packed.weight->weighted;
+    const Packed& other = *first.try_emplace(ir::origin_of(weighted).const_data_ptr(), &packed).first->second;
+    if (!ir::are_transposes(other.weight->weighted, weighted) || !zero_columns(model, packed) ||
+        !zero_columns(model, other))
+      continue;
+    const at::Tensor quantized = kernels::quantized_weight(other.weight->weighted);
+    const auto [matrix, is_first] = matrices.try_emplace(&other, quantized);
+    if (!makes(matrix->second, weighted)) continue;
+    if (is_first) hold_matrix(other, matrix->second, /*is_transposed=*/false);
+    hold_matrix(packed, matrix->second, /*is_transposed=*/true);
+  }
+  return !matrices.empty();
 }
 
 }  // namespace
 
 bool hold_weights_once(Model& model, const PassContext& context) {
-  bool has_changed = false;
   const kernels::EnginePacking engine(context.target);
-  for (const auto& [weight, attributes] : shared_weights(model)) {
-    if (attributes.size() < 2) continue;
-    for (const auto& [name, reads] : attributes) {
-      if (!is_copied(model, name, model.packed_weights.at(name))) continue;
-      pack_when_loaded(model, name, reads);
+  const std::vector<Packed> all = packed_in(model);
+  std::map<const void*, std::vector<const Packed*>> by_weight;
+  for (const Packed& each : all) {
+    if (each.weight->quantized.defined()) by_weight[each.weight->quantized.const_data_ptr()].push_back(&each);
+  }
+  bool has_changed = false;
+  for (const auto& [weight, several] : by_weight) {
+    if (several.size() < 2) continue;
+    for (const Packed* each : several) {
+      if (!is_copied(model, *each)) continue;
+      pack_when_loaded(model, *each, each->weight->quantized);
       has_changed = true;
     }
   }
+  has_changed |= hold_transposes_once(model, all);
   if (has_changed) ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }

@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backends/kernels/packed.h"
@@ -212,12 +214,14 @@ std::unordered_map<std::string, std::shared_ptr<Shifts>> shifts_by_node(const Mo
                                                                         const PassContext& context) {
   Model model = exact.copy();
   share_parameters(model, context);  // passes that scale channels have made a weight for each call
-  std::unordered_map<const void*, std::shared_ptr<Shifts>> by_weight;
+  // A matrix and its transpose lie in the same memory.
+  std::map<std::pair<const void*, std::vector<int64_t>>, std::shared_ptr<Shifts>> by_weight;
   std::unordered_map<std::string, std::shared_ptr<Shifts>> by_node;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
     const ir::Weighted* weighted = weighted_at(model, node);
     if (weighted == nullptr) continue;
-    std::shared_ptr<Shifts>& shifts = by_weight[weighted->weight.const_data_ptr()];
+    std::shared_ptr<Shifts>& shifts =
+        by_weight[{weighted->weight.const_data_ptr(), weighted->weight.strides().vec()}];
     if (shifts == nullptr) shifts = std::make_shared<Shifts>();
     by_node.emplace(node->output()->debugName(), shifts);
   }

@@ -23,6 +23,10 @@ bool bound_pair_sums(ir::Model& model, const PassContext& context);
 ///   Embedding(ids) … Linear(x) with one weight   →   both with the codes of the linear layer
 bool tie_tables(ir::Model& model, const PassContext& context);
 
+/// A linear layer whose weight is that of another, transposed, gets the other's rounded values, by which both
+/// can be made of the same codes.
+bool tie_transposes(ir::Model& model, const PassContext& context);
+
 /// Adds what rounding the weights takes from the mean output of each channel to its bias.
 bool correct_biases(ir::Model& model, const PassContext& context);
 

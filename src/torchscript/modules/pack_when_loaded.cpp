@@ -28,6 +28,33 @@ def __setstate__(self, state: Tuple[Tensor, Optional[Tensor], bool]):
     self.packed = quantized.linear_prepack(state[0], state[1])
 )";
 
+/// With dtypes as numbers: 3 is int32, 12 qint8.
+constexpr const char* kMatrix = R"(
+def pack(self) -> __torch__.torch.classes.quantized.LinearPackedParamsBase:
+    exact = torch.dequantize(self.matrix)
+    if self.is_transposed:
+        exact = torch.contiguous(torch.t(exact))
+    if self.zero_columns > 0:
+        exact = torch.constant_pad_nd(exact, [0, self.zero_columns], 0.0)
+    if torch.numel(self.scale) == 1:
+        weight = torch.quantize_per_tensor(exact, float(self.scale), 0, 12)
+    else:
+        weight = torch.quantize_per_channel(exact, self.scale, torch.zeros_like(self.scale, dtype=3), 0, 12)
+    return quantized.linear_prepack(weight, self.bias)
+
+def __getstate__(self) -> Tuple[Tensor, Tensor, Optional[Tensor], bool, int, bool]:
+    return (self.matrix, self.scale, self.bias, self.is_transposed, self.zero_columns, self.training)
+
+def __setstate__(self, state: Tuple[Tensor, Tensor, Optional[Tensor], bool, int, bool]):
+    self.matrix = state[0]
+    self.scale = state[1]
+    self.bias = state[2]
+    self.is_transposed = state[3]
+    self.zero_columns = state[4]
+    self.training = state[5]
+    self.packed = self.pack()
+)";
+
 /// `PREPACK` stands for the packing operator.
 constexpr std::string_view kConvolution = R"(
 def __getstate__(self) -> Tuple[Tensor, Optional[Tensor], List[int], List[int], List[int], int, bool]:
@@ -71,15 +98,19 @@ def __setstate__(self, state: Tuple[Tensor, Tensor, Tensor, Optional[Tensor], bo
     self.packed = self.pack()
 )";
 
+/// None where there is none.
+Attribute bias_of(const ir::Weighted& weighted) {
+  return optional_tensor("bias", weighted.bias.defined() ? weighted.bias.detach() : at::Tensor());
+}
+
 /// The numbers of the convolution, and what else a module holds.
 std::vector<Attribute> with_geometry(const ir::Weighted& weighted, const std::vector<Attribute>& others) {
-  std::vector<Attribute> all{
-      optional_tensor("bias", weighted.bias.defined() ? weighted.bias.detach() : at::Tensor()),
-      {"stride", c10::ListType::ofInts(), weighted.stride},
-      {"padding", c10::ListType::ofInts(), operators::kernel_padding(weighted)},
-      {"dilation", c10::ListType::ofInts(), weighted.dilation},
-      {"groups", c10::IntType::get(), weighted.groups},
-      {"training", c10::BoolType::get(), false}};
+  std::vector<Attribute> all{bias_of(weighted),
+                             {"stride", c10::ListType::ofInts(), weighted.stride},
+                             {"padding", c10::ListType::ofInts(), operators::kernel_padding(weighted)},
+                             {"dilation", c10::ListType::ofInts(), weighted.dilation},
+                             {"groups", c10::IntType::get(), weighted.groups},
+                             {"training", c10::BoolType::get(), false}};
   all.insert(all.end(), others.begin(), others.end());
   return all;
 }
@@ -94,7 +125,7 @@ Module packed_linear(const ir::Weighted& weighted, const at::Tensor& quantized) 
   return written_module(
       "tsq.PackedLinear",
       {{"weight", c10::TensorType::get(), quantized},
-       optional_tensor("bias", weighted.bias.defined() ? weighted.bias.detach() : at::Tensor()),
+       bias_of(weighted),
        {"training", c10::BoolType::get(), false},
        {"packed", kernels::packed_type(kLinearPrepack), kernels::pack(kLinearPrepack, weighted, quantized)}},
       kLinear);
@@ -143,6 +174,22 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const 
 }
 
 }  // namespace
+
+Module pack_matrix_when_loaded(const ir::Weighted& weighted, const at::Tensor& matrix, bool is_transposed,
+                               int64_t zero_columns) {
+  ir::Weighted padded = weighted;
+  padded.weight = at::constant_pad_nd(weighted.weight.detach(), {0, zero_columns});
+  return written_module(
+      "tsq.PackedMatrix",
+      {{"matrix", c10::TensorType::get(), matrix},
+       {"scale", c10::TensorType::get(), weighted.weight_qparams->scale},
+       bias_of(weighted),
+       {"is_transposed", c10::BoolType::get(), is_transposed},
+       {"zero_columns", c10::IntType::get(), zero_columns},
+       {"training", c10::BoolType::get(), false},
+       {"packed", kernels::packed_type(kLinearPrepack), kernels::pack(kLinearPrepack, padded)}},
+      kMatrix);
+}
 
 Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted, bool input_has_zero_point,
                         const at::Tensor& quantized) {

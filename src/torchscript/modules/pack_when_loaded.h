@@ -18,4 +18,10 @@ namespace tsq::torchscript {
 torch::jit::Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted,
                                     bool input_has_zero_point, const at::Tensor& quantized = {});
 
+/// The same of a linear layer whose weight is made of a quantized matrix, which its saved state is: of its
+/// values, or of their transpose, with columns of zeros after them. The weight's own scales give these values
+/// the codes that the weight has.
+torch::jit::Module pack_matrix_when_loaded(const ir::Weighted& weighted, const at::Tensor& matrix,
+                                           bool is_transposed, int64_t zero_columns);
+
 }  // namespace tsq::torchscript
