@@ -25,6 +25,9 @@ struct LayerComparison {
   std::optional<double> outside{};  ///< share of the float values that its range of codes does not reach
   std::optional<int64_t> codes{};   ///< that its range has
   std::optional<int64_t> codes_used{};
+  /// Its channels are scaled, and the weight of a later layer takes that back (equalization, smoothing): SQNR
+  /// is that without these factors, `outside` is none.
+  bool is_scaled{false};
   std::optional<double> outlier{};  ///< the largest float value over the one that 99 % do not exceed
 
   [[nodiscard]] nlohmann::json to_json() const;

@@ -45,6 +45,7 @@ Number number_in(std::string_view word, const std::string& text, Number most) {
 
 void apply(Setting& setting, std::string_view word, const std::string& text) {
   if (is_known_engine(word)) {
+    if (setting.engine) refuse(word, text, "name one engine");
     setting.engine = std::string(word);
   } else if (const auto form = place_in(kForms, word)) {
     setting.form = static_cast<Form>(*form);

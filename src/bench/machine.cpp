@@ -116,7 +116,7 @@ nlohmann::json to_json(const Machine& machine) {
           {"processors", machine.processors},
           {"allowed", machine.allowed},
           {"mhz", machine.mhz ? nlohmann::json(*machine.mhz) : nlohmann::json(nullptr)},
-          {"governor", machine.governor},
+          {"governor", machine.governor.empty() ? "unknown" : machine.governor},
           {"load", machine.load ? nlohmann::json(*machine.load) : nlohmann::json(nullptr)}};
 }
 

@@ -1,9 +1,14 @@
+#include <c10/util/hash.h>
+#include <fmt/format.h>
 #include <tsq/bench/measure.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bench/worker.h"
 
@@ -100,17 +105,25 @@ void add_load(Measured& measured, const json& answer) {
   measured.first_seconds.push_back(answer.at("first_seconds"));
 }
 
-/// `may_drop`: optional entries that cannot run are taken out; the first launch finds them.
-void load_all(Launch& launch, std::vector<Measured>& measured, const std::string& data, bool may_drop) {
-  for (auto entry = measured.begin(); entry != measured.end();) {
+/// Optional entries that cannot run are taken out, which the first launch finds.
+void load_all(Launch& launch, Result& result, const std::string& data, bool is_first) {
+  for (auto entry = result.entries.begin(); entry != result.entries.end();) {
     try {
       add_load(*entry, launch.load(entry->entry, data));
       ++entry;
-    } catch (const Error&) {
-      if (!may_drop || !entry->entry.is_optional) throw;
-      entry = measured.erase(entry);
+    } catch (const Error& error) {
+      if (!is_first || !entry->entry.is_optional) throw;
+      result.warnings.push_back(fmt::format("'{}' cannot run, so that ratios are to what is slower: {}",
+                                            name_of(entry->entry), error.problem()));
+      entry = result.entries.erase(entry);
     }
   }
+}
+
+std::string sha1_of(const std::string& path) {
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return c10::sha1(content.str()).str();
 }
 
 /// Whether an entry could be loaded; only an optional one may fail.
@@ -176,17 +189,24 @@ void run_launch(Launch& launch, const Plan& plan, std::size_t number, std::vecto
 
 Result measure(std::vector<Entry> entries, const std::string& data, const Plan& plan, const Start& start,
                const Progress& progress) {
-  std::vector<Measured> measured;
-  for (Entry& entry : entries) measured.push_back({.entry = std::move(entry)});
+  Result result{.together = plan.together};
+  for (Entry& entry : entries) result.entries.push_back({.entry = std::move(entry)});
   Calls calls;
   for (std::size_t number = 0; number < plan.launches; ++number) {
     Launch launch(start, plan.together);
-    load_all(launch, measured, data, number == 0);
-    calls.resize(measured.size());
-    run_launch(launch, plan, number, measured, calls, progress);
+    load_all(launch, result, data, number == 0);
+    calls.resize(result.entries.size());
+    run_launch(launch, plan, number, result.entries, calls, progress);
   }
-  for (std::size_t i = 0; i < measured.size(); ++i) measured[i].latency = spread_of(std::move(calls[i]));
-  return {.entries = std::move(measured), .together = plan.together};
+  std::map<std::string, std::string> hashes;
+  for (std::size_t i = 0; i < result.entries.size(); ++i) {
+    Measured& measured = result.entries[i];
+    measured.latency = spread_of(std::move(calls[i]));
+    const auto [hash, is_new] = hashes.try_emplace(measured.entry.setting.path);
+    if (is_new) hash->second = sha1_of(hash->first);
+    measured.sha1 = hash->second;
+  }
+  return result;
 }
 
 std::vector<ProfiledEntry> profile(const std::vector<Entry>& entries, const std::string& data,

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <torch/version.h>
 #include <tsq/bench/result.h>
 #include <tsq/error.h>
+#include <tsq/quantize.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -41,7 +43,7 @@ Ratio ratio_to_baseline(const Result& result, std::size_t position) {
 
 json to_json(const Ratio& ratio) {
   return {{"value", ratio.value},
-          {"interval", {ratio.interval.low, ratio.interval.high}},
+          {"interval", ratio.interval ? json{ratio.interval->low, ratio.interval->high} : json(nullptr)},
           {"is_a_difference", ratio.is_a_difference()}};
 }
 
@@ -56,12 +58,13 @@ json to_json(const Result& result, std::size_t position) {
   value.update({{"name", name_of(measured.entry)},
                 {"engine", measured.engine},
                 {"bytes", measured.bytes},
+                {"sha1", measured.sha1},
                 {"rows", measured.rows},
                 {"load_seconds", measured.load_seconds},
                 {"first_seconds", measured.first_seconds},
                 {"peak_memory_bytes", optional_json(measured.peak_memory)},
                 {"latency_seconds", to_json(measured.latency)},
-                {"per_second", measured.throughput()},
+                {"throughput", measured.throughput()},
                 {"ratio", to_json(ratio_to_baseline(result, position))},
                 {"rounds", measured.rounds}});
   return value;
@@ -110,9 +113,6 @@ std::vector<std::pair<std::size_t, std::size_t>> pairs_of(const Result& before, 
       if (name_of(after.entries[i].entry) == name_of(before.entries[j].entry)) pairs.emplace_back(j, i);
     }
   }
-  if (!pairs.empty()) return pairs;
-  for (std::size_t i = 0; i < std::min(before.entries.size(), after.entries.size()); ++i)
-    pairs.emplace_back(i, i);
   return pairs;
 }
 
@@ -154,7 +154,7 @@ Change change_of(const Result& before, std::size_t then, const Result& after, st
                                    : unpaired_ratio(per_row(new_entry), per_row(old_entry));
   // The same file as a reference for others tells how the machine's speed differs.
   const bool is_reference = has_reference && now == new_base && after.entries.size() > 1;
-  change.is_regression = !is_reference && change.time.interval.low > 1 + tolerance;
+  change.is_regression = !is_reference && change.time.interval && change.time.interval->low > 1 + tolerance;
   return change;
 }
 
@@ -169,7 +169,11 @@ Ratio speed_ratio(const Measured& baseline, const Measured& entry) {
 json to_json(const Result& result) {
   json entries = json::array();
   for (std::size_t i = 0; i < result.entries.size(); ++i) entries.push_back(to_json(result, i));
-  return {{"models", entries},
+  return {{"tsq", version()},
+          {"torch", TORCH_VERSION},
+          {"date", result.date},
+          {"command", result.command},
+          {"models", entries},
           {"machine", to_json(result.machine)},
           {"warnings", result.warnings},
           {"together", result.together},
@@ -196,17 +200,18 @@ std::string csv_of(const Result& result) {
   std::string text =
       "name,engine,threads,batch,concurrency,bytes,load_seconds,first_seconds,peak_memory_bytes,calls,min,"
       "median,"
-      "mean,p90,p95,p99,max,per_second,ratio,ratio_low,ratio_high\n";
+      "mean,p90,p95,p99,max,throughput,ratio,ratio_low,ratio_high\n";
   for (std::size_t i = 0; i < result.entries.size(); ++i) {
     const Measured& m = result.entries[i];
     const Ratio ratio = ratio_to_baseline(result, i);
-    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                        in_csv(name_of(m.entry)), m.engine, m.entry.setting.threads,
-                        m.entry.batch ? std::to_string(*m.entry.batch) : "", m.entry.concurrency, m.bytes,
-                        median(m.load_seconds), median(m.first_seconds),
-                        m.peak_memory ? std::to_string(*m.peak_memory) : "", m.latency.count, m.latency.min,
-                        m.latency.median, m.latency.mean, m.latency.p90, m.latency.p95, m.latency.p99,
-                        m.latency.max, m.throughput(), ratio.value, ratio.interval.low, ratio.interval.high);
+    text += fmt::format(
+        "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", in_csv(name_of(m.entry)),
+        m.engine, m.entry.setting.threads, m.entry.batch ? std::to_string(*m.entry.batch) : "",
+        m.entry.concurrency, m.bytes, median(m.load_seconds), median(m.first_seconds),
+        m.peak_memory ? std::to_string(*m.peak_memory) : "", m.latency.count, m.latency.min, m.latency.median,
+        m.latency.mean, m.latency.p90, m.latency.p95, m.latency.p99, m.latency.max, m.throughput(),
+        ratio.value, ratio.interval ? fmt::format("{}", ratio.interval->low) : "",
+        ratio.interval ? fmt::format("{}", ratio.interval->high) : "");
   }
   return text;
 }
@@ -222,6 +227,14 @@ Comparison compare(const Result& before, const Result& after, double tolerance) 
     seen_before.push_back(then);
     seen_after.push_back(now);
   }
+  if (comparison.changes.empty())
+    throw Error(ErrorCode::BadData,
+                fmt::format("the old result has none of the models that were measured: it has {}, not {}",
+                            others(before, {}), others(after, {})),
+                "give the same files with the same settings");
+  if (std::ranges::none_of(comparison.changes,
+                           [](const Change& each) { return each.time.interval.has_value(); }))
+    comparison.notes.emplace_back("too few launches to tell a change from chance: use three or more in both");
   if (before.machine.processor != after.machine.processor)
     comparison.notes.push_back(fmt::format("taken on other machines: '{}' and '{}'", before.machine.processor,
                                            after.machine.processor));

@@ -37,14 +37,15 @@ double mean_of_medians(const Launches& launches) {
 double resampled_mean_of_medians(const Launches& launches, Random& random) {
   double sum = 0;
   for (std::size_t i = 0; i < launches.size(); ++i)
-    sum += median(resampled(launches.size() > 1 ? one_of(launches, random) : launches.front(), random));
+    sum += median(resampled(one_of(launches, random), random));
   return sum / static_cast<double>(launches.size());
 }
+
+constexpr std::size_t kFewestLaunches = 3;
 
 /// By how much a bootstrap over few launches is too narrow: its variance lacks the factor n / (n - 1), and
 /// its quantiles are the normal distribution's.
 double widening(std::size_t launches) {
-  if (launches < 2) return 1;
   const auto n = static_cast<double>(launches);
   constexpr double kNormal = 1.960;
   return detail::student_975(launches - 1) / kNormal * std::sqrt(n / (n - 1));
@@ -57,19 +58,17 @@ Launches logarithms(Launches launches) {
   return launches;
 }
 
-/// A ratio out of its logarithm and the logarithms that resampling made of it.
-Ratio ratio_of(double value, std::vector<double> resamples, double widened) {
-  std::ranges::sort(resamples);
-  return {.value = std::exp(value),
-          .interval = {std::exp(value + widened * (quantile(resamples, kTail) - value)),
-                       std::exp(value + widened * (quantile(resamples, 1 - kTail) - value))}};
-}
-
-Ratio ratio_of(double value, double widened, const std::function<double(Random&)>& resample) {
+/// A ratio out of its logarithm, and of what `resample` makes of it.
+Ratio ratio_of(double value, std::size_t launches, const std::function<double(Random&)>& resample) {
+  if (launches < kFewestLaunches) return {.value = std::exp(value)};
   Random random(0);
   std::vector<double> resamples(kResamples);
   std::ranges::generate(resamples, [&] { return resample(random); });
-  return ratio_of(value, std::move(resamples), widened);
+  std::ranges::sort(resamples);
+  const auto end = [&](double share) {
+    return std::exp(value + widening(launches) * (quantile(resamples, share) - value));
+  };
+  return {.value = std::exp(value), .interval = Interval{end(kTail), end(1 - kTail)}};
 }
 
 }  // namespace
@@ -112,15 +111,15 @@ Ratio paired_ratio(const Launches& above, const Launches& below) {
     for (std::size_t round = 0; round < above[launch].size(); ++round)
       ratios[launch].push_back(std::log(above[launch][round] / below[launch][round]));
   }
-  return ratio_of(mean_of_medians(ratios), widening(ratios.size()),
+  return ratio_of(mean_of_medians(ratios), ratios.size(),
                   [&](Random& random) { return resampled_mean_of_medians(ratios, random); });
 }
 
 Ratio unpaired_ratio(const Launches& above, const Launches& below) {
   const Launches upper = logarithms(above);
   const Launches lower = logarithms(below);
-  return ratio_of(mean_of_medians(upper) - mean_of_medians(lower),
-                  widening(std::min(upper.size(), lower.size())), [&](Random& random) {
+  return ratio_of(mean_of_medians(upper) - mean_of_medians(lower), std::min(upper.size(), lower.size()),
+                  [&](Random& random) {
                     return resampled_mean_of_medians(upper, random) -
                            resampled_mean_of_medians(lower, random);
                   });

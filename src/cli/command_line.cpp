@@ -2,6 +2,7 @@
 
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
 #include <torch/version.h>
 #include <tsq/quantize.h>
@@ -68,6 +69,11 @@ std::vector<std::string> option_names(const CLI::App& command) {
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = chosen(app);
   const auto unknown = app.remaining(true);
+  const std::vector<std::string_view> commands = command_names(command);
+  if (!commands.empty() && !unknown.empty() && !unknown.front().starts_with('-')) {
+    return fmt::format("'{}' has no command '{}'; {}", full_name(command), unknown.front(),
+                       suggestion(unknown.front(), commands));
+  }
   for (const std::string& word : unknown) {
     const std::string name = word.substr(0, word.find('='));
     if (!word.starts_with("--")) continue;
@@ -76,11 +82,6 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
       return fmt::format("'{}' is an option of '{}': write it after the command", name, full_name(command));
     return fmt::format("'{}' has no option '{}'; {}", full_name(command), name,
                        suggestion(name, names_of(known, std::identity())));
-  }
-  const std::vector<std::string_view> commands = command_names(command);
-  if (!commands.empty() && !unknown.empty() && !unknown.front().starts_with('-')) {
-    return fmt::format("'{}' has no command '{}'; {}", full_name(command), unknown.front(),
-                       suggestion(unknown.front(), commands));
   }
   if (!unknown.empty()) return fmt::format("'{}' does not take '{}'", full_name(command), unknown.front());
   if (error.get_name() == "RequiredError" && !commands.empty()) {
@@ -101,7 +102,7 @@ int run(int argc, const char* const* argv) {
   CLI::App app{
       "Quantizes TorchScript models: reads a float .pt and writes an int8 .pt that stock LibTorch loads.",
       "tsq"};
-  Session session;
+  Session session{.command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "))};
   app.set_version_flag("--version", fmt::format("tsq {} (LibTorch {})", version(), TORCH_VERSION));
   app.require_subcommand(1);
   app.footer(

@@ -132,6 +132,11 @@ const std::vector<std::string>& LayerNames::paths_of(std::span<const CalledModul
     places = std::move(next);
   }
   for (const std::size_t place : places) known->second.push_back(places_[place].path);
+  if (!places.empty()) return known->second;
+  // A frozen file tells who called, and holds no modules.
+  std::string names;
+  for (const CalledModule& call : calls) names += (names.empty() ? "" : ".") + call.name;
+  known->second.push_back(names);
   return known->second;
 }
 
@@ -143,7 +148,6 @@ std::string LayerNames::of(const at::RecordFunction& function) {
     const auto is_around = [&](const std::string& path) { return lies_in(owner->second, path); };
     if (owner != owners_.end() && std::ranges::any_of(paths, is_around)) return last_ = owner->second;
   }
-  if (paths.empty()) return {};
   const auto is_nearer = [&](const std::string& a, const std::string& b) {
     return common_letters(a, last_) < common_letters(b, last_);
   };

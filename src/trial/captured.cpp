@@ -40,7 +40,10 @@ Captured begun(const at::RecordFunction& function, LayerNames& layers) {
 void end(const at::RecordFunction& function, Captured& op) {
   const at::Tensor* output = first_tensor(results_of(function));
   if (output == nullptr) return;
-  op.is_view = !op.kind.ends_with('_') && shares_memory(*output, op.inputs);
+  const auto schema = function.operator_schema();
+  const auto* alias = schema && !schema->returns().empty() ? schema->returns().front().alias_info() : nullptr;
+  op.is_view = alias != nullptr && !alias->isWrite();
+  op.overwrites = alias == nullptr && shares_memory(*output, op.inputs);
   op.output = output->clone();
 }
 

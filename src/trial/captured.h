@@ -19,9 +19,10 @@ struct Captured {
   std::string path{};   ///< the same as the model has it
   std::optional<c10::OperatorName> name{};
   std::vector<at::IValue> inputs{};
-  at::Tensor input{};   ///< the first tensor of the inputs, as it was
-  at::Tensor output{};  ///< the first of the outputs, as it was
-  bool is_view{false};  ///< the output shares its memory with an input and nothing was written there
+  at::Tensor input{};      ///< the first tensor of the inputs, as it was
+  at::Tensor output{};     ///< the first of the outputs, as it was
+  bool is_view{false};     ///< the output is an input in another form, as the schema says
+  bool overwrites{false};  ///< it has written into an input that its schema does not name
 };
 
 /// The operators of one run of forward, in order. Throws what LibTorch throws.

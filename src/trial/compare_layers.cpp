@@ -13,12 +13,14 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "pipeline/output_power.h"
 #include "trial/captured.h"
+#include "trial/channel_gains.h"
 
 namespace tsq {
 namespace {
@@ -42,6 +44,20 @@ void add_difference(ErrorSums& sums, const at::Tensor& wanted, const at::Tensor&
   sums.error += (got.to(at::kDouble).masked_select(counts) - exact).square().sum().item<double>();
 }
 
+/// Whether two tensors have the same numbers in other forms: kernels add a dimension, or take all but the
+/// last for one.
+bool fits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() == b.sizes()) return true;
+  const auto without_ones = [](const at::Tensor& tensor) {
+    std::vector<int64_t> sizes = tensor.sizes().vec();
+    std::erase(sizes, 1);
+    return sizes;
+  };
+  const bool is_matrix_of =
+      a.dim() > 0 && b.dim() > 0 && (a.dim() == 2 || b.dim() == 2) && a.size(-1) == b.size(-1);
+  return a.numel() == b.numel() && (is_matrix_of || without_ones(a) == without_ones(b));
+}
+
 at::Tensor in_float(const at::Tensor& tensor) { return tensor.is_quantized() ? tensor.dequantize() : tensor; }
 
 /// Whether a value of the int8 model is compared: computed, and of real numbers.
@@ -58,6 +74,10 @@ struct Sums {
   std::size_t float_place{0};  ///< of its float operator, within the segment
   ErrorSums whole{};
   ErrorSums alone{};
+  detail::ValueGains gains{};
+  detail::ValueGains gains_alone{};
+  at::Tensor weight{};        ///< in float: [channels, …]; undefined: it has none
+  at::Tensor exact_weight{};  ///< of its float operator, of the same sizes
   int64_t numbers{0};
   int64_t outside{0};
   at::Tensor used{};  ///< for each code whether it occurred
@@ -106,14 +126,14 @@ at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact) {
 
 /// What an int8 operator makes of the float layer's input.
 std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, at::QEngine engine) {
-  if (!op.name || !op.input.defined() || !layer.input.defined() || op.input.sizes() != layer.input.sizes() ||
-      (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
+  if (!op.name || op.overwrites || !op.input.defined() || !layer.input.defined() ||
+      !fits(op.input, layer.input) || (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
     return std::nullopt;
   const auto handle = c10::Dispatcher::singleton().findSchema(*op.name);
   if (!handle) return std::nullopt;
   torch::jit::Stack stack = op.inputs;
   const auto first = std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); });
-  *first = as_input(op.input, layer.input);
+  *first = as_input(op.input, layer.input.reshape_as(op.input));
   try {
     const kernels::EnginePacking packing(engine);
     handle->callBoxed(&stack);
@@ -140,31 +160,25 @@ at::Tensor weight_of(const Captured& op) {
   return {};
 }
 
-/// A float tensor of a layer's operator that has as many numbers as its int8 weight and as many channels.
+/// A float tensor that a layer's operator takes after its input, and that has as many numbers as the int8
+/// weight and as many channels.
 at::Tensor float_weight(const Captured& layer, const at::Tensor& weight) {
+  bool is_input = true;
   for (const at::IValue& value : layer.inputs) {
-    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    if (!value.isTensor() || !value.toTensor().defined() || std::exchange(is_input, false)) continue;
     const at::Tensor& tensor = value.toTensor();
-    if (!tensor.is_same(layer.input) && tensor.dim() > 1 && tensor.numel() == weight.numel() &&
-        tensor.size(0) == weight.size(0))
+    if (tensor.dim() > 1 && tensor.numel() == weight.numel() && tensor.size(0) == weight.size(0))
       return tensor;
   }
   return {};
 }
 
-std::optional<double> weight_sqnr(const Captured& op, const Captured& layer) {
-  at::Tensor weight = weight_of(op);
-  if (!weight.defined()) return std::nullopt;
-  const at::Tensor exact = float_weight(layer, weight);
-  if (!exact.defined()) return std::nullopt;
-  const int64_t channels = weight.size(0);
-  weight = in_float(weight).to(at::kDouble).reshape({channels, -1});
-  const at::Tensor wanted = exact.to(at::kDouble).reshape({channels, -1});
-  const at::Tensor power = wanted.square().sum(1, true).clamp_min(std::numeric_limits<double>::min());
-  const at::Tensor gain = (weight * wanted).sum(1, true) / power;
-  ErrorSums difference;
-  add_difference(difference, gain * wanted, weight);
-  return difference.sqnr_db();
+void add_weight(Sums& sums, const Captured& op, const Captured& layer) {
+  const at::Tensor weight = weight_of(op);
+  const at::Tensor exact = weight.defined() ? float_weight(layer, weight) : at::Tensor();
+  if (!exact.defined()) return;
+  sums.weight = in_float(weight).to(at::kDouble);
+  sums.exact_weight = exact.to(at::kDouble).reshape(weight.sizes());
 }
 
 // ---------------------------------------------------------------- which values belong together
@@ -179,11 +193,11 @@ std::size_t nearest(const Captured& op, const std::vector<Captured>& exact, std:
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = from; i < end; ++i) {
     const Captured& candidate = exact[i];
-    if (!candidate.output.defined() || candidate.is_view || candidate.output.sizes() != got.sizes() ||
+    if (!candidate.output.defined() || candidate.is_view || !fits(candidate.output, got) ||
         !at::isFloatingType(candidate.output.scalar_type()))
       continue;
     ErrorSums difference;
-    add_difference(difference, candidate.output, got);
+    add_difference(difference, candidate.output, got.reshape_as(candidate.output));
     if (difference.error >= least) continue;
     best = i;
     least = difference.error;
@@ -214,6 +228,15 @@ class Comparison {
   [[nodiscard]] std::vector<LayerComparison> result() const {
     std::vector<LayerComparison> rows;
     for (const Sums& sums : rows_) rows.push_back(facts_of(sums));
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const auto reader = reader_of_scaled(i);
+      if (!reader) continue;
+      const auto& [place, columns] = *reader;
+      take_factors_out(rows_[i], columns, rows[i]);
+      rows[place].weight_sqnr_db =
+          detail::weight_sqnr(rows_[place].weight, rows_[place].exact_weight, columns);
+      rows[place].alone_sqnr_db.reset();  // it was shown the float values, which are not scaled
+    }
     return rows;
   }
 
@@ -227,7 +250,7 @@ class Comparison {
       const auto known = places_.find(key);
       const std::size_t place = known == places_.end() ? nearest(got[i], exact, from, wanted.end)
                                                        : wanted.begin + rows_[known->second].float_place;
-      if (place >= wanted.end || exact[place].output.sizes() != got[i].output.sizes()) continue;
+      if (place >= wanted.end || !fits(exact[place].output, got[i].output)) continue;
       from = place + 1;
       if (known == places_.end()) {
         places_.emplace(key, rows_.size());
@@ -240,20 +263,45 @@ class Comparison {
   }
 
   void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
-    add_difference(sums.whole, wanted.output, in_float(op.output));
+    const at::Tensor got = in_float(op.output).reshape_as(wanted.output);
+    add_difference(sums.whole, wanted.output, got);
+    sums.gains.add(wanted.output, got);
     sums.numbers += wanted.output.numel();
     add_codes(sums, op.output, wanted.output);
     add_outliers(sums, wanted.output);
     if (op.layer != layer.layer) return;
-    if (!sums.facts.weight_sqnr_db) sums.facts.weight_sqnr_db = weight_sqnr(op, layer);
+    if (!sums.weight.defined()) add_weight(sums, op, layer);
     const std::optional<at::Tensor> alone = shadow(op, layer, engine_);
-    if (alone && alone->sizes() == wanted.output.sizes()) add_difference(sums.alone, wanted.output, *alone);
+    if (!alone || !fits(*alone, wanted.output)) return;
+    add_difference(sums.alone, wanted.output, alone->reshape_as(wanted.output));
+    sums.gains_alone.add(wanted.output, alone->reshape_as(wanted.output));
+  }
+
+  /// The row that takes back how a row's values are scaled, by channel, with what its weight's columns are
+  /// multiplied with; none where they are not.
+  [[nodiscard]] std::optional<std::pair<std::size_t, detail::ColumnGains>> reader_of_scaled(
+      std::size_t row) const {
+    constexpr std::size_t kFarthest = 8;
+    for (std::size_t i = row + 1; i < std::min(rows_.size(), row + 1 + kFarthest); ++i) {
+      if (!rows_[i].weight.defined()) continue;
+      const detail::ColumnGains columns = detail::column_gains(rows_[i].weight, rows_[i].exact_weight);
+      if (rows_[row].gains.are_taken_back_by(columns)) return std::pair(i, columns);
+    }
+    return std::nullopt;
+  }
+
+  static void take_factors_out(const Sums& sums, const detail::ColumnGains& columns, LayerComparison& facts) {
+    facts.is_scaled = true;
+    facts.sqnr_db = sums.gains.sqnr_db(columns);
+    if (facts.alone_sqnr_db) facts.alone_sqnr_db = sums.gains_alone.sqnr_db(columns);
+    facts.outside.reset();  // of values that are not scaled
   }
 
   static LayerComparison facts_of(const Sums& sums) {
     LayerComparison facts = sums.facts;
     facts.sqnr_db = sums.whole.sqnr_db();
     if (sums.alone.power > 0) facts.alone_sqnr_db = sums.alone.sqnr_db();
+    if (sums.weight.defined()) facts.weight_sqnr_db = detail::weight_sqnr(sums.weight, sums.exact_weight);
     if (sums.usual > 0) facts.outlier = sums.largest / sums.usual;
     if (!facts.codes) return facts;
     facts.outside = static_cast<double>(sums.outside) / static_cast<double>(sums.numbers);
@@ -300,7 +348,8 @@ nlohmann::json LayerComparison::to_json() const {
           {"outside", detail::finite_or_null(outside)},
           {"codes", count(codes)},
           {"codes_used", count(codes_used)},
-          {"outlier", detail::finite_or_null(outlier)}};
+          {"outlier", detail::finite_or_null(outlier)},
+          {"is_scaled", is_scaled}};
 }
 
 std::vector<LayerComparison> compare_layers(const Module& float_model, const Module& int8_model,

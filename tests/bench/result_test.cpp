@@ -96,14 +96,29 @@ TEST(Results, AChangedBaselineIsNoReference) {
   EXPECT_FALSE(comparison.changes[1].is_regression);
 }
 
-TEST(Results, EntriesOfOtherNamesAreComparedInOrderAndStrangersNamed) {
+TEST(Results, StrangersAreNamedAndNotCompared) {
   const Result before = result_of({measured("old.pt", 0.005)});
-  const Comparison renamed = compare(before, result_of({measured("new.pt", 0.006)}), 0.02);
-  EXPECT_TRUE(renamed.has_regressions());
   const Comparison more =
       compare(before, result_of({measured("old.pt", 0.005), measured("more.pt", 0.005)}), 0.02);
   ASSERT_EQ(more.notes.size(), 1U);
   EXPECT_THAT(more.notes[0], HasSubstr("only in the new result: 'more.pt'"));
+  try {
+    compare(before, result_of({measured("new.pt", 0.006)}), 0.02);
+    FAIL() << "files of other names were compared";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("it has 'old.pt', not 'new.pt'"));
+  }
+}
+
+TEST(Results, FewerThanThreeLaunchesCallNothingARegression) {
+  Result before = result_of({measured("a.pt", 0.005)});
+  Result after = result_of({measured("a.pt", 0.010)});
+  for (Result* result : {&before, &after}) result->entries[0].rounds.resize(2);
+  const Comparison comparison = compare(before, after, 0.02);
+  EXPECT_FALSE(comparison.has_regressions());
+  ASSERT_EQ(comparison.notes.size(), 1U);
+  EXPECT_THAT(comparison.notes[0], HasSubstr("too few launches"));
+  EXPECT_TRUE(to_json(after)["models"][0]["ratio"]["interval"].is_null());
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <torch/script.h>
 #include <tsq/compare_layers.h>
+#include <tsq/engine_lock.h>
 #include <tsq/error.h>
 #include <tsq/tsq.h>
+
+#include <algorithm>
 
 #include "support/small_models.h"
 
@@ -87,6 +90,29 @@ TEST(CompareLayers, AllSamplesCountAlike) {
     EXPECT_NEAR(once[i].sqnr_db, again[i].sqnr_db, 1e-9) << once[i].layer;
     EXPECT_GT(once[i].sqnr_db, 20) << once[i].layer;
   }
+}
+
+TEST(CompareLayers, AKernelThatWritesIntoItsAddendHasARow) {
+  const EngineHold hold(at::QEngine::ONEDNN);
+  torch::manual_seed(5);
+  torch::jit::Module model = testing::user_module("Residual");
+  model.register_module("first", testing::conv2d(4, 4, 1));
+  model.register_module("second", testing::conv2d(4, 4, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.first.forward(x)\n"
+      "  return torch.relu(self.second.forward(y) + y)\n");
+  model.eval();
+  const std::vector<Sample> samples{{torch::randn({2, 4, 6, 6})}};
+  const BackendConfig backend = backend_config("onednn");
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  calibrate(prepared, samples);
+  const std::vector<LayerComparison> rows = compare_layers(model, convert(prepared, backend), samples);
+  const auto row = std::ranges::find(rows, "quantized::conv2d_add", &LayerComparison::kernel);
+  ASSERT_NE(row, rows.end());
+  EXPECT_EQ(row->layer, "second");
+  EXPECT_GT(row->sqnr_db, 25);
 }
 
 TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere) {

@@ -17,6 +17,7 @@ struct Measured {
   Entry entry{};
   std::string engine{};
   uint64_t bytes{0};                    ///< of the file
+  std::string sha1{};                   ///< of its content
   double rows{1};                       ///< that one call computes, on average
   std::vector<double> load_seconds{};   ///< one a launch
   std::vector<double> first_seconds{};  ///< of the first call; one a launch
@@ -36,6 +37,8 @@ struct Result {
   std::vector<std::string> warnings{};
   bool together{false};  ///< all models in one process
   int threads{0};
+  std::string date{};     ///< when it began, UTC: "2026-11-26T15:04:05Z"
+  std::string command{};  ///< the command line
 };
 
 /// How many times as fast as `baseline` an entry is: time for a row, round by round.
@@ -54,14 +57,15 @@ struct Change {
   bool is_relative{false};  ///< to the baseline
   bool is_regression{false};
 };
-/// Entries with equal names; where no name is in both, entries in order. A regression is slower by more than
-/// `tolerance` with its whole interval. Where the baseline of an entry is the same file in both runs, the
+/// Entries with equal names, which hold their settings. A regression is slower by more than `tolerance` with
+/// its whole interval. Where the baseline of an entry is the same file in both runs, the
 /// entry's time relative to it is compared: what the baseline gained or lost is the machine's doing.
 struct Comparison {
   std::vector<Change> changes{};
   std::vector<std::string> notes{};
   [[nodiscard]] bool has_regressions() const;
 };
+/// Throws Error(BadData) where no name is in both.
 Comparison compare(const Result& before, const Result& after, double tolerance);
 nlohmann::json to_json(const Comparison& comparison);
 

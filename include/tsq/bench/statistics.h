@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,8 +43,10 @@ Interval median_interval(std::span<const double> values);
 /// How many times as large one set of numbers is as another, with its 95 % interval.
 struct Ratio {
   double value{1};
-  Interval interval{1, 1};
-  [[nodiscard]] bool is_a_difference() const noexcept { return !interval.contains(1); }
+  /// None of fewer than three launches: one does not show how launches differ, and of two the interval of
+  /// Student's distribution is over ten times as wide as their difference.
+  std::optional<Interval> interval{};
+  [[nodiscard]] bool is_a_difference() const noexcept { return interval && !interval->contains(1); }
 };
 
 /// The mean over the launches of the median ratio of a round. The interval is that of a bootstrap that draws

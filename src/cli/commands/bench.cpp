@@ -1,3 +1,5 @@
+#include <ATen/Parallel.h>
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tsq/bench/measure.h>
@@ -5,7 +7,10 @@
 #include <tsq/error.h>
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <ranges>
 
 #include "cli/commands/commands.h"
@@ -45,6 +50,8 @@ constexpr CommandHelp kBenchHelp{
 
 using nlohmann::json;
 
+constexpr double kTolerance = 0.02;
+
 struct BenchOptions {
   std::vector<std::string> models{};
   std::string data{};
@@ -58,7 +65,7 @@ struct BenchOptions {
   bool csv{false};
   std::string output{};
   std::string compare{};
-  double tolerance{0.02};
+  std::optional<double> tolerance{};
   bool profile{false};
   std::string trace{};
 };
@@ -88,7 +95,8 @@ std::string milliseconds(double seconds) {
 }
 
 std::string text_of(const bench::Ratio& ratio) {
-  const std::string interval = fmt::format("{:.2f} to {:.2f}", ratio.interval.low, ratio.interval.high);
+  if (!ratio.interval) return fmt::format("{:.2f} (too few launches for an interval)", ratio.value);
+  const std::string interval = fmt::format("{:.2f} to {:.2f}", ratio.interval->low, ratio.interval->high);
   if (!ratio.is_a_difference()) return fmt::format("no difference seen ({})", interval);
   return fmt::format("{:.2f} ({})", ratio.value, interval);
 }
@@ -146,6 +154,8 @@ double least_scatter(const std::vector<bench::Measured>& entries) {
 
 bench::Result measure(const BenchOptions& options, const Session& session, Steps& steps) {
   const bench::Machine machine = bench::this_machine();
+  const std::string date = fmt::format(
+      "{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
   const bench::ProcessorTime before = bench::processor_time();
   const bench::Plan plan{.launches = options.launches,
                          .rounds = options.rounds > 0 ? std::optional(options.rounds) : std::nullopt,
@@ -157,35 +167,54 @@ bench::Result measure(const BenchOptions& options, const Session& session, Steps
     return bench::measure(entries, options.data, plan, start_bench_worker, progress);
   });
   result.machine = machine;
-  result.threads = session.threads;
-  result.warnings =
-      bench::warnings_about(machine, before, bench::processor_time(), least_scatter(result.entries));
+  result.threads = at::get_num_threads();
+  result.date = date;
+  result.command = session.command_line;
+  std::ranges::copy(
+      bench::warnings_about(machine, before, bench::processor_time(), least_scatter(result.entries)),
+      std::back_inserter(result.warnings));
   return result;
 }
 
-void write(const std::string& path, const BenchOptions& options, const json& value) {
-  std::vector<std::string> models;
-  for (const std::string& model : options.models) models.push_back(bench::setting_from(model).path);
-  OutputFiles files{models, {options.data}};
-  files.claim(path);
-  files.write_text(path, value.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
-  files.commit();
-}
+/// A file for a JSON value, claimed before the long work; without a path none.
+class JsonOutput {
+ public:
+  JsonOutput(std::string path, const BenchOptions& options)
+      : path_(std::move(path)), files_{paths_of(options), {options.data, options.compare}} {
+    if (!path_.empty()) files_.claim(path_);
+  }
+  void write(const json& value) {
+    if (path_.empty()) return;
+    files_.write_text(path_, value.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
+    files_.commit();
+  }
+
+ private:
+  static std::vector<std::string> paths_of(const BenchOptions& options) {
+    std::vector<std::string> paths;
+    for (const std::string& model : options.models) paths.push_back(bench::setting_from(model).path);
+    return paths;
+  }
+
+  std::string path_;
+  OutputFiles files_;
+};
 
 void run_measurement(const BenchOptions& options, Session& session) {
   std::optional<bench::Result> old;
   if (!options.compare.empty()) old = bench::result_from(read_json(options.compare), options.compare);
+  JsonOutput output(options.output, options);
   Steps steps(session);
   const bench::Result result = measure(options, session, steps);
   json value = bench::to_json(result);
   std::string text = options.csv ? bench::csv_of(result) : text_of(result);
   if (old) {
-    const bench::Comparison comparison = bench::compare(*old, result, options.tolerance);
+    const bench::Comparison comparison = bench::compare(*old, result, options.tolerance.value_or(kTolerance));
     value["comparison"] = bench::to_json(comparison);
     if (!options.csv) text += text_of(comparison, options.compare);
     if (comparison.has_regressions()) session.exit_code = kBadInput;
   }
-  if (!options.output.empty()) write(options.output, options, value);
+  output.write(value);
   print_result(session, text, value);
 }
 
@@ -229,6 +258,7 @@ json to_json(const std::vector<bench::ProfileRow>& rows) {
 
 void run_profile(const BenchOptions& options, const Session& session) {
   constexpr std::size_t kRounds = 20;
+  JsonOutput trace(options.trace, options);
   Steps steps(session);
   const std::vector<bench::Entry> entries = entries_of(options, session);
   std::vector<bench::ProfiledEntry> profiled = steps.run("profile", [&](const Progress& progress) {
@@ -241,7 +271,7 @@ void run_profile(const BenchOptions& options, const Session& session) {
     names.push_back(bench::name_of(one.entry));
     profiles.push_back(std::move(one.profile));
   }
-  if (!options.trace.empty()) write(options.trace, options, bench::chrome_trace(names, profiles));
+  trace.write(bench::chrome_trace(names, profiles));
   const std::vector<bench::ProfileRow> kinds = bench::by_kind(profiles);
   const std::vector<bench::ProfileRow> layers = bench::by_layer(profiles);
   std::string text;
@@ -251,11 +281,25 @@ void run_profile(const BenchOptions& options, const Session& session) {
                {{"models", names}, {"kinds", to_json(kinds)}, {"layers", to_json(layers)}});
 }
 
+/// Options that would have no effect.
+void refuse_idle_options(const BenchOptions& options, const Session& session) {
+  const bool is_profile = options.profile || !options.trace.empty();
+  const bool has_idle_of_profile = options.csv || !options.compare.empty() || !options.output.empty() ||
+                                   options.concurrency != BenchOptions().concurrency || options.warmup ||
+                                   options.together;
+  if (is_profile && has_idle_of_profile)
+    throw UsageError(
+        "--profile measures no latencies: leave --csv, --compare, --output, --concurrency, --warmup and "
+        "--together out");
+  if (options.tolerance && options.compare.empty())
+    throw UsageError("--tolerance is for --compare, which is not there");
+  if (options.csv && session.json) throw UsageError("--csv and --json print the same: leave one out");
+}
+
 void run_bench(const BenchOptions& options, Session& session) {
-  if (!options.profile && options.trace.empty()) return run_measurement(options, session);
-  if (options.csv || !options.compare.empty() || !options.output.empty())
-    throw UsageError("--profile measures no latencies: leave --csv, --compare and --output out");
-  run_profile(options, session);
+  refuse_idle_options(options, session);
+  if (options.profile || !options.trace.empty()) return run_profile(options, session);
+  run_measurement(options, session);
 }
 
 void add_bench_options(CLI::App& command, BenchOptions& options) {
@@ -276,7 +320,7 @@ void add_bench_options(CLI::App& command, BenchOptions& options) {
         "Calls of each model before (default: until they no longer become faster)", "N", within(0, 1000000)},
        {"--launches", into(options.launches),
         "How often all is begun anew with fresh processes (default: 5): two processes with the same "
-        "model differ in speed, and intervals account for that from two launches on",
+        "model differ in speed, and ratios have an interval from three launches on",
         "N", within(1, 1000)},
        {"--together", into(options.together),
         "All models in one process, as a server has them (default: one process each)"},

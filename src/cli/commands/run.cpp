@@ -100,7 +100,9 @@ void run_model(const RunOptions& options, const Session& session) {
   const c10::impl::GenericList results = steps.run(
       "run", [&](const Progress& progress) { return results_of(runner, samples, options.model, progress); });
   if (!options.output.empty()) {
-    const std::vector<char> bytes = torch::pickle_save(results);
+    // Of a list LibTorch writes the type as well, which torch.load takes for code.
+    const std::vector<char> bytes =
+        torch::pickle_save(c10::ivalue::Tuple::create({results.begin(), results.end()}));
     files.write_text(options.output, {bytes.begin(), bytes.end()});
     files.commit();
   }
@@ -116,7 +118,9 @@ void add_run_options(CLI::App& command, RunOptions& options) {
               {required({"MODEL.pt", into(options.model), "A TorchScript file"}),
                required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
                {"-o,--output", into(options.output),
-                "Write the results as a list, one for each sample, for torch.load", "R.pt"},
+                "Write the results as a tuple, one for each sample, for torch.load (weights_only=False where "
+                "they hold lists or dictionaries)",
+                "R.pt"},
                {"--channels-last", into(options.channels_last),
                 "Pass four-dimensional tensors in channels-last order"}});
 }

@@ -30,7 +30,10 @@ constexpr CommandHelp kVerifyHelp{
         "that of\n"
         "the layer's weight. Outside is the share of float values that the range of codes does not reach, "
         "and codes\n"
-        "are those of the range that occur. Outlier is the largest float value over the 99th percentile."};
+        "are those of the range that occur. Outlier is the largest float value over the 99th percentile. * "
+        "is "
+        "without\n"
+        "the factors of channels that a later layer's weight takes back."};
 
 struct VerifyOptions {
   std::string first{};
@@ -49,7 +52,7 @@ std::vector<std::string> line_of(const LayerComparison& row, const std::optional
   return {row.layer,
           row.kernel,
           row.float_operator,
-          decibels(row.sqnr_db),
+          decibels(row.sqnr_db) + (row.is_scaled ? " *" : ""),
           change,
           decibels(row.alone_sqnr_db),
           decibels(row.weight_sqnr_db),
@@ -84,9 +87,18 @@ std::string text_of(const std::vector<LayerComparison>& rows) {
   return text + '\n';
 }
 
+/// Of files of tsq's, which say what they are.
+void refuse_int8(const std::string& first, const std::string& second) {
+  const nlohmann::json metadata = read_metadata(first);
+  if (metadata.is_null() || metadata.value("stage", "") != "quantized") return;
+  throw Error(ErrorCode::BadModel, fmt::format("'{}' is the quantized model", first),
+              read_metadata(second).is_null() ? "give the float model first" : "give the float model");
+}
+
 void run_verify(const VerifyOptions& options, const Session& session) {
   const ModelFile first = load_model(options.first);
   const ModelFile second = load_model(options.second);
+  refuse_int8(options.first, options.second);
   tell_devices(first, session);
   tell_devices(second, session);
   std::vector<Sample> samples = load_samples(options.data, first.module);

@@ -15,6 +15,7 @@ struct Session {
   bool json{false};   ///< results on stdout as one JSON value
   bool quiet{false};  ///< neither results nor progress
   int threads{0};     ///< 0: LibTorch's own choice
+  std::string command_line{};
 
   /// Whether results are printed as text.
   [[nodiscard]] bool speaks_text() const noexcept { return !json && !quiet; }
