@@ -237,7 +237,8 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
   const Stage& stage = detail::stage_of(prepared);
   check_backend(stage, backend, "converted");
   const at::NoGradGuard no_grad;
-  if (!options.custom.allow_uncalibrated() && passes::is_uncalibrated(stage.model)) {
+  // Samples may reach no observer: what is observed lies in branches that they do not take.
+  if (!options.custom.allow_uncalibrated() && stage.seen.empty() && passes::is_uncalibrated(stage.model)) {
     throw Error(ErrorCode::BadConfig,
                 "the prepared model has seen no data, so that no range of a value is known",
                 "calibrate it first, or convert it anyway with --allow-uncalibrated "

@@ -153,6 +153,19 @@ TEST_P(Branches, AConvolutionInABranchWithoutDataHasTheRangesOfItsOtherCall) {
   EXPECT_EQ(testing::count(quantized, "aten::conv2d"), 0);
 }
 
+TEST_P(Branches, AModelOfWhichSamplesReachNothingIsCalibratedAllTheSame) {
+  Module model = testing::user_module("Unreached");
+  model.register_module("layer", testing::linear(8, 8));
+  model.define(
+      "def forward(self, x, second: bool = False):\n"
+      "  if second:\n    x = self.layer.forward(self.layer.forward(x))\n"
+      "  return torch.sin(x)\n");
+  const std::vector<Sample> samples{{torch::randn({4, 8}), false}};
+  const Module result = best(model, samples);
+  EXPECT_TRUE(at::equal(Module(result).forward({samples[0][0], false}).toTensor(),
+                        torch::sin(samples[0][0].toTensor())));
+}
+
 TEST_P(Branches, WhatIsInABranchWithoutDataAloneStaysFloatAndSaysWhy) {
   const at::NoGradGuard no_grad;
   torch::manual_seed(5);
