@@ -156,10 +156,10 @@ ProfileRow time_between(const std::vector<Profile>& profiles) {
 }  // namespace
 
 Profile profile(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
-                std::size_t rounds) {
+                std::size_t rounds, const torch::jit::Module* unfrozen) {
   constexpr std::size_t kWarmUp = 4;  // LibTorch specialises a model in its first runs
   const c10::InferenceMode no_gradients;
-  detail::LayerNames layers(module);
+  detail::LayerNames layers(unfrozen != nullptr ? *unfrozen : module);
   std::vector<Profile> runs;
   for (std::size_t round = 0; round < kWarmUp + rounds; ++round) {
     Profile run = profile_of_run(module, engine, sample, layers);

@@ -224,7 +224,12 @@ json Worker::answer(const json& request) {
   Loaded& loaded = loaded_.at(request.at("entry"));
   if (what == "turn") return turn(loaded, request.at("sample"), request.at("calls"));
   const kernels::ThreadCount computing(loaded.entry.setting.threads);
-  return to_json(profile(loaded.module, loaded.engine, loaded.batches.front(), request.at("rounds")));
+  Entry as_saved = loaded.entry;
+  as_saved.setting.form = Form::AsSaved;
+  const bool is_as_saved = loaded.entry.setting.form.value_or(Form::AsSaved) == Form::AsSaved;
+  const torch::jit::Module with_modules = is_as_saved ? loaded.module : module_of(as_saved, loaded.engine);
+  return to_json(
+      profile(loaded.module, loaded.engine, loaded.batches.front(), request.at("rounds"), &with_modules));
 }
 
 void serve(std::istream& requests, std::ostream& answers) {

@@ -32,8 +32,10 @@ bool lies_in(const std::string& path, const std::string& module) {
   return module.empty() || path == module || path.starts_with(module + '.');
 }
 
-std::size_t common_letters(const std::string& a, const std::string& b) {
-  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+std::string path_of(std::span<const CalledModule> calls) {
+  std::string path;
+  for (const CalledModule& call : calls) path += (path.empty() ? "" : ".") + call.name;
+  return path;
 }
 
 /// What a watch of this thread calls.
@@ -98,6 +100,7 @@ std::size_t LayerNames::add(const torch::jit::Module& module, const std::string&
   const std::size_t place = places_.size();
   const auto type = module.type()->name();
   places_.push_back({.path = path, .name = name, .type = type ? type->name() : std::string()});
+  place_of_.emplace(path, place);
   for (const auto& child : module.named_children()) {
     const std::size_t inside =
         add(child.value, path.empty() ? child.name : path + '.' + child.name, child.name);
@@ -120,38 +123,48 @@ void LayerNames::add_nearest(std::size_t place, const CalledModule& call,
   }
 }
 
-const std::vector<std::string>& LayerNames::paths_of(std::span<const CalledModule> calls) {
+const std::vector<std::size_t>& LayerNames::places_of(std::span<const CalledModule> calls) {
   std::string key;
   for (const CalledModule& call : calls) key += call.name + '(' + call.type + ").";
-  const auto [known, is_new] = known_.try_emplace(key);
+  const auto [known, is_new] = known_.try_emplace(key, std::vector<std::size_t>{0});
   if (!is_new) return known->second;
-  std::vector<std::size_t> places{0};
   for (const CalledModule& call : calls) {
     std::vector<std::size_t> next;
-    for (const std::size_t place : places) add_nearest(place, call, next);
-    places = std::move(next);
+    for (const std::size_t place : known->second) add_nearest(place, call, next);
+    known->second = std::move(next);
   }
-  for (const std::size_t place : places) known->second.push_back(places_[place].path);
-  if (!places.empty()) return known->second;
-  // A frozen file tells who called, and holds no modules.
-  std::string names;
-  for (const CalledModule& call : calls) names += (names.empty() ? "" : ".") + call.name;
-  known->second.push_back(names);
+  std::ranges::sort(known->second);
   return known->second;
+}
+
+/// Whether the operator before lies in the module at a place, or beside it in the same module.
+bool LayerNames::is_beside_last(std::size_t place) const {
+  const std::string& path = places_[place].path;
+  const std::size_t dot = path.rfind('.');
+  const std::string& last = places_[last_].path;
+  return lies_in(last, path) || (dot != std::string::npos && lies_in(last, path.substr(0, dot)));
+}
+
+std::size_t LayerNames::next_of(const std::vector<std::size_t>& places) const {
+  const auto beside = std::ranges::find_if(places, [&](std::size_t place) { return is_beside_last(place); });
+  if (beside != places.end()) return *beside;
+  const auto after = std::ranges::upper_bound(places, last_);
+  return after == places.end() ? places.front() : *after;
 }
 
 std::string LayerNames::of(const at::RecordFunction& function) {
   const std::vector<CalledModule> calls = called_modules(torch::jit::currentModuleHierarchy());
-  const std::vector<std::string>& paths = paths_of(calls);
+  const std::vector<std::size_t>& places = places_of(calls);
+  if (places.empty()) return path_of(calls);  // a frozen file tells who called, and holds no modules
   for (const c10::IValue& value : arguments_of(function)) {
     const auto owner = owners_.find(identity_of(value));
-    const auto is_around = [&](const std::string& path) { return lies_in(owner->second, path); };
-    if (owner != owners_.end() && std::ranges::any_of(paths, is_around)) return last_ = owner->second;
+    const auto is_around = [&](std::size_t place) { return lies_in(owner->second, places_[place].path); };
+    if (owner == owners_.end() || std::ranges::none_of(places, is_around)) continue;
+    if (const auto place = place_of_.find(owner->second); place != place_of_.end()) last_ = place->second;
+    return owner->second;
   }
-  const auto is_nearer = [&](const std::string& a, const std::string& b) {
-    return common_letters(a, last_) < common_letters(b, last_);
-  };
-  return last_ = *std::ranges::max_element(paths, is_nearer);
+  last_ = next_of(places);
+  return places_[last_].path;
 }
 
 OperatorWatch::OperatorWatch(Callback begins, Callback ended, bool with_outputs)

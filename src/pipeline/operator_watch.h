@@ -31,8 +31,8 @@ class LayerNames {
  public:
   explicit LayerNames(const torch::jit::Module& module);
   /// "features.0.conv", in files of tsq's "features_0_conv"; empty where nothing tells. Of an operator that
-  /// runs now. Modules in lists of one class and one name are told apart by their weights; their operators
-  /// without any go with the operator before.
+  /// runs now. Modules of one class at the same places of several lists are told apart by their weights, or
+  /// else by the order in which lists are run.
   std::string of(const at::RecordFunction& function);
 
  private:
@@ -43,14 +43,17 @@ class LayerNames {
     std::vector<std::size_t> inside{};
   };
   std::size_t add(const torch::jit::Module& module, const std::string& path, const std::string& name);
-  /// The paths of the modules that these calls may be in.
-  const std::vector<std::string>& paths_of(std::span<const CalledModule> calls);
+  /// The modules that these calls may be in, in their order.
+  const std::vector<std::size_t>& places_of(std::span<const CalledModule> calls);
   void add_nearest(std::size_t place, const CalledModule& call, std::vector<std::size_t>& found) const;
+  [[nodiscard]] std::size_t next_of(const std::vector<std::size_t>& places) const;
+  [[nodiscard]] bool is_beside_last(std::size_t place) const;
 
   std::vector<Place> places_{};  ///< of all modules, the model's first
   std::unordered_map<const void*, std::string> owners_{};
-  std::unordered_map<std::string, std::vector<std::string>> known_{};  ///< paths, by the calls
-  std::string last_{};
+  std::unordered_map<std::string, std::size_t> place_of_{};            ///< by path
+  std::unordered_map<std::string, std::vector<std::size_t>> known_{};  ///< by the calls
+  std::size_t last_{0};                                                ///< the place of the operator before
 };
 
 /// While it lives, sees the operators that LibTorch dispatches on this thread and that no other operator

@@ -28,9 +28,10 @@ struct Profile {
 /// Runs a model with its engine `rounds` times on one sample, after a few runs that do not count: the median
 /// time of each operator. The model runs as ever; LibTorch's operator callbacks look on, which takes about a
 /// microsecond an operator. What it does not dispatch (operators that torch::jit::optimize_for_inference puts
-/// in, other threads) shows as time between operators.
+/// in, other threads) shows as time between operators. `unfrozen`: of a model that was frozen after it was
+/// loaded, what it was; it knows in which lists modules lie.
 Profile profile(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
-                std::size_t rounds);
+                std::size_t rounds, const torch::jit::Module* unfrozen = nullptr);
 
 /// The median of each operator's time, and of the time between them, over runs of one sequence of operators;
 /// runs that differ from the last one do not count. The whole is the sum. `runs` are not empty.
