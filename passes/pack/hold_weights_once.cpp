@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,12 +78,16 @@ void pack_when_loaded(Model& model, const Packed& packed, const at::Tensor& quan
                                      /*input_has_zero_point=*/false, quantized));
 }
 
-/// Columns of zeros that packed params have beside their weight's; none where they are not a linear layer's.
-std::optional<int64_t> zero_columns(const Model& model, const Packed& packed) {
-  if (packed.weight->prepack != "quantized::linear_prepack") return std::nullopt;
+/// Columns of zeros that the packed params of a linear layer have beside its weight's.
+int64_t zero_columns(const Model& model, const Packed& packed) {
   const c10::IValue held = model.attributes.attr(packed.name);
   const at::Tensor weight = kernels::call_operator("quantized::linear_unpack", {held}).front().toTensor();
   return weight.size(1) - packed.weight->weighted.weight.size(1);
+}
+
+bool is_matrix(const Packed& packed) {
+  return packed.weight->prepack == "quantized::linear_prepack" &&
+         torchscript::can_pack_matrix(packed.weight->weighted);
 }
 
 /// Whether the rounded values of a matrix, transposed, have the codes of the other.
@@ -98,25 +101,25 @@ bool makes(const at::Tensor& matrix, const ir::Weighted& other) {
 /// its columns. Whether there are any.
 bool hold_transposes_once(Model& model, const std::vector<Packed>& all) {
   std::map<const void*, const Packed*> first;  // by the matrix of the file
-  std::map<const Packed*, at::Tensor> matrices;
+  std::map<const Packed*, at::Tensor> held;
   const auto hold_matrix = [&](const Packed& packed, const at::Tensor& matrix, bool is_transposed) {
     hold(model, packed,
          torchscript::pack_matrix_when_loaded(packed.weight->weighted, matrix, is_transposed,
-                                              zero_columns(model, packed).value()));
+                                              zero_columns(model, packed)));
   };
   for (const Packed& packed : all) {
+    if (!is_matrix(packed)) continue;
     const ir::Weighted& weighted = packed.weight->weighted;
     const Packed& other = *first.try_emplace(ir::origin_of(weighted).const_data_ptr(), &packed).first->second;
-    if (!ir::are_transposes(other.weight->weighted, weighted) || !zero_columns(model, packed) ||
-        !zero_columns(model, other))
-      continue;
-    const at::Tensor quantized = kernels::quantized_weight(other.weight->weighted);
-    const auto [matrix, is_first] = matrices.try_emplace(&other, quantized);
-    if (!makes(matrix->second, weighted)) continue;
-    if (is_first) hold_matrix(other, matrix->second, /*is_transposed=*/false);
-    hold_matrix(packed, matrix->second, /*is_transposed=*/true);
+    if (!ir::are_transposes(other.weight->weighted, weighted)) continue;
+    const auto known = held.find(&other);
+    const at::Tensor matrix =
+        known == held.end() ? kernels::quantized_weight(other.weight->weighted) : known->second;
+    if (!makes(matrix, weighted)) continue;
+    if (held.emplace(&other, matrix).second) hold_matrix(other, matrix, /*is_transposed=*/false);
+    hold_matrix(packed, matrix, /*is_transposed=*/true);
   }
-  return !matrices.empty();
+  return !held.empty();
 }
 
 }  // namespace

@@ -76,8 +76,7 @@ bool is_static_rounding(const Model& model, const Node* node) {
 bool is_rounded(const Model& model, const PassContext& context, const Value* value) {
   const Value* observed = before_channel_observers(model, const_cast<Value*>(value));
   const Node* node = observed->node();
-  if (ir::is_observer(node) || node->kind() == ir::kDequantize) return true;
-  if (node->kind() == c10::prim::If) return rounding_observer(observed).has_value();
+  if (rounding_observer(observed) || node->kind() == ir::kDequantize) return true;
   if (ir::is_standalone(model, node)) return ir::call_of(model, node).standalone->output_is_quantized;
   return arrives_quantized(model, context, observed);
 }

@@ -8,6 +8,7 @@
 #include "backends/kernels/packed.h"
 #include "base/libtorch_error.h"
 #include "operators/images/convolution_padding.h"
+#include "torchscript/modules/tied_table.h"
 #include "torchscript/modules/written_module.h"
 
 namespace tsq::torchscript {
@@ -174,6 +175,15 @@ Module pointwise(const ir::Weighted& weighted, bool input_has_zero_point, const 
 }
 
 }  // namespace
+
+bool can_pack_matrix(const ir::Weighted& weighted) {
+  if (!weighted.stride.empty() || weighted.weight.dim() != 2 || !weighted.weight_qparams ||
+      weighted.group_size > 0)
+    return false;
+  const QParams& qparams = *weighted.weight_qparams;
+  return qparams.dtype == c10::ScalarType::QInt8 && !qparams.zero_point.any().item<bool>() &&
+         (qparams.scale.numel() == 1 || are_symmetric_rows(qparams));
+}
 
 Module pack_matrix_when_loaded(const ir::Weighted& weighted, const at::Tensor& matrix, bool is_transposed,
                                int64_t zero_columns) {

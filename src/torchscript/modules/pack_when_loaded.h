@@ -18,6 +18,10 @@ namespace tsq::torchscript {
 torch::jit::Module pack_when_loaded(std::string_view prepack, const ir::Weighted& weighted,
                                     bool input_has_zero_point, const at::Tensor& quantized = {});
 
+/// Whether pack_matrix_when_loaded can give a weight its codes: a linear layer's in int8 around zero, with
+/// one scale or one for each row.
+bool can_pack_matrix(const ir::Weighted& weighted);
+
 /// The same of a linear layer whose weight is made of a quantized matrix, which its saved state is: of its
 /// values, or of their transpose, with columns of zeros after them. The weight's own scales give these values
 /// the codes that the weight has.
