@@ -8,7 +8,6 @@
 #include <tsq/quantize_model.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -101,8 +100,9 @@ bool is_judged_on_calibration(const Work& work) {
 }
 
 /// Prepares with a mapping and calibrates: in dynamic mode samples change nothing unless the mapping has
-/// static parts.
-Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::vector<Sample>& samples) {
+/// static parts. `earlier` becomes the model that has not yet seen the last quarter of the samples.
+Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::vector<Sample>& samples,
+                    std::optional<Prepared>* earlier = nullptr) {
   const QuantizeOptions& options = work.options;
   const Steps steps(work.events);
   Prepared prepared = steps.run("prepare", [&](const Progress&) {
@@ -111,8 +111,14 @@ Prepared calibrated(const Work& work, const QConfigMapping& mapping, const std::
         {.custom = options.custom, .equalization = options.equalization, .recipe = options.recipe});
   });
   if (!samples.empty()) {
-    steps.run("calibrate",
-              [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
+    const std::size_t left = detail::last_part(samples).size();
+    steps.run("calibrate", [&](const Progress& progress) {
+      const auto after_sample = [&](std::size_t done, std::size_t total) {
+        if (earlier != nullptr && left > 0 && done == total - left) *earlier = prepared;
+        if (progress) progress(done, total);
+      };
+      calibrate(prepared, samples, {.progress = after_sample});
+    });
   }
   return prepared;
 }
@@ -124,9 +130,10 @@ std::span<const Sample> beside(const Work& work) {
 }
 
 /// Finishes the model that `mapping` makes; `first` is one that is calibrated already, for that mapping.
-/// It has taken `seconds` to calibrate.
+/// It has taken `seconds` to calibrate. `earlier` becomes what `calibrated` says, for the mapping of the
+/// result.
 Finished finished_with(const Work& work, const QConfigMapping& mapping, std::optional<Prepared> first,
-                       double seconds = 0) {
+                       double seconds = 0, std::optional<Prepared>* earlier = nullptr) {
   const QuantizeOptions& options = work.options;
   detail::FinishTask task{
       .model = work.model,
@@ -139,7 +146,7 @@ Finished finished_with(const Work& work, const QConfigMapping& mapping, std::opt
       .calibrated =
           [&](const QConfigMapping& wanted) {
             if (first) return *std::exchange(first, std::nullopt);
-            return calibrated(work, wanted, work.samples.calibration);
+            return calibrated(work, wanted, work.samples.calibration, earlier);
           },
       .calibration_seconds = seconds,
       .effort = options.recipe.effort,
@@ -180,39 +187,34 @@ void add_samples(const Trial& more, Trial& trial) {
   if (const OutputTrial* worst = trial.worst_output()) trial.sqnr_db = worst->sqnr_db;
 }
 
-/// Adds to `seen` what models of a mapping show on samples that they were not calibrated on, one model for
-/// each way to hold some back.
-Trial unseen_trial(const Work& work, const QConfigMapping& mapping, std::span<const Fold> folds,
-                   Trial seen = {}) {
-  for (const Fold& fold : folds) {
-    const Prepared prepared = calibrated(work, mapping, fold.calibration);
-    const Reference reference = convert_to_reference(
-        prepared, work.backend,
-        {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping});
-    const Lowered lowered = lower(reference, work.backend, work.options.lowering);
-    const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
-                                  detail::spread(fold.calibration, detail::kMostTried));
-    const Trial trial = referee.judge(lowered);
+/// What a model shows that is calibrated on one part of a fold, and judged by the other.
+Trial unseen_trial(const Work& work, const Prepared& prepared, const Fold& fold) {
+  const Lowered lowered =
+      convert(prepared, work.backend,
+              {.custom = work.options.convert_custom, .mapping = work.options.convert_mapping},
+              work.options.lowering);
+  const detail::Referee referee(work.model, engine_of(work.backend), fold.trial,
+                                detail::spread(fold.calibration, detail::kMostTried));
+  return referee.judge(lowered);
+}
+
+/// Adds to `seen` what models of a mapping show on the samples of the folds that are left.
+Trial with_other_folds(const Work& work, const QConfigMapping& mapping, Trial seen) {
+  for (const Fold& fold : work.samples.others) {
+    const Trial trial = unseen_trial(work, calibrated(work, mapping, fold.calibration), fold);
     if (trial.fault) return trial;
     add_samples(trial, seen);
   }
   return seen;
 }
 
-/// What the samples that were calibrated on show is somewhat too good. Where twice the error would be poor,
-/// a model that has not seen a quarter of them tells.
-std::optional<Trial> unseen_where_close(const Work& work, const Finished& done) {
+/// Whether samples that nobody calibrated on are to tell: what those that were calibrated on show is somewhat
+/// too good, and twice the error would be poor.
+bool is_close_to_poor(const Work& work, const Finished& done) {
   constexpr double kTwice = 3.01;  // dB
-  const std::vector<Sample>& samples = work.samples.calibration;
-  if (done.is_float_model || done.trial.fault || !is_judged_on_calibration(work) || samples.size() < 2)
-    return std::nullopt;
+  if (done.is_float_model || done.trial.fault || !is_judged_on_calibration(work)) return false;
   const auto expected = done.trial.expected_db() ? done.trial.expected_db() : done.trial.sqnr_db;
-  if (!expected || *expected < detail::kPoorDb || *expected >= detail::kPoorDb + kTwice) return std::nullopt;
-  return Steps(work.events).run("hold back", [&](const Progress&) {
-    Trial unseen = unseen_trial(silently(work), done.mapping, std::array{detail::fold(samples, 0)});
-    unseen.calibrated_db = done.trial.sample_db;
-    return unseen;
-  });
+  return expected && *expected >= detail::kPoorDb && *expected < detail::kPoorDb + kTwice;
 }
 
 /// A model that is finished, and what was found besides.
@@ -232,7 +234,7 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
     constexpr double kSame = std::numeric_limits<double>::infinity();
     if (done->is_float_model) return kSame;
     if (work.samples.others.empty()) return wanted.score(done->module);
-    unseen = unseen_trial(inner, done->mapping, work.samples.others, done->trial);
+    unseen = with_other_folds(inner, done->mapping, done->trial);
     if (unseen->fault) return -kSame;
     return unseen->assured_db().value_or(unseen->sqnr_db.value_or(kSame));
   };
@@ -254,11 +256,17 @@ Result finished_for_goal(const Work& work, const Prepared& prepared, const Quant
 /// The model found, and what it was made with: with a goal, what stays float is searched for first.
 Result finished(const Work& work, const QuantizeGoal& goal) {
   const auto begin = std::chrono::steady_clock::now();
-  Prepared prepared = calibrated(work, work.mapping, work.samples.calibration);
+  std::optional<Prepared> earlier;
+  Prepared prepared = calibrated(work, work.mapping, work.samples.calibration, &earlier);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   if (goal.given()) return finished_for_goal(work, prepared, goal);
-  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count())};
-  result.unseen = unseen_where_close(work, result.done);
+  Result result{.done = finished_with(work, work.mapping, std::move(prepared), spent.count(), &earlier)};
+  if (earlier && is_close_to_poor(work, result.done)) {
+    result.unseen = Steps(work.events).run("hold back", [&](const Progress&) {
+      return unseen_trial(work, *earlier, detail::without_last_part(work.samples.calibration));
+    });
+    result.unseen->calibrated_db = result.done.trial.sample_db;
+  }
   return result;
 }
 

@@ -18,6 +18,17 @@ bool has_quantized_ends(const PrepareCustomConfig& custom) {
 
 }  // namespace
 
+std::span<const Sample> last_part(std::span<const Sample> samples) {
+  return samples.size() < 2 ? std::span<const Sample>()
+                            : samples.last((samples.size() + kFolds - 1) / kFolds);
+}
+
+Fold without_last_part(std::span<const Sample> samples) {
+  const auto last = last_part(samples);
+  const auto others = samples.first(samples.size() - last.size());
+  return {.calibration = {others.begin(), others.end()}, .trial = {last.begin(), last.end()}};
+}
+
 Fold fold(std::span<const Sample> samples, std::size_t first) {
   Fold result;
   for (std::size_t i = 0; i < samples.size(); ++i)

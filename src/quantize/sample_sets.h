@@ -2,6 +2,7 @@
 
 #include <tsq/quantize_model.h>
 
+#include <span>
 #include <vector>
 
 namespace tsq::detail {
@@ -17,6 +18,10 @@ struct SampleSets : Fold {
   std::vector<Fold> others{};  ///< other ways to hold as many back: together each sample is held back once
 };
 
+/// The last quarter of the samples, at least one; none of fewer than two.
+std::span<const Sample> last_part(std::span<const Sample> samples);
+/// The last part is there to judge by.
+Fold without_last_part(std::span<const Sample> samples);
 /// Every fourth sample, from the `first` on, is there to judge by.
 Fold fold(std::span<const Sample> samples, std::size_t first);
 /// All but the one from `first` on.

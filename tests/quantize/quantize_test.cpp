@@ -128,6 +128,36 @@ TEST(Quantize, TellsOfItsSteps) {
   EXPECT_EQ(ended, begun);
 }
 
+TEST(Quantize, WhatCalibrationHadFoundBeforeTheLastQuarterIsJudgedByItWhereAResultIsCloseToPoor) {
+  const Module model = chain();
+  std::vector<std::string> begun;
+  QuantizeOptions options;
+  options.recipe.recipe = Recipe::Fx;
+  options.times = false;
+  options.events.on_begin = [&](std::string_view step) { begun.emplace_back(step); };
+  std::vector<Sample> data;
+  std::optional<Trial> unseen;
+  // The heavier the tails of the samples, the coarser int8 is for the rest.
+  for (int draw = 0; draw < 100 && !unseen; ++draw) {
+    torch::manual_seed(static_cast<uint64_t>(draw));
+    data.clear();
+    for (int i = 0; i < 8; ++i) data.push_back({torch::randn({16, 32}).abs().pow(2 + 0.25 * (draw % 20))});
+    begun.clear();
+    unseen = quantize(model, data, options).unseen;
+  }
+  ASSERT_TRUE(unseen.has_value()) << "no draw tests anything";
+  EXPECT_THAT(begun, ElementsAre("prepare", "calibrate", "convert", "hold back"));
+
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = options.recipe});
+  const std::span<const Sample> all(data);
+  calibrate(prepared, all.first(6));
+  const Trial by_hand = try_model(model, convert(prepared, backend).module(), backend, all.last(2));
+  EXPECT_EQ(unseen->samples, 2U);
+  // What the other samples return counts for what varies.
+  EXPECT_NEAR(unseen->sqnr_db.value(), by_hand.sqnr_db.value(), 1);
+}
+
 TEST(Quantize, HoldsSamplesBackForAGoal) {
   const Quantized quantized = quantize(chain(), samples(), {.goal = {.min_sqnr = 5}, .times = false});
   EXPECT_EQ(quantized.held_back, 2U);
