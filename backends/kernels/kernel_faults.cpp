@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "backends/kernels/float_output_kernels.h"
 #include "base/known_engines.h"
 
 namespace tsq::kernels {
@@ -137,7 +139,7 @@ constexpr std::array kFaults{
     KernelFault{"", "quantized::conv2d_add_relu", Always, AddendOfItsOwn, kAddend},
 };
 
-/// Of each of kWeightedKernels: they take quint8 activations on every engine, qint8 ones by XNNPACK alone.
+/// Of each kernel of with_weights: they take quint8 activations on every engine, qint8 ones by XNNPACK alone.
 constexpr std::array kOfWeighted{
     KernelFault{"", "", ScalesOfOtherDimension, KeepReference, kOtherDimension},
     KernelFault{"", "", Int32Input, KeepReference, kInt32},
@@ -217,6 +219,15 @@ constexpr std::array<std::string_view, 18> kPools{"torch.nn.MaxPool1d",
                                                   "torch.nn.functional.adaptive_avg_pool2d",
                                                   "torch.nn.functional.adaptive_avg_pool3d"};
 
+/// Kernels that read codes of a known range and a weight.
+std::set<std::string_view> with_weights() {
+  std::set<std::string_view> kernels(kWeightedKernels.begin(), kWeightedKernels.end());
+  for (const FloatOutputKernel& row : float_output_kernels()) {
+    if (row.reads != Reads::FloatRange) kernels.insert(row.kernel);
+  }
+  return kernels;
+}
+
 std::vector<KernelFault> all_faults() {
   std::vector<KernelFault> faults;
   for (const std::string_view kernel : kPools)
@@ -230,7 +241,7 @@ std::vector<KernelFault> all_faults() {
     faults.push_back({"", kernel, ScalesOfOtherDimension, KeepReference, kOtherDimension});
   }
   for (const KernelFault& of_all : kOfWeighted) {
-    for (const std::string_view kernel : kWeightedKernels)
+    for (const std::string_view kernel : with_weights())
       faults.push_back({of_all.engine, kernel, of_all.when, of_all.precaution, of_all.reason});
   }
   faults.insert(faults.end(), kFaults.begin(), kFaults.end());

@@ -39,6 +39,7 @@ namespace {
 using ir::kDequantize;
 using ir::kQuantize;
 using ir::Placement;
+using ir::Reason;
 using kernels::FloatOutputKernel;
 using kernels::PostOp;
 using kernels::Reads;
@@ -98,7 +99,10 @@ class FloatOutputLowering : public KernelLowering {
     const FloatOutputKernel* row = kernels::float_output_kernel_of(context_.target, model_, op);
     if (row == nullptr || refusal_of(refusals_, row->prepack, weighted) != nullptr) return;
     const kernels::KernelUse use = use_of(op, row->kernel, op->input(0)->node()->input(0), &weighted);
-    if (kernels::fault_of(use, kernels::Precaution::KeepReference) != nullptr) return;
+    if (const auto* fault = kernels::fault_of(use, kernels::Precaution::KeepReference)) {
+      keep_between_roundings(model_, op, Reason::KernelFault, fault->reason, kernels::remedy_of(*fault));
+      return;
+    }
     if (row->reads == Reads::Bytes) {
       lower_to_pointwise(*row, op, weighted, path);
     } else {

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
@@ -308,9 +309,8 @@ struct Lowered {
 };
 
 Lowered lowered(const Module& model, std::string_view backend, const QConfigMapping& mapping,
-                TargetCpu cpu = TargetCpu::Native) {
-  Prepared prepared =
-      prepare(model, mapping, backend_config(backend), {.recipe = {.recipe = Recipe::Fx, .target_cpu = cpu}});
+                const RecipeOptions& recipe = {.recipe = Recipe::Fx}) {
+  Prepared prepared = prepare(model, mapping, backend_config(backend), {.recipe = recipe});
   calibrate(prepared, images());
   const Reference reference = convert_to_reference(prepared, backend_config(backend));
   Lowered result{.reference = reference.module(), .module = {}, .report = {}};
@@ -349,7 +349,8 @@ Module transposed_model(int64_t in, int64_t out, int64_t kernel) {
 
 /// Why the transposed convolution of a model stays in reference form; empty where it has its kernel.
 std::string transposed_fault(const Module& model, std::string_view backend, TargetCpu cpu) {
-  const Lowered models = lowered(model, backend, default_qconfig_mapping(backend), cpu);
+  const Lowered models =
+      lowered(model, backend, default_qconfig_mapping(backend), {.recipe = Recipe::Fx, .target_cpu = cpu});
   const Decision& decision = decision_of(models.report, "torch.nn.ConvTranspose2d");
   EXPECT_EQ(decision.quantized, decision.reason.empty()) << backend;
   EXPECT_EQ(decision.kernel, decision.quantized ? "quantized::conv_transpose2d" : "") << backend;
@@ -437,21 +438,27 @@ TEST(KernelFaults, AWeightThatTheEngineRefusesLeavesItsLayerInReferenceForm) {  
 }
 
 TEST(KernelFaults, ScalesOfTheInputsLeaveALayerInReferenceForm) {
+  Module model = testing::user_module("AlongInputs");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.register_module("linear", testing::linear(6, 6));
+  model.define("def forward(self, x):\n  return self.linear.forward(self.conv.forward(x)[:, :, :, 0:6])\n");
   for (const char* backend : {"x86", "fbgemm", "onednn", "qnnpack"}) {
-    for (const int64_t axis : {0, 1}) {
-      Module model = testing::user_module("AlongInputs");
-      model.register_module("conv", testing::conv2d(3, 3, 3));
-      model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
-      const QConfig along{.activation = default_qconfig(backend).activation,
-                          .weight = {.observer = "PerChannelMinMaxObserver",
-                                     .dtype = c10::ScalarType::QInt8,
-                                     .qscheme = c10::kPerChannelSymmetric,
-                                     .ch_axis = axis}};
-      Lowered models = lowered(model, backend, QConfigMapping().set_global(along));
-      EXPECT_LT(relative_difference(models), 0.02) << backend << " " << axis;
-      const Decision& decision = decision_of(models.report, "torch.nn.Conv2d");
-      EXPECT_EQ(decision.reason.find("another dimension of the weight") != std::string::npos, axis == 1)
-          << backend << " " << decision.reason;
+    for (const Recipe recipe : {Recipe::Fx, Recipe::Best}) {
+      for (const int64_t axis : {0, 1}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", backend, to_string(recipe), axis));
+        const QConfig along{.activation = default_qconfig(backend).activation,
+                            .weight = {.observer = "PerChannelMinMaxObserver",
+                                       .dtype = c10::ScalarType::QInt8,
+                                       .qscheme = c10::kPerChannelSymmetric,
+                                       .ch_axis = axis}};
+        Lowered models = lowered(model, backend, QConfigMapping().set_global(along), {.recipe = recipe});
+        EXPECT_LT(relative_difference(models), 0.02);
+        for (const char* type : {"torch.nn.Conv2d", "torch.nn.Linear"}) {
+          const std::string& reason = decision_of(models.report, type).reason;
+          EXPECT_EQ(reason.find("another dimension of the weight") != std::string::npos, axis == 1)
+              << type << ": " << reason;
+        }
+      }
     }
   }
 }
