@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tsq {
@@ -33,16 +34,37 @@ struct LayerComparison {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
+/// Why a layer of the float model that computes something has no row.
+enum class NoRow {
+  NotNamed,  ///< no operator of the int8 model has its name: it is computed within another layer's kernel
+  NothingComparable  ///< the int8 model's operators of its name return no value of the form of a float one
+};
+
+/// A sentence for people.
+std::string_view to_string(NoRow reason);
+
+struct LayerWithoutRow {
+  std::string layer{};
+  NoRow reason{};
+};
+
+struct ComparedLayers {
+  std::vector<LayerComparison> rows{};         ///< in the order of the flow
+  std::vector<LayerWithoutRow> without_row{};  ///< in the same order
+
+  [[nodiscard]] nlohmann::json to_json() const;
+};
+
 /// Runs a float model and an int8 model of it, made by any tool, on the samples and compares what each
 /// operator returns, in the order of the flow: PyTorch's numeric suite (weights, activations and shadows) for
 /// TorchScript. Layers are found by the names of the modules that call operators and of the attributes that
-/// hold weights. An int8 value is compared with the nearest of the float values that its layer and the
-/// activations after the layer return. Operators that only view or convert their input are left out. Both
-/// models run with the engine that is in use when it is called (engine_in_use), which is held for each call
-/// alone; threads may compare models at once. Throws Error(BadData) where a model cannot run on a sample, and
-/// Error(BadModel) where the models have no layer in common.
-std::vector<LayerComparison> compare_layers(const torch::jit::Module& float_model,
-                                            const torch::jit::Module& int8_model,
-                                            std::span<const Sample> samples);
+/// hold weights, or, where one of the files was frozen, by their weights. An int8 value is compared with the
+/// nearest of the float values that its layer and the activations after the layer return. Operators that only
+/// view or convert their input are left out. Both models run with the engine that is in use when it is called
+/// (engine_in_use), which is held for each call alone; threads may compare models at once. Throws
+/// Error(BadData) where a model cannot run on a sample, and Error(BadModel) where the models have no layer in
+/// common.
+ComparedLayers compare_layers(const torch::jit::Module& float_model, const torch::jit::Module& int8_model,
+                              std::span<const Sample> samples);
 
 }  // namespace tsq

@@ -5,6 +5,7 @@
 #include <tsq/custom_config.h>
 #include <tsq/data.h>
 #include <tsq/derived_maps.h>
+#include <tsq/detectors.h>
 #include <tsq/dtype_config.h>
 #include <tsq/equalization.h>
 #include <tsq/error.h>

@@ -36,14 +36,24 @@ c10::FunctionSchema on_new_self(const torch::jit::Module& module, const std::str
 
 }  // namespace
 
+torch::jit::Function* add_method(torch::jit::Module& module, const std::string& name,
+                                 const std::shared_ptr<Graph>& body) {
+  body->inputs().at(0)->setType(module.type());
+  torch::jit::Function* function = module._ivalue()->compilation_unit()->create_function(
+      c10::QualifiedName(*module.type()->name(), name), body);
+  for (Node* node : nodes_in_order(*body)) {
+    if (node->callstack())
+      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(function, node->sourceRange()));
+  }
+  module.type()->addMethod(function);
+  return function;
+}
+
 void define_method(torch::jit::Module& module, const std::string& name, const std::shared_ptr<Graph>& body,
                    const c10::FunctionSchema& schema) {
   body->inputs().at(0)->setType(module.type());
   call_forward(*body);
-  auto* function = module._ivalue()->compilation_unit()->create_function(
-      c10::QualifiedName(*module.type()->name(), name), body);
-  module.type()->addMethod(function);
-  function->setSchema(on_new_self(module, name, schema));
+  add_method(module, name, body)->setSchema(on_new_self(module, name, schema));
 }
 
 void strip_marks(Graph& graph) {

@@ -1,5 +1,6 @@
 #include "pipeline/operator_watch.h"
 
+#include <fmt/format.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::string owner_of(const std::string& attribute) {
   constexpr std::string_view kPacked = "_packed_params";
   if (const std::size_t packed = attribute.find(kPacked); packed != std::string::npos && packed > 0)
     return attribute.substr(0, attribute[packed - 1] == '.' ? packed - 1 : packed);
-  constexpr std::array<std::string_view, 4> kSuffixes{".weight", ".bias", "_weight", "_bias"};
+  constexpr std::array<std::string_view, 5> kSuffixes{".weight", ".bias", ".packed", "_weight", "_bias"};
   for (const std::string_view suffix : kSuffixes) {
     if (attribute.ends_with(suffix)) return attribute.substr(0, attribute.size() - suffix.size());
   }
@@ -61,6 +62,31 @@ void end(const at::RecordFunction& function, at::ObserverContext* context) {
   --watching->depth;
 }
 
+/// Of the packed params among arguments, or else the memory of the second tensor: LibTorch copies the graph,
+/// with its constants, when it optimizes it.
+const void* identity_of_weight(std::span<const c10::IValue> arguments) {
+  std::size_t tensors = 0;
+  for (const c10::IValue& value : arguments) {
+    if (value.isObject()) return identity_of(value);
+    if (value.isTensor() && ++tensors == 2) return memory_of(value.toTensor());
+  }
+  return nullptr;
+}
+
+/// "conv2d" for aten::conv2d, quantized::conv2d_relu and onednn::qconv2d_pointwise; empty for what has no
+/// weight.
+std::string_view weighted_kind(std::string_view name) {
+  constexpr std::array<std::string_view, 7> kKinds{
+      "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear"};
+  name.remove_prefix(std::min(name.size(), name.find("::") + 2));
+  const std::string_view without_q = name.starts_with('q') ? name.substr(1) : name;
+  const auto* const found = std::ranges::find_if(kKinds, [&](std::string_view kind) {
+    const std::string_view rest = without_q.substr(std::min(without_q.size(), kind.size()));
+    return without_q.starts_with(kind) && (rest.empty() || rest.starts_with('_'));
+  });
+  return found == kKinds.end() ? std::string_view() : *found;
+}
+
 }  // namespace
 
 std::span<const c10::IValue> arguments_of(const at::RecordFunction& function) {
@@ -93,6 +119,7 @@ LayerNames::LayerNames(const torch::jit::Module& module) {
     if (const void* identity = identity_of(attribute.value))
       owners_.emplace(identity, owner_of(attribute.name));
   }
+  is_frozen_ = owners_.empty();
 }
 
 std::size_t LayerNames::add(const torch::jit::Module& module, const std::string& path,
@@ -152,8 +179,21 @@ std::size_t LayerNames::next_of(const std::vector<std::size_t>& places) const {
   return after == places.end() ? places.front() : *after;
 }
 
+std::string LayerNames::numbered(const at::RecordFunction& function) {
+  const std::string_view kind = weighted_kind(function.name());
+  const void* weight = kind.empty() ? nullptr : identity_of_weight(arguments_of(function));
+  if (weight == nullptr) return {};
+  const auto [owner, is_new] = owners_.try_emplace(weight);
+  if (is_new) owner->second = fmt::format("{}_{}", kind, numbers_[std::string(kind)]++);
+  return owner->second;
+}
+
 std::string LayerNames::of(const at::RecordFunction& function) {
   const std::vector<CalledModule> calls = called_modules(torch::jit::currentModuleHierarchy());
+  if (is_frozen_) {
+    const std::string caller = path_of(calls);  // of what was frozen in this process
+    return caller.empty() ? numbered(function) : caller;
+  }
   const std::vector<std::size_t>& places = places_of(calls);
   if (places.empty()) return path_of(calls);  // a frozen file tells who called, and holds no modules
   for (const c10::IValue& value : arguments_of(function)) {

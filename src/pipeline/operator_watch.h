@@ -16,6 +16,11 @@ namespace tsq::detail {
 std::span<const c10::IValue> arguments_of(const at::RecordFunction& function);
 std::span<const c10::IValue> results_of(const at::RecordFunction& function);
 
+/// Where the values of a tensor are; null where nothing is.
+inline const void* memory_of(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.has_storage() ? tensor.const_data_ptr() : nullptr;
+}
+
 /// A module that is called: the last of the names by which its caller reads it, and its class.
 struct CalledModule {
   std::string name{};
@@ -26,7 +31,8 @@ struct CalledModule {
 std::vector<CalledModule> called_modules(std::span<const std::string> calls);
 
 /// Which layer of a model an operator belongs to: the one whose weight it takes, within the module that calls
-/// it, or else that module. For one thread.
+/// it, or else that module. A file that was frozen holds neither names nor modules: its layers are
+/// "conv2d_0", "linear_0", "linear_1", in the order of the first run, as prepare names them. For one thread.
 class LayerNames {
  public:
   explicit LayerNames(const torch::jit::Module& module);
@@ -48,12 +54,15 @@ class LayerNames {
   void add_nearest(std::size_t place, const CalledModule& call, std::vector<std::size_t>& found) const;
   [[nodiscard]] std::size_t next_of(const std::vector<std::size_t>& places) const;
   [[nodiscard]] bool is_beside_last(std::size_t place) const;
+  [[nodiscard]] std::string numbered(const at::RecordFunction& function);
 
   std::vector<Place> places_{};  ///< of all modules, the model's first
   std::unordered_map<const void*, std::string> owners_{};
   std::unordered_map<std::string, std::size_t> place_of_{};            ///< by path
   std::unordered_map<std::string, std::vector<std::size_t>> known_{};  ///< by the calls
   std::size_t last_{0};                                                ///< the place of the operator before
+  bool is_frozen_{false};
+  std::unordered_map<std::string, std::size_t> numbers_{};  ///< of layers of a frozen file, by kind
 };
 
 /// While it lives, sees the operators that LibTorch dispatches on this thread and that no other operator

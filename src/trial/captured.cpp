@@ -16,11 +16,6 @@ const at::Tensor* first_tensor(std::span<const c10::IValue> values) {
   return found == values.end() ? nullptr : &found->toTensor();
 }
 
-std::string with_underscores(std::string name) {
-  std::ranges::replace(name, '.', '_');
-  return name;
-}
-
 bool shares_memory(const at::Tensor& output, const std::vector<at::IValue>& inputs) {
   return std::ranges::any_of(inputs, [&](const at::IValue& value) {
     return value.isTensor() && value.toTensor().defined() && value.toTensor().has_storage() &&
@@ -48,6 +43,11 @@ void end(const at::RecordFunction& function, Captured& op) {
 }
 
 }  // namespace
+
+std::string with_underscores(std::string path) {
+  std::ranges::replace(path, '.', '_');
+  return path;
+}
 
 std::vector<Captured> capture(torch::jit::Module& module, const Sample& sample) {
   const c10::InferenceMode no_gradients;

@@ -25,6 +25,9 @@ struct Captured {
   bool overwrites{false};  ///< it has written into an input that its schema does not name
 };
 
+/// The name of a layer in files of tsq's: "encoder_fc1".
+std::string with_underscores(std::string path);
+
 /// The operators of one run of forward, in order. Throws what LibTorch throws.
 std::vector<Captured> capture(torch::jit::Module& module, const Sample& sample);
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/native/quantized/PackedParams.h>
 #include <fmt/format.h>
 #include <tsq/bench/profile.h>
 #include <tsq/compare_layers.h>
@@ -21,6 +20,7 @@
 #include "pipeline/output_power.h"
 #include "trial/captured.h"
 #include "trial/channel_gains.h"
+#include "trial/layer_weights.h"
 
 namespace tsq {
 namespace {
@@ -144,38 +144,9 @@ std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, at::
   return stack.front().isTensor() ? std::optional(in_float(stack.front().toTensor())) : std::nullopt;
 }
 
-template <typename Packed>
-at::Tensor unpacked(const at::IValue& value) {
-  return std::get<0>(value.toCustomClass<Packed>()->unpack());
-}
-
-at::Tensor weight_of(const Captured& op) {
-  for (const at::IValue& value : op.inputs) {
-    if (!value.isObject()) continue;
-    const std::string type = value.type()->annotation_str();
-    if (type.ends_with("LinearPackedParamsBase")) return unpacked<LinearPackedParamsBase>(value);
-    if (type.ends_with("Conv2dPackedParamsBase")) return unpacked<ConvPackedParamsBase<2>>(value);
-    if (type.ends_with("Conv3dPackedParamsBase")) return unpacked<ConvPackedParamsBase<3>>(value);
-  }
-  return {};
-}
-
-/// A float tensor that a layer's operator takes after its input, and that has as many numbers as the int8
-/// weight and as many channels.
-at::Tensor float_weight(const Captured& layer, const at::Tensor& weight) {
-  bool is_input = true;
-  for (const at::IValue& value : layer.inputs) {
-    if (!value.isTensor() || !value.toTensor().defined() || std::exchange(is_input, false)) continue;
-    const at::Tensor& tensor = value.toTensor();
-    if (tensor.dim() > 1 && tensor.numel() == weight.numel() && tensor.size(0) == weight.size(0))
-      return tensor;
-  }
-  return {};
-}
-
 void add_weight(Sums& sums, const Captured& op, const Captured& layer) {
-  const at::Tensor weight = weight_of(op);
-  const at::Tensor exact = weight.defined() ? float_weight(layer, weight) : at::Tensor();
+  const at::Tensor weight = detail::int8_weight(op);
+  const at::Tensor exact = weight.defined() ? detail::float_weight(layer, weight) : at::Tensor();
   if (!exact.defined()) return;
   sums.weight = in_float(weight).to(at::kDouble);
   sums.exact_weight = exact.to(at::kDouble).reshape(weight.sizes());
@@ -183,14 +154,18 @@ void add_weight(Sums& sums, const Captured& op, const Captured& layer) {
 
 // ---------------------------------------------------------------- which values belong together
 
-/// The place of the float value that is nearest to an int8 value, from `from` on; none of its shape: the end.
-/// The distance is not relative to the float value: what follows a ReLU is never nearer to its input than to
-/// its output, however wrong it is.
-std::size_t nearest(const Captured& op, const std::vector<Captured>& exact, std::size_t from,
-                    std::size_t end) {
+/// A float value that an int8 value may stand for.
+struct Nearest {
+  std::size_t place{};
+  double error{std::numeric_limits<double>::infinity()};
+};
+
+/// The float value that is nearest to an int8 value, from `from` on; none of its shape: the end. The distance
+/// is not relative to the float value: what follows a ReLU is never nearer to its input than to its output,
+/// however wrong it is.
+Nearest nearest(const Captured& op, const std::vector<Captured>& exact, std::size_t from, std::size_t end) {
   const at::Tensor got = in_float(op.output);
-  std::size_t best = end;
-  double least = std::numeric_limits<double>::infinity();
+  Nearest best{.place = end};
   for (std::size_t i = from; i < end; ++i) {
     const Captured& candidate = exact[i];
     if (!candidate.output.defined() || candidate.is_view || !fits(candidate.output, got) ||
@@ -198,9 +173,7 @@ std::size_t nearest(const Captured& op, const std::vector<Captured>& exact, std:
       continue;
     ErrorSums difference;
     add_difference(difference, candidate.output, got.reshape_as(candidate.output));
-    if (difference.error >= least) continue;
-    best = i;
-    least = difference.error;
+    if (difference.error < best.error) best = {.place = i, .error = difference.error};
   }
   return best;
 }
@@ -210,10 +183,12 @@ class Comparison {
  public:
   explicit Comparison(at::QEngine engine) : engine_(engine) {}
 
-  void add(const std::vector<Captured>& exact, const std::vector<Captured>& got) {
+  void add(std::vector<Captured> exact, std::vector<Captured> got) {
+    pairs_.name(exact, got);
     const std::set<std::string> left = detail::layers_in(exact);
     std::set<std::string> common = detail::layers_in(got);
     std::erase_if(common, [&](const std::string& layer) { return !left.contains(layer); });
+    note_layers(exact, common);
     std::map<std::string, std::vector<Segment>> float_segments;
     for (const Segment& segment : detail::segments_of(exact, common))
       float_segments[segment.layer].push_back(segment);
@@ -225,7 +200,19 @@ class Comparison {
     }
   }
 
-  [[nodiscard]] std::vector<LayerComparison> result() const {
+  [[nodiscard]] ComparedLayers result() const {
+    ComparedLayers compared;
+    compared.rows = rows();
+    for (const auto& [layer, is_named] : float_layers_) {
+      if (std::ranges::find(compared.rows, layer, &LayerComparison::layer) != compared.rows.end()) continue;
+      compared.without_row.push_back(
+          {.layer = layer, .reason = is_named ? NoRow::NothingComparable : NoRow::NotNamed});
+    }
+    return compared;
+  }
+
+ private:
+  [[nodiscard]] std::vector<LayerComparison> rows() const {
     std::vector<LayerComparison> rows;
     for (const Sums& sums : rows_) rows.push_back(facts_of(sums));
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -240,26 +227,55 @@ class Comparison {
     return rows;
   }
 
- private:
+  void note_layers(const std::vector<Captured>& exact, const std::set<std::string>& common) {
+    for (const Captured& op : exact) {
+      if (op.path.empty() || !is_compared(op)) continue;
+      const auto known = std::ranges::find(float_layers_, op.path, &FloatLayer::first);
+      if (known == float_layers_.end()) {
+        float_layers_.emplace_back(op.path, common.contains(op.layer));
+      } else {
+        known->second = known->second || common.contains(op.layer);
+      }
+    }
+  }
+
   void add(const std::vector<Captured>& exact, const Segment& wanted, const std::vector<Captured>& got,
            const Segment& segment, std::size_t turn) {
     std::size_t from = wanted.begin;
+    bool is_first = true;
     for (std::size_t i = segment.begin; i < segment.end; ++i) {
       if (!is_compared(got[i])) continue;
       const std::string key = fmt::format("{}#{}#{}", segment.layer, turn, i - segment.begin);
       const auto known = places_.find(key);
-      const std::size_t place = known == places_.end() ? nearest(got[i], exact, from, wanted.end)
+      const std::size_t place = known == places_.end() ? place_of(i, got, segment, exact, from, wanted.end)
                                                        : wanted.begin + rows_[known->second].float_place;
       if (place >= wanted.end || !fits(exact[place].output, got[i].output)) continue;
       from = place + 1;
+      // A kernel may be followed by operators of its own: the sum with a bias.
+      const bool shows_first =
+          std::exchange(is_first, false) && !bench::is_conversion(got[segment.begin].kind);
       if (known == places_.end()) {
         places_.emplace(key, rows_.size());
         rows_.push_back({.float_place = place - wanted.begin});
-        rows_.back().facts = {
-            .layer = exact[wanted.begin].path, .kernel = got[i].kind, .float_operator = exact[place].kind};
+        rows_.back().facts = {.layer = exact[wanted.begin].path,
+                              .kernel = got[shows_first ? segment.begin : i].kind,
+                              .float_operator = exact[place].kind};
       }
       add(rows_[places_.at(key)], exact[wanted.begin], exact[place], got[i]);
     }
+  }
+
+  /// The place of the float value that is nearest to an int8 value, unless what the int8 model computes of it
+  /// in the same segment is nearer; the end where there is none.
+  static std::size_t place_of(std::size_t op, const std::vector<Captured>& got, const Segment& segment,
+                              const std::vector<Captured>& exact, std::size_t from, std::size_t end) {
+    const Nearest own = nearest(got[op], exact, from, end);
+    for (std::size_t i = op + 1; own.place < end && i < segment.end; ++i) {
+      if (!is_compared(got[i])) continue;
+      const Nearest later = nearest(got[i], exact, from, end);
+      if (later.place == own.place && later.error < own.error) return end;
+    }
+    return own.place;
   }
 
   void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
@@ -271,6 +287,7 @@ class Comparison {
     add_outliers(sums, wanted.output);
     if (op.layer != layer.layer) return;
     if (!sums.weight.defined()) add_weight(sums, op, layer);
+    if (op.kind != sums.facts.kernel) return;  // it does not read what the layer reads
     const std::optional<at::Tensor> alone = shadow(op, layer, engine_);
     if (!alone || !fits(*alone, wanted.output)) return;
     add_difference(sums.alone, wanted.output, alone->reshape_as(wanted.output));
@@ -309,7 +326,12 @@ class Comparison {
     return facts;
   }
 
+  /// The path of a layer that computes something, and whether the int8 model names it.
+  using FloatLayer = std::pair<std::string, bool>;
+
   at::QEngine engine_;
+  detail::LayerPairs pairs_{};
+  std::vector<FloatLayer> float_layers_{};
   std::vector<Sums> rows_{};
   std::map<std::string, std::size_t> places_{};
 };
@@ -352,8 +374,23 @@ nlohmann::json LayerComparison::to_json() const {
           {"is_scaled", is_scaled}};
 }
 
-std::vector<LayerComparison> compare_layers(const Module& float_model, const Module& int8_model,
-                                            std::span<const Sample> samples) {
+nlohmann::json ComparedLayers::to_json() const {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const LayerComparison& row : rows) layers.push_back(row.to_json());
+  nlohmann::json others = nlohmann::json::array();
+  for (const auto& [layer, reason] : without_row)
+    others.push_back({{"layer", layer}, {"reason", to_string(reason)}});
+  return {{"layers", std::move(layers)}, {"without_row", std::move(others)}};
+}
+
+std::string_view to_string(NoRow reason) {
+  return reason == NoRow::NotNamed
+             ? "no operator of the int8 model has its name: another layer's kernel computes it"
+             : "the int8 model's operators of its name return no value like a float one";
+}
+
+ComparedLayers compare_layers(const Module& float_model, const Module& int8_model,
+                              std::span<const Sample> samples) {
   const c10::InferenceMode no_gradients;
   Module exact = copy_in_eval(float_model);
   Module got = copy_in_eval(int8_model);
@@ -362,11 +399,11 @@ std::vector<LayerComparison> compare_layers(const Module& float_model, const Mod
   for (std::size_t i = 0; i < samples.size(); ++i)
     comparison.add(captured(exact, engine, samples[i], "float", i),
                    captured(got, engine, samples[i], "int8", i));
-  std::vector<LayerComparison> rows = comparison.result();
-  if (rows.empty())
-    throw Error(ErrorCode::BadModel, "the models have no layer in common",
-                "give a float model with its modules' names (not frozen) and an int8 model of it");
-  return rows;
+  ComparedLayers compared = comparison.result();
+  if (compared.rows.empty())
+    throw Error(ErrorCode::BadModel, "the models have no layer in common, by name or by weight",
+                "give a float model and an int8 model of it");
+  return compared;
 }
 
 }  // namespace tsq

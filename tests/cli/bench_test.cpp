@@ -215,5 +215,35 @@ TEST_F(Bench, VerifyNamesTheLayerAndItsKernel) {
               HasSubstr("most of the error is born in: conv"));
 }
 
+TEST_F(Bench, VerifyShowsModelsAndQConfigsSideBySide) {
+  write_file(path("one.json"), tsq({"qconfig", "show", "x86"}).out);
+  const Outcome outcome = tsq({"verify", path("model.pt"), path("out.pt"), "--data", path("data.pt"),
+                               "--qconfig", path("one.json"), "--recipe", "fx"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("one.json"));
+  EXPECT_THAT(outcome.out, HasSubstr("dB of the layer alone / with the errors of all layers before"));
+  const json result = answer({"verify", path("model.pt"), path("out.pt"), "--data", path("data.pt"),
+                              "--qconfig", path("one.json"), "--recipe", "fx"});
+  ASSERT_EQ(result["models"].size(), 2U);
+  EXPECT_EQ(result["models"][1]["layers"][0]["layer"], "conv");
+}
+
+TEST_F(Bench, VerifyWritesTheAdvisedMappingThatQuantizeTakes) {
+  const json result =
+      answer({"verify", path("model.pt"), "--data", path("data.pt"), "--detect", "--advice-qconfig",
+              path("advised.json"), "--advice-equalization", path("equalize.json")});
+  ASSERT_TRUE(result["findings"].is_array());
+  const Outcome outcome =
+      tsq({"quantize", path("model.pt"), "--calib", path("data.pt"), "-o", path("advised.pt"), "--qconfig",
+           path("advised.json"), "--equalization", path("equalize.json"), "--no-check", "--recipe", "fx"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+TEST_F(Bench, VerifyWithoutAnythingToCompareSaysWhatToGive) {
+  const Outcome outcome = tsq({"verify", path("model.pt"), "--data", path("data.pt")});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("give INT8.pt, --qconfig or --detect"));
+}
+
 }  // namespace
 }  // namespace tsq::testing

@@ -92,7 +92,7 @@ TEST(CompareLayers, ASmoothedLayerIsComparedWithoutItsFactors) {
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"));
   calibrate(prepared, samples);
   const std::vector<LayerComparison> rows =
-      compare_layers(model, convert(prepared, backend_config("x86")), samples);
+      compare_layers(model, convert(prepared, backend_config("x86")), samples).rows;
   const auto norm = std::ranges::find(rows, "norm", &LayerComparison::layer);
   ASSERT_NE(norm, rows.end());
   EXPECT_TRUE(norm->is_scaled);

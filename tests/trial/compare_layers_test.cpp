@@ -6,6 +6,7 @@
 #include <tsq/tsq.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "support/small_models.h"
 
@@ -49,7 +50,7 @@ torch::jit::Module int8_of(const torch::jit::Module& model, const std::vector<Sa
 TEST(CompareLayers, EachLayerIsComparedWithTheFloatValueThatItsKernelEnds) {
   const torch::jit::Module model = two_layers();
   const std::vector<LayerComparison> rows =
-      compare_layers(model, int8_of(model, samples_of(1)), samples_of(1));
+      compare_layers(model, int8_of(model, samples_of(1)), samples_of(1)).rows;
   EXPECT_THAT(rows,
               ElementsAre(Field(&LayerComparison::layer, "first"), Field(&LayerComparison::layer, "second")));
   for (const LayerComparison& row : rows) {
@@ -82,8 +83,8 @@ TEST(CompareLayers, AllSamplesCountAlike) {
   const torch::jit::Module int8 = int8_of(model, samples_of(1));
   const std::vector<Sample> one{samples_of(1).front()};
   const std::vector<Sample> thrice{one.front(), one.front(), one.front()};
-  const auto once = compare_layers(model, int8, one);
-  const auto again = compare_layers(model, int8, thrice);
+  const auto once = compare_layers(model, int8, one).rows;
+  const auto again = compare_layers(model, int8, thrice).rows;
   ASSERT_EQ(once.size(), again.size());
   for (std::size_t i = 0; i < once.size(); ++i) {
     EXPECT_EQ(once[i].layer, again[i].layer);
@@ -108,7 +109,7 @@ TEST(CompareLayers, AKernelThatWritesIntoItsAddendHasARow) {
   Prepared prepared =
       prepare(model, default_qconfig_mapping("onednn"), backend, {.recipe = {.recipe = Recipe::Fx}});
   calibrate(prepared, samples);
-  const std::vector<LayerComparison> rows = compare_layers(model, convert(prepared, backend), samples);
+  const std::vector<LayerComparison> rows = compare_layers(model, convert(prepared, backend), samples).rows;
   const auto row = std::ranges::find(rows, "quantized::conv2d_add", &LayerComparison::kernel);
   ASSERT_NE(row, rows.end());
   EXPECT_EQ(row->layer, "second");
@@ -121,7 +122,7 @@ TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere)
   // The first channel of `first` is ten times as large as in the model that is right.
   wrong.attr("first").toModule().attr("weight").toTensor()[0].mul_(10);
   const std::vector<LayerComparison> rows =
-      compare_layers(model, int8_of(wrong, samples_of(1)), samples_of(1));
+      compare_layers(model, int8_of(wrong, samples_of(1)), samples_of(1)).rows;
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_LT(rows[0].sqnr_db, 10);
   EXPECT_LT(rows[0].alone_sqnr_db.value_or(99), 10);
@@ -132,20 +133,118 @@ TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere)
 TEST(CompareLayers, ARangeThatIsTooSmallShowsAsValuesOutsideAndOneThatIsTooLargeAsUnusedCodes) {
   const torch::jit::Module model = two_layers();
   const std::vector<LayerComparison> small =
-      compare_layers(model, int8_of(model, samples_of(0.2)), samples_of(1));
+      compare_layers(model, int8_of(model, samples_of(0.2)), samples_of(1)).rows;
   EXPECT_GT(small[0].outside.value_or(0), 0.05);
   const std::vector<LayerComparison> large =
-      compare_layers(model, int8_of(model, samples_of(10)), samples_of(1));
+      compare_layers(model, int8_of(model, samples_of(10)), samples_of(1)).rows;
   EXPECT_EQ(large[0].outside, 0.0);
   EXPECT_LT(large[0].codes_used.value_or(256), 48);
 }
 
 TEST(CompareLayers, AFloatModelEqualsItself) {
   const torch::jit::Module model = two_layers();
-  for (const LayerComparison& row : compare_layers(model, model, samples_of(1))) {
+  const ComparedLayers compared = compare_layers(model, model, samples_of(1));
+  for (const LayerComparison& row : compared.rows) {
     EXPECT_TRUE(std::isinf(row.sqnr_db)) << row.layer;
     EXPECT_FALSE(row.codes.has_value());
   }
+}
+
+/// Saved and loaded: what freezing has put into the graph has no name any more.
+torch::jit::Module frozen_file(const torch::jit::Module& model) {
+  std::stringstream file;
+  torch::jit::freeze(model).save(file);
+  return torch::jit::load(file);
+}
+
+std::vector<std::string> layers_of(const ComparedLayers& compared) {
+  std::vector<std::string> layers;
+  for (const LayerComparison& row : compared.rows) layers.push_back(row.layer);
+  return layers;
+}
+
+TEST(CompareLayers, FrozenFilesArePairedByTheirWeights) {
+  const EngineHold hold(at::QEngine::X86);
+  const torch::jit::Module model = two_layers();
+  const torch::jit::Module int8 = int8_of(model, samples_of(1));
+  const ComparedLayers named = compare_layers(model, int8, samples_of(1));
+  const ComparedLayers frozen_float = compare_layers(frozen_file(model), int8, samples_of(1));
+  const ComparedLayers frozen_int8 = compare_layers(model, frozen_file(int8), samples_of(1));
+  const ComparedLayers both = compare_layers(frozen_file(model), frozen_file(int8), samples_of(1));
+  EXPECT_THAT(layers_of(frozen_int8), ElementsAre("first", "second"));
+  EXPECT_THAT(layers_of(both), ElementsAre("linear_0", "linear_1"));
+  for (const ComparedLayers& frozen : {frozen_float, frozen_int8, both}) {
+    ASSERT_EQ(frozen.rows.size(), named.rows.size());
+    for (std::size_t i = 0; i < named.rows.size(); ++i) {
+      EXPECT_DOUBLE_EQ(frozen.rows[i].sqnr_db, named.rows[i].sqnr_db) << frozen.rows[i].layer;
+      EXPECT_EQ(frozen.rows[i].alone_sqnr_db, named.rows[i].alone_sqnr_db);
+    }
+  }
+}
+
+TEST(CompareLayers, AWrongLayerOfAFrozenFileIsFound) {
+  const torch::jit::Module model = two_layers();
+  torch::jit::Module wrong = two_layers();
+  const at::NoGradGuard no_grad;
+  at::Tensor weight = wrong.attr("second").toModule().attr("weight").toTensor();
+  weight.copy_(at::randn_like(weight));
+  const std::vector<LayerComparison> rows =
+      compare_layers(frozen_file(model), int8_of(wrong, samples_of(1)), samples_of(1)).rows;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_GT(rows[0].alone_sqnr_db.value_or(0), 25);
+  EXPECT_LT(rows[1].alone_sqnr_db.value_or(99), 10);
+  EXPECT_LT(rows[1].weight_sqnr_db.value_or(99), 10);
+}
+
+TEST(CompareLayers, LayersWithoutARowAreNamedWithTheReason) {
+  const torch::jit::Module model = two_layers();
+  const ComparedLayers compared = compare_layers(model, int8_of(model, samples_of(1)), samples_of(1));
+  ASSERT_EQ(compared.without_row.size(), 2U);
+  EXPECT_EQ(compared.without_row[0].layer, "relu1");
+  EXPECT_EQ(compared.without_row[0].reason, NoRow::NotNamed);
+  EXPECT_EQ(compared.without_row[1].layer, "relu2");
+}
+
+TEST(CompareLayers, WeightOnlyKernelsHaveARow) {
+  const torch::jit::Module model = two_layers();
+  for (const int bits : {8, 4}) {
+    QConfig qconfig = weight_only_qconfig(bits, 32);
+    const BackendConfig backend =
+        mode_backend_config(QuantizeMode::WeightOnly, Recipe::Best, backend_config("x86"));
+    const Prepared prepared = prepare(
+        model, QConfigMapping().set_object_type("torch.nn.Linear", qconfig).set_module_name("second", {}),
+        backend);
+    const std::vector<LayerComparison> rows =
+        compare_layers(model, convert(prepared, backend), samples_of(1)).rows;
+    const auto first = std::ranges::find(rows, "first", &LayerComparison::layer);
+    ASSERT_NE(first, rows.end()) << bits;
+    EXPECT_GT(first->sqnr_db, bits == 8 ? 35 : 12) << bits;
+    EXPECT_LT(first->sqnr_db, 80) << "it is not float";
+    EXPECT_EQ(first->float_operator, "aten::linear") << "with its bias";
+    EXPECT_THAT(first->kernel, ::testing::StartsWith("aten::_weight_int")) << bits;
+  }
+}
+
+TEST(CompareLayers, KernelsThatReturnAnotherRankHaveARow) {
+  // Those of one-dimensional convolutions that return float add a dimension.
+  torch::manual_seed(6);
+  torch::jit::Module conv = testing::user_module("Conv");
+  conv.register_parameter("weight", torch::randn({6, 4, 3}), false);
+  conv.define("def forward(self, x):\n  return torch.conv1d(x, self.weight)\n");
+  torch::jit::Module model = testing::user_module("Ranks");
+  model.register_module("conv", conv);
+  model.register_module("fc", testing::linear(6, 5));
+  model.define("def forward(self, x):\n  return self.fc.forward(self.conv.forward(x).transpose(1, 2))\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 3; ++i) samples.push_back({torch::randn({2, 4, 9})});
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("onednn"));
+  Prepared prepared = prepare(model, best_qconfig_mapping("onednn"), backend);
+  calibrate(prepared, samples);
+  const EngineHold hold(at::QEngine::ONEDNN);
+  const ComparedLayers compared = compare_layers(model, convert(prepared, backend), samples);
+  EXPECT_THAT(layers_of(compared), ::testing::IsSupersetOf({"conv", "fc"}));
 }
 
 TEST(CompareLayers, ModelsWithoutACommonLayerAreRefused) {

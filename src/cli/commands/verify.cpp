@@ -1,20 +1,28 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/script.h>
 #include <tsq/compare_layers.h>
 #include <tsq/data.h>
+#include <tsq/detectors.h>
 #include <tsq/engine_lock.h>
 #include <tsq/error.h>
+#include <tsq/lowering.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/configuration.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
+#include "cli/process/failure.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
+#include "cli/process/output_files.h"
+#include "cli/process/scratch_directory.h"
 
 namespace tsq::cli {
 namespace {
@@ -23,7 +31,10 @@ constexpr CommandHelp kVerifyHelp{
     .name = "verify",
     .summary = "Compare each layer's output in two models: where the accuracy is lost",
     .examples =
-        "  tsq verify model.pt model.int8.pt --data test.pt\n\n"
+        "  tsq verify model.pt model.int8.pt --data test.pt\n"
+        "  tsq verify model.pt --data test.pt --qconfig a.json,b.json     # QConfigs of each layer side by "
+        "side\n"
+        "  tsq verify model.pt --data test.pt --detect --advice-qconfig advised.json\n\n"
         "Rows are in the order of the flow. SQNR is that of the layer's output with the errors of all layers "
         "before;\n"
         "alone, that of the layer when its input is the float model's: low where an error is born. Weight is "
@@ -37,9 +48,21 @@ constexpr CommandHelp kVerifyHelp{
 
 struct VerifyOptions {
   std::string first{};
-  std::string second{};
+  std::vector<std::string> others{};
   std::string data{};
   std::size_t samples{16};
+  std::vector<std::string> qconfigs{};
+  std::string calibration{};
+  ConfigurationOptions configuration{};
+  bool detects{false};
+  std::string advised_qconfig{};
+  std::string advised_equalization{};
+};
+
+/// An int8 model beside the float one.
+struct Compared {
+  std::string name{};
+  ComparedLayers layers{};
 };
 
 std::string decibels(const std::optional<double>& value) {
@@ -73,18 +96,67 @@ std::vector<const LayerComparison*> lowest_alone(const std::vector<LayerComparis
   return chosen;
 }
 
-std::string text_of(const std::vector<LayerComparison>& rows) {
+/// "3 layers have no row: no operator … (bn1, bn2, relu)", a line for each reason.
+std::string without_row_text(const std::vector<LayerWithoutRow>& layers) {
+  constexpr std::size_t kMostNamed = 4;
+  std::string text;
+  for (const NoRow reason : {NoRow::NotNamed, NoRow::NothingComparable}) {
+    std::vector<std::string> names;
+    for (const LayerWithoutRow& layer : layers) {
+      if (layer.reason == reason) names.push_back(layer.layer);
+    }
+    if (names.empty()) continue;
+    const std::size_t count = names.size();
+    names.resize(std::min(count, kMostNamed));
+    text += fmt::format("{} layer{} without a row: {} ({}{})\n", count, count == 1 ? "" : "s",
+                        to_string(reason), fmt::join(names, ", "), count > kMostNamed ? ", …" : "");
+  }
+  return text;
+}
+
+std::string text_of(const ComparedLayers& compared) {
   std::vector<std::vector<std::string>> cells{
       {"layer", "kernel", "float", "SQNR dB", "change", "alone", "weight", "outside", "codes", "outlier"}};
   std::optional<double> before;
-  for (const LayerComparison& row : rows) {
+  for (const LayerComparison& row : compared.rows) {
     cells.push_back(line_of(row, before));
     before = row.sqnr_db;
   }
   std::string text = text_table(cells) + "most of the error is born in:";
-  for (const LayerComparison* row : lowest_alone(rows))
+  for (const LayerComparison* row : lowest_alone(compared.rows))
     text += fmt::format(" {} ({}, {:.1f} dB alone)", row->layer, row->kernel, *row->alone_sqnr_db);
-  return text + '\n';
+  return text + '\n' + without_row_text(compared.without_row);
+}
+
+/// Several models: of each layer what each of them makes of the float model's input, and, after a slash, with
+/// all errors before.
+std::string side_by_side(const std::vector<Compared>& models) {
+  std::vector<std::vector<std::string>> cells{{"layer", "float"}};
+  for (const Compared& model : models) cells.front().push_back(model.name);
+  std::vector<std::pair<std::string, std::string>> places;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    for (const LayerComparison& row : models[i].layers.rows) {
+      const std::pair place(row.layer, row.float_operator);
+      auto known = std::ranges::find(places, place);
+      if (known == places.end()) {
+        known = places.insert(places.end(), place);
+        cells.push_back({row.layer, row.float_operator});
+        cells.back().resize(2 + models.size(), "-");
+      }
+      cells[1 + static_cast<std::size_t>(known - places.begin())][2 + i] =
+          fmt::format("{} / {:.1f}", decibels(row.alone_sqnr_db), row.sqnr_db);
+    }
+  }
+  return text_table(cells, {0, 1}) + "dB of the layer alone / with the errors of all layers before\n";
+}
+
+std::string text_of(const std::vector<Finding>& findings) {
+  if (findings.empty()) return "detectors: nothing found\n";
+  std::vector<std::vector<std::string>> cells{{"layer", "detector", "finding", "advice"}};
+  for (const Finding& finding : findings)
+    cells.push_back(
+        {finding.layer, std::string(to_string(finding.detector)), finding.to_text(), finding.advice()});
+  return text_table(cells, {0, 1, 2, 3});
 }
 
 /// Of files of tsq's, which say what they are.
@@ -95,33 +167,143 @@ void refuse_int8(const std::string& first, const std::string& second) {
               read_metadata(second).is_null() ? "give the float model first" : "give the float model");
 }
 
+void check(const VerifyOptions& options) {
+  if (options.others.empty() && options.qconfigs.empty() && !options.detects)
+    throw UsageError("there is nothing to compare: give INT8.pt, --qconfig or --detect");
+  if (!options.detects && !(options.advised_qconfig + options.advised_equalization).empty())
+    throw UsageError("--advice-qconfig and --advice-equalization write what --detect finds: add it");
+  if (options.qconfigs.empty() && !options.calibration.empty())
+    throw UsageError("--calib calibrates the models of --qconfig: add it, or leave --calib out");
+}
+
+Configuration configuration_with(const VerifyOptions& options, const std::string& qconfig) {
+  ConfigurationOptions chosen = options.configuration;
+  chosen.qconfig = qconfig;
+  return configuration(chosen);
+}
+
+Compared compared_with(const ModelFile& exact, const std::string& name, const std::string& path,
+                       const std::vector<Sample>& samples, Steps& steps, const Session& session) {
+  const ModelFile int8 = load_model(path);
+  tell_devices(int8, session);
+  set_engine(int8.engine);
+  return {.name = name, .layers = steps.run("verify", [&](const Progress&) {
+            return compare_layers(exact.module, int8.module, samples);
+          })};
+}
+
+/// The int8 model that a mapping makes, as a file.
+void quantize_into(const std::string& path, const ModelFile& exact, const Configuration& chosen,
+                   const std::vector<Sample>& calibration, Steps& steps) {
+  Prepared prepared =
+      steps.run("prepare", [&](const Progress&) { return prepared_model(exact.module, chosen); });
+  steps.run("calibrate",
+            [&](const Progress& progress) { calibrate(prepared, calibration, {.progress = progress}); });
+  steps.run("convert", [&](const Progress& progress) {
+    save(convert(prepared, chosen.backend, {.progress = progress}), path);
+  });
+}
+
+/// The models that are given, and those that QConfigs make.
+std::vector<Compared> all_compared(const VerifyOptions& options, const ModelFile& exact,
+                                   const std::vector<Sample>& samples, const Session& session) {
+  Steps steps(session);
+  std::vector<Compared> compared;
+  for (const std::string& path : options.others)
+    compared.push_back(compared_with(exact, path, path, samples, steps, session));
+  if (options.qconfigs.empty()) return compared;
+  const std::vector<Sample> calibration =
+      options.calibration.empty() ? samples : load_samples(options.calibration, exact.module);
+  const ScratchDirectory scratch(std::filesystem::temp_directory_path());
+  for (const std::string& qconfig : options.qconfigs) {
+    const std::string path = scratch.path() / "int8.pt";
+    quantize_into(path, exact, configuration_with(options, qconfig), calibration, steps);
+    compared.push_back(compared_with(exact, qconfig, path, samples, steps, session));
+  }
+  return compared;
+}
+
+nlohmann::json json_of(const std::vector<Compared>& models) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Compared& model : models) {
+    all.push_back(model.layers.to_json());
+    all.back()["model"] = model.name;
+  }
+  return all;
+}
+
+std::vector<Finding> findings_of(const VerifyOptions& options, const ModelFile& model,
+                                 const std::vector<Sample>& samples, const Session& session) {
+  OutputFiles files{options.configuration.files(), {options.first, options.data}};
+  for (const std::string& output : {options.advised_qconfig, options.advised_equalization}) {
+    if (!output.empty()) files.claim(output);
+  }
+  const Configuration chosen = configuration(options.configuration);
+  std::vector<Finding> findings = Steps(session).run("detect", [&](const Progress&) {
+    return detect(model.module, samples, chosen.mapping, chosen.backend);
+  });
+  const auto write = [&](const std::string& path, const nlohmann::json& mapping) {
+    if (!path.empty()) files.write_text(path, mapping.dump(2) + "\n");
+  };
+  write(options.advised_qconfig, advised_qconfigs(chosen.mapping, findings).to_dict());
+  write(options.advised_equalization, advised_equalization(findings).to_dict());
+  files.commit();
+  return findings;
+}
+
 void run_verify(const VerifyOptions& options, const Session& session) {
+  check(options);
   const ModelFile first = load_model(options.first);
-  const ModelFile second = load_model(options.second);
-  refuse_int8(options.first, options.second);
+  if (!options.others.empty()) refuse_int8(options.first, options.others.front());
   tell_devices(first, session);
-  tell_devices(second, session);
   std::vector<Sample> samples = load_samples(options.data, first.module);
   samples.resize(std::min(samples.size(), options.samples));
-  set_engine(second.engine);
-  Steps steps(session);
-  const std::vector<LayerComparison> rows = steps.run(
-      "verify", [&](const Progress&) { return compare_layers(first.module, second.module, samples); });
-  print_result(session, text_of(rows),
-               {{"first", options.first},
-                {"second", options.second},
-                {"samples", samples.size()},
-                {"layers", json_list(rows, &LayerComparison::to_json)}});
+  nlohmann::json json{{"first", options.first}, {"samples", samples.size()}};
+  std::string text;
+  std::vector<Finding> findings;
+  if (options.detects) findings = findings_of(options, first, samples, session);
+  const std::vector<Compared> compared = all_compared(options, first, samples, session);
+  if (compared.size() == 1) {
+    text = text_of(compared.front().layers);
+    json.update(compared.front().layers.to_json());
+    json["second"] = compared.front().name;
+  } else if (compared.size() > 1) {
+    text = side_by_side(compared);
+    json["models"] = json_of(compared);
+  }
+  if (options.detects) {
+    text += text_of(findings);
+    json["findings"] = json_list(findings, &Finding::to_json);
+  }
+  print_result(session, text, json);
 }
 
 void add_verify_options(CLI::App& command, VerifyOptions& options) {
   add_options(
       command,
-      {required({"FLOAT.pt", into(options.first), "The model that is right, with its modules' names"}),
-       required({"INT8.pt", into(options.second), "The model to judge, of any tool"}),
+      {required({"FLOAT.pt", into(options.first), "The model that is right"}),
+       {"INT8.pt", into(options.others), "The models to judge, of any tool"},
        required({"--data", into(options.data), "Samples, as for 'tsq quantize --calib'", "DATA.pt"}),
        {"--samples", into(options.samples), "How many of them, from the first on (default: 16)", "N",
-        within(1, 1000000)}});
+        within(1, 1000000)},
+       {"--qconfig",
+        into(options.qconfigs),
+        "Quantizes the float model with each of these mappings, and compares these models too",
+        "Q.json,…",
+        {},
+        ','},
+       {"--calib", into(options.calibration), "What these are calibrated on (default: --data)", "DATA.pt"},
+       {"--recipe", into(options.configuration.recipe), "The recipe for these (default: best)", "fx|best",
+        one_of({"fx", "best"})},
+       {"--detect", into(options.detects),
+        "Looks at the float model for outliers, unequal channels, ranges that change from sample to sample "
+        "and\n"
+        "weights that ask for a scale for each channel, and says what QConfig would help"},
+       {"--advice-qconfig", into(options.advised_qconfig), "Where the advised QConfigMapping is written",
+        "Q.json"},
+       {"--advice-equalization", into(options.advised_equalization),
+        "Where the advised layers for 'tsq quantize --equalization' are written", "E.json"}});
+  add_backend_options(command, options.configuration);
 }
 
 }  // namespace

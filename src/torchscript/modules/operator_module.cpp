@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ir/define_method.h"
 #include "ir/edit.h"
 #include "torchscript/modules/written_module.h"
 
@@ -32,10 +33,7 @@ class OperatorModule {
     graph_->registerOutput(op->outputs().size() == 1
                                ? made->output()
                                : ir::tuple_before(graph_->insertPoint(), made->outputs()));
-    graph_->inputs().at(0)->setType(module_.type());
-    auto* function = module_._ivalue()->compilation_unit()->create_function(
-        c10::QualifiedName(*module_.type()->name(), "forward"), graph_);
-    module_.type()->addMethod(function);
+    ir::add_method(module_, "forward", graph_);
     return module_;
   }
 

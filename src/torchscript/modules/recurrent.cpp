@@ -13,6 +13,7 @@
 #include "backends/kernels/dynamic_kernels.h"
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/define_method.h"
 #include "ir/edit.h"
 #include "torchscript/modules/written_module.h"
 
@@ -165,10 +166,7 @@ class Rewriting {
   Module finish() {
     ir::eliminate_dead_code(*graph_);
     take_attributes();
-    graph_->inputs().at(0)->setType(made_.type());
-    auto* function = made_._ivalue()->compilation_unit()->create_function(
-        c10::QualifiedName(*made_.type()->name(), "forward"), graph_);
-    made_.type()->addMethod(function);
+    ir::add_method(made_, "forward", graph_);
     return made_;
   }
 
