@@ -142,6 +142,8 @@ struct Quantized {
   /// Samples with models that were not calibrated on them, where that was needed to judge.
   std::optional<Trial> unseen{};
   std::optional<LatencyComparison> latency{};
+  /// Beside the float model after torch::jit::optimize_for_inference, where LibTorch can freeze it.
+  std::optional<LatencyComparison> fused_latency{};
   QConfigMapping mapping{};             ///< makes the same model without goal and measuring
   std::vector<LeftFloat> left_float{};  ///< by what the trial has shown
   bool search_ended_early{false};       ///< for layers that do not pay: Effort::High goes on

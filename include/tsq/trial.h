@@ -102,14 +102,16 @@ struct LatencyComparison {
 };
 
 struct LatencyOptions {
-  double undecided{0.95};  ///< measuring ends when the interval excludes this ratio
-  double seconds{2};       ///< measuring ends, about
-  double longest{10};      ///< measuring ends though there are not eleven rounds yet
+  double undecided{0.95};   ///< measuring ends when the interval excludes this ratio
+  double seconds{2};        ///< measuring ends, about
+  double longest{10};       ///< measuring ends though there are not eleven rounds yet
+  bool fuses_first{false};  ///< the first model is measured after torch::jit::optimize_for_inference
 };
 
 /// Times both models on one sample, in turns, both saved and loaded as in try_model, with LibTorch's number
 /// of threads, until the interval is clear of `options.undecided` or the time is up. Threads may do so at
-/// once, but each then times what the others leave of the processor.
+/// once, but each then times what the others leave of the processor. Throws what LibTorch throws about a
+/// model that it cannot freeze, where `options.fuses_first` asks for that.
 LatencyComparison compare_latency(const torch::jit::Module& model, const torch::jit::Module& candidate,
                                   const BackendConfig& backend, const Sample& sample,
                                   const LatencyOptions& options = {});

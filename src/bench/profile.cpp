@@ -247,6 +247,20 @@ std::vector<ProfileRow> by_layer(const std::vector<Profile>& profiles) {
   return all;
 }
 
+std::vector<std::string> layers_without_row(const std::vector<Profile>& profiles) {
+  const Layers layers = comparable_layers(profiles);
+  const std::set<std::string> common = in_all(layers);
+  std::vector<std::string> found;
+  std::set<std::string> seen = common;
+  for (std::size_t model = 0; model < profiles.size(); ++model) {
+    for (std::size_t i = 0; i < layers[model].size(); ++i) {
+      if (!layers[model][i].empty() && seen.insert(layers[model][i]).second)
+        found.push_back(profiles[model].operators[i].layer);
+    }
+  }
+  return found;
+}
+
 json to_json(const Profile& profile) {
   json operators = json::array();
   for (const OperatorTime& time : profile.operators)

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "backends/kernels/engine.h"
+#include "base/libtorch_error.h"
 #include "ir/analysis.h"
 #include "trial/attempt.h"
 #include "trial/gains.h"
@@ -268,6 +269,7 @@ class Finish {
     if (!result.left_float.empty()) result.report.unmatched_entries = unmatched_;
     tell_who_decided(result.left_float, !result.left_float.empty() && mapping_ == QConfigMapping(),
                      result.report);
+    if (latency && !is_float) result.fused_latency = beside_fused(result.module);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (result.trial.fault && !task_.force) {
       if (!result.is_float_model) refuse(*result.trial.fault);
@@ -276,6 +278,20 @@ class Finish {
       result.trial = referee_.judge(task_.model);
     }
     return result;
+  }
+
+  /// None where LibTorch cannot freeze the float model.
+  [[nodiscard]] std::optional<LatencyComparison> beside_fused(const Module& module) const {
+    try {
+      LatencyOptions options = kQuick;
+      options.fuses_first = true;
+      return compared(task_.model, module, options);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      rethrow_out_of_memory(error);
+      return std::nullopt;
+    }
   }
 
   const FinishTask& task_;

@@ -50,9 +50,10 @@ struct Finished {
   Report report{};
   Trial trial{};
   std::optional<LatencyComparison> latency{};
-  QConfigMapping mapping{};             ///< makes the same model without measuring
-  std::vector<LeftFloat> left_float{};  ///< empty: `mapping` is the task's
-  bool ended_early{false};              ///< the search for what does not pay, by the time that it may take
+  std::optional<LatencyComparison> fused_latency{};  ///< the same beside the fused float model
+  QConfigMapping mapping{};                          ///< makes the same model without measuring
+  std::vector<LeftFloat> left_float{};               ///< empty: `mapping` is the task's
+  bool ended_early{false};  ///< the search for what does not pay, by the time that it may take
 };
 
 /// Converts, lowers and tries a calibrated model, and leaves in float what cannot run and, where that is

@@ -59,6 +59,13 @@ bool is_faster_for_certain(const Rounds& rounds, double undecided) {
          std::ranges::min(rounds.ratios) > std::max(undecided, detail::kFaster);
 }
 
+Module fused(const Module& model, at::QEngine engine) {
+  const kernels::EnginePacking packing(engine);
+  Module in_eval = model.copy();
+  in_eval.eval();
+  return torch::jit::optimize_for_inference(in_eval);
+}
+
 LatencyComparison summary(const Rounds& rounds) {
   const auto [low, high] = interval_of(rounds);
   return {.float_seconds = bench::median(rounds.first),
@@ -90,7 +97,8 @@ nlohmann::json LatencyComparison::to_json() const {
 LatencyComparison compare_latency(const Module& model, const Module& candidate, const BackendConfig& backend,
                                   const Sample& sample, const LatencyOptions& options) {
   const at::QEngine engine = engine_of(backend);
-  const Module first = detail::reloaded_with_size(model, engine).first;
+  const Module saved = detail::reloaded_with_size(model, engine).first;
+  const Module first = options.fuses_first ? fused(saved, engine) : saved;
   const Module second = detail::reloaded_with_size(candidate, engine).first;
   Rounds rounds;
   double warm_up = 0;

@@ -122,6 +122,13 @@ TEST(Profiles, ALayerHasWhatFollowsItUpToTheNextThatBothModelsName) {
   EXPECT_NEAR(rows[2].seconds[1], 0.2, 1e-12);
 }
 
+TEST(Profiles, LayersThatNotAllModelsNameHaveNoRowAndAreNamed) {
+  Profile folded = kFloat;
+  folded.operators[0].layer = "only.here";
+  EXPECT_EQ(bench::layers_without_row({kFloat, kFloat}), std::vector<std::string>());
+  EXPECT_EQ(bench::layers_without_row({kFloat, folded}).back(), "only.here");
+}
+
 TEST(Profiles, AModelInAWrapperHasTheSameLayers) {
   Profile wrapped = kInt8;
   for (OperatorTime& time : wrapped.operators) {

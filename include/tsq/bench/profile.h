@@ -57,6 +57,10 @@ std::vector<ProfileRow> by_kind(const std::vector<Profile>& profiles);
 /// conversions and the time between operators. The rows add up to the whole.
 std::vector<ProfileRow> by_layer(const std::vector<Profile>& profiles);
 
+/// The layers, as models name them, that have no row there because not all models name them: their time is in
+/// the row before.
+std::vector<std::string> layers_without_row(const std::vector<Profile>& profiles);
+
 nlohmann::json to_json(const Profile& profile);
 Profile profile_from(const nlohmann::json& json);
 /// For chrome://tracing and Perfetto: a process for each model.

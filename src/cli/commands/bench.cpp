@@ -256,6 +256,17 @@ json to_json(const std::vector<bench::ProfileRow>& rows) {
   });
 }
 
+std::string without_row_text(std::vector<std::string> layers) {
+  constexpr std::size_t kMostNamed = 4;
+  if (layers.empty()) return {};
+  const std::size_t count = layers.size();
+  layers.resize(std::min(count, kMostNamed));
+  return fmt::format(
+      "{} layer{} without a row, as not all models name {}: the time is in the row before ({}{})\n", count,
+      count == 1 ? "" : "s", count == 1 ? "it" : "them", fmt::join(layers, ", "),
+      count > kMostNamed ? ", …" : "");
+}
+
 void run_profile(const BenchOptions& options, const Session& session) {
   constexpr std::size_t kRounds = 20;
   JsonOutput trace(options.trace, options);
@@ -274,11 +285,16 @@ void run_profile(const BenchOptions& options, const Session& session) {
   trace.write(bench::chrome_trace(names, profiles));
   const std::vector<bench::ProfileRow> kinds = bench::by_kind(profiles);
   const std::vector<bench::ProfileRow> layers = bench::by_layer(profiles);
+  const std::vector<std::string> without_row = bench::layers_without_row(profiles);
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("({}) {}\n", i + 1, names[i]);
   print_result(session,
-               text + '\n' + text_of("operator", kinds) + text_of("layer, with what follows it", layers),
-               {{"models", names}, {"kinds", to_json(kinds)}, {"layers", to_json(layers)}});
+               text + '\n' + text_of("operator", kinds) + text_of("layer, with what follows it", layers) +
+                   without_row_text(without_row),
+               {{"models", names},
+                {"kinds", to_json(kinds)},
+                {"layers", to_json(layers)},
+                {"without_row", without_row}});
 }
 
 /// Options that would have no effect.

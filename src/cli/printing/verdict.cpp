@@ -46,10 +46,13 @@ std::string latency_text(const Quantized& quantized, const VerdictContext& conte
         std::isfinite(found.ratio_high)
             ? fmt::format("{:.2f} to {:.2f}", found.ratio_low, found.ratio_high)
             : fmt::format("{} round{}, too few for an interval", found.rounds, found.rounds == 1 ? "" : "s");
+    const std::string fused = quantized.fused_latency ? fmt::format("; {:.2f} times the fused float model",
+                                                                    quantized.fused_latency->ratio)
+                                                      : "";
     return fmt::format(
-        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({}), {} thread{}\n",
+        "  latency    float {:.3f} ms, int8 {:.3f} ms: {:.2f} times as fast ({}), {} thread{}{}\n",
         1000 * found.float_seconds, 1000 * found.int8_seconds, found.ratio, interval, found.threads,
-        found.threads == 1 ? "" : "s");
+        found.threads == 1 ? "" : "s", fused);
   }
   if (!is_made_for_this_processor(context.backend))
     return fmt::format("  latency    not measured: '{}' is made for another kind of processor\n",
@@ -195,6 +198,8 @@ Verdict verdict_of(const Quantized& quantized, const VerdictContext& context) {
   verdict.json.update(
       {{"unseen", quantized.unseen ? quantized.unseen->to_json() : nlohmann::json(nullptr)},
        {"latency", quantized.latency ? quantized.latency->to_json() : nlohmann::json(nullptr)},
+       {"fused_latency",
+        quantized.fused_latency ? quantized.fused_latency->to_json() : nlohmann::json(nullptr)},
        {"is_float_model", quantized.is_float_model},
        {"left_float", left_float_json(quantized.left_float)},
        {"warnings", verdict.warnings},
