@@ -8,9 +8,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tsq {
+
+/// How often values occur.
+struct ValueHistogram {
+  double low{0};  ///< the least value
+  double high{0};
+  std::vector<int64_t> counts{};                     ///< of 64 bins from low to high
+  std::optional<std::pair<double, double>> range{};  ///< that the codes reach
+
+  [[nodiscard]] nlohmann::json to_json() const;
+};
 
 /// What one operator of an int8 model computes beside the same value of the float model. Shares and counts
 /// are over all samples.
@@ -30,6 +41,9 @@ struct LayerComparison {
   /// is that without these factors, `outside` is none.
   bool is_scaled{false};
   std::optional<double> outlier{};  ///< the largest float value over the one that 99 % do not exceed
+
+  std::optional<ValueHistogram> values{};   ///< of the float values, where ComparisonOptions asks for them
+  std::optional<ValueHistogram> weights{};  ///< of the float weight
 
   [[nodiscard]] nlohmann::json to_json() const;
 };
@@ -55,6 +69,10 @@ struct ComparedLayers {
   [[nodiscard]] nlohmann::json to_json() const;
 };
 
+struct ComparisonOptions {
+  bool histograms{false};  ///< of values and weights
+};
+
 /// Runs a float model and an int8 model of it, made by any tool, on the samples and compares what each
 /// operator returns, in the order of the flow: PyTorch's numeric suite (weights, activations and shadows) for
 /// TorchScript. Layers are found by the names of the modules that call operators and of the attributes that
@@ -65,6 +83,6 @@ struct ComparedLayers {
 /// Error(BadData) where a model cannot run on a sample, and Error(BadModel) where the models have no layer in
 /// common.
 ComparedLayers compare_layers(const torch::jit::Module& float_model, const torch::jit::Module& int8_model,
-                              std::span<const Sample> samples);
+                              std::span<const Sample> samples, const ComparisonOptions& options = {});
 
 }  // namespace tsq

@@ -19,6 +19,7 @@
 #include <tsq/recipe.h>
 #include <tsq/reference_module.h>
 #include <tsq/report.h>
+#include <tsq/report_page.h>
 #include <tsq/sensitivity.h>
 #include <tsq/train.h>
 #include <tsq/trial.h>

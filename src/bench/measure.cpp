@@ -120,12 +120,6 @@ void load_all(Launch& launch, Result& result, const std::string& data, bool is_f
   }
 }
 
-std::string sha1_of(const std::string& path) {
-  std::ostringstream content;
-  content << std::ifstream(path, std::ios::binary).rdbuf();
-  return c10::sha1(content.str()).str();
-}
-
 /// Whether an entry could be loaded; only an optional one may fail.
 bool is_loaded(Launch& launch, const Entry& entry, const std::string& data) {
   try {
@@ -186,6 +180,12 @@ void run_launch(Launch& launch, const Plan& plan, std::size_t number, std::vecto
 }
 
 }  // namespace
+
+std::string sha1_of(const std::string& path) {
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return c10::sha1(content.str()).str();
+}
 
 Result measure(std::vector<Entry> entries, const std::string& data, const Plan& plan, const Start& start,
                const Progress& progress) {

@@ -21,6 +21,7 @@
 #include "trial/captured.h"
 #include "trial/channel_gains.h"
 #include "trial/layer_weights.h"
+#include "trial/value_histogram.h"
 
 namespace tsq {
 namespace {
@@ -83,6 +84,8 @@ struct Sums {
   at::Tensor used{};  ///< for each code whether it occurred
   double largest{0};
   double usual{0};
+  detail::ValueCounts values{};
+  std::optional<std::pair<double, double>> reach{};  ///< of the codes
 };
 
 /// The numbers that a quantized tensor can stand for, half a step wider: these round to its codes.
@@ -100,6 +103,7 @@ void add_codes(Sums& sums, const at::Tensor& quantized, const at::Tensor& wanted
   constexpr int64_t kCodes = 256;
   const int64_t lowest = codes.scalar_type() == at::kChar ? -kCodes / 2 : 0;
   const auto [low, high] = reach_of(quantized, lowest, lowest + kCodes - 1);
+  sums.reach = {low, high};
   sums.outside += (wanted.lt(low) | wanted.gt(high)).sum().item<int64_t>();
   const at::Tensor counts = at::bincount((codes.to(at::kLong) - lowest).flatten(), {}, kCodes).gt(0);
   sums.used = sums.used.defined() ? sums.used | counts : counts;
@@ -181,7 +185,7 @@ Nearest nearest(const Captured& op, const std::vector<Captured>& exact, std::siz
 /// Sums of all operators of all segments, in the order of the flow.
 class Comparison {
  public:
-  explicit Comparison(at::QEngine engine) : engine_(engine) {}
+  Comparison(at::QEngine engine, const ComparisonOptions& options) : engine_(engine), options_(options) {}
 
   void add(std::vector<Captured> exact, std::vector<Captured> got) {
     pairs_.name(exact, got);
@@ -285,6 +289,7 @@ class Comparison {
     sums.numbers += wanted.output.numel();
     add_codes(sums, op.output, wanted.output);
     add_outliers(sums, wanted.output);
+    if (options_.histograms) sums.values.add(wanted.output);
     if (op.layer != layer.layer) return;
     if (!sums.weight.defined()) add_weight(sums, op, layer);
     if (op.kind != sums.facts.kernel) return;  // it does not read what the layer reads
@@ -314,12 +319,24 @@ class Comparison {
     facts.outside.reset();  // of values that are not scaled
   }
 
-  static LayerComparison facts_of(const Sums& sums) {
+  static void add_histograms(const Sums& sums, LayerComparison& facts) {
+    facts.values = sums.values.histogram();
+    if (facts.values) facts.values->range = sums.reach;
+    if (!sums.weight.defined()) return;
+    detail::ValueCounts weights;
+    weights.add(sums.exact_weight);
+    facts.weights = weights.histogram();
+    if (facts.weights)
+      facts.weights->range = {sums.weight.min().item<double>(), sums.weight.max().item<double>()};
+  }
+
+  [[nodiscard]] LayerComparison facts_of(const Sums& sums) const {
     LayerComparison facts = sums.facts;
     facts.sqnr_db = sums.whole.sqnr_db();
     if (sums.alone.power > 0) facts.alone_sqnr_db = sums.alone.sqnr_db();
     if (sums.weight.defined()) facts.weight_sqnr_db = detail::weight_sqnr(sums.weight, sums.exact_weight);
     if (sums.usual > 0) facts.outlier = sums.largest / sums.usual;
+    if (options_.histograms) add_histograms(sums, facts);
     if (!facts.codes) return facts;
     facts.outside = static_cast<double>(sums.outside) / static_cast<double>(sums.numbers);
     facts.codes_used = sums.used.sum().item<int64_t>();
@@ -330,6 +347,7 @@ class Comparison {
   using FloatLayer = std::pair<std::string, bool>;
 
   at::QEngine engine_;
+  ComparisonOptions options_;
   detail::LayerPairs pairs_{};
   std::vector<FloatLayer> float_layers_{};
   std::vector<Sums> rows_{};
@@ -356,6 +374,12 @@ Module copy_in_eval(const Module& module) {
 }
 
 }  // namespace
+
+nlohmann::json ValueHistogram::to_json() const {
+  nlohmann::json json{{"low", low}, {"high", high}, {"counts", counts}};
+  json["range"] = range ? nlohmann::json{range->first, range->second} : nlohmann::json(nullptr);
+  return json;
+}
 
 nlohmann::json LayerComparison::to_json() const {
   const auto count = [](const std::optional<int64_t>& value) {
@@ -390,12 +414,12 @@ std::string_view to_string(NoRow reason) {
 }
 
 ComparedLayers compare_layers(const Module& float_model, const Module& int8_model,
-                              std::span<const Sample> samples) {
+                              std::span<const Sample> samples, const ComparisonOptions& options) {
   const c10::InferenceMode no_gradients;
   Module exact = copy_in_eval(float_model);
   Module got = copy_in_eval(int8_model);
   const at::QEngine engine = engine_in_use();
-  Comparison comparison(engine);
+  Comparison comparison(engine, options);
   for (std::size_t i = 0; i < samples.size(); ++i)
     comparison.add(captured(exact, engine, samples[i], "float", i),
                    captured(got, engine, samples[i], "int8", i));

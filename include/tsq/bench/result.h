@@ -12,6 +12,9 @@
 
 namespace tsq::bench {
 
+/// The SHA-1 of a file's content, in hexadecimal digits.
+std::string sha1_of(const std::string& path);
+
 /// What was measured of one entry.
 struct Measured {
   Entry entry{};

@@ -17,6 +17,7 @@ void add_compare(CLI::App& app, Session& session);
 void add_bench(CLI::App& app, Session& session);
 void add_run(CLI::App& app, Session& session);
 void add_verify(CLI::App& app, Session& session);
+void add_report(CLI::App& app, Session& session);
 void add_backend_config(CLI::App& app, Session& session);
 void add_qconfig(CLI::App& app, Session& session);
 

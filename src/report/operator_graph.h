@@ -1,0 +1,32 @@
+#pragma once
+
+#include <c10/core/QEngine.h>
+#include <torch/csrc/jit/api/module.h>
+#include <tsq/quantize.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tsq::report {
+
+/// What an operator computes with.
+enum class Numbers { Int8, Float, Conversion, Other };
+std::string_view to_string(Numbers numbers);
+
+/// An operator that ran, and which ones it reads.
+struct RunOperator {
+  std::string kind{};   ///< "quantized::conv2d_relu"
+  std::string layer{};  ///< "features.0.conv"; may be empty
+  std::vector<std::size_t> inputs{};
+  std::vector<int64_t> shape{};  ///< of its first output
+  Numbers numbers{};
+};
+
+/// The operators of one run of a model with its engine, in their order. LibTorch has optimized the model
+/// before. `unfrozen`: of a model that was frozen after it was loaded, what it was.
+std::vector<RunOperator> operators_of_run(const torch::jit::Module& module, at::QEngine engine,
+                                          const Sample& sample, const torch::jit::Module* unfrozen = nullptr);
+
+}  // namespace tsq::report

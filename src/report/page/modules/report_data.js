@@ -1,0 +1,98 @@
+// The data of the page, with optional parts filled by empty ones, and what is found in it by name.
+(function (report) {
+  "use strict";
+
+  const list = (value) => (Array.isArray(value) ? value : []);
+
+  // Rows by layer. Where a layer has several rows (several calls), the first is kept.
+  function firstByLayer(rows) {
+    const found = new Map();
+    for (const row of rows) if (!found.has(row.layer)) found.set(row.layer, row);
+    return found;
+  }
+
+  function groupedByLayer(rows) {
+    const found = new Map();
+    for (const row of rows) {
+      if (!found.has(row.layer)) found.set(row.layer, []);
+      found.get(row.layer).push(row);
+    }
+    return found;
+  }
+
+  // Operators know one another by index: "inputs" as given, "outputs" from it. Unknown ids are left out.
+  function linked(operators) {
+    const indexOf = new Map(operators.map((operator, index) => [operator.id, index]));
+    const nodes = operators.map((operator, index) => ({
+      ...operator,
+      index,
+      kind: String(operator.kind ?? "?"),
+      layer: String(operator.layer ?? ""),
+      numbers: operator.numbers ?? "other",
+      inputs: list(operator.inputs).map((id) => indexOf.get(id)).filter((input) => input !== undefined),
+      outputs: [],
+    }));
+    for (const node of nodes) for (const input of new Set(node.inputs)) nodes[input].outputs.push(node.index);
+    return nodes;
+  }
+
+  function completed(model, index) {
+    const layers = list(model.layers);
+    const decisions = list(model.decisions);
+    const advice = list(model.advice);
+    return {
+      ...model,
+      index,
+      name: String(model.name ?? `model ${index + 1}`),
+      isInt8: model.role === "int8",
+      operators: linked(list(model.operators)),
+      layers,
+      decisions,
+      advice,
+      missingLayers: list(model.missing_layers),
+      layerRows: firstByLayer(layers),
+      decisionsOfLayer: groupedByLayer(decisions),
+      adviceOfLayer: groupedByLayer(advice),
+    };
+  }
+
+  function readData() {
+    const data = JSON.parse(document.getElementById("tsq-data").textContent);
+    return { ...data, models: list(data.models).map(completed) };
+  }
+
+  // The models that the reader has chosen: one, or two side by side.
+  function firstSelection(models) {
+    const int8 = models.filter((model) => model.isInt8);
+    return (int8.length > 0 ? int8 : models).slice(0, 2).map((model) => model.index);
+  }
+
+  // Tables and charts of layers are of int8 models: those chosen, or the first if only the float model is.
+  function int8Models() {
+    const chosen = report.selection.map((index) => report.data.models[index]).filter((model) => model.isInt8);
+    return chosen.length > 0 ? chosen : report.data.models.filter((model) => model.isInt8).slice(0, 1);
+  }
+
+  function chosenModels() {
+    return report.selection.map((index) => report.data.models[index]);
+  }
+
+  // Rows of several models side by side: [{key, rows: [row or undefined of each model]}, …] in the order of the first model, then of what it lacks.
+  function sideBySide(models, rowsOf, keyOf) {
+    const joined = new Map();
+    models.forEach((model, column) => {
+      const seen = new Map();
+      for (const row of rowsOf(model)) {
+        const name = keyOf(row);
+        const call = seen.get(name) ?? 0;
+        seen.set(name, call + 1);
+        const key = `${call}\u0000${name}`;
+        if (!joined.has(key)) joined.set(key, { key: name, rows: models.map(() => undefined) });
+        joined.get(key).rows[column] = row;
+      }
+    });
+    return [...joined.values()];
+  }
+
+  Object.assign(report, { readData, firstSelection, int8Models, chosenModels, sideBySide });
+})((globalThis.tsqReport ??= {}));

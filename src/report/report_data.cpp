@@ -1,0 +1,241 @@
+// What a report shows, as JSON.
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <tsq/bench/profile.h>
+#include <tsq/compare_layers.h>
+#include <tsq/engine_lock.h>
+#include <tsq/engines.h>
+#include <tsq/error.h>
+#include <tsq/report_page.h>
+#include <tsq/trial.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "backends/kernels/engine_packing.h"
+#include "base/json_number.h"
+#include "base/libtorch_error.h"
+#include "report/operator_graph.h"
+
+namespace tsq {
+namespace {
+
+using detail::finite_or_null;
+using nlohmann::json;
+using torch::jit::Module;
+
+/// A model in the form in which its times are taken: a float model is frozen, where LibTorch can do that,
+/// since an int8 model has its batch norms folded as well.
+struct Ran {
+  Module module;
+  std::optional<Module> unfrozen{};
+  bench::Profile profile{};
+  std::vector<report::RunOperator> operators{};
+};
+
+Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::size_t rounds) {
+  Ran result{.module = model.module};
+  if (is_float) {
+    try {
+      Module in_eval = model.module.copy();
+      in_eval.eval();
+      result.module = torch::jit::freeze(in_eval);
+      result.unfrozen = in_eval;
+    } catch (const std::exception& error) {
+      rethrow_out_of_memory(error);
+    }
+  }
+  const Module* unfrozen = result.unfrozen ? &*result.unfrozen : nullptr;
+  result.profile = bench::profile(result.module, model.engine, sample, rounds, unfrozen);
+  result.operators = report::operators_of_run(result.module, model.engine, sample, unfrozen);
+  return result;
+}
+
+bool is_same_layer(std::string one, std::string other) {
+  std::ranges::replace(one, '.', '_');
+  std::ranges::replace(other, '.', '_');
+  return one == other;
+}
+
+/// For each operator the row that tells of it, or null. Both are in the order of the flow; what follows a
+/// layer has its row, but no name of its own.
+std::vector<const LayerComparison*> rows_of(const std::vector<report::RunOperator>& operators,
+                                            const std::vector<LayerComparison>& rows) {
+  std::vector<const LayerComparison*> found(operators.size());
+  std::size_t next = 0;
+  for (const LayerComparison& row : rows) {
+    for (std::size_t i = next; i < operators.size(); ++i) {
+      const report::RunOperator& op = operators[i];
+      if (op.kind != row.kernel || (row.weight_sqnr_db && !is_same_layer(op.layer, row.layer))) continue;
+      found[i] = &row;
+      next = i + 1;
+      break;
+    }
+  }
+  return found;
+}
+
+json operators_json(const Ran& model, const std::vector<LayerComparison>& rows) {
+  // Both have watched the same runs: where they differ, times belong to nothing.
+  const bool has_times = std::ranges::equal(model.operators, model.profile.operators, {},
+                                            &report::RunOperator::kind, &bench::OperatorTime::kind);
+  const std::vector<const LayerComparison*> found = rows_of(model.operators, rows);
+  json operators = json::array();
+  for (std::size_t i = 0; i < model.operators.size(); ++i) {
+    const report::RunOperator& op = model.operators[i];
+    const LayerComparison* row = found[i];
+    json entry{{"id", i},
+               {"kind", op.kind},
+               {"layer", row != nullptr ? row->layer : op.layer},
+               {"inputs", op.inputs},
+               {"shape", op.shape},
+               {"numbers", to_string(op.numbers)}};
+    entry["seconds"] = has_times ? json(model.profile.operators[i].seconds) : json(nullptr);
+    entry["sqnr_db"] = row != nullptr ? finite_or_null(row->sqnr_db) : json(nullptr);
+    entry["alone_sqnr_db"] = row != nullptr ? finite_or_null(row->alone_sqnr_db) : json(nullptr);
+    operators.push_back(std::move(entry));
+  }
+  return operators;
+}
+
+json histogram_json(const std::optional<ValueHistogram>& histogram) {
+  return histogram ? histogram->to_json() : json(nullptr);
+}
+
+/// The rows of the comparison with the times of their layers. The first row of a layer has them.
+json layers_json(const ComparedLayers& compared, const Ran& exact, const Ran& int8) {
+  const std::vector<bench::ProfileRow> times = bench::by_layer({exact.profile, int8.profile});
+  std::set<std::string> told;
+  json layers = json::array();
+  for (const LayerComparison& row : compared.rows) {
+    json entry = row.to_json();
+    entry["activation"] = histogram_json(row.values);
+    entry["weight"] = histogram_json(row.weights);
+    const auto time = std::ranges::find_if(
+        times, [&](const bench::ProfileRow& each) { return is_same_layer(each.name, row.layer); });
+    if (time != times.end() && told.insert(row.layer).second) {
+      entry["float_seconds"] = time->seconds.front();
+      entry["seconds"] = time->seconds.back();
+    }
+    layers.push_back(std::move(entry));
+  }
+  return layers;
+}
+
+json decision_json(const Decision& decision) {
+  return {{"node", decision.node},
+          {"layer", decision.layer},
+          {"operator", decision.op},
+          {"quantized", decision.quantized},
+          {"kernel", decision.kernel},
+          {"reason", decision.reason},
+          {"remedy", decision.remedy},
+          {"qconfig", decision.qconfig},
+          {"qconfig_source", decision.qconfig_source},
+          {"notes", decision.notes}};
+}
+
+json decisions_json(const std::vector<Decision>& decisions) {
+  json all = json::array();
+  for (const Decision& decision : decisions) {
+    if (decision.on_tensors) all.push_back(decision_json(decision));
+  }
+  return all;
+}
+
+json advice_json(const std::vector<Finding>& findings) {
+  json all = json::array();
+  for (const Finding& finding : findings) {
+    json entry{{"layer", finding.layer},
+               {"finding", fmt::format("{}: {}", to_string(finding.detector), finding.to_text())},
+               {"figures", fmt::format("{:.2f}, limit {:.2f}", finding.figure, finding.limit)},
+               {"advice", finding.advice()}};
+    if (finding.advises_qconfig)
+      entry["mapping"] = advised_qconfigs(QConfigMapping(), std::span(&finding, 1)).to_dict();
+    all.push_back(std::move(entry));
+  }
+  return all;
+}
+
+json latency_json(const LatencyComparison& latency) {
+  return {{"median_seconds", latency.int8_seconds},
+          {"ratio", latency.ratio},
+          {"ratio_low", latency.ratio_low > 0 ? json(latency.ratio_low) : json(nullptr)},
+          {"ratio_high", finite_or_null(latency.ratio_high)}};
+}
+
+json accuracy_json(const Trial& trial) {
+  json accuracy{{"sqnr_db", finite_or_null(trial.sqnr_db)},
+                {"expected_sqnr_db", finite_or_null(trial.expected_db())}};
+  const OutputTrial* worst = trial.worst_output();
+  const bool has_decisions = worst != nullptr && worst->decisions.rows > 0;
+  accuracy["agreement"] =
+      has_decisions
+          ? json(static_cast<double>(worst->decisions.agreed) / static_cast<double>(worst->decisions.rows))
+          : json(nullptr);
+  if (trial.fault) accuracy["fault"] = trial.fault->text;
+  return accuracy;
+}
+
+json facts_json(const ReportedModel& model, const char* role) {
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? json(nullptr) : json(text); };
+  return {{"name", model.name},
+          {"role", role},
+          {"bytes", model.bytes},
+          {"sha1", model.sha1},
+          {"engine", engine_name(model.engine)},
+          {"recipe", text_or_null(model.recipe)},
+          {"mode", text_or_null(model.mode)}};
+}
+
+ComparedLayers compared_layers(const ReportedModel& exact, const ReportedModel& int8,
+                               std::span<const Sample> samples) {
+  const EngineHold hold(int8.engine);
+  return compare_layers(exact.module, int8.module, samples, {.histograms = true});
+}
+
+json int8_json(const ReportedModel& exact, const ReportedModel& int8, const Ran& of_exact,
+               std::span<const Sample> samples, const ReportOptions& options) {
+  const Ran of_int8 = ran(int8, false, samples.front(), options.rounds);
+  const ComparedLayers compared = compared_layers(exact, int8, samples);
+  const BackendConfig backend = backend_config(engine_name(int8.engine));
+  json model = facts_json(int8, "int8");
+  model["operators"] = operators_json(of_int8, compared.rows);
+  model["layers"] = layers_json(compared, of_exact, of_int8);
+  model["missing_layers"] = compared.to_json()["without_row"];
+  model["decisions"] = int8.decisions.empty() ? json(nullptr) : decisions_json(int8.decisions);
+  model["advice"] = advice_json(options.findings);
+  model["accuracy"] = accuracy_json(try_model(exact.module, int8.module, backend, samples));
+  if (options.times)
+    model["latency"] = latency_json(compare_latency(exact.module, int8.module, backend, samples.front()));
+  return model;
+}
+
+}  // namespace
+
+json report_data(const ReportedModel& exact, std::span<const ReportedModel> others,
+                 std::span<const Sample> samples, const ReportOptions& options) {
+  if (samples.empty()) throw Error(ErrorCode::BadData, "a report needs samples", "give at least one");
+  const Ran of_exact = ran(exact, true, samples.front(), options.rounds);
+  json models = json::array({facts_json(exact, "float")});
+  models[0]["operators"] = operators_json(of_exact, {});
+  models[0]["layers"] = json::array();
+  std::size_t done = 0;
+  for (const ReportedModel& int8 : others) {
+    models.push_back(int8_json(exact, int8, of_exact, samples, options));
+    if (options.progress) options.progress(++done, others.size());
+  }
+  // The float model's own time, as it was measured beside the first of the others.
+  if (options.times && !others.empty()) {
+    const json& beside = models[1]["latency"];
+    models[0]["latency"] = {
+        {"median_seconds", beside["median_seconds"].get<double>() * beside["ratio"].get<double>()},
+        {"ratio", 1.0}};
+  }
+  return {{"format", 1}, {"models", std::move(models)}};
+}
+
+}  // namespace tsq
