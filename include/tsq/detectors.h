@@ -36,8 +36,9 @@ struct DetectorLimits {
   /// its reciprocal, from here on: equalization gains (InputWeightEqualizationDetector, with a threshold of
   /// 0.5; PyTorch advises it for the other channels, whose ranges fit already).
   double equalizes{2};
-  /// The largest size of a channel's values over the one that 97.5 % do not exceed (OutlierDetector). PyTorch
-  /// takes the largest value, and does not see outliers below zero.
+  /// The largest size of a channel's values over the one that 97.5 % of them do not exceed (OutlierDetector;
+  /// PyTorch takes the largest value, and does not see outliers below zero), or over the largest size
+  /// that 97.5 % of the channels do not exceed.
   double outlier{3.5};
   /// The share of samples in which a channel has such a ratio at all.
   double of_samples{0.95};

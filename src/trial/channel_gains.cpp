@@ -12,6 +12,7 @@ namespace tsq::detail {
 namespace {
 
 constexpr double kLeast = std::numeric_limits<double>::min();
+constexpr double kScatter = 0.05;  // rounding moves gains by some percent
 
 /// Σ over a row's or column's numbers of `weight` · `model`, over that of `model`².
 at::Tensor fitted(const at::Tensor& weight, const at::Tensor& model, at::IntArrayRef others) {
@@ -34,7 +35,11 @@ ColumnGains column_gains(const at::Tensor& weight, const at::Tensor& exact) {
     const at::Tensor rows = fitted(w, x * columns, {1, 2});
     columns = fitted(w, x * rows, {0, 2});
   }
+  const at::Tensor rows = fitted(w, x * columns, {1, 2}).clamp_min(kLeast).log();
+  const bool is_absolute = rows.std(/*unbiased=*/false).item<double>() < kScatter;
+  if (is_absolute) columns = columns * std::exp(rows.mean().item<double>());
   return {.of_channel = columns.flatten(),
+          .is_absolute = is_absolute,
           .of_all = (w * x).sum().item<double>() / std::max(kLeast, x.square().sum().item<double>()),
           .is_convolution = weight.dim() > 2};
 }
@@ -71,8 +76,6 @@ void ValueGains::add(const at::Tensor& wanted, const at::Tensor& got) {
 bool ValueGains::are_taken_back_by(const ColumnGains& columns) const {
   const Moments& sums = moments_for(columns);
   if (!sums.both.defined() || sums.both.sizes() != columns.of_channel.sizes()) return false;
-  // Rounding moves gains by some percent.
-  constexpr double kScatter = 0.05;
   constexpr double kExplained = 0.25;  // of the variance may be left
   const double of_all = sums.both.sum().item<double>() / std::max(kLeast, sums.wanted.sum().item<double>());
   if (std::abs(std::log(of_all)) > kScatter && std::abs(std::log(of_all * columns.of_all)) < kScatter)
@@ -86,11 +89,19 @@ bool ValueGains::are_taken_back_by(const ColumnGains& columns) const {
   return scatter > kScatter * kScatter && of_both.var().item<double>() < kExplained * scatter;
 }
 
+at::Tensor ValueGains::factors(const ColumnGains& columns) const {
+  const Moments& sums = moments_for(columns);
+  const at::Tensor counts = sums.both.gt(0) & columns.of_channel.gt(0);
+  const at::Tensor gains =
+      at::where(sums.both.gt(0), sums.both / sums.wanted.clamp_min(kLeast), at::ones_like(sums.both));
+  if (!columns.is_absolute || !counts.any().item<bool>()) return gains;
+  const double left = (gains * columns.of_channel).masked_select(counts).log().mean().item<double>();
+  return gains / std::exp(left);
+}
+
 double ValueGains::sqnr_db(const ColumnGains& columns) const {
   const Moments& sums = moments_for(columns);
-  const at::Tensor has_gain = sums.both.gt(0);
-  const at::Tensor gains =
-      at::where(has_gain, sums.both / sums.wanted.clamp_min(kLeast), at::ones_like(sums.both));
+  const at::Tensor gains = factors(columns);
   const at::Tensor error = sums.got / gains.square() - 2 * sums.both / gains + sums.wanted;
   return decibels(sums.wanted.sum().item<double>(), error.clamp_min(0).sum().item<double>());
 }

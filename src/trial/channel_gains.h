@@ -8,7 +8,8 @@ namespace tsq::detail {
 
 /// With what the columns of an int8 layer's weight are multiplied, beside those of the float layer.
 struct ColumnGains {
-  at::Tensor of_channel{};  ///< [input channels], double, up to a common factor
+  at::Tensor of_channel{};  ///< [input channels], double, up to a common factor unless `is_absolute`
+  bool is_absolute{false};  ///< the rows have no factors of their own
   double of_all{1};         ///< of the whole weight; what its rows are multiplied with is part of it
   bool is_convolution{false};
 };
@@ -30,6 +31,9 @@ class ValueGains {
   /// Whether the values are scaled, by factors of which the columns of the weight of who reads them are the
   /// reciprocals, or by one factor that its whole weight takes back.
   [[nodiscard]] bool are_taken_back_by(const ColumnGains& columns) const;
+  /// The factors that are taken back, of each channel that a reader's columns stand for, double. A factor of
+  /// all channels that absolute columns do not take back is none of them.
+  [[nodiscard]] at::Tensor factors(const ColumnGains& columns) const;
   /// Decibels without these factors.
   [[nodiscard]] double sqnr_db(const ColumnGains& columns) const;
 

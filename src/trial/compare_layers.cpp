@@ -70,6 +70,21 @@ bool is_compared(const Captured& op) {
 
 // ---------------------------------------------------------------- what one operator adds up over the samples
 
+/// The factors that channels of the values before a layer have in the int8 model, and which its weight takes
+/// back.
+struct InputFactors {
+  at::Tensor of_channel{};  ///< undefined: none
+  bool is_convolution{false};
+
+  [[nodiscard]] at::Tensor applied_to(const at::Tensor& input) const {
+    const int64_t axis = is_convolution ? 1 : input.dim() - 1;
+    if (!of_channel.defined() || input.dim() < 2 || input.size(axis) != of_channel.numel()) return input;
+    std::vector<int64_t> sizes(static_cast<std::size_t>(input.dim()), 1);
+    sizes[static_cast<std::size_t>(axis)] = -1;
+    return (input * of_channel.reshape(sizes)).to(input.scalar_type());
+  }
+};
+
 struct Sums {
   LayerComparison facts{};
   std::size_t float_place{0};  ///< of its float operator, within the segment
@@ -77,6 +92,7 @@ struct Sums {
   ErrorSums alone{};
   detail::ValueGains gains{};
   detail::ValueGains gains_alone{};
+  InputFactors input_factors{};
   at::Tensor weight{};        ///< in float: [channels, …]; undefined: it has none
   at::Tensor exact_weight{};  ///< of its float operator, of the same sizes
   int64_t numbers{0};
@@ -129,7 +145,8 @@ at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact) {
 }
 
 /// What an int8 operator makes of the float layer's input.
-std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, at::QEngine engine) {
+std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, const InputFactors& factors,
+                                 at::QEngine engine) {
   if (!op.name || op.overwrites || !op.input.defined() || !layer.input.defined() ||
       !fits(op.input, layer.input) || (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
     return std::nullopt;
@@ -137,7 +154,7 @@ std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, at::
   if (!handle) return std::nullopt;
   torch::jit::Stack stack = op.inputs;
   const auto first = std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); });
-  *first = as_input(op.input, layer.input.reshape_as(op.input));
+  *first = as_input(op.input, factors.applied_to(layer.input).reshape_as(op.input));
   try {
     const kernels::EnginePacking packing(engine);
     handle->callBoxed(&stack);
@@ -204,6 +221,24 @@ class Comparison {
     }
   }
 
+  /// Finds what is scaled. True: all runs are to be added once more, since layers were shown float values
+  /// without the factors that their weights take back.
+  bool find_scaled() {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      auto reader = reader_of_scaled(i);
+      if (!reader) continue;
+      const auto& [place, columns] = *reader;
+      Sums& sums = rows_[place];
+      sums.input_factors = {.of_channel = rows_[i].gains.factors(columns),
+                            .is_convolution = columns.is_convolution};
+      sums.alone = {};
+      sums.gains_alone = {};
+      readers_.emplace(i, *std::move(reader));
+    }
+    is_repeated_ = !readers_.empty();
+    return is_repeated_;
+  }
+
   [[nodiscard]] ComparedLayers result() const {
     ComparedLayers compared;
     compared.rows = rows();
@@ -216,17 +251,17 @@ class Comparison {
   }
 
  private:
+  /// The row that takes back how another is scaled, and with what its weight's columns are multiplied.
+  using Reader = std::pair<std::size_t, detail::ColumnGains>;
+
   [[nodiscard]] std::vector<LayerComparison> rows() const {
     std::vector<LayerComparison> rows;
     for (const Sums& sums : rows_) rows.push_back(facts_of(sums));
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const auto reader = reader_of_scaled(i);
-      if (!reader) continue;
-      const auto& [place, columns] = *reader;
-      take_factors_out(rows_[i], columns, rows[i]);
+    for (const auto& [row, reader] : readers_) {
+      const auto& [place, columns] = reader;
+      take_factors_out(rows_[row], columns, rows[row]);
       rows[place].weight_sqnr_db =
           detail::weight_sqnr(rows_[place].weight, rows_[place].exact_weight, columns);
-      rows[place].alone_sqnr_db.reset();  // it was shown the float values, which are not scaled
     }
     return rows;
   }
@@ -283,6 +318,10 @@ class Comparison {
   }
 
   void add(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
+    if (is_repeated_) {
+      if (sums.input_factors.of_channel.defined()) add_alone(sums, layer, wanted, op);
+      return;
+    }
     const at::Tensor got = in_float(op.output).reshape_as(wanted.output);
     add_difference(sums.whole, wanted.output, got);
     sums.gains.add(wanted.output, got);
@@ -292,8 +331,12 @@ class Comparison {
     if (options_.histograms) sums.values.add(wanted.output);
     if (op.layer != layer.layer) return;
     if (!sums.weight.defined()) add_weight(sums, op, layer);
+    add_alone(sums, layer, wanted, op);
+  }
+
+  void add_alone(Sums& sums, const Captured& layer, const Captured& wanted, const Captured& op) const {
     if (op.kind != sums.facts.kernel) return;  // it does not read what the layer reads
-    const std::optional<at::Tensor> alone = shadow(op, layer, engine_);
+    const std::optional<at::Tensor> alone = shadow(op, layer, sums.input_factors, engine_);
     if (!alone || !fits(*alone, wanted.output)) return;
     add_difference(sums.alone, wanted.output, alone->reshape_as(wanted.output));
     sums.gains_alone.add(wanted.output, alone->reshape_as(wanted.output));
@@ -301,12 +344,14 @@ class Comparison {
 
   /// The row that takes back how a row's values are scaled, by channel, with what its weight's columns are
   /// multiplied with; none where they are not.
-  [[nodiscard]] std::optional<std::pair<std::size_t, detail::ColumnGains>> reader_of_scaled(
-      std::size_t row) const {
+  [[nodiscard]] std::optional<Reader> reader_of_scaled(std::size_t row) const {
     constexpr std::size_t kFarthest = 8;
     for (std::size_t i = row + 1; i < std::min(rows_.size(), row + 1 + kFarthest); ++i) {
       if (!rows_[i].weight.defined()) continue;
-      const detail::ColumnGains columns = detail::column_gains(rows_[i].weight, rows_[i].exact_weight);
+      detail::ColumnGains columns = detail::column_gains(rows_[i].weight, rows_[i].exact_weight);
+      // A factor that nobody takes back is a fault of one of the two. What has no weight has no scale to be
+      // wrong.
+      columns.is_absolute = columns.is_absolute && rows_[row].weight.defined();
       if (rows_[row].gains.are_taken_back_by(columns)) return std::pair(i, columns);
     }
     return std::nullopt;
@@ -352,6 +397,8 @@ class Comparison {
   std::vector<FloatLayer> float_layers_{};
   std::vector<Sums> rows_{};
   std::map<std::string, std::size_t> places_{};
+  std::map<std::size_t, Reader> readers_{};  ///< of the rows that are scaled
+  bool is_repeated_{false};
 };
 
 std::vector<Captured> captured(Module& module, at::QEngine engine, const Sample& sample, const char* which,
@@ -420,9 +467,13 @@ ComparedLayers compare_layers(const Module& float_model, const Module& int8_mode
   Module got = copy_in_eval(int8_model);
   const at::QEngine engine = engine_in_use();
   Comparison comparison(engine, options);
-  for (std::size_t i = 0; i < samples.size(); ++i)
-    comparison.add(captured(exact, engine, samples[i], "float", i),
-                   captured(got, engine, samples[i], "int8", i));
+  const auto add_all = [&] {
+    for (std::size_t i = 0; i < samples.size(); ++i)
+      comparison.add(captured(exact, engine, samples[i], "float", i),
+                     captured(got, engine, samples[i], "int8", i));
+  };
+  add_all();
+  if (comparison.find_scaled()) add_all();
   ComparedLayers compared = comparison.result();
   if (compared.rows.empty())
     throw Error(ErrorCode::BadModel, "the models have no layer in common, by name or by weight",

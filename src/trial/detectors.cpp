@@ -66,11 +66,16 @@ at::Tensor rows_of(const at::Tensor& values, const Captured& op) {
   return values.movedim(values.dim() - 1 - spatial, 0).flatten(1).to(at::kFloat);
 }
 
-void add_outliers(Seen& seen, const at::Tensor& rows) {
+/// The size that 97.5 % of the sizes in each row do not exceed.
+at::Tensor usual_size(const at::Tensor& rows) {
   constexpr double kUsual = 0.975;
+  const auto rank = 1 + static_cast<int64_t>(kUsual * static_cast<double>(rows.size(1) - 1));
+  return std::get<0>(rows.kthvalue(rank, 1));
+}
+
+void add_outliers(Seen& seen, const at::Tensor& rows) {
   const at::Tensor sizes = rows.abs();
-  const auto rank = 1 + static_cast<int64_t>(kUsual * static_cast<double>(sizes.size(1) - 1));
-  const at::Tensor usual = std::get<0>(sizes.kthvalue(rank, 1));
+  const at::Tensor usual = usual_size(sizes);
   const at::Tensor counts = usual.gt(0);
   const at::Tensor ratios = at::where(counts, sizes.amax(1) / usual, 0.0);
   seen.outlier_sum = seen.outlier_sum.defined() ? seen.outlier_sum + ratios : ratios;
@@ -185,10 +190,14 @@ std::optional<Finding> equalization(const Seen& seen, const DetectorLimits& limi
 std::optional<Finding> outliers(const Seen& seen, const DetectorLimits& limits) {
   const at::Tensor means = seen.outlier_sum / seen.outlier_count;
   const double fewest = limits.of_samples * static_cast<double>(seen.samples);
-  const at::Tensor found = means.gt(limits.outlier) & seen.outlier_count.ge(fewest);
+  const at::Tensor in_channel = at::where(seen.outlier_count.ge(fewest), means, 0.0);
+  const at::Tensor sizes = at::maximum(seen.input.low.abs(), seen.input.high.abs());
+  const double usual = usual_size(sizes.unsqueeze(0)).item<double>();
+  const at::Tensor ratios = usual > 0 ? at::maximum(in_channel, sizes / usual) : in_channel;
+  const at::Tensor found = ratios.gt(limits.outlier);
   if (!found.any().item<bool>()) return std::nullopt;
   return Finding{.detector = Detector::Outliers,
-                 .figure = means.masked_select(found).max().item<double>(),
+                 .figure = ratios.max().item<double>(),
                  .limit = limits.outlier,
                  .channels = places_in(found),
                  .advises_qconfig = true};
@@ -224,7 +233,8 @@ std::string Finding::to_text() const {
           channels.size(), figure, limit);
     case Detector::Outliers:
       return fmt::format(
-          "{} channels of the input have values {:.1f} times what 97.5 % of theirs do not exceed",
+          "{} channels of the input have values up to {:.1f} times what 97.5 % of theirs, or of the "
+          "channels, do not exceed",
           channels.size(), figure);
   }
   return {};

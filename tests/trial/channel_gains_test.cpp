@@ -103,5 +103,25 @@ TEST(CompareLayers, ASmoothedLayerIsComparedWithoutItsFactors) {
   }
 }
 
+TEST(CompareLayers, AFaultInALayerThatReadsScaledValuesIsBornThere) {
+  const torch::jit::Module model = smoothed_model();
+  torch::jit::Module wrong = smoothed_model();
+  const at::NoGradGuard no_grad;
+  const std::vector<Sample> samples{{torch::randn({16, 32})}, {torch::randn({16, 32})}};
+  const auto rows_for = [&](const torch::jit::Module& made_of) {
+    Prepared prepared = prepare(made_of, best_qconfig_mapping("x86"), backend_config("x86"));
+    calibrate(prepared, samples);
+    return compare_layers(model, convert(prepared, backend_config("x86")), samples).rows;
+  };
+  const std::vector<LayerComparison> rows = rows_for(model);
+  const auto reader = std::next(std::ranges::find(rows, "norm", &LayerComparison::layer));
+  ASSERT_NE(reader, rows.end());
+  EXPECT_GT(reader->alone_sqnr_db.value_or(0), 25) << reader->layer;
+  wrong.attr(reader->layer).toModule().attr("weight").toTensor().mul_(1.3);
+  const std::vector<LayerComparison> wrong_rows = rows_for(wrong);
+  const auto found = std::ranges::find(wrong_rows, reader->layer, &LayerComparison::layer);
+  EXPECT_NEAR(found->alone_sqnr_db.value_or(99), 20 * std::log10(1 / 0.3), 1.5);
+}
+
 }  // namespace
 }  // namespace tsq

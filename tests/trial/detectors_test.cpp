@@ -58,10 +58,19 @@ TEST(Detectors, OutliersAreFoundInTheirChannelsOnBothSidesOfZero) {
   EXPECT_FALSE(findings[0].qconfig.has_value()) << "leave it float";
 }
 
+TEST(Detectors, AChannelThatIsLargeThroughoutIsAnOutlier) {
+  std::vector<Sample> samples = even_samples();
+  for (Sample& sample : samples) sample[0].toTensor().select(1, 9).mul_(20);
+  const std::vector<Finding> findings = found(Detector::Outliers, layers(), samples);
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].layer, "first");
+  EXPECT_THAT(findings[0].channels, ElementsAre(9));
+}
+
 TEST(Detectors, AnOutlierThatFewSamplesHaveIsNone) {
   std::vector<Sample> samples = even_samples();
   for (Sample& sample : samples) sample[0].toTensor().select(1, 3).zero_();
-  samples[0][0].toTensor().select(1, 3).fill_(1e-3).index_put_({0}, 1.0);
+  samples[0][0].toTensor().select(1, 3).fill_(1e-3).index_put_({0}, at::tensor(1.0));
   EXPECT_THAT(found(Detector::Outliers, layers(), samples), ::testing::IsEmpty());
 }
 
