@@ -7,6 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 torch_version=2.13.0
 onednn_version=2023.2.0
+playwright_version=1.65.2
 [[ ${1:-} == --tests ]] && for_tests=yes || for_tests=
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -39,6 +40,7 @@ missing_packages() {
   has_header fmt/format.h || echo libfmt-dev
   has_header zip.h || echo libzip-dev
   [[ -z $for_tests ]] || command -v clang-format-14 > /dev/null || echo clang-format-14
+  [[ -z $for_tests ]] || command -v chromium > /dev/null || echo chromium
   has_header pcre2.h || echo libpcre2-dev
   if [[ ! -x .venv/bin/python ]]; then
     command -v python3 > /dev/null || echo python3
@@ -134,6 +136,16 @@ install_onednn() {
     say "warning: pip could not install oneDNN: libtsq_runtime, which runs fused programs, will not be built"
 }
 
+has_playwright() { compgen -G ".venv/lib/python3*/site-packages/playwright-$playwright_version.dist-info/RECORD" > /dev/null; }
+
+# It drives Debian's Chromium in the test of the report's page.
+install_playwright() {
+  make_virtual_environment
+  say "installing playwright $playwright_version into .venv with pip: about 50 MB"
+  .venv/bin/pip install --disable-pip-version-check "playwright==$playwright_version" ||
+    fail "pip could not install playwright $playwright_version: see its message above"
+}
+
 check_cpu_build() {
   ! grep -qsE "^cuda.*= '" .venv/lib/python3*/site-packages/torch/version.py || refuse_cuda_build '.venv holds'
 }
@@ -146,3 +158,4 @@ if ! names_libtorch; then
   check_cpu_build
 fi
 has_onednn || install_onednn
+[[ -z $for_tests ]] || has_playwright || install_playwright

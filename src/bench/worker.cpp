@@ -25,6 +25,7 @@
 #include "bench/resident.h"
 #include "io/devices.h"
 #include "io/samples.h"
+#include "ir/define_method.h"
 
 namespace tsq::bench {
 namespace {
@@ -65,7 +66,10 @@ void check_float(const torch::jit::Module& module, const std::string& path) {
 }
 
 torch::jit::Module in_form(torch::jit::Module module, Form form) {
-  if (form == Form::Frozen) return torch::jit::freeze(module);
+  if (form == Form::Frozen) {
+    module = torch::jit::freeze(module);
+    ir::own_call_stacks(module);
+  }
   if (form == Form::Fused) return torch::jit::optimize_for_inference(module);
   return module;
 }

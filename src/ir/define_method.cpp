@@ -1,8 +1,11 @@
 #include "ir/define_method.h"
 
 #include <torch/csrc/jit/api/compilation_unit.h>
+#include <torch/csrc/jit/api/function_impl.h>
 
+#include <ranges>
 #include <string_view>
+#include <vector>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -34,17 +37,37 @@ c10::FunctionSchema on_new_self(const torch::jit::Module& module, const std::str
   return c10::FunctionSchema(name, "", std::move(arguments), schema.returns());
 }
 
+/// The same stack, all of it in `function`.
+torch::jit::InlinedCallStackPtr in_function(torch::jit::InlinedCallStack& stack,
+                                            torch::jit::Function* function) {
+  using torch::jit::InlinedCallStack;
+  torch::jit::InlinedCallStackPtr made;
+  const std::vector<torch::jit::InlinedCallStackEntry> entries = stack.vec();
+  for (const auto& [gone, range, module] : entries | std::views::reverse)
+    made = made ? c10::make_intrusive<InlinedCallStack>(made, function, range, module)
+                : c10::make_intrusive<InlinedCallStack>(function, range, module);
+  return made;
+}
+
+void own_call_stacks(torch::jit::Function& function, Graph& graph) {
+  for (Node* node : nodes_in_order(graph)) {
+    if (const auto stack = node->callstack()) node->setCallStack(in_function(**stack, &function));
+  }
+}
+
 }  // namespace
+
+void own_call_stacks(torch::jit::Module& module) {
+  for (const torch::jit::Method& method : module.get_methods())
+    own_call_stacks(method.function(), *torch::jit::toGraphFunction(method.function()).graph());
+}
 
 torch::jit::Function* add_method(torch::jit::Module& module, const std::string& name,
                                  const std::shared_ptr<Graph>& body) {
   body->inputs().at(0)->setType(module.type());
   torch::jit::Function* function = module._ivalue()->compilation_unit()->create_function(
       c10::QualifiedName(*module.type()->name(), name), body);
-  for (Node* node : nodes_in_order(*body)) {
-    if (node->callstack())
-      node->setCallStack(c10::make_intrusive<torch::jit::InlinedCallStack>(function, node->sourceRange()));
-  }
+  own_call_stacks(*function, *body);
   module.type()->addMethod(function);
   return function;
 }

@@ -4,9 +4,14 @@
 
 namespace tsq::ir {
 
-/// Gives `module` the method `name` with `body`, whose first input is self, as its code. Nodes that LibTorch
-/// has inlined remember the functions that they came from, which may be gone before the module is: here they
-/// become nodes of the method.
+/// Nodes that LibTorch has inlined remember the functions that they came from, which may be gone before the
+/// module is, and which operator callbacks and exceptions ask for their names: here all nodes come to belong
+/// to the method that they are in. Which modules they were called in stays. To be called after
+/// torch::jit::freeze, before the module runs.
+void own_call_stacks(torch::jit::Module& module);
+
+/// Gives `module` the method `name` with `body`, whose first input is self, as its code, and its nodes to the
+/// method (own_call_stacks).
 torch::jit::Function* add_method(torch::jit::Module& module, const std::string& name,
                                  const std::shared_ptr<Graph>& body);
 

@@ -18,6 +18,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
+#include "ir/define_method.h"
 #include "report/operator_graph.h"
 
 namespace tsq {
@@ -43,6 +44,7 @@ Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::si
       Module in_eval = model.module.copy();
       in_eval.eval();
       result.module = torch::jit::freeze(in_eval);
+      ir::own_call_stacks(result.module);
       result.unfrozen = in_eval;
     } catch (const std::exception& error) {
       rethrow_out_of_memory(error);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "ir/define_method.h"
 #include "pipeline/operator_watch.h"
 #include "support/small_models.h"
 
@@ -91,8 +92,24 @@ TEST(Profiles, AModuleInAListHasItsWholePath) {
                                         "decoder.0.linear", "decoder.0", "decoder.1.linear", "decoder.1"};
   const Sample sample{torch::ones({1, 4})};
   EXPECT_EQ(layers_of(bench::profile(model, engine_in_use(), sample, 2)), wanted);
-  EXPECT_EQ(layers_of(bench::profile(torch::jit::freeze(model), engine_in_use(), sample, 2, &model)), wanted)
+  torch::jit::Module frozen = torch::jit::freeze(model);
+  ir::own_call_stacks(frozen);
+  EXPECT_EQ(layers_of(bench::profile(frozen, engine_in_use(), sample, 2, &model)), wanted)
       << "without weights to tell the lists by";
+}
+
+TEST(Profiles, NodesOfAFrozenModelBelongToItsOwnMethod) {
+  torch::jit::Module frozen = torch::jit::freeze(two_lists());
+  ir::own_call_stacks(frozen);
+  const torch::jit::Method forward = frozen.get_method("forward");
+  std::size_t inlined = 0;
+  for (const torch::jit::Node* node : forward.graph()->nodes()) {
+    if (!node->callstack()) continue;
+    ++inlined;
+    for (const auto& [function, range, module] : (*node->callstack())->vec())
+      EXPECT_EQ(function, &forward.function());
+  }
+  EXPECT_GT(inlined, 0U);
 }
 
 ProfileRow row_of(const std::vector<ProfileRow>& rows, const std::string& name) {

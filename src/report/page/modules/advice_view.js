@@ -30,11 +30,14 @@
   const first = ({ rows }) => rows.find((row) => row !== undefined);
   const isInAll = ({ rows }) => rows.every((row) => row !== undefined);
 
-  // Figures are of one model each; what was found in one of two models only is marked.
-  function figureColumns(models) {
+  // Two models have the same finding where the same is said of a layer before the colon: figures follow after it.
+  const keyOf = ({ layer, finding }) => `${layer}\u0000${String(finding).split(":")[0]}`;
+
+  // What is of one model each; what was found in one of two models only is marked.
+  function columnsOf(models, title, name) {
     return models.map((model, column) => ({
-      title: models.length > 1 ? `Figures, ${model.name}` : "Figures",
-      value: ({ rows }) => rows[column]?.figures,
+      title: models.length > 1 ? `${title}, ${model.name}` : title,
+      value: ({ rows }) => rows[column]?.[name],
       differs: (entry) => !isInAll(entry),
     }));
   }
@@ -42,16 +45,20 @@
   function columnsFor(models) {
     return [
       { title: "Layer", value: (entry) => first(entry).layer, isHeader: true, content: (entry) => report.layerLink(first(entry).layer) },
-      { title: "Finding", value: (entry) => first(entry).finding },
-      ...figureColumns(models),
+      ...columnsOf(models, "Finding", "finding"),
+      ...columnsOf(models, "Figures", "figures"),
       { title: "Advice", value: (entry) => first(entry).advice },
-      { title: "QConfigMapping", value: (entry) => JSON.stringify(first(entry).mapping ?? ""), content: (entry) => mappingCell(first(entry).mapping) },
+      {
+        title: "QConfigMapping",
+        value: (entry) => (first(entry).mapping ? JSON.stringify(first(entry).mapping) : ""),
+        content: (entry) => mappingCell(first(entry).mapping),
+      },
     ];
   }
 
   function show(section) {
     const models = report.int8Models();
-    const rows = report.sideBySide(models, ({ advice }) => advice, ({ layer, finding }) => `${layer}\u0000${finding}`);
+    const rows = report.sideBySide(models, ({ advice }) => advice, keyOf);
     if (rows.length > 0) section.append(report.table({ caption: "Advice", columns: columnsFor(models), rows }));
   }
 

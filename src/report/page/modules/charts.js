@@ -36,7 +36,8 @@
   // The chart is drawn as soon as the figure is part of the page, since only then it has a size.
   function figure(caption, configure, height = 260) {
     const canvas = make("canvas", { role: "img", "aria-label": caption });
-    const element = make("figure", { class: "chart" }, make("figcaption", {}, caption), make("div", { style: `height:${height}px` }, canvas));
+    const frame = make("div", { style: `height:${height}px` }, canvas);
+    const element = make("figure", { class: "chart" }, make("figcaption", {}, caption), frame);
     requestAnimationFrame(() => {
       destroyRemoved();
       if (canvas.isConnected) draw(canvas, configure);
@@ -68,7 +69,10 @@
       type: "scatter",
       data: { datasets: [...points.map(scatterSeries), ...referenceSeries(heights, reference)] },
       options: {
-        scales: { x: axis(xTitle, { beginAtZero: true, grace: "5%", ticks: { callback: formats.tick(xText) } }), y: axis(yTitle, { ...heights, ticks: { callback: formats.tick(yText) } }) },
+        scales: {
+          x: axis(xTitle, { beginAtZero: true, grace: "5%", ticks: { callback: formats.tick(xText) } }),
+          y: axis(yTitle, { ...heights, ticks: { callback: formats.tick(yText) } }),
+        },
         plugins: { tooltip: { callbacks: { label: ({ dataset, raw }) => `${dataset.label}: ${xText(raw.x)}, ${yText(raw.y)}` } } },
       },
     }));
@@ -76,14 +80,27 @@
 
   function scatterSeries({ label, index, x, y }) {
     const colour = modelColour(index);
-    return { label, data: [{ x, y }], backgroundColor: colour, borderColor: colour, pointStyle: modelMark(index), radius: 8, hoverRadius: 10 };
+    return {
+      label,
+      data: [{ x, y }],
+      backgroundColor: colour,
+      borderColor: colour,
+      pointStyle: modelMark(index),
+      radius: 8,
+      hoverRadius: 10,
+      clip: 10,
+    };
   }
 
   function referenceSeries({ suggestedMin, suggestedMax }, reference) {
     if (reference === undefined) return [];
     const data = [suggestedMin, suggestedMax].map((y) => ({ x: reference.x, y }));
-    const colour = report.theme.colour("muted");
-    return [{ type: "line", label: reference.label, data, borderColor: colour, backgroundColor: colour, borderDash: [5, 5], borderWidth: 1.5, pointStyle: "line", radius: 0 }];
+    return [{ ...lineSeries(reference.label, data, report.theme.colour("muted")), borderDash: [5, 5] }];
+  }
+
+  // A line without marks.
+  function lineSeries(label, data, colour) {
+    return { type: "line", label, data, borderColor: colour, backgroundColor: colour, borderWidth: 2, radius: 0, pointStyle: "line" };
   }
 
   // Horizontal bars: {label, index, value}.
@@ -92,11 +109,18 @@
       type: "bar",
       data: {
         labels: bars.map(({ label }) => formats.shortened(label, 28)),
-        datasets: [{ data: bars.map(({ value }) => value), backgroundColor: bars.map(({ index }) => modelColour(index)), maxBarThickness: 32 }],
+        datasets: [{
+          data: bars.map(({ value }) => value),
+          backgroundColor: bars.map(({ index }) => modelColour(index)),
+          maxBarThickness: 32,
+        }],
       },
       options: {
         indexAxis: "y",
-        scales: { x: axis(title, { beginAtZero: true, ticks: { callback: formats.tick(text), maxTicksLimit: 6 } }), y: { grid: { display: false } } },
+        scales: {
+          x: axis(title, { beginAtZero: true, ticks: { callback: formats.tick(text), maxTicksLimit: 6 } }),
+          y: { grid: { display: false } },
+        },
         plugins: { legend: { display: false }, tooltip: { callbacks: { label: ({ raw }) => text(raw) } } },
       },
     }), 90 + 44 * bars.length);
@@ -114,7 +138,7 @@
         interaction: { mode: "index", intersect: false },
         onClick: (event, elements) => elements.length > 0 && onLayer(layers[elements[0].index]),
         scales: {
-          x: { ticks: { autoSkip: true, maxRotation: 45, callback: (value) => formats.shortened(layers[value], 16) }, grid: { display: false } },
+          x: { ticks: { maxRotation: 45, callback: (value) => formats.shortened(layers[value], 16) }, grid: { display: false } },
           y: axis(title, { ticks: { callback: formats.tick(text) } }),
         },
         plugins: { tooltip: { callbacks: { label: ({ dataset, raw }) => `${dataset.label}: ${text(raw)}` } } },
@@ -141,12 +165,12 @@
   // Two vertical lines in one series: the point between them has no place.
   function rangeLines([low, high], top) {
     const data = [{ x: low, y: 0.5 }, { x: low, y: top }, { x: low, y: NaN }, { x: high, y: 0.5 }, { x: high, y: top }];
-    const colour = report.theme.colour("range");
-    return { type: "line", label: "range of the codes", data, borderColor: colour, backgroundColor: colour, borderWidth: 2, pointRadius: 0, pointStyle: "line" };
+    return lineSeries("range of the codes", data, report.theme.colour("range"));
   }
 
   function barsOf(label, bins, colour) {
-    return { type: "bar", label, data: bins, backgroundColor: colour, pointStyle: "rect", grouped: false, barPercentage: 1, categoryPercentage: 1 };
+    const wholeWidth = { grouped: false, barPercentage: 1, categoryPercentage: 1 };
+    return { type: "bar", label, data: bins, backgroundColor: colour, pointStyle: "rect", ...wholeWidth };
   }
 
   // The float values, and where the range of the codes is known, those outside it in another colour.
@@ -167,12 +191,13 @@
   function histogram(caption, data, index) {
     const range = Array.isArray(data.range) && data.range.length === 2 && data.range.every(formats.isNumber) ? data.range : null;
     const ends = [data.low, data.high, ...(range ?? [])];
+    const limits = { min: Math.min(...ends), max: Math.max(...ends) };
     return figure(caption, () => ({
       type: "bar",
       data: { datasets: histogramSeries(data, range, index) },
       options: {
         scales: {
-          x: axis("value", { type: "linear", min: Math.min(...ends), max: Math.max(...ends), offset: false, ticks: { callback: formats.number } }),
+          x: axis("value", { type: "linear", ...limits, offset: false, ticks: { callback: formats.number } }),
           y: axis("values, logarithmic", { type: "logarithmic", min: 0.5, ticks: { callback: countTick } }),
         },
         plugins: { tooltip: { callbacks: { title: ([{ parsed }]) => formats.number(parsed.x) } } },
@@ -183,7 +208,8 @@
   const countTick = (value) => (Number.isInteger(Math.log10(value)) ? formats.count(value) : "");
 
   function hasHistogram(data) {
-    return Boolean(data) && Array.isArray(data.counts) && data.counts.length > 0 && formats.isNumber(data.low) && formats.isNumber(data.high);
+    const hasCounts = Array.isArray(data?.counts) && data.counts.length > 0;
+    return hasCounts && formats.isNumber(data.low) && formats.isNumber(data.high);
   }
 
   report.charts = { modelScatter, modelBars, layerChart, histogram, hasHistogram };

@@ -6,7 +6,7 @@
 
   function outcome(decision) {
     if (!decision) return formats.DASH;
-    return decision.quantized ? decision.kernel ?? "int8" : "float";
+    return decision.quantized ? decision.kernel || "int8" : "float";
   }
 
   const sentence = (decision) => [decision?.reason, decision?.remedy, ...(decision?.notes ?? [])].filter(Boolean).join(" – ");
@@ -31,15 +31,21 @@
       { title: "Operator", value: (entry) => first(entry).operator },
       { title: "Node", value: (entry) => first(entry).node },
     ];
-    const own = PARTS.filter(([, text]) => entries.some(({ rows }) => rows.some((row) => text(row) !== ""))).flatMap(([title, text]) => models.map((model, column) => ({
+    const isUsed = ([, text]) => entries.some(({ rows }) => rows.some((row) => text(row) !== ""));
+    return [...common, ...PARTS.filter(isUsed).flatMap(([title, text]) => columnsOf(models, title, text))];
+  }
+
+  // The same part of a decision, once for each model.
+  function columnsOf(models, title, text) {
+    return models.map((model, column) => ({
       title: models.length > 1 ? `${title}, ${model.name}` : title,
       value: ({ rows }) => text(rows[column]),
-      differs: (entry) => models.length > 1 && areDifferent(entry, text),
-    })));
-    return [...common, ...own];
+      differs: (entry) => areDifferent(entry, text),
+    }));
   }
 
   const areDifferent = ({ rows }, text) => new Set(rows.map(text)).size > 1;
+  const isDifferent = (entry) => PARTS.some(([, text]) => areDifferent(entry, text));
   const staysFloat = ({ rows }) => rows.some((row) => row && !row.quantized);
 
   function show(section) {
@@ -47,7 +53,7 @@
     if (models.length === 0) return;
     const entries = report.sideBySide(models, ({ decisions }) => decisions, ({ node, layer }) => `${layer ?? ""}\u0000${node ?? ""}`);
     const choices = [{ label: "float only", keeps: staysFloat }];
-    if (models.length > 1) choices.push({ label: "differences only", keeps: (entry) => PARTS.some(([, text]) => areDifferent(entry, text)) });
+    if (models.length > 1) choices.push({ label: "differences only", keeps: isDifferent });
     section.append(report.table({ caption: "Decisions", columns: columnsFor(models, entries), rows: entries, choices }));
   }
 

@@ -18,7 +18,7 @@
 
   // A long name may be broken after its separators.
   function breakable(text) {
-    return text.split(/(?<=::|[._/])/).flatMap((piece, index) => (index === 0 ? [piece] : [make("wbr"), piece]));
+    return text.split(/(?<=::|[./])/).flatMap((piece, index) => (index === 0 ? [piece] : [make("wbr"), piece]));
   }
 
   function button(label, onclick, attributes = {}) {

@@ -2,438 +2,378 @@
 (function (report) {
   "use strict";
 
-  const { make, formats, panel, tree: trees, layout, nodeColours } = report;
+  const { make, panel, tree: trees, layout, nodeColours } = report;
   const { isGroup, shownFor } = trees;
   // Below this zoom the labels cannot be read.
   const READABLE_ZOOM = 0.8;
+  const MARGIN = 24;
 
-  const FONT_SIZE = 13;
-  const measure = document.createElement("canvas").getContext("2d");
+  const KEYS =
+    "Arrow keys go along the data flow, Enter opens a group or shows an operator, Backspace closes a group, + and - zoom, " +
+    "0 fits the graph.";
+  const NOTHING_THERE = { down: "Nothing follows", up: "Nothing comes before", left: "Nothing to the left", right: "Nothing to the right" };
 
-  const KEYS = "Arrow keys go along the data flow, Enter opens a group or shows an operator, Backspace closes a group, + and - zoom, 0 fits the graph.";
+  const isOpenGroup = (node) => isGroup(node) && node.isOpen;
 
-  function style() {
-    const { colour } = report.theme;
-    return [
-      {
-        selector: "node",
-        style: {
-          width: layout.NODE.width,
-          height: layout.NODE.height,
-          color: colour("ink"),
-          "background-color": colour("unknown"),
-          "border-width": 1,
-          "border-color": colour("edge"),
-          "font-family": "system-ui, sans-serif",
-          "font-size": FONT_SIZE,
-          "min-zoomed-font-size": 4,
-          "line-height": 1.15,
-          "text-wrap": "wrap",
-          "text-max-width": layout.NODE.width - 8,
-          "text-valign": "center",
-          "text-halign": "center",
-        },
-      },
-      { selector: "node[label]", style: { label: "data(label)" } },
-      { selector: "node[shape]", style: { shape: "data(shape)" } },
-      { selector: "node[fill]", style: { "background-color": "data(fill)", color: "data(ink)" } },
-      {
-        selector: "node[stripes]",
-        style: {
-          "background-fill": "linear-gradient",
-          "background-gradient-direction": "to-right",
-          "background-gradient-stop-colors": (node) => node.data("stripes").colours,
-          "background-gradient-stop-positions": (node) => node.data("stripes").ends,
-          "text-background-color": colour("surface"),
-          "text-background-opacity": 0.85,
-          "text-background-padding": 3,
-          "text-background-shape": "round-rectangle",
-        },
-      },
-      { selector: "node.closed", style: { "border-width": 3, "border-style": "double", "font-weight": "bold" } },
-      {
-        selector: "node.open",
-        style: {
-          shape: "round-rectangle",
-          padding: layout.PADDING,
-          "background-color": colour("group"),
-          "background-opacity": 0.5,
-          color: colour("ink"),
-          "text-valign": "top",
-          "text-margin-y": -2,
-          "text-margin-x": "data(shift)",
-          "text-wrap": "ellipsis",
-          "text-max-width": "data(room)",
-        },
-      },
-      { selector: "edge", style: { width: 1.5, "line-color": colour("edge"), "target-arrow-color": colour("edge"), "target-arrow-shape": "triangle", "curve-style": "straight", "arrow-scale": 0.8 } },
-      { selector: "edge[distances]", style: { "curve-style": "round-segments", "segment-weights": (edge) => edge.data("weights"), "segment-distances": (edge) => edge.data("distances"), "edge-distances": "node-position" } },
-      { selector: "edge.near", style: { width: 3, "line-color": colour("accent"), "target-arrow-color": colour("accent"), "z-index": 5 } },
-      { selector: "node.found", style: { "outline-width": 4, "outline-color": colour("found"), "outline-offset": 1 } },
-      { selector: "node.current", style: { "border-width": 3, "border-style": "solid", "border-color": colour("ink"), "outline-width": 5, "outline-color": colour("accent"), "outline-offset": 2, "z-index": 10 } },
-      { selector: "core", style: { "active-bg-opacity": 0, "selection-box-opacity": 0 } },
-      { selector: "node:active, edge:active", style: { "overlay-opacity": 0 } },
-    ];
+  function legendParts(legend) {
+    if (legend === null) return ["No such values in this model."];
+    if (legend.kinds) return legend.kinds.map(legendKind);
+    const gradient = `background:linear-gradient(to right, ${legend.colours.join(", ")})`;
+    return [legend.ends[0], make("i", { class: "gradient", style: gradient }), legend.ends[1]];
   }
 
-  function groupLines({ label, sums }) {
-    const values = [formats.seconds(sums.seconds), formats.decibels(sums.sqnr)].filter((text) => text !== formats.DASH);
-    return [`▸ ${formats.shortened(label, 24)}`, formats.plural(sums.count, "operator"), values.join(" · ")];
+  function legendKind({ name, label, colour }) {
+    return make("span", {}, make("i", { class: `swatch ${name}`, style: `background:${colour}` }), label);
   }
 
-  function operatorLines(node) {
-    const { kind, layer } = node.operator;
-    const outside = node.parent.path;
-    const within = outside !== "" && `${layer}.`.startsWith(`${outside}.`) ? layer.slice(outside.length + 1) : layer;
-    const kernel = kind.split("::").at(-1);
-    return [formats.shortened(kernel || kind, 26), formats.shortened(within, 28)];
-  }
-
-  // The value that the colour stands for is also written.
-  function labelOf(node, mode) {
-    if (isGroup(node)) return groupLines(node).filter(Boolean).join("\n");
-    return [...operatorLines(node), nodeColours.valueText(node, mode)].filter(Boolean).join("\n");
-  }
-
-  function spoken(node) {
-    const { sums } = node;
-    const values = [formats.seconds(sums.seconds), formats.decibels(sums.sqnr)].filter((text) => text !== formats.DASH).join(", ");
-    if (isGroup(node)) return `Group ${node.label}, ${node.isOpen ? "open" : "closed"}, ${formats.plural(sums.count, "operator")}${values && `, ${values}`}`;
-    const { kind, layer, numbers, inputs, outputs } = node.operator;
-    return [kind, layer, numbers, values, `${formats.plural(inputs.length, "input")}, ${formats.plural(outputs.length, "output")}`].filter(Boolean).join(", ");
-  }
-
-  // Bends as cytoscape takes them: along the straight line between the ends, and away from it.
-  function relativeBends(start, end, bends) {
-    const [dx, dy] = [end.x - start.x, end.y - start.y];
-    const length = Math.hypot(dx, dy) || 1;
-    const weights = bends.map(({ x, y }) => ((x - start.x) * dx + (y - start.y) * dy) / length ** 2);
-    const distances = bends.map(({ x, y }) => ((y - start.y) * dx - (x - start.x) * dy) / length);
-    return { weights, distances };
-  }
-
-  function nodeElement(node, centres) {
-    const data = { id: node.key };
-    if (node.parent.parent !== null) data.parent = node.parent.key;
-    data.shape = isGroup(node) ? "round-rectangle" : nodeColours.shapeOf(node.operator.numbers);
-    return { group: "nodes", data, position: { ...centres.get(node.key) }, classes: isGroup(node) ? "closed" : "" };
-  }
-
-  // The name stands at the left, where no edge crosses it: cytoscape centres it, and it is shifted from there.
-  function openGroupElement(group) {
-    const label = `▾ ${group.label}`;
-    const room = layout.innerWidth(group);
-    measure.font = `${FONT_SIZE}px system-ui, sans-serif`;
-    const data = { id: group.key, label, room, shift: Math.min(0, measure.measureText(label).width - room) / 2 };
-    if (group.parent.parent !== null) data.parent = group.parent.key;
-    return { group: "nodes", data, classes: "open" };
-  }
-
-  function edgeElement({ key, from, to, bends }, centres) {
-    const data = { id: `edge ${key}`, source: from.key, target: to.key };
-    if (bends.length > 0) Object.assign(data, relativeBends(centres.get(from.key), centres.get(to.key), bends));
-    return { group: "edges", data };
-  }
-
-  function elementsOf(tree, operators) {
-    const { centres, edges } = layout.graphLayout(tree, operators);
-    const shown = trees.shownNodes(tree.root);
-    const groups = trees.groupsIn(tree.root).filter((group) => group.isOpen && shownFor(group) === group);
-    return [...groups.map(openGroupElement), ...shown.map((node) => nodeElement(node, centres)), ...edges.map((edge) => edgeElement(edge, centres))];
-  }
-
-  // Sees a graph that fills `host`. `onCurrent(node)` is told where the reader is.
-  function createPane(host, model, { colourBy, onCurrent }) {
-    const tree = trees.moduleTree(model.operators);
-    const help = make("p", { id: `keys-${model.index}`, class: "only-spoken" }, KEYS);
-    const canvas = make("div", {
-      class: "graph", tabindex: "0", role: "application", "aria-roledescription": "graph of operators",
-      "aria-label": `Operators of ${model.name}`, "aria-describedby": help.id, onkeydown: onKey,
-    });
-    const legend = make("div", { class: "legend" });
-    host.append(help, canvas, legend);
-
-    const cy = cytoscape({ container: canvas, style: style(), autoungrabify: true, autounselectify: true, boxSelectionEnabled: false, minZoom: 0.02, maxZoom: 4 });
-    const state = { mode: colourBy, current: null, found: [], place: -1 };
-    const observer = new ResizeObserver(onResize);
-    observer.observe(canvas);
-
-    cy.on("tap", "node", ({ target }) => onTap(tree.nodes.get(target.id())));
-    draw();
-    firstView();
-
-    function draw() {
-      cy.batch(() => {
-        cy.elements().remove();
-        cy.add(elementsOf(tree, model.operators));
+  class GraphPane {
+    // `mode` is what the colours stand for; onCurrent(node) is told where the reader is.
+    constructor(host, model, { mode, onCurrent }) {
+      this.model = model;
+      this.mode = mode;
+      this.onCurrent = onCurrent;
+      this.tree = trees.moduleTree(model.operators);
+      this.current = null;
+      this.found = [];
+      this.place = -1;
+      this.addParts(host);
+      this.cy = cytoscape({
+        container: this.canvas,
+        style: report.graphStyle(),
+        autoungrabify: true,
+        autounselectify: true,
+        boxSelectionEnabled: false,
+        minZoom: 0.02,
+        maxZoom: 4,
       });
-      paint();
-      mark();
+      this.cy.on("tap", "node", ({ target }) => this.onTap(this.tree.nodes.get(target.id())));
+      this.observer = new ResizeObserver(() => this.onResize());
+      this.observer.observe(this.canvas);
+      this.draw();
+      this.showBeginning();
     }
 
-    function paint() {
-      const paintNode = nodeColours.painter(tree, state.mode);
-      cy.batch(() => {
-        for (const element of cy.nodes(":childless")) {
-          const node = tree.nodes.get(element.id());
-          const { fill, ink, stops } = paintNode(node);
-          element.data({ fill, ink, label: labelOf(node, state.mode) });
-          if (stops) element.data("stripes", stops);
-          else element.removeData("stripes");
-        }
+    addParts(host) {
+      const help = make("p", { id: `keys-${this.model.index}`, class: "only-spoken" }, KEYS);
+      this.canvas = make("div", {
+        class: "graph",
+        tabindex: "0",
+        role: "application",
+        "aria-roledescription": "graph of operators",
+        "aria-label": `Operators of ${this.model.name}`,
+        "aria-describedby": help.id,
+        onkeydown: (event) => this.onKey(event),
       });
-      legend.replaceChildren(...legendParts(nodeColours.legend(tree, state.mode)));
+      this.legend = make("div", { class: "legend" });
+      host.append(help, this.canvas, this.legend);
     }
 
-    // What was in the middle stays there, when the panel takes its part of the page.
-    function onResize() {
-      const before = cy.width();
-      cy.resize();
-      cy.panBy({ x: (cy.width() - before) / 2, y: 0 });
+    destroy() {
+      this.observer.disconnect();
+      this.cy.destroy();
     }
 
-    // Where the whole graph would be too small to read, its beginning.
-    function firstView() {
-      fit();
-      if (cy.zoom() >= READABLE_ZOOM || cy.nodes().empty()) return;
-      const first = cy.nodes(":childless").min((element) => element.position("y")).ele;
-      cy.zoom(READABLE_ZOOM);
-      cy.pan({ x: cy.width() / 2 - first.position("x") * READABLE_ZOOM, y: 40 + (layout.NODE.height - first.position("y")) * READABLE_ZOOM });
+    focus() {
+      this.canvas.focus({ preventScroll: true });
     }
 
-    function fit() {
-      cy.fit(undefined, 24);
-      if (cy.zoom() > 1) {
-        cy.zoom(1);
-        cy.center();
-      }
+    // Drawing
+
+    draw() {
+      this.cy.batch(() => {
+        this.cy.elements().remove();
+        this.cy.add(report.graphElements(this.tree, this.model.operators));
+      });
+      this.paint();
+      this.mark();
     }
 
-    function mark() {
-      cy.elements().removeClass("current found near");
-      for (const index of state.found) cy.getElementById(shownFor(tree.leaves[index]).key).addClass("found");
-      if (state.current === null) return;
-      const element = cy.getElementById(shownFor(state.current).key);
+    paint() {
+      const paintNode = nodeColours.painter(this.tree, this.mode);
+      this.cy.batch(() => this.cy.nodes(":childless").forEach((element) => this.paintElement(element, paintNode)));
+      this.legend.replaceChildren(...legendParts(nodeColours.legend(this.tree, this.mode)));
+    }
+
+    paintElement(element, paintNode) {
+      const node = this.tree.nodes.get(element.id());
+      const { fill, ink, stripes } = paintNode(node);
+      element.data({ fill, ink, label: report.labelOf(node, this.mode) });
+      if (stripes) element.data("stripes", stripes);
+      else element.removeData("stripes");
+    }
+
+    setMode(mode) {
+      this.mode = mode;
+      this.paint();
+    }
+
+    recolour() {
+      this.cy.style(report.graphStyle());
+      this.paint();
+    }
+
+    // Marks what was found, and where the reader is.
+    mark() {
+      this.cy.elements().removeClass("current found near");
+      for (const index of this.found) this.elementOf(shownFor(this.tree.leaves[index])).addClass("found");
+      if (this.current === null) return;
+      const element = this.elementOf(shownFor(this.current));
       element.addClass("current");
       element.connectedEdges().addClass("near");
     }
 
-    function makeCurrent(node) {
-      state.current = node;
-      mark();
-      report.announce(spoken(node));
-      onCurrent(node);
+    elementOf(node) {
+      return this.cy.getElementById(node.key);
     }
 
-    function bringIntoView(node) {
-      const element = cy.getElementById(node.key);
+    // What is in sight
+
+    fit() {
+      this.cy.fit(undefined, MARGIN);
+      if (this.cy.zoom() <= 1) return;
+      this.cy.zoom(1);
+      this.cy.center();
+    }
+
+    // The whole graph, or where that would be too small to read, its beginning.
+    showBeginning() {
+      this.fit();
+      const nodes = this.cy.nodes(":childless");
+      if (this.cy.zoom() >= READABLE_ZOOM || nodes.empty()) return;
+      const { x, y } = nodes.min((element) => element.position("y")).ele.position();
+      const top = y - 2 * layout.NODE.height;
+      this.cy.viewport({ zoom: READABLE_ZOOM, pan: { x: this.cy.width() / 2 - x * READABLE_ZOOM, y: -top * READABLE_ZOOM } });
+    }
+
+    zoomBy(factor) {
+      this.cy.zoom({ level: this.cy.zoom() * factor, renderedPosition: { x: this.cy.width() / 2, y: this.cy.height() / 2 } });
+    }
+
+    // What was in the middle stays there, when the panel takes its part of the page.
+    onResize() {
+      const before = this.cy.width();
+      this.cy.resize();
+      this.cy.panBy({ x: (this.cy.width() - before) / 2, y: 0 });
+    }
+
+    bringIntoView(node) {
+      const element = this.elementOf(node);
       if (element.empty()) return;
       const { x1, y1, x2, y2 } = element.renderedBoundingBox();
-      const isReadable = cy.zoom() >= READABLE_ZOOM;
-      if (isReadable && x1 > 0 && y1 > 0 && x2 < cy.width() && y2 < cy.height()) return;
-      if (!isReadable) cy.zoom(1);
-      cy.center(element);
+      const isReadable = this.cy.zoom() >= READABLE_ZOOM;
+      if (isReadable && x1 > 0 && y1 > 0 && x2 < this.cy.width() && y2 < this.cy.height()) return;
+      if (!isReadable) this.cy.zoom(1);
+      this.cy.center(element);
     }
 
-    function goTo(index) {
-      const leaf = tree.leaves[index];
+    // On a phone the panel covers the lower part of the screen.
+    keepUncovered(node) {
+      if (!panel.isBelow()) return;
+      this.canvas.scrollIntoView({ block: "start" });
+      const bottom = this.canvas.getBoundingClientRect().top + this.elementOf(node).renderedBoundingBox().y2;
+      if (bottom > panel.top()) this.cy.panBy({ x: 0, y: panel.top() - bottom - MARGIN });
+    }
+
+    // Where the reader is
+
+    makeCurrent(node) {
+      this.current = node;
+      this.mark();
+      report.announce(report.spokenText(node));
+      this.onCurrent(node);
+    }
+
+    show(node, takesFocus) {
+      this.makeCurrent(node);
+      if (isGroup(node)) panel.showGroup(this.model, node, [["Close this group", () => this.closeFromPanel(node)]], takesFocus);
+      else panel.showOperator(this.model, node.operator, (index) => this.showFromPanel(index), takesFocus);
+      this.keepUncovered(node);
+    }
+
+    showFromPanel(index) {
+      this.goTo(index);
+      this.show(this.tree.leaves[index], true);
+    }
+
+    closeFromPanel(group) {
+      this.focus();
+      this.closeGroup(group);
+    }
+
+    // Goes to an operator, and opens the groups around it.
+    goTo(index) {
+      const leaf = this.tree.leaves[index];
       const closed = trees.ancestors(leaf).filter((group) => !group.isOpen);
       if (closed.length > 0) {
         trees.openGroups(closed);
         closed.forEach(layout.forgetLayout);
-        draw();
+        this.draw();
       }
-      makeCurrent(leaf);
-      bringIntoView(leaf);
+      this.makeCurrent(leaf);
+      this.bringIntoView(leaf);
     }
+
+    operatorOf(layer) {
+      return layer === "" ? undefined : this.model.operators.find((operator) => operator.layer === layer);
+    }
+
+    goToLayer(layer) {
+      const operator = this.operatorOf(layer);
+      if (operator !== undefined) this.goTo(operator.index);
+    }
+
+    // Marks the operator of a layer, for the graph beside the one in which the reader is.
+    markLayer(layer) {
+      const operator = this.operatorOf(layer);
+      if (operator === undefined) return;
+      this.current = this.tree.leaves[operator.index];
+      this.mark();
+      this.bringIntoView(shownFor(this.current));
+    }
+
+    // Groups
 
     // The group's top stays where it is on the screen.
-    function setOpen(group, isOpen) {
-      const before = topOf(group);
+    setOpen(group, isOpen) {
+      const before = this.topOf(group);
       group.isOpen = isOpen;
       layout.forgetLayout(group);
-      if (state.current !== null && !isOpen) state.current = shownFor(state.current);
-      draw();
-      const after = topOf(group);
-      cy.panBy({ x: before.x - after.x, y: before.y - after.y });
+      this.draw();
+      const after = this.topOf(group);
+      this.cy.panBy({ x: before.x - after.x, y: before.y - after.y });
     }
 
-    function topOf(group) {
-      const { x1, x2, y1 } = cy.getElementById(group.key).renderedBoundingBox({ includeLabels: false });
+    topOf(group) {
+      const { x1, x2, y1 } = this.elementOf(group).renderedBoundingBox({ includeLabels: false });
       return { x: (x1 + x2) / 2, y: y1 };
     }
 
-    function openGroup(group) {
-      setOpen(group, true);
-      makeCurrent(shownFor(group.members[0]));
-      bringIntoView(state.current);
+    openGroup(group) {
+      this.setOpen(group, true);
+      this.makeCurrent(shownFor(group.members[0]));
+      this.bringIntoView(this.current);
     }
 
-    function closeGroup(group) {
-      if (group === null || group.parent === null) return;
-      setOpen(group, false);
-      makeCurrent(group);
-      bringIntoView(group);
+    closeGroup(group) {
+      if (group.parent === null) return;
+      this.setOpen(group, false);
+      this.makeCurrent(group);
+      this.bringIntoView(group);
       panel.close();
     }
 
+    closeAround() {
+      if (this.current === null) return;
+      this.closeGroup(isOpenGroup(this.current) ? this.current : shownFor(this.current).parent);
+    }
+
     // Opens every group that is shown closed.
-    function openLevel() {
-      const closed = trees.shownNodes(tree.root).filter(isGroup);
+    openLevel() {
+      const closed = trees.shownNodes(this.tree.root).filter(isGroup);
       if (closed.length === 0) return report.announce("All groups are open");
       trees.openGroups(closed);
-      redrawAfter(closed);
+      this.redrawAfter(closed);
     }
 
-    function closeAll() {
-      const groups = trees.groupsIn(tree.root);
+    closeAll() {
+      const groups = trees.groupsIn(this.tree.root);
       for (const group of groups) group.isOpen = false;
-      redrawAfter(groups);
+      this.redrawAfter(groups);
     }
 
-    function redrawAfter(changed) {
+    redrawAfter(changed) {
       changed.forEach(layout.forgetLayout);
-      if (state.current !== null) state.current = shownFor(state.current);
-      draw();
-      firstView();
+      if (this.current !== null) this.current = shownFor(this.current);
+      this.draw();
+      this.showBeginning();
     }
 
-    function onTap(node) {
-      canvas.focus({ preventScroll: true });
-      if (isGroup(node) && !node.isOpen) openGroup(node);
-      else show(node, false);
+    // Mouse, touch and keys
+
+    onTap(node) {
+      this.focus();
+      if (isGroup(node) && !node.isOpen) this.openGroup(node);
+      else this.show(node, false);
     }
 
-    function show(node, takesFocus) {
-      makeCurrent(node);
-      if (isGroup(node)) panel.showGroup(model, node, groupActions(node), takesFocus);
-      else panel.showOperator(model, node.operator, showFromPanel, takesFocus);
-      keepUncovered(node);
-    }
-
-    // On a phone the panel covers the lower part of the screen.
-    function keepUncovered(node) {
-      if (!panel.isBelow()) return;
-      canvas.scrollIntoView({ block: "start" });
-      const hidden = canvas.getBoundingClientRect().top + cy.getElementById(node.key).renderedBoundingBox().y2 - panel.top();
-      if (hidden > 0) cy.panBy({ x: 0, y: -hidden - layout.PADDING });
-    }
-
-    function showFromPanel(index) {
-      goTo(index);
-      show(tree.leaves[index], true);
-    }
-
-    function groupActions(group) {
-      return [["Close this group", () => { canvas.focus(); closeGroup(group); }]];
-    }
-
-    function connected(node, direction) {
-      const element = cy.getElementById(node.key);
-      const found = direction === "down" ? element.outgoers("node") : element.incomers("node");
-      return nearestInX(found, element);
-    }
-
-    function nearestInX(elements, element) {
-      const distance = (other) => Math.abs(other.position("x") - element.position("x"));
-      return elements.empty() ? null : tree.nodes.get(elements.min(distance).ele.id());
-    }
-
-    // To the left or right: what has the same input or the same output, in the order of the screen.
-    function sibling(node, direction) {
-      const element = cy.getElementById(node.key);
-      const siblings = element.incomers("node").outgoers("node").union(element.outgoers("node").incomers("node")).difference(element);
-      const isBeside = (other) => Math.sign(other.position("x") - element.position("x")) === (direction === "right" ? 1 : -1);
-      return nearestInX(siblings.filter(isBeside), element);
-    }
-
-    function move(direction) {
-      const start = state.current === null || isShownOpen(state.current) ? null : shownFor(state.current);
-      const next = start === null ? firstShown() : direction === "left" || direction === "right" ? sibling(start, direction) : connected(start, direction);
-      if (next === null) return report.announce(direction === "down" ? "Nothing follows" : direction === "up" ? "Nothing comes before" : "Nothing beside it");
-      makeCurrent(next);
-      bringIntoView(next);
-      if (panel.isOpen()) show(next, false);
-    }
-
-    const isShownOpen = (node) => isGroup(node) && node.isOpen;
-    const firstShown = () => trees.shownNodes(tree.root)[0] ?? null;
-
-    function enter() {
-      const node = state.current === null ? firstShown() : state.current;
-      if (node === null) return;
-      if (isGroup(node) && !node.isOpen) openGroup(node);
-      else show(node, true);
-    }
-
-    function closeAround() {
-      if (state.current === null) return;
-      closeGroup(isShownOpen(state.current) ? state.current : shownFor(state.current).parent);
-    }
-
-    function zoomBy(factor) {
-      cy.zoom({ level: cy.zoom() * factor, renderedPosition: { x: cy.width() / 2, y: cy.height() / 2 } });
-    }
-
-    function onKey(event) {
+    onKey(event) {
       const actions = {
-        ArrowDown: () => move("down"), ArrowUp: () => move("up"), ArrowLeft: () => move("left"), ArrowRight: () => move("right"),
-        Enter: enter, Backspace: closeAround, "+": () => zoomBy(1.25), "-": () => zoomBy(0.8), 0: fit,
+        ArrowDown: () => this.move("down"),
+        ArrowUp: () => this.move("up"),
+        ArrowLeft: () => this.move("left"),
+        ArrowRight: () => this.move("right"),
+        Enter: () => this.enter(),
+        Backspace: () => this.closeAround(),
+        "+": () => this.zoomBy(1.25),
+        "-": () => this.zoomBy(0.8),
+        0: () => this.fit(),
       };
       if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in actions)) return;
       event.preventDefault();
       actions[event.key]();
     }
 
+    move(direction) {
+      const isNowhere = this.current === null || isOpenGroup(this.current);
+      const next = isNowhere ? this.firstShown() : this.neighbour(shownFor(this.current), direction);
+      if (next === null) return report.announce(NOTHING_THERE[direction]);
+      this.makeCurrent(next);
+      this.bringIntoView(next);
+      if (panel.isOpen()) this.show(next, false);
+    }
+
+    enter() {
+      const node = this.current ?? this.firstShown();
+      if (node === null) return;
+      if (isGroup(node) && !node.isOpen) this.openGroup(node);
+      else this.show(node, true);
+    }
+
+    firstShown() {
+      return trees.shownNodes(this.tree.root)[0] ?? null;
+    }
+
+    neighbour(node, direction) {
+      const element = this.elementOf(node);
+      if (direction === "down") return this.nearest(element.outgoers("node"), element);
+      if (direction === "up") return this.nearest(element.incomers("node"), element);
+      return this.nearest(this.siblings(element, direction === "right" ? 1 : -1), element);
+    }
+
+    // What has the same input or the same output, to the right (side 1) or to the left (side -1).
+    siblings(element, side) {
+      const ofInputs = element.incomers("node").outgoers("node");
+      const ofOutputs = element.outgoers("node").incomers("node");
+      const isBeside = (other) => Math.sign(other.position("x") - element.position("x")) === side;
+      return ofInputs.union(ofOutputs).filter(isBeside);
+    }
+
+    nearest(elements, element) {
+      const distance = (other) => Math.abs(other.position("x") - element.position("x"));
+      return elements.empty() ? null : this.tree.nodes.get(elements.min(distance).ele.id());
+    }
+
+    // Search
+
     // Finds operators by kernel or layer; returns how many.
-    function find(text) {
+    find(text) {
       const wanted = text.toLowerCase();
-      state.found = wanted === "" ? [] : model.operators.filter(({ kind, layer }) => `${kind}\n${layer}`.toLowerCase().includes(wanted)).map(({ index }) => index);
-      state.place = -1;
-      mark();
-      return state.found.length;
+      const matches = ({ kind, layer }) => `${kind}\n${layer}`.toLowerCase().includes(wanted);
+      this.found = wanted === "" ? [] : this.model.operators.filter(matches).map(({ index }) => index);
+      this.place = -1;
+      this.mark();
+      return this.found.length;
     }
 
-    // Goes to the next or the previous one found; returns which it is.
-    function step(by) {
-      if (state.found.length === 0) return 0;
-      state.place = (state.place + by + state.found.length) % state.found.length;
-      goTo(state.found[state.place]);
-      return state.place + 1;
+    // Goes to the next one found (by 1) or the one before (by -1); returns which it is, or 0 if there is none.
+    step(by) {
+      const count = this.found.length;
+      if (count === 0) return 0;
+      this.place = this.place < 0 && by < 0 ? count - 1 : (this.place + by + count) % count;
+      this.goTo(this.found[this.place]);
+      return this.place + 1;
     }
-
-    // The same layer in the graph beside this one.
-    function markLayer(layer) {
-      const operator = model.operators.find((candidate) => candidate.layer === layer);
-      if (layer === "" || operator === undefined) return;
-      state.current = tree.leaves[operator.index];
-      mark();
-      bringIntoView(shownFor(state.current));
-    }
-
-    function setMode(mode) {
-      state.mode = mode;
-      paint();
-    }
-
-    function recolour() {
-      cy.style(style());
-      paint();
-    }
-
-    function destroy() {
-      observer.disconnect();
-      cy.destroy();
-    }
-
-    return { model, cy, tree, fit, zoomBy, openLevel, closeAll, find, step, goTo, show, markLayer, setMode, recolour, destroy, focus: () => canvas.focus() };
   }
 
-  function legendParts(legend) {
-    if (legend === null) return ["No such values in this model."];
-    if (legend.kinds) return legend.kinds.map(({ name, label, colour }) => make("span", {}, make("i", { class: `swatch ${name}`, style: `background:${colour}` }), label));
-    return [legend.ends[0], make("i", { class: "gradient", style: `background:linear-gradient(to right, ${legend.colours.join(", ")})` }), legend.ends[1]];
-  }
-
-  report.createPane = createPane;
+  report.GraphPane = GraphPane;
 })((globalThis.tsqReport ??= {}));

@@ -3,7 +3,7 @@
   "use strict";
 
   const { make, button, formats } = report;
-  const state = { colourBy: "numbers", panes: [] };
+  const state = { mode: "numbers", panes: [], wantedLayer: null };
 
   function destroyPanes() {
     state.panes.forEach((pane) => pane.destroy());
@@ -12,7 +12,10 @@
 
   function searchTools() {
     const status = make("span", { class: "found", role: "status" });
-    const search = report.searchField("Search", () => find(search.field.value, status), { placeholder: "layer or kernel", onkeydown: (event) => onSearchKey(event, status) });
+    const search = report.searchField("Search", () => find(search.field.value, status), {
+      placeholder: "layer or kernel",
+      onkeydown: (event) => onSearchKey(event, status),
+    });
     return [search.element, button("Previous", () => step(-1, status)), button("Next", () => step(1, status)), status];
   }
 
@@ -39,10 +42,11 @@
 
   function colourChoice() {
     const options = report.nodeColours.MODES.map(({ name, label }) => [name, label]);
-    return report.labelled("Colour", report.select(options, state.colourBy, (mode) => {
-      state.colourBy = mode;
+    const choose = (mode) => {
+      state.mode = mode;
       state.panes.forEach((pane) => pane.setMode(mode));
-    }));
+    };
+    return report.labelled("Colour", report.select(options, state.mode, choose));
   }
 
   function viewTools() {
@@ -58,7 +62,7 @@
 
   function fillPane(host, model) {
     if (model.operators.length === 0) return host.append(make("p", { class: "note" }, "No operators are known of this model."));
-    state.panes.push(report.createPane(host, model, { colourBy: state.colourBy, onCurrent: (node) => followIn(model, node) }));
+    state.panes.push(new report.GraphPane(host, model, { mode: state.mode, onCurrent: (node) => followIn(model, node) }));
   }
 
   function followIn(model, node) {
@@ -66,19 +70,31 @@
     for (const pane of state.panes) if (pane.model !== model) pane.markLayer(node.operator.layer);
   }
 
+  const HINT =
+    "Click a group to open it and an operator to see all about it. Keys: arrows follow the data, Enter opens, Backspace closes the " +
+    "group, / searches, Escape closes the panel.";
+
   function show(section) {
     destroyPanes();
     const frame = make("div", { class: "panes" });
     section.append(
       make("div", { class: "tools" }, searchTools(), colourChoice(), viewTools()),
       frame,
-      make("p", { class: "note keys" }, "Click a group to open it and an operator to see all about it. Keys: arrows follow the data, Enter opens, Backspace closes the group, / searches, Escape closes the panel."),
+      make("p", { class: "note keys" }, HINT),
     );
     // All places first: a graph is fitted to the width that its place has in the end.
     const models = report.chosenModels();
     const hosts = models.map((model) => make("div", { class: "pane" }, make("h3", {}, model.name)));
     frame.append(...hosts);
     hosts.forEach((host, place) => fillPane(host, models[place]));
+    if (state.wantedLayer !== null) state.panes.forEach((pane) => pane.goToLayer(state.wantedLayer));
+    state.wantedLayer = null;
+  }
+
+  // From another view.
+  function goToLayer(layer) {
+    state.wantedLayer = layer;
+    location.hash = "graph";
   }
 
   report.theme.onThemeChange(() => state.panes.forEach((pane) => pane.recolour()));
@@ -88,6 +104,7 @@
     title: "Graph",
     isOffered: ({ models }) => models.some(({ operators }) => operators.length > 0),
     show,
+    goToLayer,
     panes: () => state.panes,
   };
 })((globalThis.tsqReport ??= {}));

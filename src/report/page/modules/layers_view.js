@@ -28,26 +28,36 @@
     return models.map((model, column) => ({
       title: `Kernel${suffix(models, model)}`,
       value: (entry) => entry.rows[column]?.kernel,
-      differs: (entry) => models.length > 1 && differs(entry, (row) => formats.text(row.kernel)),
+      differs: (entry) => differs(entry, (row) => formats.text(row.kernel)),
     }));
   }
 
   function measureColumns(models, entries) {
-    return MEASURES.filter(([, value]) => isMeasured(entries, value)).flatMap(([title, value, format, help]) => models.map((model, column) => ({
-      title: `${title}${suffix(models, model)}`,
+    const measured = MEASURES.filter(([, value]) => isMeasured(entries, value));
+    return measured.flatMap((measure) => models.map((model, column) => measureColumn(measure, column, suffix(models, model))));
+  }
+
+  function measureColumn([title, value, format, help], column, modelName) {
+    const text = (row) => format(value(row)) + (title === "SQNR" && row.is_scaled ? " *" : "");
+    return {
+      title: title + modelName,
       help,
       isNumber: true,
-      value: (entry) => entry.rows[column] && value(entry.rows[column]),
-      format,
-      content: title === "SQNR" ? (entry) => format(entry.rows[column]?.sqnr_db) + (entry.rows[column]?.is_scaled ? " *" : "") : undefined,
-      differs: (entry) => models.length > 1 && differs(entry, (row) => format(value(row))),
-    })));
+      value: ({ rows }) => rows[column] && value(rows[column]),
+      content: ({ rows }) => (rows[column] ? text(rows[column]) : formats.DASH),
+      differs: (entry) => differs(entry, text),
+    };
   }
 
   function layerTable(models, entries) {
-    const layer = { title: "Layer", value: ({ key }) => key, isHeader: true, content: ({ key }) => report.layerLink(key) };
-    const place = { title: "No.", value: (entry) => entries.indexOf(entry) + 1, isNumber: true };
-    return report.table({ caption: "Layers", columns: [place, layer, ...kernelColumns(models), ...measureColumns(models, entries)], rows: entries });
+    const numberOf = new Map(entries.map((entry, index) => [entry, index + 1]));
+    const columns = [
+      { title: "No.", value: (entry) => numberOf.get(entry), isNumber: true },
+      { title: "Layer", value: ({ key }) => key, isHeader: true, content: ({ key }) => report.layerLink(key) },
+      ...kernelColumns(models),
+      ...measureColumns(models, entries),
+    ];
+    return report.table({ caption: "Layers", columns, rows: entries });
   }
 
   const valuesOf = (entries, column, value) => entries.map(({ rows }) => {
@@ -56,26 +66,31 @@
   });
 
   function noiseSeries(models, entries) {
-    return models.flatMap((model, column) => [
-      { label: `SQNR${suffix(models, model)}`, values: valuesOf(entries, column, (row) => row.sqnr_db), kind: "line", index: model.index },
-      { label: `alone${suffix(models, model)}`, values: valuesOf(entries, column, (row) => row.alone_sqnr_db), kind: "points", index: model.index },
-    ]);
+    return models.flatMap(({ index, ...model }, column) => {
+      const name = suffix(models, model);
+      return [
+        { label: `SQNR${name}`, values: valuesOf(entries, column, (row) => row.sqnr_db), kind: "line", index },
+        { label: `alone${name}`, values: valuesOf(entries, column, (row) => row.alone_sqnr_db), kind: "points", index },
+      ];
+    });
   }
 
   // The float model is the same for all: its times are taken from the first that has them.
   function timeSeries(models, entries) {
     const float = report.data.models.find((model) => !model.isInt8);
     const floatValues = entries.map(({ rows }) => rows.map((row) => row?.float_seconds).find(formats.isNumber) ?? null);
-    return [
-      { label: "float", values: floatValues, kind: "bars", index: float?.index ?? 0 },
-      ...models.map((model, column) => ({ label: models.length > 1 ? model.name : "int8", values: valuesOf(entries, column, (row) => row.seconds), kind: "bars", index: model.index })),
-    ];
+    const int8 = models.map(({ name, index }, column) => {
+      const values = valuesOf(entries, column, (row) => row.seconds);
+      return { label: models.length > 1 ? name : "int8", values, kind: "bars", index };
+    });
+    return [{ label: "float", values: floatValues, kind: "bars", index: float?.index ?? 0 }, ...int8];
   }
 
   function layerChart(entries, series, options) {
     const known = series.filter(({ values }) => values.some((value) => value !== null));
     if (known.length === 0) return null;
-    return charts.layerChart({ layers: entries.map(({ key }) => formats.text(key)), series: known, onLayer: report.panel.showLayer, ...options });
+    const layers = entries.map(({ key }) => formats.text(key));
+    return charts.layerChart({ layers, series: known, onLayer: report.panel.showLayer, ...options });
   }
 
   function missingTable(models) {
@@ -94,17 +109,23 @@
     return `Click a layer to see its histograms.${isScaled ? " * is without the factors by which recipe best has divided channels." : ""}`;
   }
 
+  const NOISE = { caption: "SQNR of each layer, in the order of the flow", title: "SQNR", text: formats.decibels };
+  const TIME = { caption: "Time of each layer", title: "time", text: formats.seconds };
+
+  function layerParts(models, entries) {
+    const parts = [
+      layerChart(entries, noiseSeries(models, entries), NOISE),
+      layerChart(entries, timeSeries(models, entries), TIME),
+      make("p", { class: "note" }, noteOn(models)),
+      layerTable(models, entries),
+    ];
+    return parts.filter(Boolean);
+  }
+
   function show(section) {
     const models = report.int8Models();
     const entries = report.sideBySide(models, ({ layers }) => layers, ({ layer }) => layer);
-    if (entries.length > 0) {
-      section.append(...[
-        layerChart(entries, noiseSeries(models, entries), { caption: "SQNR of each layer, in the order of the flow", title: "SQNR", text: formats.decibels }),
-        layerChart(entries, timeSeries(models, entries), { caption: "Time of each layer", title: "time", text: formats.seconds }),
-        make("p", { class: "note" }, noteOn(models)),
-        layerTable(models, entries),
-      ].filter(Boolean));
-    }
+    if (entries.length > 0) section.append(...layerParts(models, entries));
     section.append(...(missingTable(models) ?? []));
   }
 

@@ -28,8 +28,8 @@
     return end < 0 ? one : one.slice(0, end);
   }
 
-  // The path of each operator. One without a layer, such as a concatenation in the code of a module, belongs to the innermost module that has
-  // both what runs before it and what runs after it: if it stood outside, the groups around it would lie beside one another.
+  // The path of each operator. One without a layer, such as a concatenation in the code of a module, belongs to the innermost module
+  // that has both what runs before it and what runs after it: if it stood outside, the groups around it would lie beside one another.
   function pathsOf(operators) {
     const own = operators.map(({ layer }) => partsOf(layer));
     const before = [...own];
@@ -137,7 +137,8 @@
   // The edges of the data flow as seen on each level: group.links has those between members of the group, group.entries the members
   // that get values from outside it, group.exits those whose values leave it.
   function linkMembers(tree, operators) {
-    for (const node of tree.nodes.values()) if (isGroup(node)) Object.assign(node, { links: new Map(), entries: new Set(), exits: new Set() });
+    const groups = [...tree.nodes.values()].filter(isGroup);
+    for (const group of groups) Object.assign(group, { links: new Map(), entries: new Set(), exits: new Set() });
     for (const operator of operators) {
       for (const input of new Set(operator.inputs)) addLink(tree.leaves[input], tree.leaves[operator.index]);
     }

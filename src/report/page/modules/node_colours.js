@@ -37,14 +37,15 @@
 
   // What the colours of a mode reach from and to in a tree.
   function domain(tree, mode) {
-    const values = tree.leaves.map((leaf) => leaf.sums[mode.name]).filter((value) => value !== null && (mode.scale !== "time" || value > 0));
+    const isShown = (value) => value !== null && (mode.scale !== "time" || value > 0);
+    const values = tree.leaves.map((leaf) => leaf.sums[mode.name]).filter(isShown);
     if (values.length === 0) return null;
     const low = values.reduce((least, value) => Math.min(least, value));
     const high = mode.scale === "time" ? tree.root.sums.seconds : values.reduce((most, value) => Math.max(most, value));
     return { low, high };
   }
 
-  // Returns a function that returns {fill, ink, stops?} for a node of the tree.
+  // Returns a function that returns {fill, ink, stripes?} for a node of the tree.
   function painter(tree, modeName) {
     const mode = MODES.find(({ name }) => name === modeName);
     if (mode.name === "numbers") return paintNumbers;
@@ -62,11 +63,11 @@
     const present = NUMBERS.filter(({ name }) => sums.numbers[name] > 0);
     const fill = theme.colour(present.length > 0 ? present[0].name : "other");
     if (present.length < 2) return { fill, ink: theme.inkOn(fill) };
-    return { fill, ink: theme.colour("ink"), stops: stripes(present, sums) };
+    return { fill, ink: theme.colour("ink"), stripes: stripesOf(present, sums) };
   }
 
   // A group of several kinds has a stripe of each, as wide as its share of the operators.
-  function stripes(present, sums) {
+  function stripesOf(present, sums) {
     const colours = [];
     const ends = [];
     const total = present.reduce((count, { name }) => count + sums.numbers[name], 0);

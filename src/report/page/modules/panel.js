@@ -16,7 +16,7 @@
   function open(title, parts, takesFocus) {
     if (!element().contains(document.activeElement)) opener = document.activeElement;
     const heading = make("h2", { id: "panel-title", tabindex: "-1" }, breakable(title));
-    element().replaceChildren(make("div", { class: "panel-head" }, heading, button("Close", close, { class: "close" })), ...parts);
+    element().replaceChildren(make("div", { class: "panel-head" }, heading, button("Close", close)), ...parts);
     element().hidden = false;
     element().scrollTop = 0;
     document.body.classList.add("has-panel");
@@ -35,7 +35,11 @@
   // [[label, value], …]; values may be elements. What is not known is left out.
   function facts(entries) {
     const known = entries.filter(([, value]) => value !== formats.DASH && value !== null && value !== undefined);
-    return known.length === 0 ? null : make("dl", {}, known.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, typeof value === "string" ? breakable(value) : value))));
+    return known.length === 0 ? null : make("dl", {}, known.map(fact));
+  }
+
+  function fact([label, value]) {
+    return make("div", {}, make("dt", {}, label), make("dd", {}, typeof value === "string" ? breakable(value) : value));
   }
 
   function part(title, ...content) {
@@ -67,15 +71,21 @@
     if (rows.every((row) => row === undefined)) return null;
     const lines = FIGURES.map(([title, text, help]) => ({ title, help, texts: rows.map((row) => (row ? text(row) : formats.DASH)) }));
     const known = lines.filter(({ texts }) => texts.some((text) => text !== formats.DASH));
-    const head = models.length < 2 ? null : make("thead", {}, make("tr", {}, make("td"), models.map(({ name }) => make("th", { scope: "col" }, name))));
-    const body = known.map(({ title, help, texts }) => figureLine(title, help, texts));
-    const note = rows.some((row) => row?.is_scaled) ? make("p", { class: "note" }, "* without the factors by which recipe best has divided channels") : null;
-    return [make("table", { class: "figures" }, head, make("tbody", {}, body)), note];
+    const note = rows.some((row) => row?.is_scaled) ? make("p", { class: "note" }, SCALED) : null;
+    return [make("table", { class: "figures" }, modelNames(models), make("tbody", {}, known.map(figureLine))), note];
   }
 
-  function figureLine(title, help, texts) {
+  const SCALED = "* without the factors by which recipe best has divided channels";
+
+  function modelNames(models) {
+    if (models.length < 2) return null;
+    return make("thead", {}, make("tr", {}, make("td"), models.map(({ name }) => make("th", { scope: "col" }, name))));
+  }
+
+  function figureLine({ title, help, texts }) {
     const differs = new Set(texts).size > 1;
-    return make("tr", { class: differs ? "differs" : null }, make("th", { scope: "row", title: help }, title), texts.map((text) => make("td", {}, breakable(text))));
+    const cells = texts.map((text) => make("td", {}, breakable(text)));
+    return make("tr", { class: differs ? "differs" : null }, make("th", { scope: "row", title: help }, title), cells);
   }
 
   function histogramsOf(layer, models) {
@@ -88,7 +98,10 @@
   }
 
   function decisionParts(layer, models) {
-    return models.flatMap((model) => (model.decisionsOfLayer.get(layer) ?? []).map((decision) => decisionFacts(decision, models.length > 1 ? model.name : null)));
+    return models.flatMap(({ name, decisionsOfLayer }) => {
+      const decisions = decisionsOfLayer.get(layer) ?? [];
+      return decisions.map((decision) => decisionFacts(decision, models.length > 1 ? name : null));
+    });
   }
 
   function decisionFacts(decision, modelName) {
@@ -108,7 +121,7 @@
 
   function adviceParts(layer, models) {
     const entries = models.flatMap((model) => model.adviceOfLayer.get(layer) ?? []);
-    return entries.map((entry) => facts([["finding", formats.text(entry.finding)], ["figures", formats.text(entry.figures)], ["advice", formats.text(entry.advice)]]));
+    return entries.map((entry) => facts(["finding", "figures", "advice"].map((name) => [name, formats.text(entry[name])])));
   }
 
   function layerParts(layer, models) {
@@ -126,15 +139,17 @@
   }
 
   function showLayer(layer) {
-    open(layer, layerParts(layer, report.int8Models()), true);
+    const isInGraph = report.chosenModels().some(({ operators }) => operators.some((operator) => operator.layer === layer));
+    const toGraph = isInGraph ? [button("Show in the graph", () => report.graphView.goToLayer(layer))] : [];
+    open(layer, [...toGraph, ...layerParts(layer, report.int8Models())], true);
   }
 
   const NUMBERS = { int8: "int8", float: "float", conversion: "conversion between float and int8", other: "other" };
 
   function neighbours(model, indices, goTo) {
     if (indices.length === 0) return null;
-    const entries = indices.map((index) => model.operators[index]);
-    return make("ul", {}, entries.map((operator) => make("li", {}, button(breakable(operatorTitle(operator)), () => goTo(operator.index), { class: "link" }))));
+    const link = (index) => button(breakable(operatorTitle(model.operators[index])), () => goTo(index), { class: "link" });
+    return make("ul", {}, indices.map((index) => make("li", {}, link(index))));
   }
 
   const operatorTitle = ({ kind, layer }) => (layer === "" ? kind : `${kind} (${layer})`);

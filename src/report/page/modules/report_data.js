@@ -77,7 +77,8 @@
     return report.selection.map((index) => report.data.models[index]);
   }
 
-  // Rows of several models side by side: [{key, rows: [row or undefined of each model]}, …] in the order of the first model, then of what it lacks.
+  // Rows of several models side by side: [{key, rows: [row or undefined of each model]}, …], in the order of the first model, and
+  // after them what it lacks. Rows with the same key, as of a layer that is called twice, are joined in their order.
   function sideBySide(models, rowsOf, keyOf) {
     const joined = new Map();
     models.forEach((model, column) => {

@@ -9,8 +9,9 @@
   const currentView = () => offeredViews().find(({ name }) => `#${name}` === location.hash) ?? offeredViews()[0];
 
   function showNavigation() {
-    const links = offeredViews().map((view) => make("a", { href: `#${view.name}`, "aria-current": view === currentView() ? "page" : null }, view.title));
-    document.getElementById("views").replaceChildren(...links);
+    const current = currentView();
+    const link = (view) => make("a", { href: `#${view.name}`, "aria-current": view === current ? "page" : null }, view.title);
+    document.getElementById("views").replaceChildren(...offeredViews().map(link));
   }
 
   // A view is made anew each time it is shown.
@@ -41,7 +42,8 @@
 
   function showSelection() {
     const options = report.data.models.map(({ index, name, role }) => [String(index), `${name} (${report.formats.text(role)})`]);
-    document.getElementById("selection").replaceChildren(modelChoice("Model", 0, options), modelChoice("beside", 1, [["", "nothing"], ...options]));
+    const choices = [modelChoice("Model", 0, options), modelChoice("beside", 1, [["", "nothing"], ...options])];
+    document.getElementById("selection").replaceChildren(...choices);
   }
 
   function isTyping({ target }) {
@@ -69,7 +71,8 @@
     const title = report.data.title || "tsq report";
     document.title = `${title} – tsq report`;
     document.getElementById("title").textContent = title;
-    document.getElementById("origin").textContent = [`Made by tsq report ${report.data.tsq ?? ""}`.trim(), report.data.date].filter(Boolean).join(", ");
+    const origin = [`Made by tsq report ${report.data.tsq ?? ""}`.trim(), report.data.date];
+    document.getElementById("origin").textContent = origin.filter(Boolean).join(", ");
     showSelection();
     showView();
     document.querySelector(".skip").addEventListener("click", skipToContent);

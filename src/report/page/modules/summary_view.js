@@ -22,8 +22,10 @@
       { title: "Latency, median", text: ({ latency }) => formats.seconds(latency?.median_seconds) },
       { title: "Float's time over its own", text: ({ latency }) => ratioText(latency ?? {}) },
       { title: "SQNR", text: ({ accuracy }) => formats.decibels(accuracy?.sqnr_db) },
+      { title: "SQNR expected", text: ({ accuracy }) => formats.decibels(accuracy?.expected_sqnr_db) },
       { title: "Agreement", text: ({ accuracy }) => formats.percent(accuracy?.agreement) },
       { title: "Operators", text: ({ operators }) => formats.count(operators.length) },
+      { title: "Fault", text: ({ accuracy }) => formats.text(accuracy?.fault) },
       { title: "SHA-1", text: ({ sha1 }) => formats.text(sha1) },
     ];
     return columns.filter(({ text }) => models.some((model) => text(model) !== formats.DASH));
@@ -33,10 +35,10 @@
     const columns = summaryColumns(models);
     const rows = models.map((model) => make("tr", {}, columns.map(({ title, text }) => {
       const content = title === "SHA-1" ? make("code", { title: text(model) }, text(model).slice(0, 10)) : text(model);
-      return title === "Model" ? make("th", { scope: "row" }, content) : make("td", {}, content);
+      return title === "Model" ? make("th", { scope: "row" }, report.breakable(content)) : make("td", {}, content);
     })));
     const head = make("tr", {}, columns.map(({ title }) => make("th", { scope: "col" }, title)));
-    return make("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": "Models" }, make("table", {}, make("caption", {}, "Models"), make("thead", {}, head), make("tbody", {}, rows)));
+    return report.tableFrame("Models", make("thead", {}, head), make("tbody", {}, rows));
   }
 
   const MEASURES = [
@@ -56,11 +58,13 @@
       .filter((model) => model.isInt8 && formats.isNumber(value(model)) && formats.isNumber(model.latency?.median_seconds))
       .map((model) => ({ label: model.name, index: model.index, x: model.latency.median_seconds, y: value(model) }));
     if (points.length === 0) return null;
-    return charts.modelScatter({ caption: `${title} against latency`, points, reference, xTitle: "latency, median", yTitle: title, xText: formats.seconds, yText: text, yLimit: limit });
+    const axes = { xTitle: "latency, median", xText: formats.seconds, yTitle: title, yText: text, yLimit: limit };
+    return charts.modelScatter({ caption: `${title} against latency`, points, reference, ...axes });
   }
 
   function barChart(models, caption, title, value, text) {
-    const bars = models.filter((model) => formats.isNumber(value(model))).map((model) => ({ label: model.name, index: model.index, value: value(model) }));
+    const known = models.filter((model) => formats.isNumber(value(model)));
+    const bars = known.map((model) => ({ label: model.name, index: model.index, value: value(model) }));
     return bars.length === 0 ? null : charts.modelBars({ caption, bars, title, text });
   }
 
@@ -68,15 +72,19 @@
     return [processor, features, formats.isNumber(threads) ? formats.plural(threads, "thread") : null].filter(Boolean).join(", ");
   }
 
+  function dataText({ file, samples } = {}) {
+    return [file, formats.isNumber(samples) ? formats.plural(samples, "sample") : null].filter(Boolean).join(", ");
+  }
+
   function origin({ machine, data, command, date, tsq, torch }) {
     const entries = [
       ["Machine", machineText(machine ?? {})],
-      ["Data", data ? [data.file, formats.isNumber(data.samples) ? formats.plural(data.samples, "sample") : null].filter(Boolean).join(", ") : ""],
+      ["Data", dataText(data ?? {})],
       ["Command", command ? make("code", {}, command) : ""],
       ["Made", date ?? ""],
       ["Versions", [tsq && `tsq ${tsq}`, torch && `LibTorch ${torch}`].filter(Boolean).join(", ")],
     ].filter(([, value]) => value !== "");
-    return make("dl", { class: "wide" }, entries.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, value))));
+    return make("dl", {}, entries.map(([label, value]) => make("div", {}, make("dt", {}, label), make("dd", {}, value))));
   }
 
   function show(section) {

@@ -5,86 +5,116 @@
   const { make, button, formats } = report;
   const ROWS_AT_ONCE = 200;
 
-  // What no row has sorts last, in both directions.
-  function compared(one, other) {
-    const [oneEmpty, otherEmpty] = [one, other].map((value) => value === null || value === undefined || value === "");
-    if (oneEmpty || otherEmpty) return { emptiness: oneEmpty - otherEmpty, order: 0 };
-    const order = typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other), "en", { numeric: true });
-    return { emptiness: 0, order };
+  const isEmpty = (value) => value === null || value === undefined || value === "";
+  const areNumbers = (...values) => values.every((value) => typeof value === "number");
+
+  // A positive number if `one` comes after `other`. What a row does not have comes last in both directions.
+  function compared(one, other, direction) {
+    if (isEmpty(one) || isEmpty(other)) return isEmpty(one) - isEmpty(other);
+    const order = areNumbers(one, other) ? one - other : String(one).localeCompare(String(other), "en", { numeric: true });
+    return direction * order;
   }
 
   function sorted(rows, { column, direction }) {
     if (column === null) return rows;
-    return [...rows].sort((one, other) => {
-      const { emptiness, order } = compared(column.value(one), column.value(other));
-      return emptiness || direction * order;
-    });
+    return [...rows].sort((one, other) => compared(column.value(one), column.value(other), direction));
   }
 
   function cell(column, row) {
-    const value = column.value(row);
-    const content = column.content?.(row) ?? (column.format ?? formats.text)(value);
-    const marks = [column.isNumber ? "number" : "", column.differs?.(row) ? "differs" : ""].filter(Boolean).join(" ");
-    const element = column.isHeader ? make("th", { scope: "row" }, content) : make("td", { class: marks || null }, content);
-    if (column.differs?.(row)) element.append(make("span", { class: "only-spoken" }, " (differs)"));
-    return element;
+    const content = column.content?.(row) ?? report.breakable(formats.text(column.value(row)));
+    if (column.isHeader) return make("th", { scope: "row" }, content);
+    const differs = column.differs?.(row) ?? false;
+    const classes = [column.isNumber ? "number" : "", differs ? "differs" : ""].filter(Boolean).join(" ");
+    return make("td", { class: classes || null }, content, differs ? make("span", { class: "only-spoken" }, " (differs)") : null);
   }
 
-  function headerCell(column, order, onSort) {
-    const isSorted = order.column === column;
-    const direction = isSorted ? (order.direction > 0 ? "ascending" : "descending") : null;
-    const sign = isSorted ? (order.direction > 0 ? " ▲" : " ▼") : "";
-    const label = make("button", { type: "button", onclick: () => onSort(column) }, column.title, make("span", { "aria-hidden": "true" }, sign));
+  function headerCell(column, order, onclick) {
+    const direction = order.column !== column ? null : order.direction > 0 ? "ascending" : "descending";
+    const sign = { ascending: " ▲", descending: " ▼" }[direction] ?? "";
+    const label = make("button", { type: "button", onclick }, column.title, make("span", { "aria-hidden": "true" }, sign));
     return make("th", { scope: "col", "aria-sort": direction, title: column.help, class: column.isNumber ? "number" : null }, label);
   }
 
-  // columns: [{title, value(row), format?(value), content?(row), isNumber?, isHeader?, help?, differs?(row)}, …]
-  // choices: [{label, keeps(row)}, …], check boxes that keep some rows only.
-  function table({ caption, columns, rows, choices = [] }) {
-    const state = { order: { column: null, direction: 1 }, text: "", kept: new Set(), shown: ROWS_AT_ONCE };
-    const search = report.searchField(`Filter ${caption.toLowerCase()}`, () => change({ text: search.field.value.toLowerCase() }));
-    const boxes = choices.map((choice) => report.checkbox(choice.label, false, (checked) => choose(choice, checked)));
-    const found = make("span", { class: "found", role: "status" });
-    const head = make("thead");
-    const body = make("tbody");
-    const more = make("div", { class: "more" });
-    const element = make("div", { class: "table-part" }, make("div", { class: "tools" }, search.element, boxes, found),
-      make("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, make("caption", {}, caption), head, body)), more);
-
-    function change(changes) {
-      Object.assign(state, { shown: ROWS_AT_ONCE }, changes);
-      fill();
-    }
-
-    function choose(choice, checked) {
-      if (checked) state.kept.add(choice);
-      else state.kept.delete(choice);
-      change({});
-    }
-
-    function sortBy(column) {
-      const direction = state.order.column === column ? -state.order.direction : 1;
-      change({ order: { column, direction } });
-      head.querySelector("[aria-sort] button").focus();
-    }
-
-    function matches(row) {
-      if (![...state.kept].every((choice) => choice.keeps(row))) return false;
-      return state.text === "" || columns.some((column) => String(column.value(row) ?? "").toLowerCase().includes(state.text));
-    }
-
-    function fill() {
-      const chosen = sorted(rows.filter(matches), state.order);
-      head.replaceChildren(make("tr", {}, columns.map((column) => headerCell(column, state.order, sortBy))));
-      body.replaceChildren(...chosen.slice(0, state.shown).map((row) => make("tr", {}, columns.map((column) => cell(column, row)))));
-      found.textContent = chosen.length === rows.length ? formats.plural(rows.length, "row") : `${formats.count(chosen.length)} of ${formats.plural(rows.length, "row")}`;
-      const hidden = chosen.length - state.shown;
-      more.replaceChildren(...(hidden > 0 ? [button(`Show ${Math.min(hidden, ROWS_AT_ONCE)} more of ${formats.count(hidden)}`, () => change({ shown: state.shown + ROWS_AT_ONCE }))] : []));
-    }
-
-    fill();
-    return element;
+  // A table that scrolls by itself where it is wider than the page.
+  function tableFrame(caption, head, body) {
+    const table = make("table", {}, make("caption", {}, caption), head, body);
+    return make("div", { class: "table-frame", tabindex: "0", role: "region", "aria-label": caption }, table);
   }
 
-  report.table = table;
+  class Table {
+    constructor({ caption, columns, rows, choices }) {
+      Object.assign(this, { columns, rows, shown: ROWS_AT_ONCE, text: "", kept: new Set() });
+      this.order = { column: null, direction: 1 };
+      this.head = make("thead");
+      this.body = make("tbody");
+      this.count = make("span", { class: "found", role: "status" });
+      this.more = make("div", { class: "more" });
+      const tools = make("div", { class: "tools" }, this.filterField(caption), this.checkboxes(choices), this.count);
+      this.element = make("div", {}, tools, tableFrame(caption, this.head, this.body), this.more);
+      this.fill();
+    }
+
+    filterField(caption) {
+      const search = report.searchField(`Filter ${caption.toLowerCase()}`, () => {
+        this.text = search.field.value.toLowerCase();
+        this.refill();
+      });
+      return search.element;
+    }
+
+    checkboxes(choices) {
+      return choices.map((choice) => report.checkbox(choice.label, false, (checked) => {
+        if (checked) this.kept.add(choice);
+        else this.kept.delete(choice);
+        this.refill();
+      }));
+    }
+
+    sortBy(column) {
+      this.order = { column, direction: this.order.column === column ? -this.order.direction : 1 };
+      this.refill();
+      this.head.querySelector("[aria-sort] button").focus();
+    }
+
+    matches(row) {
+      if (![...this.kept].every((choice) => choice.keeps(row))) return false;
+      return this.text === "" || this.columns.some((column) => String(column.value(row) ?? "").toLowerCase().includes(this.text));
+    }
+
+    // From the beginning of the rows.
+    refill() {
+      this.shown = ROWS_AT_ONCE;
+      this.fill();
+    }
+
+    fill() {
+      const { columns, order, rows } = this;
+      const chosen = sorted(rows.filter((row) => this.matches(row)), order);
+      const rowElement = (row) => make("tr", {}, columns.map((column) => cell(column, row)));
+      const headers = columns.map((column) => headerCell(column, order, () => this.sortBy(column)));
+      this.head.replaceChildren(make("tr", {}, headers));
+      this.body.replaceChildren(...chosen.slice(0, this.shown).map(rowElement));
+      const kept = chosen.length < rows.length ? `${formats.count(chosen.length)} of ` : "";
+      this.count.textContent = kept + formats.plural(rows.length, "row");
+      this.offerMore(chosen.length - this.shown);
+    }
+
+    offerMore(hidden) {
+      const label = `Show ${Math.min(hidden, ROWS_AT_ONCE)} more of ${formats.count(hidden)}`;
+      this.more.replaceChildren(...(hidden > 0 ? [button(label, () => this.showMore())] : []));
+    }
+
+    showMore() {
+      this.shown += ROWS_AT_ONCE;
+      this.fill();
+    }
+  }
+
+  // columns: [{title, value(row), content?(row), isNumber?, isHeader?, help?, differs?(row)}, …]
+  // choices: [{label, keeps(row)}, …], check boxes that keep some rows only.
+  function table({ caption, columns, rows, choices = [] }) {
+    return new Table({ caption, columns, rows, choices }).element;
+  }
+
+  Object.assign(report, { table, tableFrame });
 })((globalThis.tsqReport ??= {}));
