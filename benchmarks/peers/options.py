@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -45,7 +46,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument('--seed', type=int, default=0, help='of the order of turns and of the intervals (default: 0)')
     parser.add_argument('--json', metavar='F', help='also write everything, each round\'s times included, to this file')
     parser.add_argument('--plot', metavar='F.png', help='also draw accuracy against latency')
-    parser.add_argument('--tsq', default=str(REPOSITORY / 'build/release/bin/tsq'), metavar='PATH',
+    parser.add_argument('--tsq', type=os.path.abspath, default=str(REPOSITORY / 'build/release/bin/tsq'), metavar='PATH',
                         help='the command tsq (default: build/release/bin/tsq)')
     parser.add_argument('--environment', choices=['own', 'none'], default='own',
                         help='none: run in the present Python, with the packages that it has')

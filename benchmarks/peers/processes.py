@@ -57,7 +57,7 @@ def quantize(column: Column, tsq: str, folder: Folder, file: Path, patience: flo
     log, cost = folder.path / f'{column.key}.quantize.log', folder.path / f'{column.key}.cost.json'
     command = [sys.executable, '-S', COST, str(cost), *command]
     with log.open('w') as errors, subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True,
-                                                   env=surroundings(folder, None), start_new_session=True) as process:
+                                                   env=surroundings(folder, None), cwd=folder.path, start_new_session=True) as process:
         try:
             printed, _ = process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:
@@ -100,7 +100,7 @@ class Worker:
         self.errors: IO = self.log.open('w')
         command = [sys.executable, WORKER, 'serve', column.key, str(folder.path), str(file), str(threads)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                        env=surroundings(folder, threads), start_new_session=True)
+                                        env=surroundings(folder, threads), cwd=folder.path, start_new_session=True)
         try:
             self.load_seconds = self.answer()['seconds']
         except BaseException:
