@@ -5,6 +5,7 @@
 #include <tsq/quantize.h>
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -14,8 +15,8 @@ namespace tsq {
 
 /// A model of a report, as it was loaded.
 struct ReportedModel {
-  std::string name{};  ///< "model.int8.pt"
-  torch::jit::Module module{};
+  std::string name{};                                  ///< "model.int8.pt"
+  std::shared_ptr<const torch::jit::Module> module{};  ///< never null
   at::QEngine engine{};
   uint64_t bytes{0};                  ///< of its file
   std::string sha1{};                 ///< of its file

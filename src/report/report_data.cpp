@@ -38,10 +38,10 @@ struct Ran {
 };
 
 Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::size_t rounds) {
-  Ran result{.module = model.module};
+  Ran result{.module = *model.module};
   if (is_float) {
     try {
-      Module in_eval = model.module.copy();
+      Module in_eval = model.module->copy();
       in_eval.eval();
       result.module = torch::jit::freeze(in_eval);
       ir::own_call_stacks(result.module);
@@ -196,7 +196,7 @@ json facts_json(const ReportedModel& model, const char* role) {
 ComparedLayers compared_layers(const ReportedModel& exact, const ReportedModel& int8,
                                std::span<const Sample> samples) {
   const EngineHold hold(int8.engine);
-  return compare_layers(exact.module, int8.module, samples, {.histograms = true});
+  return compare_layers(*exact.module, *int8.module, samples, {.histograms = true});
 }
 
 json int8_json(const ReportedModel& exact, const ReportedModel& int8, const Ran& of_exact,
@@ -210,9 +210,9 @@ json int8_json(const ReportedModel& exact, const ReportedModel& int8, const Ran&
   model["missing_layers"] = compared.to_json()["without_row"];
   model["decisions"] = int8.decisions.empty() ? json(nullptr) : decisions_json(int8.decisions);
   model["advice"] = advice_json(options.findings);
-  model["accuracy"] = accuracy_json(try_model(exact.module, int8.module, backend, samples));
+  model["accuracy"] = accuracy_json(try_model(*exact.module, *int8.module, backend, samples));
   if (options.times)
-    model["latency"] = latency_json(compare_latency(exact.module, int8.module, backend, samples.front()));
+    model["latency"] = latency_json(compare_latency(*exact.module, *int8.module, backend, samples.front()));
   return model;
 }
 

@@ -81,7 +81,7 @@ ReportedModel reported(const ModelFile& file) {
     return metadata.is_object() ? metadata.value(key, std::string()) : std::string();
   };
   return {.name = std::filesystem::path(file.path).filename(),
-          .module = file.module,
+          .module = std::make_shared<const torch::jit::Module>(file.module),
           .engine = file.engine,
           .bytes = file.bytes,
           .sha1 = bench::sha1_of(file.path),
