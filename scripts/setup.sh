@@ -40,6 +40,7 @@ missing_packages() {
   has_header fmt/format.h || echo libfmt-dev
   has_header zip.h || echo libzip-dev
   [[ -z $for_tests ]] || command -v clang-format-14 > /dev/null || echo clang-format-14
+  [[ -z $for_tests ]] || has_header benchmark/benchmark.h || echo libbenchmark-dev
   [[ -z $for_tests ]] || command -v chromium > /dev/null || echo chromium
   has_header pcre2.h || echo libpcre2-dev
   if [[ ! -x .venv/bin/python ]]; then

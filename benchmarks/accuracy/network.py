@@ -24,7 +24,6 @@ class Result:
 
 @dataclass
 class Network:
-    name: str
     score_name: str
     calibration: list[tuple]
     evaluate: Callable[[Callable], Result]

@@ -2,11 +2,11 @@
 import io
 import wave
 
+import safetensors.torch
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from language import read_safetensors
 from network import WHEELS, Network, Result
 
 WINDOW, CONTEXT, RATE = 512, 64, 16000
@@ -74,7 +74,7 @@ def silero() -> Network:
     model = Silero()
     with WHEELS.open('silero-vad', '6.2.3') as wheel:
         name = next(name for name in wheel.namelist() if name.endswith('silero_vad_16k.safetensors'))
-        model.load_state_dict(read_safetensors(wheel.read(name)))
+        model.load_state_dict(safetensors.torch.load(wheel.read(name)))
     model.eval()
     for_calibration, windows, labels = split(CONTEXT)
     calibration, h, c = [], torch.zeros(1, 128), torch.zeros(1, 128)
@@ -91,7 +91,7 @@ def silero() -> Network:
                 probabilities.append(probability[0])
         return judged(torch.cat(probabilities), labels)
 
-    return Network('Silero VAD', 'frames right', calibration, evaluate, calibration[5], module=model, recurrent=True)
+    return Network('frames right', calibration, evaluate, calibration[5], module=model, recurrent=True)
 
 
 def silero_as_shipped() -> Network:
@@ -106,4 +106,4 @@ def silero_as_shipped() -> Network:
             return judged(torch.cat([network(window, RATE)[0] for window in windows.unsqueeze(1)]), labels)
 
     calibration = [(window, RATE) for window in for_calibration.unsqueeze(1)]
-    return Network('Silero VAD, .jit as shipped', 'frames right', calibration, evaluate, calibration[5], script=script, recurrent=True)
+    return Network('frames right', calibration, evaluate, calibration[5], script=script, recurrent=True)

@@ -24,7 +24,7 @@ def efficientnet_lite0() -> Network:
         decisions = outputs.argmax(1)
         return Result((decisions[:len(labels)] == labels).float().mean().item(), outputs, decisions)
 
-    return Network('EfficientNet-Lite0', 'top-1', calibration_set(WHEELS), evaluate, (labelled[:1],), module=pretrained(WHEELS))
+    return Network('top-1', calibration_set(WHEELS), evaluate, (labelled[:1],), module=pretrained(WHEELS))
 
 
 class RNet(nn.Module):
@@ -66,7 +66,7 @@ def mtcnn_rnet() -> Network:
         decisions = (outputs[:, 5] > 0.5).long()
         return Result((decisions == labels[~for_calibration]).float().mean().item(), outputs, decisions)
 
-    return Network('MTCNN R-Net', 'faces found', [(calibration[i:i + 5],) for i in range(0, 50, 5)], evaluate, (x[:1],), module=network.eval())
+    return Network('faces found', [(calibration[i:i + 5],) for i in range(0, 50, 5)], evaluate, (x[:1],), module=network.eval())
 
 
 class DigitNetwork(nn.Module):
@@ -124,4 +124,4 @@ def digits() -> Network:
         outputs = in_batches(model, x[4000:], 50)
         return Result((outputs.argmax(1) == y[4000:]).float().mean().item(), outputs, outputs.argmax(1))
 
-    return Network('digits', 'top-1', [(x[i:i + 16],) for i in range(0, 256, 16)], evaluate, (x[:1],), module=network.eval())
+    return Network('top-1', [(x[i:i + 16],) for i in range(0, 256, 16)], evaluate, (x[:1],), module=network.eval())

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+
+#include "backends/kernels/float_output_kernels.h"
+#include "benchmarks/kernels/cost_cells.h"
+
+/// One function for each measured cell, under its name (see cost_cells.cpp for what each measures).
+namespace tsq::benchmarks::measured {
+
+using Number = std::optional<double>;
+
+/// Whether the engine has kernels of convolutions that read bytes and return floats.
+inline bool has_pointwise_kernels(const Place& place) {
+  return kernels::float_output_kernel(place.engine, "torch.nn.Conv2d", kernels::PostOp::None) != nullptr;
+}
+
+Number fbgemm_depthwise_channels(const Place& place);
+Number needs_vnni(const Place& place);
+Number least_addend_scale(const Place& place);
+Number addend_scale_limit(const Place& place);
+
+Number slow_groups(const Place& place);
+Number channels_of_slow_groups(const Place& place);
+Number largest_fast_depthwise_kernel(const Place& place);
+Number largest_kernel_that_pads(const Place& place);
+Number products_to_grow(const Place& place);
+Number channels_to_grow(const Place& place);
+
+Number largest_weight_at_points(const Place& place);
+Number products_of_small_layer(const Place& place);
+Number copies_of_signal(const Place& place);
+
+Number saved_by_prelu(const Place& place);
+Number saved_by_slow_prelu(const Place& place);
+Number saved_by_hardswish(const Place& place);
+Number saved_by_silu(const Place& place);
+Number to_get_bytes(const Place& place);
+Number to_dequantize(const Place& place);
+Number of_a_call(const Place& place);
+Number slopes_of_vectors(const Place& place);
+
+}  // namespace tsq::benchmarks::measured

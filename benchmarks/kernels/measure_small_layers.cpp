@@ -1,0 +1,97 @@
+// Layers so small that a kernel's start decides, and filter banks.
+
+#include <ATen/ops/randn.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/known_engines.h"
+#include "benchmarks/kernels/cost_measurements.h"
+#include "benchmarks/kernels/layers.h"
+#include "benchmarks/kernels/sweeps.h"
+
+namespace tsq::benchmarks::measured {
+namespace {
+
+/// The int8 kernel that takes the place of a float layer: with a known range where the engine has such a one.
+Call int8_layer_with_float_output(const Place& place, const at::Tensor& x, int64_t out) {
+  return runs_fbgemm(place.engine) ? static_linear(x, out) : dynamic_linear(x, out);
+}
+
+/// As square as a power of two can be: [out, in].
+std::pair<int64_t, int64_t> square(int64_t weights) {
+  const auto in = static_cast<int64_t>(std::exp2(std::ceil(std::log2(static_cast<double>(weights)) / 2)));
+  return {weights / in, in};
+}
+
+double products_of_faster_float(const Place& place, int64_t rows) {
+  const Sizes weights = powers_of_two(1 << 8, (int64_t{1} << 24) / rows);
+  return static_cast<double>(rows) * last_up_to_which(weights, [&](int64_t size) {
+           const auto [out, in] = square(size);
+           const at::Tensor x = at::randn({rows, in});
+           const auto times = nanoseconds_in_turns(
+               {float_linear({rows, in, out}), int8_layer_with_float_output(place, x, out)}, place.effort);
+           return times[0] < times[1];
+         });
+}
+
+/// A signal cut into windows of `kernel` values that overlap, and a filter bank that slides over it.
+struct FilterBank {
+  int64_t kernel{256};
+  int64_t stride{1};
+  int64_t filters{256};
+  int64_t windows{64};
+};
+
+Call layer_over_windows(const Place& place, const FilterBank& bank) {
+  const at::Tensor signal = at::randn({bank.stride * (bank.windows - 1) + bank.kernel});
+  const at::Tensor windows = signal.unfold(0, bank.kernel, bank.stride);
+  const Call layer = int8_layer_with_float_output(place, windows.contiguous(), bank.filters);
+  return [windows, layer] {
+    windows.contiguous();
+    layer();
+  };
+}
+
+Call convolution_of_signal(const FilterBank& bank) {
+  const Convolution convolution{.channels_out = bank.filters,
+                                .kernel = bank.kernel,
+                                .size = bank.stride * (bank.windows - 1) + bank.kernel,
+                                .stride = bank.stride,
+                                .dims = 1};
+  const at::Tensor signal = at::randn({1, 1, convolution.size});
+  const Call kernel = pointwise_convolution(convolution, "none", /*returns_bytes=*/false);
+  return [signal, kernel] {
+    quantize(signal).int_repr();
+    kernel();
+  };
+}
+
+}  // namespace
+
+Number largest_weight_at_points(const Place& place) {
+  return last_up_to_which(powers_of_two(1 << 8, 1 << 20), [&](int64_t weights) {
+    const auto [out, in] = square(weights);
+    const auto times = nanoseconds_in_turns(
+        {float_linear({1, in, out}), int8_convolution({.channels_in = in, .channels_out = out})},
+        place.effort);
+    return times[0] < times[1];
+  });
+}
+
+Number products_of_small_layer(const Place& place) {
+  return std::min(products_of_faster_float(place, 1), products_of_faster_float(place, 64));
+}
+
+Number copies_of_signal(const Place& place) {
+  if (!has_pointwise_kernels(place)) return std::nullopt;
+  return last_up_to_which(powers_of_two(1, 64), [&](int64_t copies) {
+    FilterBank bank;
+    bank.stride = bank.kernel / copies;
+    const auto times =
+        nanoseconds_in_turns({layer_over_windows(place, bank), convolution_of_signal(bank)}, place.effort);
+    return times[0] <= times[1];
+  });
+}
+
+}  // namespace tsq::benchmarks::measured
