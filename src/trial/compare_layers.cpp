@@ -291,17 +291,28 @@ class Comparison {
       if (place >= wanted.end || !fits(exact[place].output, got[i].output)) continue;
       from = place + 1;
       // A kernel may be followed by operators of its own: the sum with a bias.
-      const bool shows_first =
-          std::exchange(is_first, false) && !bench::is_conversion(got[segment.begin].kind);
+      const std::size_t kernel =
+          std::exchange(is_first, false) ? first_with_weight(got, segment.begin, i) : i;
       if (known == places_.end()) {
         places_.emplace(key, rows_.size());
         rows_.push_back({.float_place = place - wanted.begin});
         rows_.back().facts = {.layer = exact[wanted.begin].path,
-                              .kernel = got[shows_first ? segment.begin : i].kind,
+                              .kernel = got[kernel].kind,
                               .float_operator = exact[place].kind};
       }
       add(rows_[places_.at(key)], exact[wanted.begin], exact[place], got[i]);
     }
+  }
+
+  /// The first operator from `begin` to `last` that reads more than one tensor, or packed params; else the
+  /// last.
+  static std::size_t first_with_weight(const std::vector<Captured>& got, std::size_t begin,
+                                       std::size_t last) {
+    for (std::size_t i = begin; i < last; ++i) {
+      const auto tensors = std::ranges::count_if(got[i].inputs, &at::IValue::isTensor);
+      if (tensors > 1 || std::ranges::any_of(got[i].inputs, &at::IValue::isObject)) return i;
+    }
+    return last;
   }
 
   /// The place of the float value that is nearest to an int8 value, unless what the int8 model computes of it

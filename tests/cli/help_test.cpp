@@ -48,6 +48,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
       {"run", {"MODEL.pt", "--data", "--output", "--channels-last"}},
       {"verify", {"FLOAT.pt", "INT8.pt", "--data", "--samples", "SQNR"}},
+      {"report", {"FLOAT.pt", "INT8.pt", "--data", "--output", "--no-times"}},
       {"bench",
        {"MODEL.pt", "--data", "--batch", "--concurrency", "--rounds", "--duration", "--warmup", "--launches",
         "--together", "--csv", "--output", "--compare", "--tolerance", "--profile", "--trace"}},
@@ -77,7 +78,7 @@ TEST(Help, ProgramNamesAllCommandsAndTheExitCodes) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const std::string word :
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
-        "compare", "bench", "run", "verify", "backend-config", "qconfig", "Exit codes"}) {
+        "compare", "bench", "run", "verify", "report", "backend-config", "qconfig", "Exit codes"}) {
     EXPECT_THAT(outcome.out, HasSubstr(word));
   }
 }
@@ -92,7 +93,7 @@ TEST(Help, PagesNameOnlyOptionsThatThereAre) {
   std::string help;
   for (const std::string command :
        {"quantize", "prepare", "calibrate", "convert", "lower", "explain", "sensitivity", "inspect",
-        "compare", "bench", "run", "verify", "backend-config", "qconfig"})
+        "compare", "bench", "run", "verify", "report", "backend-config", "qconfig"})
     help += tsq({command, "--help"}).out;
   const std::set<std::string> known = options_in(help);
   for (const std::string page :

@@ -256,15 +256,12 @@ json to_json(const std::vector<bench::ProfileRow>& rows) {
   });
 }
 
-std::string without_row_text(std::vector<std::string> layers) {
-  constexpr std::size_t kMostNamed = 4;
+std::string without_row_text(const std::vector<std::string>& layers) {
   if (layers.empty()) return {};
-  const std::size_t count = layers.size();
-  layers.resize(std::min(count, kMostNamed));
+  const bool is_one = layers.size() == 1;
   return fmt::format(
-      "{} layer{} without a row, as not all models name {}: the time is in the row before ({}{})\n", count,
-      count == 1 ? "" : "s", count == 1 ? "it" : "them", fmt::join(layers, ", "),
-      count > kMostNamed ? ", …" : "");
+      "{} layer{} without a row, as not all models name {}: the time is in the row before ({})\n",
+      layers.size(), is_one ? "" : "s", is_one ? "it" : "them", first_names(layers));
 }
 
 void run_profile(const BenchOptions& options, const Session& session) {

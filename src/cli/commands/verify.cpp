@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/script.h>
 #include <tsq/compare_layers.h>
 #include <tsq/data.h>
@@ -98,7 +97,6 @@ std::vector<const LayerComparison*> lowest_alone(const std::vector<LayerComparis
 
 /// "3 layers have no row: no operator … (bn1, bn2, relu)", a line for each reason.
 std::string without_row_text(const std::vector<LayerWithoutRow>& layers) {
-  constexpr std::size_t kMostNamed = 4;
   std::string text;
   for (const NoRow reason : {NoRow::NotNamed, NoRow::NothingComparable}) {
     std::vector<std::string> names;
@@ -106,10 +104,8 @@ std::string without_row_text(const std::vector<LayerWithoutRow>& layers) {
       if (layer.reason == reason) names.push_back(layer.layer);
     }
     if (names.empty()) continue;
-    const std::size_t count = names.size();
-    names.resize(std::min(count, kMostNamed));
-    text += fmt::format("{} layer{} without a row: {} ({}{})\n", count, count == 1 ? "" : "s",
-                        to_string(reason), fmt::join(names, ", "), count > kMostNamed ? ", …" : "");
+    text += fmt::format("{} layer{} without a row: {} ({})\n", names.size(), names.size() == 1 ? "" : "s",
+                        to_string(reason), first_names(names));
   }
   return text;
 }

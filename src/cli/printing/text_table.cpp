@@ -1,6 +1,7 @@
 #include "cli/printing/text_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -25,6 +26,12 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows,
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
   return text;
+}
+
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 4;
+  const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  return fmt::format("{}{}", fmt::join(names.begin(), end, ", "), end == names.end() ? "" : ", …");
 }
 
 std::string readable_size(uint64_t bytes) {

@@ -12,6 +12,9 @@ namespace tsq::cli {
 std::string text_table(const std::vector<std::vector<std::string>>& rows,
                        const std::vector<std::size_t>& left = {0});
 
+/// "bn1, bn2, relu, maxpool, …": the first four names.
+std::string first_names(const std::vector<std::string>& names);
+
 /// "18.9 MB": decimal units, three figures.
 std::string readable_size(uint64_t bytes);
 
