@@ -11,20 +11,22 @@
 #include <tsq/trial.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 #include "backends/kernels/engine_packing.h"
 #include "base/json_number.h"
 #include "base/libtorch_error.h"
 #include "ir/define_method.h"
 #include "report/operator_graph.h"
+#include "trial/captured.h"
 
 namespace tsq {
 namespace {
 
 using detail::finite_or_null;
+using detail::with_underscores;
 using nlohmann::json;
 using torch::jit::Module;
 
@@ -56,22 +58,18 @@ Ran ran(const ReportedModel& model, bool is_float, const Sample& sample, std::si
   return result;
 }
 
-bool is_same_layer(std::string one, std::string other) {
-  std::ranges::replace(one, '.', '_');
-  std::ranges::replace(other, '.', '_');
-  return one == other;
-}
-
 /// For each operator the row that tells of it, or null. Both are in the order of the flow; what follows a
 /// layer has its row, but no name of its own.
 std::vector<const LayerComparison*> rows_of(const std::vector<report::RunOperator>& operators,
                                             const std::vector<LayerComparison>& rows) {
   std::vector<const LayerComparison*> found(operators.size());
+  std::vector<std::string> layers;
+  for (const report::RunOperator& op : operators) layers.push_back(with_underscores(op.layer));
   std::size_t next = 0;
   for (const LayerComparison& row : rows) {
+    const std::string layer = with_underscores(row.layer);
     for (std::size_t i = next; i < operators.size(); ++i) {
-      const report::RunOperator& op = operators[i];
-      if (op.kind != row.kernel || (row.weight_sqnr_db && !is_same_layer(op.layer, row.layer))) continue;
+      if (operators[i].kind != row.kernel || (row.weight_sqnr_db && layers[i] != layer)) continue;
       found[i] = &row;
       next = i + 1;
       break;
@@ -109,18 +107,17 @@ json histogram_json(const std::optional<ValueHistogram>& histogram) {
 
 /// The rows of the comparison with the times of their layers. The first row of a layer has them.
 json layers_json(const ComparedLayers& compared, const Ran& exact, const Ran& int8) {
-  const std::vector<bench::ProfileRow> times = bench::by_layer({exact.profile, int8.profile});
-  std::set<std::string> told;
+  std::map<std::string, bench::ProfileRow> times;
+  for (const bench::ProfileRow& row : bench::by_layer({exact.profile, int8.profile}))
+    times.emplace(with_underscores(row.name), row);
   json layers = json::array();
   for (const LayerComparison& row : compared.rows) {
     json entry = row.to_json();
     entry["activation"] = histogram_json(row.values);
     entry["weight"] = histogram_json(row.weights);
-    const auto time = std::ranges::find_if(
-        times, [&](const bench::ProfileRow& each) { return is_same_layer(each.name, row.layer); });
-    if (time != times.end() && told.insert(row.layer).second) {
-      entry["float_seconds"] = time->seconds.front();
-      entry["seconds"] = time->seconds.back();
+    if (const auto time = times.extract(with_underscores(row.layer))) {
+      entry["float_seconds"] = time.mapped().seconds.front();
+      entry["seconds"] = time.mapped().seconds.back();
     }
     layers.push_back(std::move(entry));
   }

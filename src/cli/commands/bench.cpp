@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tsq/bench/measure.h>
@@ -7,7 +6,6 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -154,8 +152,7 @@ double least_scatter(const std::vector<bench::Measured>& entries) {
 
 bench::Result measure(const BenchOptions& options, const Session& session, Steps& steps) {
   const bench::Machine machine = bench::this_machine();
-  const std::string date = fmt::format(
-      "{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  const std::string date = utc_now();
   const bench::ProcessorTime before = bench::processor_time();
   const bench::Plan plan{.launches = options.launches,
                          .rounds = options.rounds > 0 ? std::optional(options.rounds) : std::nullopt,

@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
@@ -12,7 +11,6 @@
 #include <tsq/lowering.h>
 #include <tsq/report_page.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -75,8 +73,7 @@ std::vector<Decision> decisions_of(const ModelFile& exact, const nlohmann::json&
   }
 }
 
-ReportedModel reported(const ModelFile& file) {
-  const nlohmann::json metadata = read_metadata(file.path);
+ReportedModel reported(const ModelFile& file, const nlohmann::json& metadata) {
   const auto text = [&](const char* key) {
     return metadata.is_object() ? metadata.value(key, std::string()) : std::string();
   };
@@ -98,8 +95,7 @@ nlohmann::json origin_json(const ReportCommandOptions& options, const std::vecto
       {"title", title},
       {"tsq", version()},
       {"torch", TORCH_VERSION},
-      {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(
-                                            std::chrono::system_clock::now())))},
+      {"date", utc_now()},
       {"command", session.command_line},
       {"machine",
        {{"processor", machine.processor},
@@ -117,13 +113,14 @@ void run_report(const ReportCommandOptions& options, const Session& session) {
   tell_devices(exact, session);
   std::vector<Sample> samples = load_samples(options.data, exact.module);
   samples.resize(std::min(samples.size(), options.samples));
-  std::vector<ReportedModel> models{reported(exact)};
+  std::vector<ReportedModel> models{reported(exact, read_metadata(options.exact))};
   for (const std::string& path : options.others) {
     const ModelFile file = load_model(path);
     tell_devices(file, session);
-    models.push_back(reported(file));
-    models.back().decisions = steps.run(
-        "decisions", [&](const Progress&) { return decisions_of(exact, read_metadata(path), samples); });
+    const nlohmann::json metadata = read_metadata(path);
+    models.push_back(reported(file, metadata));
+    models.back().decisions =
+        steps.run("decisions", [&](const Progress&) { return decisions_of(exact, metadata, samples); });
   }
   const Configuration chosen = configuration({.backend = engine_name(models.back().engine)});
   ReportOptions wanted{.times = !options.no_times};

@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "cli/commands/commands.h"
 #include "cli/commands/configuration.h"
@@ -129,18 +131,17 @@ std::string text_of(const ComparedLayers& compared) {
 std::string side_by_side(const std::vector<Compared>& models) {
   std::vector<std::vector<std::string>> cells{{"layer", "float"}};
   for (const Compared& model : models) cells.front().push_back(model.name);
-  std::vector<std::pair<std::string, std::string>> places;
+  std::map<std::tuple<std::string, std::string, std::size_t>, std::size_t> lines;
   for (std::size_t i = 0; i < models.size(); ++i) {
+    std::map<std::pair<std::string, std::string>, std::size_t> turns;  // a layer may have several such rows
     for (const LayerComparison& row : models[i].layers.rows) {
-      const std::pair place(row.layer, row.float_operator);
-      auto known = std::ranges::find(places, place);
-      if (known == places.end()) {
-        known = places.insert(places.end(), place);
+      const std::size_t turn = turns[{row.layer, row.float_operator}]++;
+      const auto [line, is_new] = lines.try_emplace({row.layer, row.float_operator, turn}, cells.size());
+      if (is_new) {
         cells.push_back({row.layer, row.float_operator});
         cells.back().resize(2 + models.size(), "-");
       }
-      cells[1 + static_cast<std::size_t>(known - places.begin())][2 + i] =
-          fmt::format("{} / {:.1f}", decibels(row.alone_sqnr_db), row.sqnr_db);
+      cells[line->second][2 + i] = fmt::format("{} / {:.1f}", decibels(row.alone_sqnr_db), row.sqnr_db);
     }
   }
   return text_table(cells, {0, 1}) + "dB of the layer alone / with the errors of all layers before\n";

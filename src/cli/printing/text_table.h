@@ -15,6 +15,9 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows,
 /// "bn1, bn2, relu, maxpool, …": the first four names.
 std::string first_names(const std::vector<std::string>& names);
 
+/// "2026-11-26T15:04:05Z".
+std::string utc_now();
+
 /// "18.9 MB": decimal units, three figures.
 std::string readable_size(uint64_t bytes);
 
