@@ -6,7 +6,7 @@
 #include "runtime/primitives/builders.h"
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
-#include "runtime/program/shapes.h"
+#include "runtime/program/resolve.h"
 
 namespace tsq::runtime {
 namespace {
@@ -18,9 +18,9 @@ bool build_operation(Compilation& compilation) {
   return false;
 }
 
-/// Errors of oneDNN name the operation.
-void build(Compilation& compilation, std::size_t index) {
-  const auto where = [&] { return name_of_operation(compilation.program(), index); };
+/// Errors of oneDNN name the operation, as `program` writes it.
+void build(Compilation& compilation, const Program& program, std::size_t index) {
+  const auto where = [&] { return name_of_operation(program, index); };
   compilation.begin(index);
   try {
     if (build_operation(compilation)) return;
@@ -129,16 +129,17 @@ class CompiledProgram::Execution {
   std::vector<Border> borders_{};
 };
 
-CompiledProgram::CompiledProgram(const Model& model, std::span<const View> inputs, int threads,
+CompiledProgram::CompiledProgram(const Model& model, std::span<const View> inputs,
+                                 std::span<const std::int64_t> integers, int threads,
                                  PackedWeights& weights) {
   const ThreadCount count(threads);
-  auto shapes = infer_shapes(model, shapes_of(inputs));
+  const auto resolved = resolve(model, shapes_of(inputs), integers);
   for (const int output : model.program.outputs) {
-    output_shapes_.push_back(shapes[static_cast<std::size_t>(output)]);
+    output_shapes_.push_back(resolved.shapes[static_cast<std::size_t>(output)]);
     output_dtypes_.push_back(model.program.values[static_cast<std::size_t>(output)].dtype);
   }
-  Compilation compilation(model, std::move(shapes), inputs, threads, weights);
-  for (std::size_t i = 0; i < model.program.operations.size(); ++i) build(compilation, i);
+  Compilation compilation(resolved.model, resolved.shapes, inputs, threads, weights);
+  for (std::size_t i = 0; i < model.program.operations.size(); ++i) build(compilation, model.program, i);
   compilation.finish();
   buffers_ = std::move(compilation.buffers);
   steps_ = std::move(compilation.steps);

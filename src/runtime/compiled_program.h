@@ -10,7 +10,7 @@
 #include "runtime/primitives/arena.h"
 #include "runtime/primitives/compilation.h"
 
-/// A program for one set of shapes and one count of threads.
+/// A program for one set of shapes and integers and one count of threads.
 namespace tsq::runtime {
 
 /// What a step is and how long it took.
@@ -25,7 +25,8 @@ struct StepTime {
 /// for the next call.
 class CompiledProgram {
  public:
-  CompiledProgram(const Model& model, std::span<const View> inputs, int threads, PackedWeights& weights);
+  CompiledProgram(const Model& model, std::span<const View> inputs, std::span<const std::int64_t> integers,
+                  int threads, PackedWeights& weights);
   ~CompiledProgram();
   CompiledProgram(const CompiledProgram&) = delete;
   CompiledProgram& operator=(const CompiledProgram&) = delete;

@@ -14,10 +14,12 @@ namespace {
 /// Shapes that come in turns; more are compiled again each time.
 constexpr std::size_t kCompiledPrograms = 16;
 
-/// Dtypes, sizes and strides of the inputs, and the count of threads, one after the other.
-void write_key(std::span<const InputTensor> inputs, int threads, ProgramCache::Key& key) {
+/// The count of threads, the integers, and the sizes and strides of the inputs, one after the other.
+void write_key(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers, int threads,
+               ProgramCache::Key& key) {
   key.clear();
   key.push_back(threads);
+  key.insert(key.end(), integers.begin(), integers.end());
   for (const auto& input : inputs) {
     key.push_back(static_cast<std::int64_t>(input.sizes.size()));
     key.insert(key.end(), input.sizes.begin(), input.sizes.end());
@@ -52,12 +54,15 @@ LoadedProgram::LoadedProgram(Model model) : model_(std::move(model)), cache_(kCo
   float_operations_ = float_weights(model_) - float_weights(legal_);
 }
 
-void LoadedProgram::check(std::span<const InputTensor> inputs) const {
+void LoadedProgram::check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const {
   const auto& program = model_.program;
-  if (inputs.size() != program.inputs.size()) {
-    throw ProgramError("the call", "it has " + std::to_string(inputs.size()) + " tensors",
-                       "give " + std::to_string(program.inputs.size()));
-  }
+  const auto require_count = [](std::size_t given, std::size_t wanted, const char* what) {
+    if (given == wanted) return;
+    throw ProgramError("the call", "it has " + std::to_string(given) + " " + what,
+                       "give " + std::to_string(wanted));
+  };
+  require_count(inputs.size(), program.inputs.size(), "tensors");
+  require_count(integers.size(), static_cast<std::size_t>(program.given_integers), "integers");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto wanted = program.values[static_cast<std::size_t>(program.inputs[i])].dtype;
     if (inputs[i].dtype == wanted) continue;
@@ -68,12 +73,13 @@ void LoadedProgram::check(std::span<const InputTensor> inputs) const {
 }
 
 std::shared_ptr<const CompiledProgram> LoadedProgram::compiled(std::span<const InputTensor> inputs,
+                                                               std::span<const std::int64_t> integers,
                                                                int threads) {
-  check(inputs);
+  check(inputs, integers);
   thread_local ProgramCache::Key key;
-  write_key(inputs, threads, key);
+  write_key(inputs, integers, threads, key);
   const auto build = [&] {
-    return std::make_shared<const CompiledProgram>(legal_, views_of(inputs), threads, weights_);
+    return std::make_shared<const CompiledProgram>(legal_, views_of(inputs), integers, threads, weights_);
   };
   return cache_.get(key, std::cref(build));
 }

@@ -26,8 +26,9 @@ class LoadedProgram {
   /// Validates the model; without exact int8 sums, operations that could saturate run in float.
   explicit LoadedProgram(Model model);
 
-  /// What runs tensors like these. Throws ProgramError if they do not fit.
-  std::shared_ptr<const CompiledProgram> compiled(std::span<const InputTensor> inputs, int threads);
+  /// What runs tensors like these with these integers. Throws ProgramError if they do not fit.
+  std::shared_ptr<const CompiledProgram> compiled(std::span<const InputTensor> inputs,
+                                                  std::span<const std::int64_t> integers, int threads);
 
   [[nodiscard]] const Model& model() const { return model_; }
   /// How many operations run in float because their sums could saturate here.
@@ -38,7 +39,7 @@ class LoadedProgram {
   [[nodiscard]] std::size_t packed_weights() const { return weights_.size(); }
 
  private:
-  void check(std::span<const InputTensor> inputs) const;
+  void check(std::span<const InputTensor> inputs, std::span<const std::int64_t> integers) const;
 
   Model model_;
   Model legal_;

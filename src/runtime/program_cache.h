@@ -12,9 +12,9 @@
 
 namespace tsq::runtime {
 
-/// Compiled programs by shapes and count of threads, the least recently used dropped beyond `capacity`. A
-/// program is built outside of the lock: threads that want another one do not wait for it, those that want
-/// the same one do.
+/// Compiled programs by shapes, integers and count of threads, the least recently used dropped beyond
+/// `capacity`. A program is built outside of the lock: threads that want another one do not wait for it,
+/// those that want the same one do.
 class ProgramCache {
  public:
   using Key = std::vector<std::int64_t>;

@@ -14,6 +14,7 @@ namespace tsq::runtime {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
+using Numbers = std::vector<std::int64_t>;
 
 c10::ScalarType scalar_type_of(Dtype dtype) {
   return dtype == Dtype::F32 ? at::kFloat : dtype == Dtype::U8 ? at::kByte : at::kChar;
@@ -63,15 +64,15 @@ class ProgramClass : public torch::CustomClassHolder {
   ProgramClass(const std::string& operations, Tensors constants)
       : constants_(std::move(constants)), program_(model_of(operations, constants_)) {}
 
-  Tensors forward(const Tensors& tensors) {
-    const Call call(program_, tensors);
+  Tensors forward(const Tensors& tensors, const Numbers& integers) {
+    const Call call(program_, tensors, integers);
     call.program->run(call.inputs, call.outputs);
     return call.returned;
   }
 
   /// The times of the steps of the last of `calls` calls, as JSON.
-  std::string profile(const Tensors& tensors, std::int64_t calls) {
-    const Call call(program_, tensors);
+  std::string profile(const Tensors& tensors, const Numbers& integers, std::int64_t calls) {
+    const Call call(program_, tensors, integers);
     for (std::int64_t i = 1; i < calls; ++i) call.program->run(call.inputs, call.outputs);
     return profile_json(program_, call.program->profile(call.inputs, call.outputs));
   }
@@ -89,7 +90,7 @@ class ProgramClass : public torch::CustomClassHolder {
     Tensors returned{};
     mutable c10::SmallVector<void*, 4> outputs{};
 
-    Call(LoadedProgram& loaded, const Tensors& tensors) {
+    Call(LoadedProgram& loaded, const Tensors& tensors, const Numbers& integers) {
       c10::SmallVector<InputTensor, 4> views;
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         const auto& tensor = read.emplace_back(readable(tensors[i], i));
@@ -99,7 +100,7 @@ class ProgramClass : public torch::CustomClassHolder {
                          .data = tensor.const_data_ptr()});
         inputs.push_back(tensor.const_data_ptr());
       }
-      program = loaded.compiled(views, at::in_parallel_region() ? 1 : at::get_num_threads());
+      program = loaded.compiled(views, integers, at::in_parallel_region() ? 1 : at::get_num_threads());
       returned.reserve(program->output_shapes().size());
       for (std::size_t i = 0; i < program->output_shapes().size(); ++i) {
         returned.push_back(

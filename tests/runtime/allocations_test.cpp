@@ -62,7 +62,7 @@ Counts allocations_of(const Model& model, const Shape& sizes) {
   void* written[] = {output.get()};
   for (int call = 0; call < 3; ++call) {
     counts = {.on = call == 2};
-    program.compiled({&tensor, 1}, 1)->run(read, written);
+    program.compiled({&tensor, 1}, {}, 1)->run(read, written);
     counts.on = false;
   }
   return counts;

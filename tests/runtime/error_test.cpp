@@ -60,6 +60,22 @@ TEST(Errors, NameTheOperationOfAProgramThatDoesNotFit) {
       HasSubstr("post-op 'gelu' is none of this kind's"));
 }
 
+TEST(Errors, NameTheIntegerThatCannotBeComputed) {
+  const auto after = [](Integer integer, int row) {
+    return fault_after([&](Model& model) {
+      model.program.integers = {integer};
+      model.program.operations[7].shape = {Extent::of_integer(row)};
+    });
+  };
+  EXPECT_THAT(after({.kind = IntegerKind::Given}, 0),
+              HasSubstr("integer 0: there is no integer 0 among the 0 that a call gives"));
+  EXPECT_THAT(after({.kind = IntegerKind::Size, .value = 0}, 3), HasSubstr("there is no integer 3 among 1"));
+  EXPECT_THAT(after({.kind = IntegerKind::Size, .value = 9}, 0),
+              HasSubstr("operation 7 (reshape): nothing has written value 9 yet"));
+  EXPECT_THAT(after({.kind = IntegerKind::Add, .left = Extent::of_integer(0)}, 0),
+              HasSubstr("integer 0: it reads a row that does not stand before it"));
+}
+
 TEST(Errors, NameTheTensorOfACallThatDoesNotFit) {
   EXPECT_EQ(fault_of_call(zeros({1, 3, 8, 8})), "");
   EXPECT_THAT(fault_of_call(zeros({1, 3, 8, 8}, Dtype::U8)), HasSubstr("tensor 0 is u8: give one of f32"));

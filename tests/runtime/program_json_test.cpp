@@ -26,9 +26,14 @@ TEST(ProgramJson, ReadsBackWhatItWrites) {
 }
 
 TEST(ProgramJson, KeepsEveryAttribute) {
-  Program program{.values = {{}, {.dtype = Dtype::S8, .scale = 0.1, .zero_point = -7, .constant = 4}},
-                  .inputs = {0},
-                  .outputs = {1}};
+  Program program{
+      .values = {{}, {.dtype = Dtype::S8, .scale = 0.1, .zero_point = -7, .constant = 4}},
+      .inputs = {0},
+      .outputs = {1},
+      .given_integers = 1,
+      .integers = {{.kind = IntegerKind::Given},
+                   {.kind = IntegerKind::Size, .value = 1, .axis = -1},
+                   {.kind = IntegerKind::FloorDivide, .left = Extent::of_integer(1), .right = 3}}};
   program.operations = {
       {.kind = Kind::MaxPool,
        .inputs = {0},
@@ -46,10 +51,20 @@ TEST(ProgramJson, KeepsEveryAttribute) {
                     {.kind = PostOpKind::Add, .value = 3}},
        .bounded = true,
        .alpha = 1.0 / 3},
-      {.kind = Kind::Slice, .inputs = {0}, .output = 3, .axis = 1, .begin = 2, .end = 5},
+      {.kind = Kind::Slice, .inputs = {0}, .output = 3, .axis = 1, .begin = 2, .end = -1, .step = 3},
+      {.kind = Kind::Slice, .inputs = {0}, .output = 3, .end = Extent::of_integer(1)},
+      {.kind = Kind::Reshape, .inputs = {0}, .output = 3, .shape = {0, Extent::of_integer(2), 7}},
       {.kind = Kind::ResizeNearest, .inputs = {0}, .output = 4, .scale_factors = {2, 1.5}},
       {.kind = Kind::LayerNorm, .inputs = {0}, .output = 5, .weight = 1, .bias = 2, .epsilon = 1e-12}};
   EXPECT_EQ(program_from_json(to_json(program)), program);
+}
+
+TEST(ProgramJson, WritesComputedNumbersAsRows) {
+  Program program{.integers = {{.kind = IntegerKind::Multiply, .left = Extent::of_integer(0), .right = 4}}};
+  program.operations = {{.kind = Kind::Reshape, .shape = {0, Extent::of_integer(3)}}};
+  const auto text = to_json(program);
+  EXPECT_THAT(text, HasSubstr(R"("integers":[{"kind":"multiply","left":{"integer":0},"right":4}])"));
+  EXPECT_THAT(text, HasSubstr(R"("shape":[0,{"integer":3}])"));
 }
 
 TEST(ProgramJson, RefusesANewerVersionWithTheVersionsThatItReads) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "runtime/program/resolve.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime::test {
@@ -81,15 +82,16 @@ class Interpreter {
  public:
   explicit Interpreter(const Model& model) : model_(model), values_(model.program.values.size()) {}
 
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, const Shape& integers) {
     std::vector<Shape> input_shapes;
     for (const auto& input : inputs) input_shapes.push_back(input.sizes);
-    shapes_ = infer_shapes(model_, input_shapes);
+    auto resolved = resolve(model_, input_shapes, integers);
+    shapes_ = std::move(resolved.shapes);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       read(model_.program.inputs[i], inputs[i].sizes, [&](std::size_t n) { return inputs[i].numbers[n]; });
     }
     for (std::size_t v = 0; v < values_.size(); ++v) read_constant(static_cast<int>(v));
-    for (const auto& operation : model_.program.operations) write(operation);
+    for (const auto& operation : resolved.model.program.operations) write(operation);
     std::vector<Tensor> outputs;
     for (const int output : model_.program.outputs) outputs.push_back(stored(output));
     return outputs;
@@ -223,7 +225,8 @@ class Interpreter {
       case Kind::Slice:
         for_each_index(output.sizes, [&](Shape index) {
           auto& number = output.at(index);
-          index[axis_of(operation, index.size())] += operation.begin;
+          auto& position = index[axis_of(operation, index.size())];
+          position = operation.begin.number + position * operation.step;
           number = input.at(index);
         });
         break;
@@ -455,8 +458,8 @@ class Interpreter {
 
 }  // namespace
 
-std::vector<Tensor> reference(const Model& model, const std::vector<Tensor>& inputs) {
-  return Interpreter(model).run(inputs);
+std::vector<Tensor> reference(const Model& model, const std::vector<Tensor>& inputs, const Shape& integers) {
+  return Interpreter(model).run(inputs, integers);
 }
 
 }  // namespace tsq::runtime::test

@@ -7,6 +7,7 @@
 namespace tsq::runtime::test {
 
 /// The model's outputs, computed in double precision as docs/runtime.md defines each operation.
-std::vector<Tensor> reference(const Model& model, const std::vector<Tensor>& inputs);
+std::vector<Tensor> reference(const Model& model, const std::vector<Tensor>& inputs,
+                              const Shape& integers = {});
 
 }  // namespace tsq::runtime::test

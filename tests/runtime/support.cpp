@@ -80,6 +80,11 @@ int Writer::constant(const Tensor& tensor) {
   return static_cast<int>(model.constants.size()) - 1;
 }
 
+Extent Writer::integer(const Integer& integer) {
+  model.program.integers.push_back(integer);
+  return Extent::of_integer(static_cast<int>(model.program.integers.size()) - 1);
+}
+
 int Writer::constant_value(const Value& added, const Tensor& tensor) {
   Value held = added;
   held.constant = constant(tensor);
@@ -110,13 +115,14 @@ void add_weights(Random& random, Writer& writer, Operation& operation, const Sha
 }
 
 std::shared_ptr<const CompiledProgram> compile(LoadedProgram& program, const std::vector<Tensor>& inputs,
-                                               int threads) {
+                                               int threads, const Shape& integers) {
   const Arguments arguments(inputs);
-  return program.compiled(arguments.tensors, threads);
+  return program.compiled(arguments.tensors, integers, threads);
 }
 
-std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads) {
-  const auto compiled = compile(program, inputs, threads);
+std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads,
+                        const Shape& integers) {
+  const auto compiled = compile(program, inputs, threads, integers);
   std::vector<std::shared_ptr<void>> memory;
   std::vector<const void*> read;
   std::vector<void*> written;

@@ -48,6 +48,8 @@ class Writer {
   int input(const Value& value);
   int value(const Value& value);
   int constant(const Tensor& tensor);
+  /// A number that calls compute.
+  Extent integer(const Integer& integer);
   /// A value that a constant holds.
   int constant_value(const Value& value, const Tensor& tensor);
   /// Adds the operation, which writes a new value of this kind.
@@ -60,9 +62,10 @@ void add_weights(Random& random, Writer& writer, Operation& operation, const Sha
                  std::int64_t channels);
 
 /// Calls the program with contiguous tensors.
-std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads = 1);
+std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads = 1,
+                        const Shape& integers = {});
 std::shared_ptr<const CompiledProgram> compile(LoadedProgram& program, const std::vector<Tensor>& inputs,
-                                               int threads = 1);
+                                               int threads = 1, const Shape& integers = {});
 
 /// A small network: quantize, convolution with stride, depthwise, projection with residual, pool, linear.
 Model small_network(unsigned seed);

@@ -4,6 +4,7 @@
 #include <latch>
 #include <thread>
 
+#include "runtime/program/error.h"
 #include "runtime/support.h"
 
 namespace tsq::runtime::test {
@@ -59,6 +60,21 @@ TEST(Cache, KeepsShapesAndCountsOfThreadsApartAndIsBounded) {
     (void)compile(program, {random_tensor(random, Dtype::F32, {1, 3, size, 8})});
   }
   EXPECT_EQ(program.compiled_programs(), 16U);
+}
+
+TEST(Cache, KeepsIntegersApart) {
+  Writer writer;
+  writer.model.program.given_integers = 1;
+  const auto end = writer.integer({.kind = IntegerKind::Given});
+  writer.returns(
+      {writer.add({.kind = Kind::Slice, .inputs = {writer.input(float_value())}, .end = end}, {})});
+  LoadedProgram program(writer.model);
+  Random random(1);
+  const std::vector<Tensor> inputs{random_tensor(random, Dtype::F32, {3, 8})};
+  EXPECT_EQ(run(program, inputs, 1, {5}).front().sizes, (Shape{3, 5}));
+  EXPECT_EQ(run(program, inputs, 1, {-2}).front().sizes, (Shape{3, 6}));
+  EXPECT_EQ(program.compiled_programs(), 2U);
+  EXPECT_THROW((void)run(program, inputs), ProgramError);
 }
 
 TEST(Cache, PacksWeightsOnceForAllShapesAndThreads) {

@@ -40,7 +40,7 @@ class Fused(torch.nn.Module):
         self.program = torch.classes.tsq.Program(json.dumps(operations), [weight, torch.full((8,), 0.01), self.bias])
 
     def forward(self, image):
-        return self.program.forward([image])[0]
+        return self.program.forward([image], [])[0]
 
 
 def main(library):
@@ -56,7 +56,7 @@ def main(library):
         torch.jit.script(model).save(file)
         torch.save((image, result), data)
         subprocess.run([sys.executable, "-c", LOAD, library, file, data], check=True)
-    steps = json.loads(model.program.profile([image], 2))
+    steps = json.loads(model.program.profile([image], [], 2))
     assert [step["kind"] for step in steps][:2] == ["convert", "convolution"], steps
 
 

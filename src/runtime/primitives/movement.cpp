@@ -100,8 +100,9 @@ bool build_slice(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View input = compilation.view(operation.inputs[0]);
   const auto axis = axis_of(operation, input.sizes.size());
-  compilation.deliver(operation.output,
-                      part_of(input, compilation.shape(operation.output), axis, operation.begin));
+  View part = part_of(input, compilation.shape(operation.output), axis, operation.begin.number);
+  part.strides[axis] *= operation.step;
+  compilation.deliver(operation.output, part);
   return true;
 }
 

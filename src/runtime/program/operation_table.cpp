@@ -58,15 +58,38 @@ constexpr std::array kPostOps{
     PostOpRow{PostOpKind::Mul, "mul"},
 };
 
+constexpr std::array kIntegers{
+    IntegerRow{IntegerKind::Given, "given"},
+    IntegerRow{IntegerKind::Size, "size"},
+    IntegerRow{IntegerKind::Add, "add"},
+    IntegerRow{IntegerKind::Subtract, "subtract"},
+    IntegerRow{IntegerKind::Multiply, "multiply"},
+    IntegerRow{IntegerKind::FloorDivide, "floor_divide"},
+    IntegerRow{IntegerKind::Remainder, "remainder"},
+};
+
 }  // namespace
 
 std::span<const OperationRow> operation_table() { return kOperations; }
 std::span<const PostOpRow> post_op_table() { return kPostOps; }
+std::span<const IntegerRow> integer_table() { return kIntegers; }
 
 const OperationRow& row_of(Kind kind) { return *std::ranges::find(kOperations, kind, &OperationRow::kind); }
 std::string_view name_of(Kind kind) { return row_of(kind).name; }
 std::string_view name_of(PostOpKind kind) {
   return std::ranges::find(kPostOps, kind, &PostOpRow::kind)->name;
+}
+
+std::string_view name_of(IntegerKind kind) {
+  return std::ranges::find(kIntegers, kind, &IntegerRow::kind)->name;
+}
+
+Extents extents_of(const Operation& operation) {
+  Extents extents = operation.shape;
+  extents.insert(extents.end(), operation.size.begin(), operation.size.end());
+  extents.push_back(operation.begin);
+  extents.push_back(operation.end);
+  return extents;
 }
 
 std::string_view name_of(Dtype dtype) {

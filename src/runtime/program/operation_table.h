@@ -53,6 +53,11 @@ struct OperationRow {
   PostOpsAllowed post_ops;
 };
 
+struct IntegerRow {
+  IntegerKind kind;
+  std::string_view name;
+};
+
 struct PostOpRow {
   PostOpKind kind;
   std::string_view name;
@@ -60,11 +65,16 @@ struct PostOpRow {
 
 std::span<const OperationRow> operation_table();
 std::span<const PostOpRow> post_op_table();
+std::span<const IntegerRow> integer_table();
 
 const OperationRow& row_of(Kind kind);
 std::string_view name_of(Kind kind);
 std::string_view name_of(PostOpKind kind);
+std::string_view name_of(IntegerKind kind);
 std::string_view name_of(Dtype dtype);
+
+/// The numbers of an operation that a call may compute.
+Extents extents_of(const Operation& operation);
 
 /// `operation 3 (convolution)`, as errors name it.
 std::string name_of_operation(const Program& program, std::size_t index);

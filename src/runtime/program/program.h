@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,45 @@ struct Value {
   std::optional<int> constant{};  ///< the tensor that holds it, for a value that no operation writes
 
   friend bool operator==(const Value&, const Value&) = default;
+};
+
+/// A number of an operation: as it stands in the file, or one that each call computes.
+struct Extent {
+  std::int64_t number = 0;
+  int integer = -1;  ///< row of Program::integers; if there is one, `number` is not read
+
+  constexpr Extent() = default;
+  constexpr Extent(std::int64_t written) : number(written) {}  // NOLINT: lists of sizes are lists of numbers
+  [[nodiscard]] static constexpr Extent of_integer(int row) {
+    Extent extent;
+    extent.integer = row;
+    return extent;
+  }
+  [[nodiscard]] constexpr bool is_computed() const { return integer >= 0; }
+
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+using Extents = std::vector<Extent>;
+
+enum class IntegerKind : std::uint8_t {
+  Given,  ///< the call's integer `axis`
+  Size,   ///< of `value` in dimension `axis`
+  Add,
+  Subtract,
+  Multiply,
+  FloorDivide,  ///< rounds down, as Python does
+  Remainder,    ///< has the sign of the divisor, as in Python
+};
+
+/// A number that each call computes from its integers and from the sizes of tensors.
+struct Integer {
+  IntegerKind kind = IntegerKind::Given;
+  int value = -1;
+  std::int64_t axis = 0;
+  Extent left{};  ///< operands are numbers or earlier rows
+  Extent right{};
+
+  friend bool operator==(const Integer&, const Integer&) = default;
 };
 
 /// What happens to a result before it is rounded to the dtype of the output, in real numbers.
@@ -102,11 +142,12 @@ struct Operation {
   double alpha = 1;  ///< multiplies a product of activations
   double epsilon = 1e-5;
   std::int64_t axis = -1;
-  std::int64_t begin = 0;
-  std::int64_t end = -1;  ///< one after the last; -1: the end of the dimension
-  Shape shape{};          ///< 0 keeps the input's size at this place, one -1 takes what is left
+  Extent begin{};  ///< of a slice; counted from the end if negative, and clamped, as in PyTorch
+  Extent end{std::numeric_limits<std::int64_t>::max()};  ///< one after the last
+  std::int64_t step = 1;
+  Extents shape{};  ///< 0 keeps the input's size at this place, one -1 takes what is left
   Shape order{};
-  Shape size{};                         ///< of a resized image
+  Extents size{};                       ///< of a resized image
   std::vector<double> scale_factors{};  ///< used where `size` is empty
 
   friend bool operator==(const Operation&, const Operation&) = default;
@@ -116,6 +157,8 @@ struct Program {
   std::vector<Value> values{};
   std::vector<int> inputs{};
   std::vector<int> outputs{};
+  int given_integers = 0;  ///< how many a call brings
+  std::vector<Integer> integers{};
   std::vector<Operation> operations{};
 
   friend bool operator==(const Program&, const Program&) = default;

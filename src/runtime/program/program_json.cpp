@@ -7,6 +7,26 @@
 #include "runtime/program/error.h"
 #include "runtime/program/operation_table.h"
 
+/// A number, or {"integer": row}.
+template <>
+struct nlohmann::adl_serializer<tsq::runtime::Extent> {
+  static void to_json(json& written, const tsq::runtime::Extent& extent) {
+    if (extent.is_computed()) {
+      written = json{{"integer", extent.integer}};
+    } else {
+      written = extent.number;
+    }
+  }
+  static void from_json(const json& read, tsq::runtime::Extent& extent) {
+    extent = {};
+    if (read.is_number_integer()) {
+      read.get_to(extent.number);
+    } else {
+      read.at("integer").get_to(extent.integer);
+    }
+  }
+};
+
 namespace tsq::runtime {
 namespace {
 
@@ -50,6 +70,7 @@ void for_each_attribute(const Visit& visit) {
   visit("axis", &Operation::axis, Axis);
   visit("begin", &Operation::begin, Range);
   visit("end", &Operation::end, Range);
+  visit("step", &Operation::step, Range);
   visit("shape", &Operation::shape, TargetShape);
   visit("order", &Operation::order, Order);
   visit("size", &Operation::size, Size);
@@ -63,6 +84,16 @@ Json to_json(const Value& value) {
     json["zero_point"] = value.zero_point;
   }
   write_unless_default(json, "constant", value.constant);
+  return json;
+}
+
+Json to_json(const Integer& integer) {
+  const Integer standard;
+  Json json{{"kind", name_of(integer.kind)}};
+  write_unless_default(json, "value", integer.value, standard.value);
+  write_unless_default(json, "axis", integer.axis, standard.axis);
+  write_unless_default(json, "left", integer.left, standard.left);
+  write_unless_default(json, "right", integer.right, standard.right);
   return json;
 }
 
@@ -180,6 +211,20 @@ Value read_value(const Json& json, const std::string& where) {
   return value;
 }
 
+Integer read_integer(const Json& json, const std::string& where) {
+  Reader reader(json, where);
+  Integer integer;
+  std::string kind;
+  reader.require("kind", kind);
+  integer.kind = kind_named(integer_table(), reader, kind);
+  reader.read("value", integer.value);
+  reader.read("axis", integer.axis);
+  reader.read("left", integer.left);
+  reader.read("right", integer.right);
+  reader.refuse_others();
+  return integer;
+}
+
 PostOp read_post_op(const Json& json, const std::string& where) {
   Reader reader(json, where);
   PostOp post_op;
@@ -220,6 +265,14 @@ Operation read_operation(const Json& json, const std::string& where) {
   return operation;
 }
 
+template <typename T, typename Read>
+void read_list(Reader& reader, const char* name, std::string_view item, std::vector<T>& list,
+               const Read& read) {
+  Json items = Json::array();
+  reader.read(name, items);
+  for (std::size_t i = 0; i < items.size(); ++i) list.push_back(read(items[i], numbered(item, i)));
+}
+
 Json parse(std::string_view text) {
   try {
     return Json::parse(text);
@@ -237,6 +290,8 @@ std::string to_json(const Program& program) {
             {"outputs", program.outputs},
             {"operations", Json::array()}};
   for (const auto& value : program.values) json["values"].push_back(to_json(value));
+  write_unless_default(json, "given_integers", program.given_integers, 0);
+  for (const auto& integer : program.integers) json["integers"].push_back(to_json(integer));
   for (const auto& operation : program.operations) json["operations"].push_back(to_json(operation));
   return json.dump();
 }
@@ -252,19 +307,13 @@ Program program_from_json(std::string_view text) {
                 "update libtsq_runtime");
   }
   Program program;
-  Json values = Json::array();
-  Json operations = Json::array();
-  reader.require("values", values);
   reader.require("inputs", program.inputs);
   reader.require("outputs", program.outputs);
-  reader.require("operations", operations);
+  reader.read("given_integers", program.given_integers);
+  read_list(reader, "values", "value", program.values, read_value);
+  read_list(reader, "integers", "integer", program.integers, read_integer);
+  read_list(reader, "operations", "operation", program.operations, read_operation);
   reader.refuse_others();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    program.values.push_back(read_value(values[i], numbered("value", i)));
-  }
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    program.operations.push_back(read_operation(operations[i], numbered("operation", i)));
-  }
   return program;
 }
 

@@ -14,9 +14,10 @@ namespace {
 struct Asked {
   const Model& model;
   std::size_t index;
+  const Operation& plain;
   const std::vector<Shape>& shapes;
 
-  [[nodiscard]] const Operation& operation() const { return model.program.operations[index]; }
+  [[nodiscard]] const Operation& operation() const { return plain; }
   [[nodiscard]] const Shape& input(std::size_t i = 0) const {
     return shapes[static_cast<std::size_t>(operation().inputs[i])];
   }
@@ -169,7 +170,7 @@ Shape layer_norm(const Asked& asked) {
 
 Shape reshape(const Asked& asked) {
   const auto& input = asked.input();
-  Shape output = asked.operation().shape;
+  Shape output = numbers_of(asked.operation().shape);
   for (std::size_t d = 0; d < output.size(); ++d) {
     if (output[d] != 0) continue;
     asked.require(d < input.size(),
@@ -206,11 +207,8 @@ Shape slice(const Asked& asked) {
   Shape output = asked.input();
   const auto axis = axis_of(operation, output.size());
   asked.require(axis < output.size(), "its axis is none of " + to_text(output));
-  const auto end = operation.end == -1 ? output[axis] : operation.end;
-  asked.require(operation.begin >= 0 && operation.begin < end && end <= output[axis],
-                "its range " + std::to_string(operation.begin) + " to " + std::to_string(end) + " leaves " +
-                    to_text(output));
-  output[axis] = end - operation.begin;
+  const auto length = operation.end.number - operation.begin.number;
+  output[axis] = (length + operation.step - 1) / operation.step;
   return output;
 }
 
@@ -223,12 +221,12 @@ Shape resize(const Asked& asked) {
     output[d + 2] = operation.size.empty()
                         ? static_cast<std::int64_t>(
                               std::floor(static_cast<double>(output[d + 2]) * operation.scale_factors[d]))
-                        : operation.size[d];
+                        : operation.size[d].number;
   }
   return output;
 }
 
-Shape shape_of(const Asked& asked) {
+Shape output_of(const Asked& asked) {
   switch (asked.operation().kind) {
     case Kind::Convolution:
     case Kind::TransposedConvolution:
@@ -299,34 +297,20 @@ std::size_t axis_of(const Operation& operation, std::size_t rank) {
                                                      : operation.axis);
 }
 
-std::vector<Shape> infer_shapes(const Model& model, std::span<const Shape> inputs) {
-  const auto& program = model.program;
-  if (inputs.size() != program.inputs.size()) {
-    throw ProgramError("the call", "it has " + std::to_string(inputs.size()) + " tensors",
-                       "give " + std::to_string(program.inputs.size()));
-  }
-  std::vector<Shape> shapes(program.values.size());
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    const auto& constant = program.values[i].constant;
-    if (constant) shapes[i] = model.constants[static_cast<std::size_t>(*constant)].shape;
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (elements_of(inputs[i]) == 0) {
-      throw ProgramError("the call",
-                         "tensor " + std::to_string(i) + " is " + to_text(inputs[i]) + ", which is empty",
-                         "give one with elements");
-    }
-    shapes[static_cast<std::size_t>(program.inputs[i])] = inputs[i];
-  }
-  for (std::size_t i = 0; i < program.operations.size(); ++i) {
-    const Asked asked{model, i, shapes};
-    const Shape output = shape_of(asked);
-    asked.require(std::ranges::all_of(output, [](auto size) { return size > 0; }),
-                  "its output would be " + to_text(output));
-    check_post_ops(asked, output);
-    shapes[static_cast<std::size_t>(asked.operation().output)] = output;
-  }
-  return shapes;
+Shape numbers_of(const Extents& extents) {
+  Shape numbers;
+  for (const auto& extent : extents) numbers.push_back(extent.number);
+  return numbers;
+}
+
+Shape shape_of(const Model& model, std::size_t index, const Operation& plain,
+               const std::vector<Shape>& shapes) {
+  const Asked asked{model, index, plain, shapes};
+  Shape output = output_of(asked);
+  asked.require(std::ranges::all_of(output, [](auto size) { return size > 0; }),
+                "its output would be " + to_text(output));
+  check_post_ops(asked, output);
+  return output;
 }
 
 }  // namespace tsq::runtime

@@ -1,14 +1,16 @@
 #pragma once
 
-#include <span>
-
 #include "runtime/program/program.h"
 
 namespace tsq::runtime {
 
-/// The shape of every value of a validated model, given those of its inputs. Throws ProgramError where an
-/// operation cannot take what it gets.
-std::vector<Shape> infer_shapes(const Model& model, std::span<const Shape> inputs);
+/// What the operation `index` of a validated model writes, given the shapes of the values before it. `plain`
+/// is that operation with all numbers known. Throws ProgramError if it cannot take what it gets.
+Shape shape_of(const Model& model, std::size_t index, const Operation& plain,
+               const std::vector<Shape>& shapes);
+
+/// The numbers of a plain operation.
+Shape numbers_of(const Extents& extents);
 
 /// The strides, paddings or dilations of an operation: `standard` for each spatial dimension if none is
 /// written.

@@ -19,6 +19,9 @@ class Checker {
   void run() {
     for (std::size_t i = 0; i < values().size(); ++i) check_value(i);
     for (const int input : program().inputs) check_input(input);
+    if (program().given_integers < 0)
+      fail("there are " + std::to_string(program().given_integers) + " given integers");
+    for (std::size_t i = 0; i < program().integers.size(); ++i) check_integer(i);
     where_ = "the list of operations";
     if (program().operations.empty()) fail("it is empty", "write one operation or more");
     for (std::size_t i = 0; i < program().operations.size(); ++i) check_operation(i);
@@ -88,6 +91,36 @@ class Checker {
     }
   }
 
+  void check_integer(std::size_t index) {
+    where_ = "integer " + std::to_string(index);
+    const auto& integer = program().integers[index];
+    for (const auto& operand : {integer.left, integer.right}) {
+      if (operand.integer >= static_cast<int>(index)) fail("it reads a row that does not stand before it");
+    }
+    if (integer.kind == IntegerKind::Size) require_exists(integer.value);
+    if (integer.kind == IntegerKind::Given &&
+        (integer.axis < 0 || integer.axis >= program().given_integers)) {
+      fail("there is no integer " + std::to_string(integer.axis) + " among the " +
+           std::to_string(program().given_integers) + " that a call gives");
+    }
+  }
+
+  /// Are the sizes known from which this number is computed?
+  void require_computable(const Extent& extent) {
+    if (!extent.is_computed()) return;
+    const auto rows = program().integers.size();
+    if (static_cast<std::size_t>(extent.integer) >= rows) {
+      fail("there is no integer " + std::to_string(extent.integer) + " among " + std::to_string(rows));
+    }
+    computable_.resize(rows, false);
+    if (computable_[static_cast<std::size_t>(extent.integer)]) return;
+    const auto& integer = program().integers[static_cast<std::size_t>(extent.integer)];
+    if (integer.kind == IntegerKind::Size) require_written(integer.value);
+    require_computable(integer.left);
+    require_computable(integer.right);
+    computable_[static_cast<std::size_t>(extent.integer)] = true;
+  }
+
   void check_operation(std::size_t index) {
     where_ = name_of_operation(program(), index);
     const auto& operation = program().operations[index];
@@ -102,6 +135,7 @@ class Checker {
     check_weights(operation, row);
     check_dtypes(operation);
     check_numbers(operation);
+    for (const auto& extent : extents_of(operation)) require_computable(extent);
     require_exists(operation.output);
     const auto output = static_cast<std::size_t>(operation.output);
     if (written_[output]) fail("value " + std::to_string(output) + " is written twice");
@@ -193,18 +227,24 @@ class Checker {
 
   void check_numbers(const Operation& operation) const {
     const auto positive = [](std::int64_t number) { return number > 0; };
+    const auto positive_extent = [](const Extent& extent) {
+      return extent.is_computed() || extent.number > 0;
+    };
     const auto not_negative = [](std::int64_t number) { return number >= 0; };
-    const bool valid =
-        std::ranges::all_of(operation.kernel, positive) && std::ranges::all_of(operation.stride, positive) &&
-        std::ranges::all_of(operation.dilation, positive) && std::ranges::all_of(operation.size, positive) &&
-        std::ranges::all_of(operation.padding_begin, not_negative);
-    if (!valid) fail("a kernel, stride, dilation, size or padding is too small", "write positive numbers");
+    const bool valid = std::ranges::all_of(operation.kernel, positive) &&
+                       std::ranges::all_of(operation.stride, positive) &&
+                       std::ranges::all_of(operation.dilation, positive) &&
+                       std::ranges::all_of(operation.size, positive_extent) && operation.step > 0 &&
+                       std::ranges::all_of(operation.padding_begin, not_negative);
+    if (!valid)
+      fail("a kernel, stride, dilation, size, step or padding is too small", "write positive numbers");
     if (!std::isfinite(operation.alpha) || operation.alpha <= 0) fail("its alpha is no positive number");
     if (!std::isfinite(operation.epsilon) || operation.epsilon < 0) fail("its epsilon is no fitting number");
   }
 
   const Model& model_;
   std::vector<bool> written_;
+  std::vector<bool> computable_{};  ///< integers whose sizes are known
   std::string where_{};
 };
 

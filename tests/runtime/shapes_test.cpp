@@ -1,0 +1,100 @@
+// Numbers of shapes that each call computes, against PyTorch's and Python's rules.
+#include <gtest/gtest.h>
+
+#include "runtime/program/error.h"
+#include "runtime/program/resolve.h"
+#include "runtime/support.h"
+
+namespace tsq::runtime::test {
+namespace {
+
+/// The shape that one operation on a float tensor of these sizes writes.
+Shape shape_after(Operation operation, const Shape& sizes) {
+  Writer writer;
+  operation.inputs = {writer.input(float_value())};
+  const int output = writer.add(operation, float_value());
+  return resolve(writer.model, std::vector<Shape>{sizes}, {}).shapes[static_cast<std::size_t>(output)];
+}
+
+/// The number that a row gives, as the size of a slice of a long tensor.
+std::int64_t number_of(IntegerKind kind, std::int64_t left, std::int64_t right) {
+  Writer writer;
+  Operation slice{.kind = Kind::Slice, .inputs = {writer.input(float_value())}};
+  slice.end = writer.integer({.kind = kind, .left = left, .right = right});
+  slice.end = writer.integer({.kind = IntegerKind::Add, .left = slice.end, .right = 50});
+  const int output = writer.add(slice, float_value());
+  const auto resolved = resolve(writer.model, std::vector<Shape>{{100}}, {});
+  return resolved.shapes[static_cast<std::size_t>(output)][0] - 50;
+}
+
+TEST(Integers, AreComputedAsInPython) {
+  EXPECT_EQ(number_of(IntegerKind::Add, 7, -2), 5);
+  EXPECT_EQ(number_of(IntegerKind::Subtract, 7, -2), 9);
+  EXPECT_EQ(number_of(IntegerKind::Multiply, 7, -2), -14);
+  EXPECT_EQ(number_of(IntegerKind::FloorDivide, 7, 2), 3);
+  EXPECT_EQ(number_of(IntegerKind::FloorDivide, -7, 2), -4);
+  EXPECT_EQ(number_of(IntegerKind::FloorDivide, 7, -2), -4);
+  EXPECT_EQ(number_of(IntegerKind::FloorDivide, 7, -1), -7);
+  EXPECT_EQ(number_of(IntegerKind::Remainder, 7, 3), 1);
+  EXPECT_EQ(number_of(IntegerKind::Remainder, -7, 3), 2);
+  EXPECT_EQ(number_of(IntegerKind::Remainder, 7, -3), -2);
+  EXPECT_EQ(number_of(IntegerKind::Remainder, 7, -1), 0);
+}
+
+TEST(Integers, ThatHaveNoResultAreErrors) {
+  EXPECT_THROW((void)number_of(IntegerKind::FloorDivide, 7, 0), ProgramError);
+  EXPECT_THROW((void)number_of(IntegerKind::Remainder, 7, 0), ProgramError);
+  constexpr auto kLargest = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW((void)number_of(IntegerKind::Multiply, kLargest, 2), ProgramError);
+  EXPECT_THROW((void)number_of(IntegerKind::FloorDivide, -kLargest - 1, -1), ProgramError);
+}
+
+/// The heads of attention: x.view(x.size(0), x.size(1), given, x.size(2) // given).
+TEST(Integers, OfSizesAndOfTheCallMakeShapes) {
+  Writer writer;
+  writer.model.program.given_integers = 2;
+  const int input = writer.input(float_value());
+  const int moved = writer.add({.kind = Kind::Convert, .inputs = {input}}, float_value());
+  const auto size = [&](std::int64_t axis) {
+    return writer.integer({.kind = IntegerKind::Size, .value = moved, .axis = axis});
+  };
+  const auto heads = writer.integer({.kind = IntegerKind::Given, .axis = 1});
+  const auto width = writer.integer({.kind = IntegerKind::FloorDivide, .left = size(-1), .right = heads});
+  const int split = writer.add(
+      {.kind = Kind::Reshape, .inputs = {moved}, .shape = {size(0), size(1), heads, width}}, float_value());
+  writer.returns({split});
+  LoadedProgram program(writer.model);
+  Random random(1);
+  const auto tensor = random_tensor(random, Dtype::F32, {2, 5, 24});
+  EXPECT_EQ(run(program, {tensor}, 1, {0, 4}).front().sizes, (Shape{2, 5, 4, 6}));
+  EXPECT_EQ(run(program, {tensor}, 1, {0, 3}).front().sizes, (Shape{2, 5, 3, 8}));
+}
+
+TEST(Slices, CountFromTheEndAndStopAtTheBorders) {
+  const auto slice = [](Extent begin, Extent end, std::int64_t step = 1) {
+    return shape_after({.kind = Kind::Slice, .axis = -2, .begin = begin, .end = end, .step = step},
+                       {10, 3})[0];
+  };
+  EXPECT_EQ(slice(-3, Operation{}.end), 3);
+  EXPECT_EQ(slice(0, -1), 9);
+  EXPECT_EQ(slice(-99, 4), 4);
+  EXPECT_EQ(slice(2, 99), 8);
+  EXPECT_EQ(slice(0, 99, 3), 4);
+  EXPECT_EQ(slice(1, 10, 3), 3);
+  EXPECT_THROW((void)slice(4, 4), ProgramError);
+  EXPECT_THROW((void)slice(20, 30), ProgramError);
+}
+
+TEST(Slices, ReadEveryNthElement) {
+  Writer writer;
+  const int input = writer.input(float_value());
+  writer.returns(
+      {writer.add({.kind = Kind::Slice, .inputs = {input}, .axis = 0, .begin = -6, .end = 99, .step = 2},
+                  float_value())});
+  LoadedProgram program(writer.model);
+  const auto output = run(program, {{Dtype::F32, {7}, {0, 1, 2, 3, 4, 5, 6}}}).front();
+  EXPECT_EQ(output.numbers, (std::vector<double>{1, 3, 5}));
+}
+
+}  // namespace
+}  // namespace tsq::runtime::test
