@@ -53,6 +53,9 @@ TEST(ProgramJson, KeepsEveryAttribute) {
        .alpha = 1.0 / 3},
       {.kind = Kind::Slice, .inputs = {0}, .output = 3, .axis = 1, .begin = 2, .end = -1, .step = 3},
       {.kind = Kind::Slice, .inputs = {0}, .output = 3, .end = Extent::of_integer(1)},
+      {.kind = Kind::Transpose, .inputs = {0}, .output = 3, .axis = 1, .other_axis = 0},
+      {.kind = Kind::Flatten, .inputs = {0}, .output = 3, .axis = 1, .end_axis = -2},
+      {.kind = Kind::Expand, .inputs = {0}, .output = 3, .shape = {3, -1}},
       {.kind = Kind::Reshape, .inputs = {0}, .output = 3, .shape = {0, Extent::of_integer(2), 7}},
       {.kind = Kind::ResizeNearest, .inputs = {0}, .output = 4, .scale_factors = {2, 1.5}},
       {.kind = Kind::LayerNorm, .inputs = {0}, .output = 5, .weight = 1, .bias = 2, .epsilon = 1e-12}};

@@ -87,6 +87,9 @@ class Interpreter {
     for (const auto& input : inputs) input_shapes.push_back(input.sizes);
     auto resolved = resolve(model_, input_shapes, integers);
     shapes_ = std::move(resolved.shapes);
+    for (std::size_t i = 0; i < model_.program.operations.size(); ++i) {
+      keep_view(model_.program.operations[i], resolved.model.program.operations[i]);
+    }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       read(model_.program.inputs[i], inputs[i].sizes, [&](std::size_t n) { return inputs[i].numbers[n]; });
     }
@@ -111,6 +114,12 @@ class Interpreter {
     if (tensor.dtype == Dtype::F32) return tensor.floats()[index];
     if (tensor.dtype == Dtype::S8) return tensor.int8s()[index];
     return static_cast<const std::uint8_t*>(tensor.data.get())[index];
+  }
+
+  /// Views that are lowered to others are computed as they are written.
+  static void keep_view(const Operation& written, Operation& resolved) {
+    if (written.kind == resolved.kind && written.kind != Kind::Permute) return;
+    resolved = written;
   }
 
   template <typename Numbers>
@@ -171,7 +180,25 @@ class Interpreter {
       case Kind::Activation:
         return input;
       case Kind::Reshape:
+      case Kind::Unsqueeze:
+      case Kind::Squeeze:
+      case Kind::Flatten:
         return {shape(operation.output), input.numbers};
+      case Kind::Expand:
+        for_each_index(output.sizes,
+                       [&](const Shape& index) { output.at(index) = broadcast_at(input, index); });
+        break;
+      case Kind::Transpose:
+        for_each_index(output.sizes, [&](Shape index) {
+          auto& number = output.at(index);
+          const auto rank = static_cast<std::int64_t>(index.size());
+          const auto place = [rank](std::int64_t axis) {
+            return static_cast<std::size_t>((axis + rank) % rank);
+          };
+          std::swap(index[place(operation.axis)], index[place(operation.other_axis)]);
+          number = input.at(index);
+        });
+        break;
       case Kind::Convolution:
         convolve(operation, input, output);
         break;
@@ -218,7 +245,7 @@ class Interpreter {
         for_each_index(output.sizes, [&](const Shape& index) {
           Shape from(index.size());
           for (std::size_t d = 0; d < index.size(); ++d)
-            from[static_cast<std::size_t>(operation.order[d])] = index[d];
+            from[(static_cast<std::size_t>(operation.order[d]) + index.size()) % index.size()] = index[d];
           output.at(index) = input.at(from);
         });
         break;

@@ -70,6 +70,28 @@ TEST(Integers, OfSizesAndOfTheCallMakeShapes) {
   EXPECT_EQ(run(program, {tensor}, 1, {0, 3}).front().sizes, (Shape{2, 5, 3, 8}));
 }
 
+TEST(Views, NeedNoRankInTheProgram) {
+  const Shape sizes{2, 3, 4, 5};
+  EXPECT_EQ(shape_after({.kind = Kind::Transpose}, sizes), (Shape{2, 3, 5, 4}));
+  EXPECT_EQ(shape_after({.kind = Kind::Transpose, .axis = 0, .other_axis = -1}, sizes), (Shape{5, 3, 4, 2}));
+  EXPECT_EQ(shape_after({.kind = Kind::Permute, .order = {0, -1, 1, -2}}, sizes), (Shape{2, 5, 3, 4}));
+  EXPECT_EQ(shape_after({.kind = Kind::Unsqueeze, .axis = -1}, sizes), (Shape{2, 3, 4, 5, 1}));
+  EXPECT_EQ(shape_after({.kind = Kind::Unsqueeze, .axis = 0}, {}), (Shape{1}));
+  EXPECT_EQ(shape_after({.kind = Kind::Squeeze, .axis = 1}, {2, 1, 3}), (Shape{2, 3}));
+  EXPECT_EQ(shape_after({.kind = Kind::Squeeze, .axis = -1}, {2, 1, 3}), (Shape{2, 1, 3}));
+  EXPECT_EQ(shape_after({.kind = Kind::Flatten, .axis = 1}, sizes), (Shape{2, 60}));
+  EXPECT_EQ(shape_after({.kind = Kind::Flatten, .axis = -3, .end_axis = -2}, sizes), (Shape{2, 12, 5}));
+  EXPECT_EQ(shape_after({.kind = Kind::Expand, .shape = {7, -1, 3}}, {4, 1}), (Shape{7, 4, 3}));
+}
+
+TEST(Views, ThatDoNotFitAreErrors) {
+  EXPECT_THROW((void)shape_after({.kind = Kind::Transpose, .axis = 3}, {2, 3}), ProgramError);
+  EXPECT_THROW((void)shape_after({.kind = Kind::Permute, .order = {0, -2}}, {2, 3}), ProgramError);
+  EXPECT_THROW((void)shape_after({.kind = Kind::Unsqueeze, .axis = 3}, {2, 3}), ProgramError);
+  EXPECT_THROW((void)shape_after({.kind = Kind::Expand, .shape = {4, 3}}, {2, 3}), ProgramError);
+  EXPECT_THROW((void)shape_after({.kind = Kind::Expand, .shape = {3}}, {2, 3}), ProgramError);
+}
+
 TEST(Slices, CountFromTheEndAndStopAtTheBorders) {
   const auto slice = [](Extent begin, Extent end, std::int64_t step = 1) {
     return shape_after({.kind = Kind::Slice, .axis = -2, .begin = begin, .end = end, .step = step},

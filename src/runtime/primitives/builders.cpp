@@ -23,6 +23,7 @@ constexpr std::array kBuilders{
     BuilderRow{Kind::LayerNorm, "normalization with requantization", build_layer_norm},
     BuilderRow{Kind::Reshape, "view", build_reshape},
     BuilderRow{Kind::Permute, "view", build_permute},
+    BuilderRow{Kind::Expand, "view", build_expand},
     BuilderRow{Kind::Slice, "view", build_slice},
     BuilderRow{Kind::ResizeNearest, "copies of positions", build_resize_nearest},
     BuilderRow{Kind::ResizeBilinear, "four taps", build_resize_bilinear},

@@ -35,6 +35,7 @@ bool build_softmax(Compilation& compilation);
 bool build_layer_norm(Compilation& compilation);
 bool build_reshape(Compilation& compilation);
 bool build_permute(Compilation& compilation);
+bool build_expand(Compilation& compilation);
 bool build_slice(Compilation& compilation);
 bool build_resize_nearest(Compilation& compilation);
 bool build_resize_bilinear(Compilation& compilation);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/program/operation_table.h"
+
 namespace tsq::runtime {
 namespace {
 
@@ -15,8 +17,6 @@ bool is_elementwise(Kind kind) {
   return kind == Kind::Convert || kind == Kind::Add || kind == Kind::Mul || kind == Kind::Activation ||
          kind == Kind::Concat;
 }
-
-bool is_view(Kind kind) { return kind == Kind::Reshape || kind == Kind::Permute || kind == Kind::Slice; }
 
 template <typename Visit>
 void for_each_use(const Program& program, const Visit& visit) {

@@ -9,6 +9,18 @@ using dnnl::memory;
 /// All dimensions but the last as one.
 Shape rows_of(const Shape& sizes) { return {elements_of(sizes) / sizes.back(), sizes.back()}; }
 
+/// The rows of a tensor: as they lie, if they have one stride, else a copy.
+View rows_of(Compilation& compilation, const View& view) {
+  const auto sizes = rows_of(view.sizes);
+  const auto rows = reshaped(view, sizes);
+  const bool readable =
+      rows && (sizes[1] == 1 || rows->strides[1] == 1) && (sizes[0] == 1 || rows->strides[0] >= sizes[1]);
+  View read =
+      readable ? *rows : *reshaped(compilation.with_strides(view, row_major_strides(view.sizes)), sizes);
+  read.strides = {sizes[0] == 1 ? sizes[1] : read.strides[0], 1};
+  return read;
+}
+
 memory::desc row_desc(const std::vector<float>& numbers) {
   return {{1, static_cast<std::int64_t>(numbers.size())}, memory::data_type::f32, memory::format_tag::ab};
 }
@@ -24,7 +36,7 @@ bool build_linear(Compilation& compilation) {
   const auto& weight = compilation.constant(*operation.weight);
   const bool int8 = is_int8(weight.dtype);
   const View read = compilation.view(operation.inputs[0]);
-  const View source = compilation.with_strides(compilation.as_unsigned(read), row_major_strides(read.sizes));
+  const View source = rows_of(compilation, compilation.as_unsigned(read));
   const View wanted =
       compilation.destination(operation.output, row_major_strides(compilation.shape(operation.output)));
   const View inputs[] = {source, read};
@@ -41,7 +53,7 @@ bool build_linear(Compilation& compilation) {
   const auto data_type = data_type_of(weight.dtype);
   const memory::desc plain(weight_sizes, data_type, memory::format_tag::ba);
   const memory::desc any(weight_sizes, data_type, memory::format_tag::any);
-  const auto source_desc = row_major_desc(source.dtype, rows_of(source.sizes));
+  const auto source_desc = desc_of(source);
   const auto output_desc = row_major_desc(output.dtype, rows_of(output.sizes));
   const auto bias_desc = bias.empty() ? memory::desc() : row_desc(bias);
   const dnnl::matmul::primitive_desc descriptor(cpu_engine(), source_desc, any, bias_desc, output_desc,
@@ -57,7 +69,7 @@ bool build_linear(Compilation& compilation) {
         compilation.floats_operand(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, scales, list_desc(scales)));
   }
   operands.insert(operands.end(), epilogue.operands.begin(), epilogue.operands.end());
-  const auto shape = to_text(source.sizes) + " * " + to_text(weight.shape) + " -> " + to_text(output.sizes);
+  const auto shape = to_text(read.sizes) + " * " + to_text(weight.shape) + " -> " + to_text(output.sizes);
   compilation.add_primitive(descriptor, dnnl::matmul(descriptor), shape, std::move(operands));
   compilation.deliver(operation.output, output);
   return true;

@@ -14,12 +14,25 @@ View with_rank(const View& view, std::size_t rank) {
   return wide;
 }
 
-/// oneDNN multiplies matrices whose rows or whose columns are contiguous.
+/// oneDNN multiplies matrices whose rows or whose columns are contiguous, and do not overlap.
 View as_matrices(Compilation& compilation, const View& view) {
   const auto rank = view.sizes.size();
-  const auto contiguous = [&](std::size_t d) { return view.sizes[d] == 1 || view.strides[d] == 1; };
-  if (contiguous(rank - 1) || contiguous(rank - 2)) return view;
+  const auto lines = [&](std::size_t along, std::size_t across) {
+    return (view.sizes[along] == 1 || view.strides[along] == 1) &&
+           (view.sizes[across] == 1 || view.strides[across] >= view.sizes[along]);
+  };
+  bool apart = true;
+  for (std::size_t d = 0; d + 2 < rank; ++d) apart = apart && (view.sizes[d] == 1 || view.strides[d] > 0);
+  if (apart && (lines(rank - 1, rank - 2) || lines(rank - 2, rank - 1))) return view;
   return compilation.with_strides(view, row_major_strides(view.sizes));
+}
+
+/// Matrices that are the same for every place of a dimension broadcast along it, if the other operand's do
+/// not.
+void broadcast_repeated(View& view, const View& other) {
+  for (std::size_t d = 0; d + 2 < view.sizes.size(); ++d) {
+    if (view.strides[d] == 0 && other.sizes[d] == view.sizes[d]) view.sizes[d] = 1;
+  }
 }
 
 /// Strides of dimensions of one element, which say nothing, become those of a matrix without gaps.
@@ -52,8 +65,12 @@ bool build_matmul(Compilation& compilation) {
   const auto rank = sizes.size();
   const View left = compilation.view(operation.inputs[0]);
   const View right = compilation.view(operation.inputs[1]);
-  const View a = tidied(as_matrices(compilation, with_rank(compilation.as_unsigned(left), rank)));
-  const View b = tidied(as_matrices(compilation, with_rank(compilation.as_signed(right), rank)));
+  View a = with_rank(left, rank);
+  View b = with_rank(right, rank);
+  broadcast_repeated(a, b);
+  broadcast_repeated(b, a);
+  a = tidied(as_matrices(compilation, compilation.as_unsigned(a)));
+  b = tidied(as_matrices(compilation, compilation.as_signed(b)));
   const View wanted = compilation.destination(operation.output, compilation.strides_of(operation.output));
   const View inputs[] = {a, b, left, right};
   const bool int8 = is_int8(a.dtype);

@@ -96,6 +96,15 @@ bool build_permute(Compilation& compilation) {
   return true;
 }
 
+bool build_expand(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  View view = compilation.view(operation.inputs[0]);
+  view.strides = broadcast_strides(view, compilation.shape(operation.output));
+  view.sizes = compilation.shape(operation.output);
+  compilation.deliver(operation.output, view);
+  return true;
+}
+
 bool build_slice(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View input = compilation.view(operation.inputs[0]);

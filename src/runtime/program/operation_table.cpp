@@ -36,6 +36,11 @@ constexpr std::array kOperations{
     OperationRow{Kind::LayerNorm,             "layer_norm",              1, kLayerNorm,      PostOpsAllowed::None},
     OperationRow{Kind::Reshape,               "reshape",                 1, kShape,          PostOpsAllowed::None},
     OperationRow{Kind::Permute,               "permute",                 1, kOrder,          PostOpsAllowed::None},
+    OperationRow{Kind::Transpose,             "transpose",               1, Axis | OtherAxis, PostOpsAllowed::None},
+    OperationRow{Kind::Unsqueeze,             "unsqueeze",               1, kAxis,           PostOpsAllowed::None},
+    OperationRow{Kind::Squeeze,               "squeeze",                 1, kAxis,           PostOpsAllowed::None},
+    OperationRow{Kind::Flatten,               "flatten",                 1, Axis | EndAxis,  PostOpsAllowed::None},
+    OperationRow{Kind::Expand,                "expand",                  1, kShape,          PostOpsAllowed::None},
     OperationRow{Kind::Slice,                 "slice",                   1, Axis | Range,    PostOpsAllowed::None},
     OperationRow{Kind::ResizeNearest,         "resize_nearest",          1, kSize,           PostOpsAllowed::None},
     OperationRow{Kind::ResizeBilinear,        "resize_bilinear",         1, kSize,           PostOpsAllowed::None},
@@ -82,6 +87,12 @@ std::string_view name_of(PostOpKind kind) {
 
 std::string_view name_of(IntegerKind kind) {
   return std::ranges::find(kIntegers, kind, &IntegerRow::kind)->name;
+}
+
+bool is_view(Kind kind) {
+  constexpr std::array kViews{Kind::Reshape, Kind::Permute, Kind::Transpose, Kind::Unsqueeze,
+                              Kind::Squeeze, Kind::Flatten, Kind::Expand,    Kind::Slice};
+  return std::ranges::find(kViews, kind) != kViews.end();
 }
 
 Extents extents_of(const Operation& operation) {

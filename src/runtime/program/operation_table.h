@@ -29,6 +29,8 @@ enum class Attribute : std::uint32_t {
   Weight = 1U << 15U,
   Bias = 1U << 16U,
   OptionalWeight = 1U << 17U,
+  OtherAxis = 1U << 18U,
+  EndAxis = 1U << 19U,
 };
 
 /// A set of attributes.
@@ -72,6 +74,9 @@ std::string_view name_of(Kind kind);
 std::string_view name_of(PostOpKind kind);
 std::string_view name_of(IntegerKind kind);
 std::string_view name_of(Dtype dtype);
+
+/// Does its output hold the elements of its input, unchanged?
+bool is_view(Kind kind);
 
 /// The numbers of an operation that a call may compute.
 Extents extents_of(const Operation& operation);

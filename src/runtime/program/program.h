@@ -109,6 +109,11 @@ enum class Kind : std::uint8_t {
   LayerNorm,
   Reshape,
   Permute,
+  Transpose,  ///< swaps `axis` and `other_axis`
+  Unsqueeze,  ///< a dimension of one element, which becomes `axis` of the output
+  Squeeze,    ///< drops `axis` if it has one element
+  Flatten,    ///< joins the dimensions from `axis` to `end_axis`
+  Expand,
   Slice,
   ResizeNearest,
   ResizeBilinear,
@@ -141,11 +146,14 @@ struct Operation {
 
   double alpha = 1;  ///< multiplies a product of activations
   double epsilon = 1e-5;
-  std::int64_t axis = -1;
+  std::int64_t axis = -1;  ///< this and the others count from the end if negative
+  std::int64_t other_axis = -2;
+  std::int64_t end_axis = -1;
   Extent begin{};  ///< of a slice; counted from the end if negative, and clamped, as in PyTorch
   Extent end{std::numeric_limits<std::int64_t>::max()};  ///< one after the last
   std::int64_t step = 1;
-  Extents shape{};  ///< 0 keeps the input's size at this place, one -1 takes what is left
+  /// Reshape: 0 keeps the input's size at this place, one -1 takes what is left. Expand: -1 keeps.
+  Extents shape{};
   Shape order{};
   Extents size{};                       ///< of a resized image
   std::vector<double> scale_factors{};  ///< used where `size` is empty

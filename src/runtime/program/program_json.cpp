@@ -68,6 +68,8 @@ void for_each_attribute(const Visit& visit) {
   visit("alpha", &Operation::alpha, Alpha);
   visit("epsilon", &Operation::epsilon, Epsilon);
   visit("axis", &Operation::axis, Axis);
+  visit("other_axis", &Operation::other_axis, OtherAxis);
+  visit("end_axis", &Operation::end_axis, EndAxis);
   visit("begin", &Operation::begin, Range);
   visit("end", &Operation::end, Range);
   visit("step", &Operation::step, Range);

@@ -1,9 +1,11 @@
 #include "runtime/program/resolve.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/program/error.h"
 #include "runtime/program/integers.h"
+#include "runtime/program/operation_table.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
@@ -28,6 +30,8 @@ class Resolver {
     for (std::size_t i = 0; i < original_.program.operations.size(); ++i) {
       auto& operation = resolved_.model.program.operations[i];
       make_plain(operation);
+      where_ = name_of_operation(original_.program, i);
+      lower(operation);
       resolved_.shapes[at(operation.output)] = shape_of(original_, i, operation, resolved_.shapes);
     }
     return std::move(resolved_);
@@ -50,15 +54,87 @@ class Resolver {
     for (auto& extent : operation.size) extent = integers_.number_of(extent);
     operation.begin = integers_.number_of(operation.begin);
     operation.end = integers_.number_of(operation.end);
-    if (operation.kind == Kind::Slice) clamp_range(operation);
+  }
+
+  [[nodiscard]] const Shape& input_of(const Operation& operation) const {
+    return resolved_.shapes[at(operation.inputs[0])];
+  }
+
+  /// An axis counted from the front, which is one of `rank`.
+  [[nodiscard]] std::size_t axis_within(std::int64_t axis, std::size_t rank) const {
+    const auto counted = axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
+    if (counted >= 0 && counted < static_cast<std::int64_t>(rank)) return static_cast<std::size_t>(counted);
+    throw ProgramError(
+        where_, "its axis " + std::to_string(axis) + " is none of " + std::to_string(rank) + " dimensions",
+        "call the program with shapes like those that it was made for");
+  }
+
+  /// Says what a view does in numbers that count from the front.
+  void lower(Operation& operation) const {
+    switch (operation.kind) {
+      case Kind::Slice:
+        return clamp_range(operation);
+      case Kind::Permute:
+        for (auto& axis : operation.order) {
+          axis = static_cast<std::int64_t>(axis_within(axis, input_of(operation).size()));
+        }
+        return;
+      case Kind::Transpose:
+        return lower_transpose(operation);
+      case Kind::Unsqueeze:
+      case Kind::Squeeze:
+      case Kind::Flatten:
+        return lower_to_reshape(operation);
+      case Kind::Expand:
+        return keep_sizes(operation);
+      default:
+        return;
+    }
+  }
+
+  void lower_transpose(Operation& operation) const {
+    const auto rank = input_of(operation).size();
+    operation.kind = Kind::Permute;
+    operation.order.resize(rank);
+    std::iota(operation.order.begin(), operation.order.end(), 0);
+    std::swap(operation.order[axis_within(operation.axis, rank)],
+              operation.order[axis_within(operation.other_axis, rank)]);
+  }
+
+  void lower_to_reshape(Operation& operation) const {
+    Shape shape = input_of(operation);
+    const auto rank = shape.size();
+    const auto place = [&shape](std::size_t axis) {
+      return shape.begin() + static_cast<std::ptrdiff_t>(axis);
+    };
+    if (operation.kind == Kind::Unsqueeze) {
+      shape.insert(place(axis_within(operation.axis, rank + 1)), 1);
+    } else if (operation.kind == Kind::Squeeze) {
+      const auto axis = axis_within(operation.axis, rank);
+      if (shape[axis] == 1) shape.erase(place(axis));
+    } else {
+      const auto first = axis_within(operation.axis, rank);
+      const auto last = axis_within(operation.end_axis, rank);
+      for (auto axis = first + 1; axis <= last; ++axis) shape[first] *= shape[axis];
+      if (last > first) shape.erase(place(first + 1), place(last + 1));
+    }
+    operation.kind = Kind::Reshape;
+    operation.shape.assign(shape.begin(), shape.end());
+  }
+
+  /// -1 keeps the input's size, counted from the last dimension.
+  void keep_sizes(Operation& operation) const {
+    const auto& input = input_of(operation);
+    for (std::size_t d = 0; d < operation.shape.size() && d < input.size(); ++d) {
+      auto& extent = operation.shape[operation.shape.size() - 1 - d];
+      if (extent.number == -1) extent = input[input.size() - 1 - d];
+    }
   }
 
   /// PyTorch's rule: negative numbers count from the end, and what lies outside is moved to the border.
   void clamp_range(Operation& operation) const {
-    const auto& input = resolved_.shapes[at(operation.inputs[0])];
-    const auto axis = axis_of(operation, input.size());
-    if (axis >= input.size()) return;  // its shape is refused
-    const auto size = input[axis];
+    const auto& input = input_of(operation);
+    const auto size = input[axis_within(operation.axis, input.size())];
     const auto clamped = [size](std::int64_t number, std::int64_t lowest) {
       return std::clamp(number < 0 ? number + size : number, lowest, size);
     };
@@ -69,6 +145,7 @@ class Resolver {
   const Model& original_;
   ResolvedModel resolved_;
   Integers integers_;
+  std::string where_{};
 };
 
 }  // namespace

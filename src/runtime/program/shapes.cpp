@@ -189,6 +189,14 @@ Shape reshape(const Asked& asked) {
   return output;
 }
 
+Shape expand(const Asked& asked) {
+  const auto& input = asked.input();
+  Shape output = numbers_of(asked.operation().shape);
+  asked.require(output.size() >= input.size() && broadcast(asked, output, input) == output,
+                to_text(input) + " does not expand to " + to_text(output));
+  return output;
+}
+
 Shape permute(const Asked& asked) {
   const auto& input = asked.input();
   const auto& order = asked.operation().order;
@@ -206,7 +214,6 @@ Shape slice(const Asked& asked) {
   const auto& operation = asked.operation();
   Shape output = asked.input();
   const auto axis = axis_of(operation, output.size());
-  asked.require(axis < output.size(), "its axis is none of " + to_text(output));
   const auto length = operation.end.number - operation.begin.number;
   output[axis] = (length + operation.step - 1) / operation.step;
   return output;
@@ -251,6 +258,8 @@ Shape output_of(const Asked& asked) {
       return reshape(asked);
     case Kind::Permute:
       return permute(asked);
+    case Kind::Expand:
+      return expand(asked);
     case Kind::Slice:
       return slice(asked);
     case Kind::ResizeNearest:
@@ -260,6 +269,11 @@ Shape output_of(const Asked& asked) {
     case Kind::Activation:
     case Kind::Softmax:
       return asked.input();
+    case Kind::Transpose:
+    case Kind::Unsqueeze:
+    case Kind::Squeeze:
+    case Kind::Flatten:
+      break;  // have become others
   }
   asked.fail("it has no shape");
 }

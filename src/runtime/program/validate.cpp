@@ -214,9 +214,7 @@ class Checker {
     if (operation.kind == Kind::Matmul && int8_input != is_int8(value(operation.inputs[1]).dtype)) {
       fail("its inputs are not both int8 or both f32", "convert one of them first");
     }
-    const bool view =
-        operation.kind == Kind::Reshape || operation.kind == Kind::Permute || operation.kind == Kind::Slice;
-    if (!view) return;
+    if (!is_view(operation.kind)) return;
     require_exists(operation.output);
     const auto& input = value(operation.inputs[0]);
     const auto& output = value(operation.output);
