@@ -73,9 +73,24 @@ const void* identity_of_weight(std::span<const c10::IValue> arguments) {
   return nullptr;
 }
 
+/// Of aten::_convolution, as traced files have it.
+std::string_view kind_of_convolution(std::span<const c10::IValue> arguments) {
+  constexpr std::array<std::string_view, 3> kKinds{"conv1d", "conv2d", "conv3d"};
+  constexpr std::array<std::string_view, 3> kTransposed{"conv_transpose1d", "conv_transpose2d",
+                                                        "conv_transpose3d"};
+  constexpr std::size_t kIsTransposed = 6;
+  if (arguments.size() <= kIsTransposed || !arguments[1].isTensor() || !arguments[kIsTransposed].isBool())
+    return {};
+  const int64_t dimensions = arguments[1].toTensor().dim() - 2;
+  if (dimensions < 1 || dimensions > 3) return {};
+  const auto index = static_cast<std::size_t>(dimensions - 1);
+  return arguments[kIsTransposed].toBool() ? kTransposed.at(index) : kKinds.at(index);
+}
+
 /// "conv2d" for aten::conv2d, quantized::conv2d_relu and onednn::qconv2d_pointwise; empty for what has no
 /// weight.
-std::string_view weighted_kind(std::string_view name) {
+std::string_view weighted_kind(std::string_view name, std::span<const c10::IValue> arguments) {
+  if (name == "aten::_convolution") return kind_of_convolution(arguments);
   constexpr std::array<std::string_view, 7> kKinds{
       "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear"};
   name.remove_prefix(std::min(name.size(), name.find("::") + 2));
@@ -180,7 +195,7 @@ std::size_t LayerNames::next_of(const std::vector<std::size_t>& places) const {
 }
 
 std::string LayerNames::numbered(const at::RecordFunction& function) {
-  const std::string_view kind = weighted_kind(function.name());
+  const std::string_view kind = weighted_kind(function.name(), arguments_of(function));
   const void* weight = kind.empty() ? nullptr : identity_of_weight(arguments_of(function));
   if (weight == nullptr) return {};
   const auto [owner, is_new] = owners_.try_emplace(weight);

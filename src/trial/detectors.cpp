@@ -56,6 +56,10 @@ bool is_looked_at(const Captured& op) {
     return false;
   const at::Tensor& weight = op.inputs[1].toTensor();
   if (!weight.defined() || weight.dim() < 2 || !at::isFloatingType(weight.scalar_type())) return false;
+  constexpr std::size_t kTransposed = 6;
+  if (op.kind == "aten::_convolution")  // of traced files
+    return op.inputs.size() > kTransposed && op.inputs[kTransposed].isBool() &&
+           !op.inputs[kTransposed].toBool();
   return is_linear(op) || op.kind == "aten::conv1d" || op.kind == "aten::conv2d" || op.kind == "aten::conv3d";
 }
 

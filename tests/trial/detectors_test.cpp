@@ -131,11 +131,8 @@ TEST(Detectors, WhatIsAdvisedQuantizesBetter) {
   EXPECT_GT(sqnr(advised), sqnr(mapping) + 10);
 }
 
-TEST(Detectors, ConvolutionsHaveTheirChannelsBeforeTheImage) {
-  Module model = testing::user_module("Image");
-  model.register_module("conv", testing::conv2d(3, 4, 3));
-  model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
-  model.eval();
+/// Samples of images with one large value in channel 1.
+std::vector<Sample> images_with_an_outlier() {
   torch::manual_seed(4);
   std::vector<Sample> samples;
   for (int i = 0; i < 4; ++i) {
@@ -143,9 +140,34 @@ TEST(Detectors, ConvolutionsHaveTheirChannelsBeforeTheImage) {
     x.index_put_({0, 1, 0, 0}, 90.0);
     samples.push_back({x});
   }
-  const std::vector<Finding> findings = found(Detector::Outliers, model, samples);
+  return samples;
+}
+
+TEST(Detectors, ConvolutionsHaveTheirChannelsBeforeTheImage) {
+  Module model = testing::user_module("Image");
+  model.register_module("conv", testing::conv2d(3, 4, 3));
+  model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
+  model.eval();
+  const std::vector<Finding> findings = found(Detector::Outliers, model, images_with_an_outlier());
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_THAT(findings[0].channels, ElementsAre(1));
+}
+
+TEST(Detectors, ConvolutionsOfTracedFilesAreSeen) {
+  Module model = testing::user_module("Traced");
+  Module conv = testing::user_module("TracedConv");
+  conv.register_parameter("weight", torch::rand({4, 3, 3, 3}) - 0.5, false);
+  conv.define(
+      "def forward(self, x):\n"
+      "  return torch._convolution(x, self.weight, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, False, "
+      "False, "
+      "True, True)\n");
+  model.register_module("conv", conv);
+  model.define("def forward(self, x):\n  return self.conv.forward(x)\n");
+  model.eval();
+  const std::vector<Finding> findings = found(Detector::Outliers, model, images_with_an_outlier());
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].layer, "conv");
 }
 
 }  // namespace
