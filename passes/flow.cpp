@@ -55,6 +55,13 @@ bool computes_in_bfloat16(const Model&, const PassContext& context) {
   return context.lowering.float_dtype == c10::ScalarType::BFloat16;
 }
 
+bool runs_programs(const Model&, const PassContext& context) {
+  return context.target.runtime == LoweringTarget::Fused;
+}
+
+/// What their kernels cost says nothing of programs.
+bool runs_kernels(const Model& model, const PassContext& context) { return !runs_programs(model, context); }
+
 constexpr bool kOnEachMethod = true;
 
 constexpr FlowRow kFlow[] = {
@@ -133,16 +140,17 @@ constexpr FlowRow kFlow[] = {
     {"drop_idle_observers", Room::Place, Step::Place, Takes::All, drop_idle_observers, "observers between float operators → nothing"},
     {"place_by_table", Room::Place, Step::Place, Takes::All, place_by_table, "operators whose row takes their QConfig → int8"},
     {"drop_output_observers", Room::Place, Step::Place, Takes::Best, drop_output_observers, "prelu(observer(conv(x))) → prelu(conv(x))"},
+    {"join_in_programs", Room::Place, Step::Place, Takes::Best, join_in_programs, "relu(observer(add(observer(conv(x)), y))) → relu(add(conv(x), y))", false, runs_programs},
     {"keep_exact_weights", Room::Place, Step::Place, Takes::Best, keep_exact_weights, "layers that read float values stay float"},
-    {"gate_in_float", Room::Place, Step::Place, Takes::Best, gate_in_float, "small gates stay float"},
+    {"gate_in_float", Room::Place, Step::Place, Takes::Best, gate_in_float, "small gates stay float", false, runs_kernels},
     {"leave_float_outputs", Room::Place, Step::Place, Takes::Best, leave_float_outputs, "gelu(observer(linear(x))) → gelu(linear(x))"},
-    {"leave_small_layers", Room::Place, Step::Place, Takes::Best, leave_small_layers, "small linear layers that return float values stay float"},
+    {"leave_small_layers", Room::Place, Step::Place, Takes::Best, leave_small_layers, "small linear layers that return float values stay float", false, runs_kernels},
     {"place_padding", Room::Place, Step::Place, Takes::Best, place_padding, "which padding becomes a convolution's own"},
-    {"leave_slow_layers", Room::Place, Step::Place, Takes::Best, leave_slow_layers, "layers that are slower in int8 stay float"},
-    {"average_in_float", Room::Place, Step::Place, Takes::Best, average_in_float, "averages of whole maps stay float"},
-    {"multiply_in_float", Room::Place, Step::Place, Takes::Best, multiply_in_float, "products of maps and gates stay float"},
-    {"take_other_kernels", Room::Place, Step::Place, Takes::Best, take_other_kernels, "layers whose kernel is slow → the engine's kernel that returns float"},
-    {"activate_in_float", Room::Place, Step::Place, Takes::Best, activate_in_float, "activations whose kernel is slow stay float"},
+    {"leave_slow_layers", Room::Place, Step::Place, Takes::Best, leave_slow_layers, "layers that are slower in int8 stay float", false, runs_kernels},
+    {"average_in_float", Room::Place, Step::Place, Takes::Best, average_in_float, "averages of whole maps stay float", false, runs_kernels},
+    {"multiply_in_float", Room::Place, Step::Place, Takes::Best, multiply_in_float, "products of maps and gates stay float", false, runs_kernels},
+    {"take_other_kernels", Room::Place, Step::Place, Takes::Best, take_other_kernels, "layers whose kernel is slow → the engine's kernel that returns float", false, runs_kernels},
+    {"activate_in_float", Room::Place, Step::Place, Takes::Best, activate_in_float, "activations whose kernel is slow stay float", false, runs_kernels},
     {"read_recurrent_inputs", Room::Place, Step::Place, Takes::Best, read_recurrent_inputs, "the first of several recurrent layers stays float"},
 
     {"equalize_across_layers", Room::Numerics, Step::Convert, Takes::Best, equalize_across_layers, "a, relu, b → a (rows · s), relu, b (columns / s)", false, scales_layers},
@@ -168,6 +176,7 @@ constexpr FlowRow kFlow[] = {
 
     {"keep_reference", Room::Lower, Step::Lower, Takes::All, keep_reference, "operators that the caller names get no kernel"},
     {"saturate_clamps", Room::Lower, Step::Lower, Takes::Best, saturate_clamps, "quantize(clamp(conv(x))) → quantize(conv(x))"},
+    {"cut_programs", Room::Lower, Step::Lower, Takes::All, cut_programs, "regions of int8 and float operators → tsq::run(program, inputs)", false, runs_programs},
     {"requantize_concatenations", Room::Lower, Step::Lower, Takes::Best, requantize_concatenations, "quantize(cat([dequantize(a), dequantize(b)])) → quantized::cat([a, b])"},
     {"lower_registered", Room::Lower, Step::Lower, Takes::All, lower_registered, "operators of registered rows → their kernels"},
     {"lower_dynamic", Room::Lower, Step::Lower, Takes::All, lower_dynamic, "linear(dequantize(quantize_dynamic(x))) → quantized::linear_dynamic(x, packed)"},

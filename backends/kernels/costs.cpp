@@ -12,7 +12,7 @@ constexpr int64_t kNever = EngineCosts::kNever;
 constexpr int64_t kAny = EngineCosts::kAny;
 
 struct Row {
-  Runtime runtime;
+  LoweringTarget runtime;
   std::string_view engine;
   EngineCosts costs;
 };
@@ -22,7 +22,7 @@ constexpr EngineCosts kCommon{};
 constexpr std::array kCosts{
     // oneDNN takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
     // Its kernels take 10 to 20 microseconds to begin with, fbgemm's 4.
-    Row{Runtime::Stock,
+    Row{LoweringTarget::Stock,
         "x86",
         {.fbgemm_depthwise_channels = 101,
          .needs_vnni = true,
@@ -34,7 +34,7 @@ constexpr std::array kCosts{
          .largest_weight_at_points = 1 << 15,
          .share_of_small_layers = 20}},
     // fbgemm takes a third less time for 4 x 4 x 3 than for 3 x 3 x 3.
-    Row{Runtime::Stock,
+    Row{LoweringTarget::Stock,
         "fbgemm",
         {.fbgemm_depthwise_channels = 1,
          .needs_vnni = true,
@@ -47,7 +47,7 @@ constexpr std::array kCosts{
          .share_of_small_layers = 20}},
     // The int8 kernels of linear layers that return bytes take 1 to 5 microseconds to begin with on these
     // two.
-    Row{Runtime::Stock,
+    Row{LoweringTarget::Stock,
         "onednn",
         {.fbgemm_depthwise_channels = kNever,
          .needs_vnni = true,
@@ -58,7 +58,7 @@ constexpr std::array kCosts{
          .channels_to_grow = kNever,
          .largest_weight_at_points = 1 << 15,
          .share_of_small_layers = 100}},
-    Row{Runtime::Stock,
+    Row{LoweringTarget::Stock,
         "qnnpack",
         {.fbgemm_depthwise_channels = kNever,
          .needs_vnni = false,

@@ -9,16 +9,11 @@
 
 namespace tsq::kernels {
 
-/// Whose kernels run the quantized model.
-enum class Runtime {
-  Stock,  ///< those of LibTorch's engine
-};
-
 /// What kernels are chosen for.
 struct Target {
   std::string engine{"x86"};  ///< "x86", "fbgemm", "onednn" or "qnnpack"
   TargetCpu cpu{TargetCpu::Native};
-  Runtime runtime{Runtime::Stock};
+  LoweringTarget runtime{LoweringTarget::Stock};
   ProcessorFaults faults{};  ///< kernels that are wrong on `cpu`
 };
 

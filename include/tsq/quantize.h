@@ -148,6 +148,8 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                                const ConvertOptions& options = {});
 
 struct LoweringOptions {
+  /// None: what the reference was placed for.
+  std::optional<LoweringTarget> target{};
   /// BFloat16: operators that stay float compute in it where that pays; inputs and outputs of the model keep
   /// their dtype.
   c10::ScalarType float_dtype{c10::ScalarType::Float};

@@ -28,6 +28,16 @@ std::string_view to_string(TargetCpu cpu);
 /// Throws Error(BadConfig) with the names that there are.
 TargetCpu target_cpu_from_name(std::string_view name);
 
+/// What runs the quantized model.
+enum class LoweringTarget {
+  Stock,  ///< LibTorch's kernels: every LibTorch loads the file
+  Fused,  ///< programs on oneDNN, and LibTorch's kernels around them: needs libtsq_runtime
+};
+/// "stock", "fused".
+std::string_view to_string(LoweringTarget target);
+/// Throws Error(BadConfig) with the names that there are.
+LoweringTarget lowering_target_from_name(std::string_view name);
+
 /// How convert rounds weights to codes.
 enum class WeightRounding {
   Nearest,
@@ -53,6 +63,8 @@ struct RecipeOptions {
   /// Where it is named, the result is the same on every machine, and kernels that are wrong on some
   /// processors are not used; of this machine, those are tried.
   TargetCpu target_cpu{TargetCpu::Native};
+  /// What is placed in float or in int8 depends on it.
+  LoweringTarget target{LoweringTarget::Stock};
   /// The migration strength α of SmoothQuant, 0 to 1: how much of the activations' outliers goes into the
   /// weights of linear layers after a LayerNorm. None: 0.5 in recipe `best`, no smoothing in `fx`. Source:
   /// Xiao et al., "SmoothQuant" (2023), equation 4.

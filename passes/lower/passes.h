@@ -13,6 +13,12 @@ bool keep_reference(ir::Model& model, const PassContext& context);
 ///   quantize(clamp(conv))   →   quantize(conv)
 bool saturate_clamps(ir::Model& model, const PassContext& context);
 
+/// Regions of operators that fused programs compute, with a layer in int8 in each → one program each, which
+/// libtsq_runtime runs. It says in the report which operators are in one. Throws Error(Unsupported) where
+/// the library is not loaded.
+///   quantize(conv(dequantize(quantize(x))))   →   tsq::run(program, [x], [])
+bool cut_programs(ir::Model& model, const PassContext& context);
+
 /// Concatenations of differently quantized tensors become the kernel that requantizes each.
 ///   quantize(cat([dequantize(a), dequantize(b)]))   →   quantized::cat([a, b])
 bool requantize_concatenations(ir::Model& model, const PassContext& context);

@@ -45,6 +45,11 @@ bool place_by_table(ir::Model& model, const PassContext& context);
 ///   conv → observer → prelu   →   conv → prelu
 bool drop_output_observers(ir::Model& model, const PassContext& context);
 
+/// Takes away the observers between a layer and the functions, the sum or the product that one primitive of a
+/// fused program computes with it.
+///   conv → observer → add   →   conv → add
+bool join_in_programs(ir::Model& model, const PassContext& context);
+
 /// Layers that read float values keep their weights as they are: no int8 kernel takes them, and
 /// rounding would only cost accuracy.
 ///   linear(x), F.linear(x, observer(w))   →   linear(x), F.linear(x, w)

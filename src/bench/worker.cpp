@@ -24,6 +24,7 @@
 #include "bench/batches.h"
 #include "bench/resident.h"
 #include "io/devices.h"
+#include "io/libraries.h"
 #include "io/samples.h"
 #include "ir/define_method.h"
 
@@ -78,6 +79,7 @@ torch::jit::Module module_of(const Entry& entry, at::QEngine engine) {
   const Setting& setting = entry.setting;
   try {
     const kernels::EnginePacking packing(engine);
+    io::load_libraries_of(read_metadata(setting.path));
     torch::jit::Module module = torch::jit::load(setting.path, at::kCPU);
     if (entry.is_optional) check_float(module, setting.path);
     io::move_to_cpu(module);

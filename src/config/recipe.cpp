@@ -64,6 +64,15 @@ TargetCpu target_cpu_from_name(std::string_view name) {
                        "use 'native', 'vnni' or 'without-vnni'");
 }
 
+std::string_view to_string(LoweringTarget target) {
+  return target == LoweringTarget::Fused ? "fused" : "stock";
+}
+
+LoweringTarget lowering_target_from_name(std::string_view name) {
+  return value_of_name("target", name, {LoweringTarget::Stock, LoweringTarget::Fused},
+                       "use 'stock' or 'fused'");
+}
+
 std::string_view to_string(WeightRounding rounding) {
   return rounding == WeightRounding::Learned ? "learned" : "nearest";
 }

@@ -23,6 +23,7 @@
 #include "base/libtorch_error.h"
 #include "io/devices.h"
 #include "io/file_kind.h"
+#include "io/libraries.h"
 #include "torchscript/float_model.h"
 
 namespace tsq {
@@ -182,6 +183,7 @@ nlohmann::json read_metadata(const std::string& path) {
 
 torch::jit::Module load(const std::string& path) {
   const nlohmann::json metadata = read_metadata(path);
+  io::load_libraries_of(metadata);
   const std::optional<at::QEngine> engine = engine_in(metadata);
   // A file of another tool may hold weights to pack, too: for the engine in use.
   const kernels::EnginePacking packing(engine.value_or(engine_in_use()));

@@ -12,6 +12,7 @@
 #include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
+#include "io/libraries.h"
 #include "io/samples.h"
 #include "ir/analysis.h"
 #include "passes/place/uncalibrated.h"
@@ -164,6 +165,14 @@ void check_float_dtype(c10::ScalarType dtype) {
   }
 }
 
+/// Whether a part of the model is a fused program.
+bool holds_programs(const Module& module) {
+  const auto& attributes = module.type()->getAttributes();
+  return std::ranges::any_of(attributes, [](const c10::ClassAttribute& attribute) {
+    return attribute.getType()->str().ends_with("tsq.Program");
+  });
+}
+
 }  // namespace
 
 Prepared::Prepared(const Prepared& other) : stage_(detail::independent_copy(*other.stage_)) {}
@@ -261,6 +270,7 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   const at::NoGradGuard no_grad;
   Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
+  if (holds_programs(lowered.module())) metadata["libraries"] = {io::kRuntimeLibrary};
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
   Module module = lowered.module();  // copies share the module

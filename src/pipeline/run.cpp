@@ -9,6 +9,7 @@
 #include <chrono>
 #include <mutex>
 
+#include "io/libraries.h"
 #include "ir/analysis.h"
 #include "torchscript/modules/reference_module.h"
 
@@ -194,6 +195,8 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options) {
   Stage stage = reference;
   stage.model = reference.model.copy();
+  if (options.target) stage.options.target = *options.target;
+  if (stage.options.target == LoweringTarget::Fused) io::load_runtime();
   PassContext context = context_of(stage);
   context.lowering = options;
   context.lowering_rows = lowering_rows(stage.backend.name());

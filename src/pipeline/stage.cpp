@@ -54,6 +54,7 @@ passes::PassContext context_of(const Stage& stage) {
           .options = stage.options,
           .target = {.engine = engine_name(engine),
                      .cpu = stage.options.target_cpu,
+                     .runtime = stage.options.target,
                      .faults = kernels::processor_faults(stage.options.target_cpu, engine)},
           .trains = stage.trains,
           .mapping_around = stage.mapping_around,

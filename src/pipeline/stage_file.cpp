@@ -87,6 +87,7 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
                {"backend_config", stage.backend.to_dict()},
                {"prepare_custom_config", stage.custom.to_dict()},
                {"target_cpu", to_string(stage.options.target_cpu)},
+               {"target", to_string(stage.options.target)},
                {"weight_rounding", to_string(stage.options.weight_rounding)},
                {"effort", to_string(stage.options.effort)},
                {"preserved_attributes", stage.preserved_attributes}});
@@ -238,6 +239,7 @@ std::shared_ptr<Stage> prepare_again(const Module& float_model, const nlohmann::
        .equalization = EqualizationMapping::from_dict(json.value("equalization", nlohmann::json::object())),
        .options = {.recipe = recipe_from_name(json.value("recipe", "fx")),
                    .target_cpu = target_cpu_from_name(json.value("target_cpu", "native")),
+                   .target = lowering_target_from_name(json.value("target", "stock")),
                    .smooth_quant = number_in(json, "smooth_quant"),
                    .cross_layer_margin = number_in(json, "cross_layer_margin"),
                    .weight_rounding = weight_rounding_from_name(json.value("weight_rounding", "nearest")),

@@ -5,6 +5,7 @@
 #include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 #include "runtime/program/error.h"
+#include "runtime/program/fuse_operations.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/resolve.h"
 
@@ -133,13 +134,17 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
                                  std::span<const std::int64_t> integers, int threads,
                                  PackedWeights& weights) {
   const ThreadCount count(threads);
-  const auto resolved = resolve(model, shapes_of(inputs), integers);
+  const auto resolved = with_fused_operations(resolve(model, shapes_of(inputs), integers));
+  const Program& program = resolved.model.program;
   for (const int output : model.program.outputs) {
     output_shapes_.push_back(resolved.shapes[static_cast<std::size_t>(output)]);
     output_dtypes_.push_back(model.program.values[static_cast<std::size_t>(output)].dtype);
   }
   Compilation compilation(resolved.model, resolved.shapes, inputs, threads, weights);
-  for (std::size_t i = 0; i < model.program.operations.size(); ++i) build(compilation, model.program, i);
+  for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    build(compilation, program, i);
+    labels_.push_back({program.operations[i].kind, program.operations[i].name});
+  }
   compilation.finish();
   buffers_ = std::move(compilation.buffers);
   steps_ = std::move(compilation.steps);
@@ -182,7 +187,13 @@ std::vector<StepTime> CompiledProgram::profile(std::span<const void* const> inpu
     const auto begin = Clock::now();
     execution->run(s);
     const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
-    times.push_back({steps_[s].operation, steps_[s].implementation, steps_[s].shape, time.count()});
+    const auto& label = labels_[steps_[s].operation];
+    times.push_back({.operation = steps_[s].operation,
+                     .kind = name_of(label.kind),
+                     .name = label.name,
+                     .implementation = steps_[s].implementation,
+                     .shape = steps_[s].shape,
+                     .microseconds = time.count()});
   }
   give_back(std::move(execution));
   return times;

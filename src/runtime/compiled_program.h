@@ -15,7 +15,9 @@ namespace tsq::runtime {
 
 /// What a step is and how long it took.
 struct StepTime {
-  std::size_t operation = 0;
+  std::size_t operation = 0;  ///< its place among those that run
+  std::string_view kind{};
+  std::string name{};  ///< of the operation
   std::string implementation{};
   std::string shape{};
   double microseconds = 0;
@@ -49,6 +51,13 @@ class CompiledProgram {
   std::unique_ptr<Execution> take() const;
   void give_back(std::unique_ptr<Execution> execution) const;
 
+  /// What an operation is called.
+  struct Label {
+    Kind kind{};
+    std::string name{};
+  };
+
+  std::vector<Label> labels_{};  ///< of the operations that run
   std::vector<Buffer> buffers_;
   std::vector<Step> steps_;
   Arena arena_;

@@ -84,15 +84,12 @@ std::shared_ptr<const CompiledProgram> LoadedProgram::compiled(std::span<const I
   return cache_.get(key, std::cref(build));
 }
 
-std::string_view LoadedProgram::kind_of(std::size_t operation) const {
-  return name_of(legal_.program.operations[operation].kind);
-}
-
-std::string profile_json(const LoadedProgram& program, std::span<const StepTime> times) {
+std::string profile_json(std::span<const StepTime> times) {
   auto json = nlohmann::json::array();
   for (const auto& time : times) {
     json.push_back({{"operation", time.operation},
-                    {"kind", program.kind_of(time.operation)},
+                    {"kind", time.kind},
+                    {"name", time.name},
                     {"implementation", time.implementation},
                     {"shape", time.shape},
                     {"microseconds", time.microseconds}});

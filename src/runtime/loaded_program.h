@@ -33,8 +33,6 @@ class LoadedProgram {
   [[nodiscard]] const Model& model() const { return model_; }
   /// How many operations run in float because their sums could saturate here.
   [[nodiscard]] int float_operations() const { return float_operations_; }
-  /// The kind of an operation that runs, by the index in StepTime.
-  [[nodiscard]] std::string_view kind_of(std::size_t operation) const;
   [[nodiscard]] std::size_t compiled_programs() const { return cache_.size(); }
   [[nodiscard]] std::size_t packed_weights() const { return weights_.size(); }
 
@@ -48,8 +46,8 @@ class LoadedProgram {
   ProgramCache cache_;
 };
 
-/// The times of the steps as JSON: a list of {"operation", "kind", "implementation", "shape",
-/// "microseconds"}, where "operation" counts those that run.
-std::string profile_json(const LoadedProgram& program, std::span<const StepTime> times);
+/// The times of the steps as JSON: a list of {"operation", "kind", "name", "implementation", "shape",
+/// "microseconds"}.
+std::string profile_json(std::span<const StepTime> times);
 
 }  // namespace tsq::runtime

@@ -74,7 +74,7 @@ class ProgramClass : public torch::CustomClassHolder {
   std::string profile(const Tensors& tensors, const Numbers& integers, std::int64_t calls) {
     const Call call(program_, tensors, integers);
     for (std::int64_t i = 1; i < calls; ++i) call.program->run(call.inputs, call.outputs);
-    return profile_json(program_, call.program->profile(call.inputs, call.outputs));
+    return profile_json(call.program->profile(call.inputs, call.outputs));
   }
 
   std::string operations() const { return to_json(program_.model().program); }
@@ -130,4 +130,12 @@ TORCH_LIBRARY_FRAGMENT(tsq, library) {
                   [](const std::tuple<std::string, std::vector<at::Tensor>>& state) {
                     return c10::make_intrusive<ProgramClass>(std::get<0>(state), std::get<1>(state));
                   });
+  // An operator, so that what watches operators sees a program run.
+  using Program = c10::intrusive_ptr<ProgramClass>;
+  library.def("make_program", [](std::string operations, std::vector<at::Tensor> constants) {
+    return c10::make_intrusive<ProgramClass>(operations, std::move(constants));
+  });
+  library.def("run",
+              [](const Program& program, const std::vector<at::Tensor>& tensors,
+                 const std::vector<std::int64_t>& integers) { return program->forward(tensors, integers); });
 }

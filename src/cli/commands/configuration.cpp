@@ -167,6 +167,10 @@ void add_configuration_options(CLI::App& command, ConfigurationOptions& options)
         "The processor that the model will run on: this one, or one with or without VNNI\n"
         "(default: native)",
         "native|vnni|without-vnni", one_of({"native", "vnni", "without-vnni"})},
+       {"--target", into(options.target),
+        "What runs the model: stock: LibTorch's kernels, in every LibTorch; fused: programs on oneDNN,\n"
+        "where libtsq_runtime is loaded (default: stock)",
+        "stock|fused", one_of({"stock", "fused"})},
        {"--smooth-quant", into(options.smooth_quant),
         "Migration strength, 0 to 1: outliers in the input of linear layers after a LayerNorm move to\n"
         "the weights (default: 0.5 in recipe best, no smoothing in fx)",
@@ -209,6 +213,7 @@ Configuration configuration(const ConfigurationOptions& options) {
       .equalization = read_if_given<EqualizationMapping>(options.equalization),
       .recipe = {.recipe = recipe_from_name(options.recipe),
                  .target_cpu = target_cpu_from_name(options.target_cpu.value_or("native")),
+                 .target = lowering_target_from_name(options.target.value_or("stock")),
                  .smooth_quant = options.smooth_quant,
                  .cross_layer_margin = options.cross_layer_margin,
                  .weight_rounding = weight_rounding_from_name(options.weight_rounding.value_or("learned")),

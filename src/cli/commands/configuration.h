@@ -27,6 +27,7 @@ struct ConfigurationOptions {
   bool qat{false};  ///< for training
   std::string recipe{"best"};
   std::optional<std::string> target_cpu{};
+  std::optional<std::string> target{};
   std::optional<double> smooth_quant{};
   std::optional<double> cross_layer_margin{};
   std::optional<std::string> weight_rounding{};

@@ -158,6 +158,8 @@ struct Operation {
   Extents size{};                       ///< of a resized image
   std::vector<double> scale_factors{};  ///< used where `size` is empty
 
+  std::string name{};  ///< of the layer that it computes, for people
+
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 

@@ -111,6 +111,7 @@ Json to_json(const PostOp& post_op) {
 Json to_json(const Operation& operation) {
   const Operation standard;
   Json json{{"kind", name_of(operation.kind)}, {"inputs", operation.inputs}, {"output", operation.output}};
+  write_unless_default(json, "name", operation.name, {});
   for_each_attribute([&](const char* name, auto member, auto...) {
     write_unless_default(json, name, operation.*member, standard.*member);
   });
@@ -257,6 +258,7 @@ Operation read_operation(const Json& json, const std::string& where) {
   named.require("kind", kind);
   named.require("inputs", operation.inputs);
   named.require("output", operation.output);
+  named.read("name", operation.name);
   read_attributes(named, row.attributes, operation);
   Json post_ops = Json::array();
   if (row.post_ops != PostOpsAllowed::None) named.read("post_ops", post_ops);

@@ -1,0 +1,274 @@
+// Regions of the reference graph → fused programs, which libtsq_runtime runs.
+//   quantize(conv(dequantize(quantize(x))))   →   tsq::run(self.program, [x], [])
+// What is left is lowered to the engine's kernels.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+#include <tsq/error.h>
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "ir/analysis.h"
+#include "ir/edit.h"
+#include "ir/quantize_operators.h"
+#include "passes/lower/kernel_lowering.h"
+#include "passes/lower/passes.h"
+#include "passes/lower/program/program_builder.h"
+#include "passes/lower/program/regions.h"
+#include "passes/lower/program/translations.h"
+#include "runtime/program/program_json.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::kQuantize;
+
+/// The name under which report and profile know what a program computes.
+constexpr auto kKernel = "tsq::run";
+
+bool is_layer(const runtime::Operation& operation, const runtime::Program& program) {
+  using enum runtime::Kind;
+  const bool has_kind = operation.kind == Convolution || operation.kind == TransposedConvolution ||
+                        operation.kind == Linear || operation.kind == Matmul;
+  return has_kind &&
+         runtime::is_int8(program.values[static_cast<std::size_t>(operation.inputs.front())].dtype);
+}
+
+/// Whether a program computes a layer in int8: what is all float is as fast in LibTorch.
+bool pays(const runtime::Program& program) {
+  return std::ranges::any_of(
+      program.operations, [&](const runtime::Operation& operation) { return is_layer(operation, program); });
+}
+
+/// The object that runs a program: torch.classes.tsq.Program.
+c10::IValue make_program(const ProgramBuilder& builder) {
+  const auto op = c10::Dispatcher::singleton().findSchema({"tsq::make_program", ""});
+  if (!op) {
+    throw Error(ErrorCode::Unsupported, "the library that runs fused programs is not loaded",
+                "load libtsq_runtime.so, or lower for the stock target");
+  }
+  torch::jit::Stack stack{runtime::to_json(builder.program()), builder.constants()};
+  op->callBoxed(&stack);
+  return stack.at(0);
+}
+
+/// One region of a stretch as a program.
+struct Cut {
+  std::unique_ptr<ProgramBuilder> builder{};
+  const Region* region{};
+};
+
+/// The programs of one stretch in the place of its regions.
+class StretchCutting {
+ public:
+  StretchCutting(Model& model, Stretch& stretch) : model_(model), stretch_(stretch) {}
+
+  bool run() {
+    for (const Region& region : stretch_.regions) cuts_.push_back(cut(region));
+    if (std::ranges::none_of(cuts_, [](const Cut& cut) { return cut.builder != nullptr; })) return false;
+    find_readers();
+    for (Cut& each : cuts_) return_values(each);
+    for (const std::size_t unit : order()) place(unit);
+    return true;
+  }
+
+ private:
+  Cut cut(const Region& region) const {
+    auto builder = std::make_unique<ProgramBuilder>(model_, stretch_.region_of);
+    for (const Node* node : region) {
+      const Decision* decision = ir::decision_of(model_, node);
+      builder->set_name(decision == nullptr ? std::string() : decision->node);
+      if (!translate(*builder, node)) return {};
+    }
+    return pays(builder->program()) ? Cut{std::move(builder), &region} : Cut{};
+  }
+
+  [[nodiscard]] const Cut* cut_of(const Node* node) const {
+    const auto found = stretch_.region_of.find(node);
+    if (found == stretch_.region_of.end() || cuts_[found->second].builder == nullptr) return nullptr;
+    return &cuts_[found->second];
+  }
+
+  /// Who reads values that programs compute: nodes that stay, and other programs.
+  void find_readers() {
+    for (const Cut& each : cuts_) {
+      if (each.builder == nullptr) continue;
+      for (const auto* read : {&each.builder->inputs(), &each.builder->integers()})
+        for (const Value* value : *read) read_by_programs_.insert(value);
+    }
+  }
+
+  /// Whether a node stays that reads a value; of lists, whether one stays that reads the list.
+  [[nodiscard]] bool is_read_outside(const Value* value) const {
+    return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+      const Node* reader = use.user;
+      while (reader->owningBlock() != stretch_.end->owningBlock() && reader->owningBlock()->owningNode())
+        reader = reader->owningBlock()->owningNode();
+      if (cut_of(reader) != nullptr) return false;
+      return !is_glue(reader) || is_read_outside(reader->output());
+    });
+  }
+
+  void return_values(Cut& each) {
+    if (each.builder == nullptr) return;
+    for (const Node* node : *each.region) {
+      for (const Value* value : node->outputs()) {
+        if (!ir::holds_tensor(value) || !each.builder->is_defined(value)) continue;
+        if (read_by_programs_.contains(value) || is_read_outside(value)) each.builder->return_value(value);
+      }
+    }
+  }
+
+  // Units: the programs by their number, then the nodes that stay.
+
+  [[nodiscard]] std::size_t unit_of(const Node* node) const {
+    const auto found = stretch_.region_of.find(node);
+    if (found != stretch_.region_of.end() && cuts_[found->second].builder) return found->second;
+    return units_.at(node);
+  }
+
+  /// An order in which what is read has been computed, as close to the graph's as possible.
+  std::vector<std::size_t> order() {
+    const std::size_t programs = cuts_.size();
+    std::vector<std::size_t> first(programs, 0);
+    for (Node* node : stretch_.nodes) {
+      if (cut_of(node) != nullptr) continue;
+      units_[node] = programs + staying_.size();
+      staying_.push_back(node);
+    }
+    const std::size_t count = programs + staying_.size();
+    std::vector<std::set<std::size_t>> readers(count);
+    std::vector<std::size_t> missing(count, 0);
+    std::vector<std::size_t> place(count, 0);
+    const auto depends = [&](std::size_t unit, const Value* value) {
+      const Node* maker = value->node();
+      if (!cut_of(maker) && !units_.contains(maker)) return;
+      const std::size_t made = unit_of(maker);
+      if (made != unit && readers[made].insert(unit).second) ++missing[unit];
+    };
+    for (std::size_t i = 0; i < stretch_.nodes.size(); ++i) {
+      Node* node = stretch_.nodes[i];
+      const std::size_t unit = unit_of(node);
+      place[unit] = i;
+      if (cut_of(node) != nullptr) continue;
+      for (const Value* value : read_by(node)) depends(unit, value);
+    }
+    for (std::size_t unit = 0; unit < programs; ++unit) {
+      const auto& builder = cuts_[unit].builder;
+      if (builder == nullptr) continue;
+      for (const auto* read : {&builder->inputs(), &builder->integers()})
+        for (const Value* value : *read) depends(unit, value);
+    }
+    return sorted(readers, missing, place);
+  }
+
+  [[nodiscard]] std::vector<std::size_t> sorted(const std::vector<std::set<std::size_t>>& readers,
+                                                std::vector<std::size_t>& missing,
+                                                const std::vector<std::size_t>& place) const {
+    using Ready = std::pair<std::size_t, std::size_t>;
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    for (std::size_t unit = 0; unit < missing.size(); ++unit) {
+      const bool exists = unit >= cuts_.size() || cuts_[unit].builder != nullptr;
+      if (exists && missing[unit] == 0) ready.emplace(place[unit], unit);
+    }
+    std::vector<std::size_t> order;
+    while (!ready.empty()) {
+      const std::size_t unit = ready.top().second;
+      ready.pop();
+      order.push_back(unit);
+      for (const std::size_t reader : readers[unit]) {
+        if (--missing[reader] == 0) ready.emplace(place[reader], reader);
+      }
+    }
+    return order;
+  }
+
+  void place(std::size_t unit) {
+    if (unit >= cuts_.size()) {
+      staying_[unit - cuts_.size()]->moveBefore(stretch_.end);
+    } else {
+      insert_call(cuts_[unit]);
+    }
+  }
+
+  /// A value as a program reads it: the codes of a quantized tensor.
+  Value* given(const Value* value) {
+    if (const auto known = returned_.find(value); known != returned_.end()) return known->second;
+    auto* own = const_cast<Value*>(value);
+    if (own->node()->kind() != kQuantize) return own;
+    Value* codes = ir::insert_before(stretch_.end, "aten::int_repr", {own});
+    returned_[value] = codes;
+    return codes;
+  }
+
+  void insert_call(const Cut& each) {
+    const ProgramBuilder& builder = *each.builder;
+    if (builder.outputs().empty()) return;
+    Node* end = stretch_.end;
+    std::vector<Value*> tensors;
+    for (const Value* value : builder.inputs()) tensors.push_back(given(value));
+    std::vector<Value*> integers;
+    for (const Value* value : builder.integers()) integers.push_back(const_cast<Value*>(value));
+    const c10::IValue program = make_program(builder);
+    torch::jit::WithInsertPoint before(end);
+    Value* object = ir::insert_attribute(model_, "program", program, program.type());
+    Value* list = ir::insert_before(end, kKernel,
+                                    {object, ir::list_before(end, c10::TensorType::get(), tensors),
+                                     ir::list_before(end, c10::IntType::get(), integers)},
+                                    c10::ListType::ofTensors());
+    Node* unpack = ir::insert_node(end, c10::prim::ListUnpack, {list}, builder.outputs().size());
+    for (std::size_t i = 0; i < builder.outputs().size(); ++i)
+      hand_out(builder.outputs()[i], unpack->output(i));
+    for (const Node* node : *each.region) report(node);
+  }
+
+  /// Who reads `value` outside of programs reads what the program returns.
+  void hand_out(const Value* value, Value* returned) {
+    returned_[value] = returned;
+    auto* own = const_cast<Value*>(value);
+    const Node* quantize = own->node();
+    if (quantize->kind() == kQuantize) {
+      if (!is_read_outside(value)) return;
+      returned = ir::insert_before(stretch_.end, "aten::_make_per_tensor_quantized_tensor",
+                                   {returned, quantize->input(1), quantize->input(2)});
+    }
+    own->replaceAllUsesWith(returned);
+  }
+
+  void report(const Node* node) {
+    const Decision* decision = ir::decision_of(model_, node);
+    if (decision != nullptr && decision->quantized) set_kernel(model_, node, kKernel, ir::Placement::Int8);
+  }
+
+  Model& model_;
+  Stretch& stretch_;
+  std::vector<Cut> cuts_{};
+  std::set<const Value*> read_by_programs_{};
+  std::vector<Node*> staying_{};
+  std::unordered_map<const Node*, std::size_t> units_{};
+  std::unordered_map<const Value*, Value*> returned_{};
+};
+
+bool cut_block(Model& model, torch::jit::Block* block) {
+  bool has_changed = false;
+  for (Node* node : block->nodes()) {
+    for (torch::jit::Block* inner : node->blocks()) has_changed |= cut_block(model, inner);
+  }
+  for (Stretch& stretch : stretches_of(model, block)) has_changed |= StretchCutting(model, stretch).run();
+  return has_changed;
+}
+
+}  // namespace
+
+bool cut_programs(Model& model, const PassContext&) {
+  const bool has_changed = cut_block(model, model.graph->block());
+  // Lists of what programs compute stand after what read them.
+  while (has_changed && ir::eliminate_dead_code(*model.graph)) {
+  }
+  return has_changed;
+}
+
+}  // namespace tsq::passes

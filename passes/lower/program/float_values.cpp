@@ -1,0 +1,67 @@
+#include "passes/lower/program/float_values.h"
+
+#include <algorithm>
+
+#include "ir/analysis.h"
+#include "ir/quantize_operators.h"
+#include "operators/traits.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using operators::is_one_of;
+
+/// Looks at neighbours of neighbours so far away.
+constexpr int kDistance = 12;
+
+/// Operators that take floating-point tensors alone; their first operand and their result are such.
+bool takes_floats(const ir::Model& model, const Node* node) {
+  if (ir::is_module_call(node) && ir::weighted_of(ir::call_of(model, node)) != nullptr) return true;
+  return is_one_of(model, node,
+                   {"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+                    "linear", "layer_norm", "group_norm", "batch_norm", "instance_norm", "gelu", "softmax",
+                    "log_softmax", "avg_pool2d", "scaled_dot_product_attention", "silu", "hardswish", "elu"});
+}
+
+/// Whether the result has the dtype of the first operand: of arithmetic, where no operand of another dtype
+/// makes it wider.
+bool keeps_dtype(const ir::Model& model, const Node* node) {
+  const auto* row = operators::traits_of(model, node);
+  return row != nullptr && row->values != operators::Values::Converted &&
+         (operators::moves_values(row) || operators::is_elementwise(row) ||
+          row->has(operators::ElementwiseOfTwo) || row->values != operators::Values::Computed);
+}
+
+bool is_float_below(const ir::Model& model, const Value* value, int distance) {
+  if (distance == 0) return false;
+  return std::ranges::any_of(ir::users(value), [&](const Node* user) {
+    const auto operands = ir::operands(user);
+    if (operands.empty() || operands.front() != value) return false;
+    if (user->kind() == ir::kQuantize || takes_floats(model, user)) return true;
+    return operators::moves_values(operators::traits_of(model, user)) && user->outputs().size() == 1 &&
+           is_float_below(model, user->output(), distance - 1);
+  });
+}
+
+bool is_float_above(const ir::Model& model, const Value* value, int distance) {
+  if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
+    return *type->scalarType() == c10::ScalarType::Float;
+  const Node* node = value->node();
+  if (node->kind() == ir::kDequantize || takes_floats(model, node)) return true;
+  if (ir::is_module_call(node) && ir::call_of(model, node).embedding) return true;
+  if (distance == 0 || !keeps_dtype(model, node)) return false;
+  const auto operands = ir::operands(node);
+  return !operands.empty() && (is_float_above(model, operands.front(), distance - 1) ||
+                               is_float_below(model, operands.front(), distance - 1));
+}
+
+}  // namespace
+
+bool is_float_tensor(const ir::Model& model, const Value* value) {
+  return value->type()->isSubtypeOf(*c10::TensorType::get()) &&
+         (is_float_above(model, value, kDistance) || is_float_below(model, value, kDistance));
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ir/model.h"
+
+namespace tsq::passes {
+
+/// Whether a tensor of the graph is known to be float32, by what made it or by what reads it: programs
+/// compute in float or int8, and TorchScript does not tell dtypes.
+[[nodiscard]] bool is_float_tensor(const ir::Model& model, const ir::Value* value);
+
+}  // namespace tsq::passes

@@ -1,0 +1,170 @@
+#include "passes/lower/program/program_builder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "ir/analysis.h"
+#include "ir/constants.h"
+#include "ir/quantize_operators.h"
+#include "passes/lower/program/float_values.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Value;
+using runtime::Dtype;
+using runtime::Extent;
+
+Dtype dtype_of_constant(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kChar ? Dtype::S8 : Dtype::F32;
+}
+
+}  // namespace
+
+std::optional<runtime::Value> rounded_to(const ir::Node* quantize) {
+  const auto scale = ir::number_constant(quantize->input(1));
+  const auto zero_point = ir::whole_number_constant(quantize->input(2));
+  const auto dtype = ir::dtype_constant(quantize->input(3));
+  if (!scale || !zero_point || (dtype != at::kQUInt8 && dtype != at::kQInt8)) return std::nullopt;
+  return runtime::Value{.dtype = dtype == at::kQUInt8 ? Dtype::U8 : Dtype::S8,
+                        .scale = *scale,
+                        .zero_point = static_cast<int>(*zero_point)};
+}
+
+const Value* ProgramBuilder::resolved(const Value* value) const {
+  const auto found = bound_.find(value);
+  return found == bound_.end() ? value : found->second;
+}
+
+bool ProgramBuilder::is_defined(const Value* value) const {
+  value = resolved(value);
+  return tensors_.contains(value) || extents_.contains(value) || sizes_.contains(value);
+}
+
+std::optional<c10::IValue> ProgramBuilder::constant(const Value* value) const {
+  return ir::held_value(model_, resolved(value));
+}
+
+std::optional<int> ProgramBuilder::tensor(const Value* value) {
+  value = resolved(value);
+  if (const auto known = tensors_.find(value); known != tensors_.end()) return known->second;
+  const auto found = read(value);
+  if (found) tensors_[value] = *found;
+  return found;
+}
+
+std::optional<int> ProgramBuilder::read(const Value* value) {
+  if (const at::Tensor held = ir::held_tensor(model_, value); held.defined()) {
+    if (held.scalar_type() != at::kFloat || held.is_quantized() || !held.device().is_cpu())
+      return std::nullopt;
+    return constant_value(held);
+  }
+  const ir::Node* node = value->node();
+  // A tensor that is quantized elsewhere comes as its codes.
+  if (node->kind() == ir::kDequantize && node->input(0)->node()->kind() == ir::kQuantize &&
+      rounded_to(node->input(0)->node())) {
+    return tensor(node->input(0));
+  }
+  runtime::Value type;
+  if (node->kind() == ir::kQuantize) {
+    const auto rounded = rounded_to(node);
+    if (!rounded) return std::nullopt;
+    type = *rounded;
+  } else if (!regions_.contains(node) && !is_float_tensor(model_, value)) {
+    return std::nullopt;
+  }
+  inputs_.push_back(value);
+  const int index = new_value(type);
+  program_.inputs.push_back(index);
+  return index;
+}
+
+std::optional<std::vector<int>> ProgramBuilder::tensors(const Value* list) {
+  list = resolved(list);
+  if (list->node()->kind() != c10::prim::ListConstruct) return std::nullopt;
+  std::vector<int> values;
+  for (const Value* element : list->node()->inputs()) {
+    const auto value = tensor(element);
+    if (!value) return std::nullopt;
+    values.push_back(*value);
+  }
+  return values;
+}
+
+std::optional<Extent> ProgramBuilder::extent(const Value* value) {
+  value = resolved(value);
+  if (const auto number = ir::whole_number_constant(value)) return Extent(*number);
+  if (const auto known = extents_.find(value); known != extents_.end()) return known->second;
+  if (value->type()->kind() != c10::TypeKind::IntType) return std::nullopt;
+  given_.push_back(value);
+  const Extent extent =
+      integer({.kind = runtime::IntegerKind::Given, .axis = static_cast<std::int64_t>(given_.size() - 1)});
+  program_.given_integers = static_cast<int>(given_.size());
+  extents_[value] = extent;
+  return extent;
+}
+
+std::optional<std::vector<Extent>> ProgramBuilder::extents(const Value* list) {
+  list = resolved(list);
+  std::vector<Extent> all;
+  if (const auto held = constant(list); held && held->isIntList()) {
+    for (const std::int64_t number : held->toIntVector()) all.emplace_back(number);
+    return all;
+  }
+  if (list->node()->kind() != c10::prim::ListConstruct) return std::nullopt;
+  for (const Value* element : list->node()->inputs()) {
+    const auto one = extent(element);
+    if (!one) return std::nullopt;
+    all.push_back(*one);
+  }
+  return all;
+}
+
+int ProgramBuilder::new_value(const runtime::Value& value) {
+  program_.values.push_back(value);
+  return static_cast<int>(program_.values.size()) - 1;
+}
+
+int ProgramBuilder::write(runtime::Operation operation, const runtime::Value& output) {
+  operation.output = new_value(output);
+  operation.name = name_;
+  program_.operations.push_back(std::move(operation));
+  return program_.operations.back().output;
+}
+
+int ProgramBuilder::add_constant(const at::Tensor& tensor) {
+  const at::Tensor plain = tensor.detach().contiguous();
+  const auto known = std::ranges::find_if(constants_, [&](const at::Tensor& constant) {
+    return constant.is_same(plain) ||
+           (constant.const_data_ptr() == plain.const_data_ptr() && constant.sizes() == plain.sizes());
+  });
+  if (known != constants_.end()) return static_cast<int>(known - constants_.begin());
+  constants_.push_back(plain);
+  return static_cast<int>(constants_.size()) - 1;
+}
+
+int ProgramBuilder::constant_value(const at::Tensor& tensor) {
+  return new_value({.dtype = dtype_of_constant(tensor), .constant = add_constant(tensor)});
+}
+
+Extent ProgramBuilder::integer(const runtime::Integer& row) {
+  program_.integers.push_back(row);
+  return Extent::of_integer(static_cast<int>(program_.integers.size()) - 1);
+}
+
+void ProgramBuilder::return_value(const Value* value) {
+  int written = tensors_.at(value);
+  const bool is_quantized = value->node()->kind() == ir::kQuantize;
+  const bool is_input = std::ranges::find(program_.inputs, written) != program_.inputs.end();
+  const bool is_constant = program_.values[static_cast<std::size_t>(written)].constant.has_value();
+  const bool is_returned = std::ranges::find(program_.outputs, written) != program_.outputs.end();
+  if (is_input || is_constant || is_returned || (!is_quantized && dtype_of(written) != Dtype::F32)) {
+    written = write({.kind = runtime::Kind::Convert, .inputs = {written}},
+                    is_quantized ? type_of(written) : runtime::Value{});
+  }
+  program_.outputs.push_back(written);
+  outputs_.push_back(value);
+}
+
+}  // namespace tsq::passes

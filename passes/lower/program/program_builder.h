@@ -1,0 +1,102 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/model.h"
+#include "runtime/program/program.h"
+
+namespace tsq::passes {
+
+/// A fused program while nodes of a graph are written into it. What they read and nothing in the program has
+/// written becomes an input of the program, or one of its constants.
+class ProgramBuilder {
+ public:
+  using Regions = std::unordered_map<const ir::Node*, std::size_t>;
+
+  /// What the nodes of regions compute is float or quantized.
+  ProgramBuilder(const ir::Model& model, const Regions& regions) : model_(model), regions_(regions) {}
+
+  // What a node reads. All are empty where a program cannot have it.
+
+  /// A float tensor, or a quantized one: the value of the program.
+  std::optional<int> tensor(const ir::Value* value);
+  /// A list of them.
+  std::optional<std::vector<int>> tensors(const ir::Value* list);
+  /// A number of a shape.
+  std::optional<runtime::Extent> extent(const ir::Value* value);
+  std::optional<std::vector<runtime::Extent>> extents(const ir::Value* list);
+  /// What is known before the model runs.
+  [[nodiscard]] std::optional<c10::IValue> constant(const ir::Value* value) const;
+
+  // What it writes.
+
+  /// Operations that are written from now on are of the layer of this name.
+  void set_name(std::string name) { name_ = std::move(name); }
+  /// An operation with a new value as its output, without a dtype given a float one; returns the value.
+  int write(runtime::Operation operation, const runtime::Value& output = {});
+  /// The index of a tensor among the constants. Float or int8.
+  int add_constant(const at::Tensor& tensor);
+  /// The same as a value that operations read.
+  int constant_value(const at::Tensor& tensor);
+  /// A number that each call computes.
+  runtime::Extent integer(const runtime::Integer& row);
+
+  // What the values of the graph are in the program.
+
+  void define(const ir::Value* value, int written) { tensors_[resolved(value)] = written; }
+  void define(const ir::Value* value, const runtime::Extent& extent) { extents_[resolved(value)] = extent; }
+  /// The list of all sizes of a tensor.
+  void define_sizes(const ir::Value* list, int of) { sizes_[resolved(list)] = of; }
+  [[nodiscard]] bool is_defined(const ir::Value* value) const;
+  /// `inner` stands for `outer`: an input of an expanded call.
+  void bind(const ir::Value* inner, const ir::Value* outer) { bound_[inner] = resolved(outer); }
+  [[nodiscard]] const ir::Value* resolved(const ir::Value* value) const;
+  /// The graph of an expanded call is kept while its values are known.
+  void keep(std::shared_ptr<ir::Graph> graph) { kept_.push_back(std::move(graph)); }
+
+  /// The program writes what it returns. `value` is float unless it is quantized in the graph.
+  void return_value(const ir::Value* value);
+
+  /// Dtype, scale and zero point of a value.
+  [[nodiscard]] runtime::Value type_of(int value) const {
+    const runtime::Value& all = program_.values[static_cast<std::size_t>(value)];
+    return {.dtype = all.dtype, .scale = all.scale, .zero_point = all.zero_point};
+  }
+  [[nodiscard]] runtime::Dtype dtype_of(int value) const { return type_of(value).dtype; }
+  [[nodiscard]] const ir::Model& model() const { return model_; }
+  [[nodiscard]] const runtime::Program& program() const { return program_; }
+  [[nodiscard]] const std::vector<at::Tensor>& constants() const { return constants_; }
+  /// The values of the graph that a call of the program gets: tensors, then integers. Where a quantized
+  /// tensor is read its codes are what is given.
+  [[nodiscard]] const std::vector<const ir::Value*>& inputs() const { return inputs_; }
+  [[nodiscard]] const std::vector<const ir::Value*>& integers() const { return given_; }
+  [[nodiscard]] const std::vector<const ir::Value*>& outputs() const { return outputs_; }
+
+ private:
+  int new_value(const runtime::Value& value);
+  std::optional<int> read(const ir::Value* value);
+
+  const ir::Model& model_;
+  const Regions& regions_;
+  std::string name_{};
+  runtime::Program program_{};
+  std::vector<at::Tensor> constants_{};
+  std::vector<const ir::Value*> inputs_{};
+  std::vector<const ir::Value*> given_{};
+  std::vector<const ir::Value*> outputs_{};
+  std::unordered_map<const ir::Value*, int> tensors_{};
+  std::unordered_map<const ir::Value*, runtime::Extent> extents_{};
+  std::unordered_map<const ir::Value*, int> sizes_{};
+  std::unordered_map<const ir::Value*, const ir::Value*> bound_{};
+  std::vector<std::shared_ptr<ir::Graph>> kept_{};
+};
+
+/// The scale, zero point and dtype that a quantize_per_tensor node rounds to, where they are constants that a
+/// program can have.
+std::optional<runtime::Value> rounded_to(const ir::Node* quantize);
+
+}  // namespace tsq::passes

@@ -1,0 +1,181 @@
+#include "passes/lower/program/regions.h"
+
+#include <algorithm>
+#include <optional>
+#include <ranges>
+
+#include "ir/analysis.h"
+#include "passes/lower/program/translations.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Block;
+using ir::Model;
+using ir::Node;
+using ir::Value;
+
+bool is_raise(const Node* node) { return node->kind() == c10::prim::RaiseException; }
+
+bool writes(const Node* node) {
+  const auto* schema = node->maybeSchema();
+  return (schema != nullptr && schema->is_mutable()) || node->kind() == c10::prim::SetAttr;
+}
+
+/// Whether nodes must not pass each other at this one. That an exception is raised sooner or later is alike.
+bool ends_stretch(const Node* node) {
+  if (node->blocks().empty())
+    return !is_raise(node) && (writes(node) || node->hasSideEffects() || node->isNondeterministic());
+  return std::ranges::any_of(
+      node->blocks(), [](const Block* block) { return std::ranges::any_of(block->nodes(), ends_stretch); });
+}
+
+bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions) {
+  if (node->kind() == c10::prim::ListUnpack) node = node->input(0)->node();
+  if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node)) return false;
+  ProgramBuilder program(model, regions);
+  return translate(program, node);
+}
+
+/// How many regions lie before a value, on the way with the most of them.
+struct Level {
+  int number{0};
+  bool of_region{false};  ///< a node of region `number` has made it
+};
+
+/// Sorts the nodes of a stretch into regions.
+class Sorting {
+ public:
+  Sorting(const Model& model, Stretch& stretch) : model_(model), stretch_(stretch) {}
+
+  void run() {
+    for (Node* node : stretch_.nodes) sort(node);
+  }
+
+ private:
+  void sort(Node* node) {
+    const bool glue = is_glue(node);
+    const bool member = !glue && translates_alone(model_, node, stretch_.region_of);
+    Level level{.of_region = member};
+    for (const Value* value : read_by(node)) {
+      const auto known = levels_.find(value);
+      if (known == levels_.end()) continue;
+      const Level& read = known->second;
+      level.number = std::max(level.number, read.number + (read.of_region && !member && !glue ? 1 : 0));
+      level.of_region |= glue && read.of_region;
+    }
+    for (const Value* output : node->outputs()) levels_[output] = level;
+    if (!member) return;
+    const auto index = static_cast<std::size_t>(level.number);
+    if (stretch_.regions.size() <= index) stretch_.regions.resize(index + 1);
+    stretch_.regions[index].push_back(node);
+    stretch_.region_of[node] = index;
+  }
+
+  const Model& model_;
+  Stretch& stretch_;
+  std::unordered_map<const Value*, Level> levels_{};
+};
+
+/// Whether the results are numbers of shapes, not tensors.
+bool computes_numbers(const Node* node) {
+  return std::ranges::none_of(node->outputs(), [](const Value* value) { return ir::holds_tensor(value); });
+}
+
+/// A list that several nodes read becomes one for each, so that a region has its own.
+void give_each_reader_a_list(Block* block) {
+  const auto nodes = std::vector<Node*>(block->nodes().begin(), block->nodes().end());
+  for (Node* list : nodes) {
+    if (list->kind() != c10::prim::ListConstruct) continue;
+    const auto uses = list->output()->uses();
+    if (std::ranges::any_of(uses, [](const torch::jit::Use& use) { return writes(use.user); })) continue;
+    for (std::size_t i = 1; i < uses.size(); ++i) {
+      Node* copy = list->owningGraph()->createClone(list, [](Value* value) { return value; });
+      copy->insertAfter(list);
+      uses[i].user->replaceInput(uses[i].offset, copy->output());
+    }
+  }
+}
+
+/// Readers of numbers outside of the region get them from a copy of the node that computes them.
+class Doubling {
+ public:
+  explicit Doubling(Stretch& stretch) : stretch_(stretch) {}
+
+  void run() {
+    for (const Region& region : stretch_.regions) {
+      for (Node* node : std::views::reverse(region)) {
+        if (computes_numbers(node)) double_outside(node);
+      }
+    }
+    std::ranges::sort(stretch_.nodes, [](const Node* a, const Node* b) { return a->isBefore(b); });
+  }
+
+ private:
+  [[nodiscard]] bool is_read_inside(const Node* node, const torch::jit::Use& use) const {
+    const Node* reader = use.user;
+    if (is_glue(reader) && reader->output()->uses().size() == 1)
+      reader = reader->output()->uses().front().user;
+    const auto found = stretch_.region_of.find(reader);
+    return found != stretch_.region_of.end() && found->second == stretch_.region_of.at(node);
+  }
+
+  void double_outside(Node* node) {
+    Node* copy = nullptr;
+    for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+      const auto uses = node->output(i)->uses();
+      for (const torch::jit::Use& use : uses) {
+        if (is_read_inside(node, use)) continue;
+        if (copy == nullptr) {
+          copy = node->owningGraph()->createClone(node, [](Value* value) { return value; });
+          copy->insertAfter(node);
+          stretch_.nodes.push_back(copy);
+        }
+        use.user->replaceInput(use.offset, copy->output(i));
+      }
+    }
+  }
+
+  Stretch& stretch_;
+};
+
+}  // namespace
+
+std::vector<Value*> read_by(Node* node) {
+  std::vector<Value*> read(node->inputs().begin(), node->inputs().end());
+  for (Block* block : node->blocks()) {
+    for (Node* inner : block->nodes()) {
+      const auto of_inner = read_by(inner);
+      read.insert(read.end(), of_inner.begin(), of_inner.end());
+    }
+    read.insert(read.end(), block->outputs().begin(), block->outputs().end());
+  }
+  return read;
+}
+
+bool is_glue(const Node* node) {
+  return node->kind() == c10::prim::Constant || node->kind() == c10::prim::GetAttr ||
+         node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct;
+}
+
+std::vector<Stretch> stretches_of(Model& model, Block* block) {
+  give_each_reader_a_list(block);
+  std::vector<Stretch> stretches(1);
+  for (Node* node : block->nodes()) {
+    if (!ends_stretch(node)) {
+      stretches.back().nodes.push_back(node);
+      continue;
+    }
+    stretches.back().end = node;
+    stretches.emplace_back();
+  }
+  stretches.back().end = block->return_node();
+  for (Stretch& stretch : stretches) {
+    Sorting(model, stretch).run();
+    Doubling(stretch).run();
+  }
+  std::erase_if(stretches, [](const Stretch& stretch) { return stretch.regions.empty(); });
+  return stretches;
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,57 @@
+#include "passes/lower/program/translations.h"
+
+#include "ir/analysis.h"
+#include "ir/quantize_operators.h"
+#include "passes/lower/program/expansion.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+
+bool translate_quantize(ProgramBuilder& program, const Node* node) {
+  const auto type = rounded_to(node);
+  const auto input = type ? program.tensor(node->input(0)) : std::nullopt;
+  if (!input) return false;
+  program.define(node->output(), program.write({.kind = runtime::Kind::Convert, .inputs = {*input}}, *type));
+  return true;
+}
+
+/// Operations compute in real numbers, so that the codes are the tensor.
+bool translate_dequantize(ProgramBuilder& program, const Node* node) {
+  const Node* quantize = node->input(0)->node();
+  if (quantize->kind() != ir::kQuantize || !rounded_to(quantize)) return false;
+  const auto codes = program.tensor(node->input(0));
+  if (codes) program.define(node->output(), *codes);
+  return codes.has_value();
+}
+
+/// Node by node what a module or a function calls.
+bool translate_expanded(ProgramBuilder& program, const Node* node) {
+  auto graph = expanded_call(program.model(), node);
+  if (graph == nullptr) return false;
+  program.keep(graph);
+  const auto read = read_by_call(node);
+  for (std::size_t i = 0; i < read.size(); ++i) program.bind(graph->inputs()[i], read[i]);
+  for (const Node* inner : graph->nodes()) {
+    const bool is_written = inner->kind() == c10::prim::Constant ||
+                            inner->kind() == c10::prim::ListConstruct || translate(program, inner);
+    if (!is_written) return false;
+  }
+  const auto result = program.tensor(graph->outputs().front());
+  if (result) program.define(node->output(), *result);
+  return result.has_value();
+}
+
+}  // namespace
+
+bool translate(ProgramBuilder& program, const Node* node) {
+  if (node->kind() == ir::kQuantize) return translate_quantize(program, node);
+  if (node->kind() == ir::kDequantize) return translate_dequantize(program, node);
+  if (node->kind() == c10::prim::ListUnpack)
+    return !node->outputs().empty() && program.is_defined(node->output(0));
+  return translate_layer(program, node) || translate_operator(program, node) ||
+         translate_expanded(program, node);
+}
+
+}  // namespace tsq::passes

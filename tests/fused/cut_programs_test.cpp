@@ -1,0 +1,202 @@
+// The cut of the reference graph into fused programs: which operators are in one, what stays, and that the
+// result is the reference's.
+#include <gmock/gmock.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+using torch::jit::Module;
+
+struct Fused {
+  Module reference{};
+  Module module{};
+  Report report{};
+};
+
+/// By the four steps, for the fused target.
+Fused fused(const Module& model, const std::vector<Sample>& samples, Recipe recipe = Recipe::Best) {
+  const BackendConfig backend = mode_backend_config(QuantizeMode::Static, recipe, backend_config("x86"));
+  const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Static, recipe, "x86");
+  Prepared prepared =
+      prepare(model, mapping, backend, {.recipe = {.recipe = recipe, .target = LoweringTarget::Fused}});
+  calibrate(prepared, samples);
+  const Reference reference = convert_to_reference(prepared, backend);
+  const Lowered lowered = lower(reference, backend);
+  return {reference.module(), lowered.module(), lowered.report()};
+}
+
+at::Tensor output(const Module& model, const Sample& sample) {
+  const c10::InferenceMode no_gradients;
+  Module copy = model;
+  return copy.forward(sample).toTensor();
+}
+
+std::vector<Sample> images(std::vector<std::int64_t> sizes = {2, 3, 12, 12}, int count = 4) {
+  torch::manual_seed(7);
+  std::vector<Sample> samples;
+  for (int i = 0; i < count; ++i) samples.push_back({torch::randn(sizes)});
+  return samples;
+}
+
+/// The kinds of operators that forward calls, but for constants and attributes.
+std::vector<std::string> operators_of(const Module& model) {
+  std::vector<std::string> kinds;
+  for (const auto* node : model.get_method("forward").graph()->nodes()) {
+    const std::string kind = node->kind().toQualString();
+    if (kind.starts_with("aten::") || kind.starts_with("quantized::") || kind.starts_with("tsq::"))
+      kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+/// How far two tensors are apart, in steps of a scale that fits their range.
+double steps_between(const at::Tensor& a, const at::Tensor& b) {
+  const double step = (b.max() - b.min()).item<double>() / 255;
+  return (a - b).abs().max().item<double>() / step;
+}
+
+TEST(CutPrograms, AWholeNetworkIsOneProgram) {
+  torch::manual_seed(1);
+  Module model = testing::user_module("Net");
+  model.register_module("conv", testing::conv2d(3, 8, 3));
+  model.register_module("relu", testing::relu());
+  model.register_module("pool", testing::max_pool2d());
+  model.register_module("head", testing::linear(8 * 6 * 6, 10));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.pool.forward(self.relu.forward(self.conv.forward(x)))\n"
+      "  return self.head.forward(y.view(y.size(0), -1))\n");
+  model.eval();
+  const auto samples = images();
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run"));
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+  // Another batch, and the sizes with it.
+  const Sample other{torch::randn({5, 3, 12, 12})};
+  EXPECT_LT(steps_between(output(result.module, other), output(result.reference, other)), 1.0);
+}
+
+TEST(CutPrograms, RecipeFxHasProgramsToo) {
+  torch::manual_seed(2);
+  Module model = testing::conv_bn_relu();
+  model.eval();
+  const auto samples = images({2, 3, 8, 8});
+  const Fused result = fused(model, samples, Recipe::Fx);
+  EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run"));
+  EXPECT_LE(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
+TEST(CutPrograms, WhatNoProgramHasStaysAroundThem) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Around");
+  model.register_module("first", testing::linear(16, 32));
+  model.register_module("last", testing::linear(32, 8));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.cumsum(torch.relu(self.first.forward(x)), 1)\n"
+      "  return self.last.forward(y)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16})});
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run", "aten::cumsum", "tsq::run"));
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
+TEST(CutPrograms, ShapesThatAreComputedOutsideAreGiven) {
+  torch::manual_seed(4);
+  Module model = testing::user_module("Given");
+  model.register_module("first", testing::linear(16, 32));
+  model.define(
+      "def forward(self, x, rows: int):\n"
+      "  y = torch.relu(self.first.forward(x))\n"
+      "  return y.reshape(rows * 2, -1)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16}), 3});
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), Contains("tsq::run"));
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+  const Sample other{torch::randn({6, 16}), 1};
+  EXPECT_EQ(output(result.module, other).size(0), 2);
+}
+
+TEST(CutPrograms, BranchesHaveProgramsOfTheirOwn) {
+  torch::manual_seed(5);
+  Module model = testing::user_module("Branches");
+  model.register_module("first", testing::linear(16, 16));
+  model.register_module("left", testing::linear(16, 16));
+  model.register_module("right", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.relu(self.first.forward(x))\n"
+      "  if x.size(0) > 4:\n"
+      "    y = torch.relu(self.left.forward(y))\n"
+      "  else:\n"
+      "    y = torch.relu(self.right.forward(y))\n"
+      "  return y\n");
+  model.eval();
+  torch::manual_seed(6);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 6; ++i) samples.push_back({torch::randn({i % 2 == 0 ? 3 : 6, 16})});
+  const Fused result = fused(model, samples);
+  for (const Sample& sample : {samples[0], samples[1]})
+    EXPECT_LE(steps_between(output(result.module, sample), output(result.reference, sample)), 1.0);
+}
+
+TEST(CutPrograms, AFileOfProgramsIsSavedAndLoaded) {
+  torch::manual_seed(8);
+  Module model = testing::conv_bn_relu();
+  model.eval();
+  const auto samples = images({2, 3, 8, 8});
+  const Fused result = fused(model, samples);
+  std::stringstream file;
+  result.module.save(file);
+  const Module loaded = torch::jit::load(file);
+  EXPECT_TRUE(at::equal(output(loaded, samples[0]), output(result.module, samples[0])));
+}
+
+TEST(CutPrograms, AModelWithoutInt8LayersHasNone) {
+  Module model = testing::user_module("Plain");
+  model.define("def forward(self, x):\n  return torch.relu(x) + 1.0\n");
+  model.eval();
+  const Fused result = fused(model, images());
+  EXPECT_THAT(operators_of(result.module), Not(Contains("tsq::run")));
+}
+
+/// Attention as people write it by hand, with its products in float.
+TEST(CutPrograms, AttentionIsWithin) {
+  torch::manual_seed(9);
+  Module model = testing::user_module("Attention");
+  model.register_module("norm", testing::layer_norm(32));
+  model.register_module("qkv", testing::linear(32, 96));
+  model.register_module("proj", testing::linear(32, 32));
+  model.define(
+      "def forward(self, x):\n"
+      "  B, N, D = x.size()\n"
+      "  q, k, v = self.qkv.forward(self.norm.forward(x)).reshape(B, N, 3, 4, D // 4).permute(2, 0, 3, 1, "
+      "4).unbind(0)\n"
+      "  a = torch.softmax(torch.matmul(q, k.transpose(-2, -1)) * 0.35, -1)\n"
+      "  return x + self.proj.forward(torch.matmul(a, v).transpose(1, 2).reshape(B, N, D))\n");
+  model.eval();
+  torch::manual_seed(10);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 7, 32})});
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run"));
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
+}  // namespace
+}  // namespace tsq
