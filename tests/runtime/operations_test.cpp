@@ -414,6 +414,33 @@ TEST(Operations, ConcatenatesResultsOfConvolutions) {
   });
 }
 
+/// Chunks of channels, convolved into a concatenation with a residual.
+TEST(Operations, ConvolvesSlicesOfChannels) {
+  for_random_cases([](Random& random) {
+    const Value value = output_value(random, any_int8(random), 3);
+    Writer writer;
+    const int input = writer.input(value);
+    const auto half = random.any_of<std::int64_t>({8, 16, 32});
+    const int pixels = writer.add({.kind = Kind::MaxPool, .inputs = {input}, .kernel = {1, 1}}, value);
+    Operation concat{.kind = Kind::Concat, .axis = 1};
+    for (const std::int64_t part : {0, 1}) {
+      const int slice = writer.add({.kind = Kind::Slice,
+                                    .inputs = {pixels},
+                                    .axis = 1,
+                                    .begin = part * half,
+                                    .end = (part + 1) * half},
+                                   value);
+      Operation operation{.kind = Kind::Convolution, .inputs = {slice}};
+      add_weights(random, writer, operation, {half, half, 1, 1}, half);
+      if (random.coin()) operation.post_ops.push_back({.kind = PostOpKind::Add, .value = slice});
+      concat.inputs.push_back(writer.add(operation, value));
+    }
+    const int joined = writer.add(concat, value);
+    writer.returns({writer.add({.kind = Kind::MaxPool, .inputs = {joined}, .kernel = {2, 2}}, value)});
+    expect_right(writer, {random_tensor(random, value.dtype, image(random, 2, 2 * half))});
+  });
+}
+
 TEST(Operations, Pools) {
   for_random_cases(
       [](Random& random) {

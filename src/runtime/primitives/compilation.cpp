@@ -142,6 +142,10 @@ View Compilation::with_strides(const View& view, const Shape& strides) {
 
 namespace {
 
+Shape dense_strides(const View& view) {
+  return has_channels_last(view) ? channels_last_strides(view.sizes) : row_major_strides(view.sizes);
+}
+
 /// The dtype in which `view` is wanted, with the zero point that goes with it.
 View quantized_as(const View& view, Dtype dtype) {
   View wanted = view;
@@ -163,10 +167,7 @@ View Compilation::as_unsigned(const View& view) {
   for (const auto& [from, copy] : copies_) {
     if (same_view(from, view) && same_quantization(copy, wanted)) return copy;
   }
-  View copy = fresh(Dtype::U8, view.sizes, view.strides, wanted.scale, wanted.zero_point);
-  if (!same_strides(view.sizes, view.strides, channels_last_strides(view.sizes))) {
-    copy.strides = row_major_strides(view.sizes);
-  }
+  View copy = fresh(Dtype::U8, view.sizes, dense_strides(view), wanted.scale, wanted.zero_point);
   add_copy(view, copy);
   copies_.emplace_back(view, copy);
   return copy;
@@ -182,12 +183,18 @@ View Compilation::as_signed(const View& view) {
 
 View Compilation::as_float(const View& view) {
   if (view.dtype == Dtype::F32) return view;
-  View copy = fresh(Dtype::F32, view.sizes, row_major_strides(view.sizes));
-  if (same_strides(view.sizes, view.strides, channels_last_strides(view.sizes))) {
-    copy.strides = channels_last_strides(view.sizes);
-  }
+  View copy = fresh(Dtype::F32, view.sizes, dense_strides(view));
   add_copy(view, copy);
   return copy;
+}
+
+Compilation::Mark Compilation::mark() const { return {buffers.size(), steps.size(), copies_, views_}; }
+
+void Compilation::roll_back(Mark mark) {
+  buffers.resize(mark.buffers);
+  steps.resize(mark.steps);
+  copies_ = std::move(mark.copies);
+  views_ = std::move(mark.views);
 }
 
 void Compilation::forget_copies(int buffer) {
@@ -213,7 +220,7 @@ View Compilation::fresh(Dtype dtype, const Shape& sizes, const Shape& strides, d
           .zero_point = zero_point,
           .sizes = sizes,
           .strides = strides,
-          .buffer = add_buffer({Place::Arena, elements_of(sizes) * bytes_of(dtype), 0, nullptr})};
+          .buffer = add_buffer({Place::Arena, span_of(sizes, strides) * bytes_of(dtype), 0, nullptr})};
 }
 
 View Compilation::fresh(int value, const Shape& strides) {

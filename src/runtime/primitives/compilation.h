@@ -73,6 +73,16 @@ class Compilation {
   View as_unsigned(const View& view);
   View as_signed(const View& view);
   View as_float(const View& view);
+  /// A point to which an attempt of the current operation can be taken back.
+  struct Mark {
+    std::size_t buffers;
+    std::size_t steps;
+    std::vector<std::pair<View, View>> copies;
+    std::vector<std::optional<View>> views;
+  };
+  [[nodiscard]] Mark mark() const;
+  void roll_back(Mark mark);
+
   /// Copies of what this buffer held are of no use any more: an operation writes over it.
   void forget_copies(int buffer);
 

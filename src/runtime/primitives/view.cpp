@@ -22,6 +22,25 @@ Shape channels_last_strides(const Shape& sizes) {
   return strides;
 }
 
+std::int64_t span_of(const Shape& sizes, const Shape& strides) {
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
+  return last + 1;
+}
+
+bool has_channels_last(const View& view) {
+  const auto& sizes = view.sizes;
+  if (sizes.size() < 3 || (sizes[1] > 1 && view.strides[1] != 1)) return false;
+  std::int64_t inner = sizes[1];
+  for (std::size_t i = sizes.size(); i-- > 1;) {
+    const auto d = i == 1 ? 0 : i;  // positions from the last, then the batch
+    if (sizes[d] == 1) continue;
+    if (view.strides[d] < inner) return false;
+    inner = view.strides[d] * sizes[d];
+  }
+  return true;
+}
+
 bool same_strides(const Shape& sizes, const Shape& a, const Shape& b) {
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] > 1 && a[d] != b[d]) return false;

@@ -24,6 +24,11 @@ Shape row_major_strides(const Shape& sizes);
 /// The batch, then the positions, then the channels; row-major for fewer than three dimensions.
 Shape channels_last_strides(const Shape& sizes);
 
+/// Elements from the first to the last in memory, gaps counted.
+std::int64_t span_of(const Shape& sizes, const Shape& strides);
+/// Are the channels last, perhaps with gaps between positions, as in a slice of channels?
+bool has_channels_last(const View& view);
+
 /// Equal strides, those of dimensions of one element left out.
 bool same_strides(const Shape& sizes, const Shape& a, const Shape& b);
 bool same_quantization(const View& a, const View& b);
