@@ -17,7 +17,17 @@ using Tensors = std::vector<at::Tensor>;
 using Numbers = std::vector<std::int64_t>;
 
 c10::ScalarType scalar_type_of(Dtype dtype) {
-  return dtype == Dtype::F32 ? at::kFloat : dtype == Dtype::U8 ? at::kByte : at::kChar;
+  switch (dtype) {
+    case Dtype::F32:
+      return at::kFloat;
+    case Dtype::U8:
+      return at::kByte;
+    case Dtype::S8:
+      return at::kChar;
+    case Dtype::I64:
+      return at::kLong;
+  }
+  return at::kFloat;
 }
 
 Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
@@ -28,9 +38,11 @@ Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
       return Dtype::U8;
     case at::kChar:
       return Dtype::S8;
+    case at::kLong:
+      return Dtype::I64;
     default:
       throw ProgramError(where, std::string("it is of dtype ") + c10::toString(tensor.scalar_type()),
-                         "give float32, uint8 or int8");
+                         "give float32, uint8, int8 or int64");
   }
 }
 

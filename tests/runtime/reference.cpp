@@ -7,76 +7,10 @@
 
 #include "runtime/program/resolve.h"
 #include "runtime/program/shapes.h"
+#include "runtime/reference_functions.h"
 
 namespace tsq::runtime::test {
 namespace {
-
-/// Real numbers in row-major order.
-struct Real {
-  Shape sizes{};
-  std::vector<double> numbers{};
-
-  double& at(const Shape& index) { return numbers[offset(index)]; }
-  [[nodiscard]] double at(const Shape& index) const { return numbers[offset(index)]; }
-  [[nodiscard]] std::size_t offset(const Shape& index) const {
-    std::int64_t offset = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) offset = offset * sizes[d] + index[d];
-    return static_cast<std::size_t>(offset);
-  }
-};
-
-Real zeros(const Shape& sizes) {
-  return {sizes, std::vector<double>(static_cast<std::size_t>(elements_of(sizes)))};
-}
-
-template <typename Visit>
-void for_each_index(const Shape& sizes, const Visit& visit) {
-  Shape index(sizes.size(), 0);
-  for (std::int64_t i = 0; i < elements_of(sizes); ++i) {
-    visit(index);
-    for (std::size_t d = sizes.size(); d-- > 0;) {
-      if (++index[d] < sizes[d]) break;
-      index[d] = 0;
-    }
-  }
-}
-
-double broadcast_at(const Real& real, const Shape& index) {
-  Shape own(real.sizes.size());
-  for (std::size_t d = 0; d < own.size(); ++d) {
-    own[d] = real.sizes[d] == 1 ? 0 : index[d + index.size() - own.size()];
-  }
-  return real.at(own);
-}
-
-double function(const PostOp& post_op, double x) {
-  switch (post_op.kind) {
-    case PostOpKind::Relu:
-      return x > 0 ? x : 0;
-    case PostOpKind::Clamp:
-      return std::min(std::max(x, post_op.alpha), post_op.beta);
-    case PostOpKind::LeakyRelu:
-      return x > 0 ? x : post_op.alpha * x;
-    case PostOpKind::Elu:
-      return x > 0 ? x : post_op.alpha * (std::exp(x) - 1);
-    case PostOpKind::Hardswish:
-      return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
-    case PostOpKind::Hardsigmoid:
-      return std::min(std::max(x + 3, 0.0), 6.0) / 6;
-    case PostOpKind::Sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case PostOpKind::Silu:
-      return x / (1 + std::exp(-x));
-    case PostOpKind::Tanh:
-      return std::tanh(x);
-    case PostOpKind::Gelu:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case PostOpKind::GeluTanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3))));
-    default:
-      return x;
-  }
-}
 
 class Interpreter {
  public:
@@ -141,6 +75,7 @@ class Interpreter {
     const auto& declared = value(index);
     if (!is_int8(declared.dtype)) return real;
     const double lowest = declared.dtype == Dtype::U8 ? 0 : -128;
+    if (std::isnan(real)) return lowest;
     return std::clamp(std::nearbyint(real / declared.scale) + declared.zero_point, lowest, lowest + 255);
   }
 
@@ -163,7 +98,7 @@ class Interpreter {
         else if (post_op.kind == PostOpKind::Mul)
           number *= broadcast_at(real(post_op.value), index);
         else
-          number = function(post_op, number);
+          number = reference_function(post_op, number);
       }
       const auto& declared = value(operation.output);
       const double kept = rounded(operation.output, number);
@@ -212,11 +147,40 @@ class Interpreter {
         multiply(operation, input, real(operation.inputs[1]), output);
         break;
       case Kind::Add:
+      case Kind::Sub:
       case Kind::Mul:
+      case Kind::Div:
+      case Kind::Maximum:
+      case Kind::Minimum:
         for_each_index(output.sizes, [&](const Shape& index) {
-          const double a = broadcast_at(input, index);
-          const double b = broadcast_at(real(operation.inputs[1]), index);
-          output.at(index) = operation.kind == Kind::Add ? a + b : a * b;
+          output.at(index) = reference_binary(operation.kind, broadcast_at(input, index),
+                                              broadcast_at(real(operation.inputs[1]), index));
+        });
+        break;
+      case Kind::AdaptiveAvgPool:
+      case Kind::AdaptiveMaxPool:
+        reference_adaptive_pool(operation, input, output);
+        break;
+      case Kind::Mean:
+      case Kind::Sum:
+      case Kind::Amax:
+      case Kind::Amin:
+        reference_reduction(operation, input, output);
+        break;
+      case Kind::GroupNorm:
+        normalize_groups(operation, input, output);
+        break;
+      case Kind::Prelu:
+      case Kind::ScaleShift:
+        scale_channels(operation, input, output);
+        break;
+      case Kind::Pad:
+        reference_pad(operation, input, output);
+        break;
+      case Kind::Embedding:
+        for_each_index(output.sizes, [&](const Shape& index) {
+          const auto row = static_cast<std::int64_t>(input.at(Shape(index.begin(), index.end() - 1)));
+          output.at(index) = constant(*operation.weight).floats()[row * output.sizes.back() + index.back()];
         });
         break;
       case Kind::Concat:
@@ -441,6 +405,46 @@ class Interpreter {
         output.numbers[row + i] = normal * scale + bias(operation, static_cast<std::int64_t>(i));
       }
     }
+  }
+
+  void normalize_groups(const Operation& operation, const Real& input, Real& output) const {
+    const auto channels = input.sizes[1] / operation.groups;
+    const auto group_of = [&](const Shape& index) {
+      return static_cast<std::size_t>(index[0] * operation.groups + index[1] / channels);
+    };
+    const auto groups = static_cast<std::size_t>(input.sizes[0] * operation.groups);
+    const auto count = static_cast<double>(input.numbers.size()) / static_cast<double>(groups);
+    std::vector<double> means(groups);
+    std::vector<double> variances(groups);
+    for_each_index(input.sizes, [&](const Shape& i) { means[group_of(i)] += input.at(i) / count; });
+    for_each_index(input.sizes, [&](const Shape& i) {
+      variances[group_of(i)] += std::pow(input.at(i) - means[group_of(i)], 2) / count;
+    });
+    for_each_index(input.sizes, [&](const Shape& i) {
+      const auto group = group_of(i);
+      const double normal = (input.at(i) - means[group]) / std::sqrt(variances[group] + operation.epsilon);
+      output.at(i) = normal * channel_weight(operation, i[1]) + bias(operation, i[1]);
+    });
+  }
+
+  [[nodiscard]] double channel_weight(const Operation& operation, std::int64_t channel) const {
+    if (!operation.weight) return 1;
+    const auto& tensor = constant(*operation.weight);
+    return tensor.floats()[elements_of(tensor.shape) == 1 ? 0 : channel];
+  }
+
+  void scale_channels(const Operation& operation, const Real& input, Real& output) const {
+    const bool slopes = operation.kind == Kind::Prelu;
+    const auto axis = slopes ? 1 : axis_of(operation, input.sizes.size());
+    for_each_index(input.sizes, [&](const Shape& index) {
+      const double x = input.at(index);
+      const double weight = channel_weight(operation, index[axis]);
+      if (slopes) {
+        output.at(index) = x > 0 ? x : weight * x;
+      } else {
+        output.at(index) = x * weight + bias(operation, index[axis]);
+      }
+    });
   }
 
   static double step(const Operation& operation, const Real& input, const Real& output, std::size_t d) {

@@ -13,6 +13,8 @@ std::shared_ptr<void> bytes_of_tensor(const Tensor& tensor) {
   for (std::size_t i = 0; i < tensor.numbers.size(); ++i) {
     if (tensor.dtype == Dtype::F32) {
       static_cast<float*>(memory.get())[i] = static_cast<float>(tensor.numbers[i]);
+    } else if (tensor.dtype == Dtype::I64) {
+      static_cast<std::int64_t*>(memory.get())[i] = static_cast<std::int64_t>(tensor.numbers[i]);
     } else {
       static_cast<std::uint8_t*>(memory.get())[i] =
           static_cast<std::uint8_t>(static_cast<int>(tensor.numbers[i]));

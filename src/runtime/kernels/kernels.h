@@ -10,10 +10,10 @@
 /// `end` on the calling thread.
 namespace tsq::runtime {
 
-/// real = q * scale + offset.
+/// real = (q - zero_point) * scale, which is 0 for the zero point itself.
 struct Affine {
   float scale = 1;
-  float offset = 0;
+  float zero_point = 0;
 };
 
 /// How a real number is written: round(real * scale + offset), within [low, high].
@@ -40,13 +40,57 @@ struct LookupTask {
   std::array<float, 256> floats{};
 };
 
+enum class BinaryKind : std::uint8_t { Add, Sub, Mul, Div, Max, Min };
+
 struct BinaryTask {
   Loops loops{};
-  bool multiplies = false;
+  BinaryKind kind = BinaryKind::Add;
   Dtype a = Dtype::U8;
   Dtype b = Dtype::U8;
   Affine a_real{};
   Affine b_real{};
+  Rounding to{};
+};
+
+/// x * weight + bias, or the slopes of negative numbers; operands are the output, x, weight and bias.
+struct ChannelwiseTask {
+  Loops loops{};
+  bool slopes = false;
+  Dtype from = Dtype::F32;
+  Affine real{};
+  Rounding to{};
+};
+
+/// Rows of a table of floats.
+struct EmbedTask {
+  const float* weight = nullptr;
+  std::int64_t length = 0;
+  Rounding to{};
+};
+
+enum class ReduceKind : std::uint8_t { Sum, Max, Min };
+
+struct ReduceTask {
+  ReduceKind kind = ReduceKind::Sum;
+  Loops kept{};     ///< over the output and the input
+  Loops reduced{};  ///< over the input
+  Dtype from = Dtype::F32;
+  Rounding to{};
+};
+
+/// From the first position to one after the last.
+struct Window {
+  std::int64_t begin = 0;
+  std::int64_t end = 1;
+};
+
+/// Channels last: each output position is the average or the largest of its windows in three dimensions.
+struct PoolWindowsTask {
+  bool largest = false;
+  std::int64_t channels = 0;
+  std::array<std::int64_t, 3> sizes{1, 1, 1};
+  std::array<std::vector<Window>, 3> windows{};
+  Dtype from = Dtype::U8;
   Rounding to{};
 };
 
@@ -64,7 +108,9 @@ struct LayerNormTask {
   Dtype from = Dtype::F32;
   Affine real{};
   float epsilon = 0;
-  const float* weight = nullptr;  ///< of `length` numbers, or none
+  std::int64_t repeat = 1;        ///< neighbours that share a weight
+  std::int64_t groups = 1;        ///< rows after which the weights begin again
+  const float* weight = nullptr;  ///< of `groups * length / repeat` numbers, or none
   const float* bias = nullptr;
   Rounding to{};
 };
@@ -93,8 +139,9 @@ struct ResizeBilinearTask {
   Rounding to{};
 };
 
-/// The kernels of one instruction set. Units: blocks of rows (`units_of`); tiles (`convert_tiles`); images
-/// times `kPoolChannels` channels; rows; positions of the output; rows of the output.
+/// The kernels of one instruction set. Units: blocks of rows (`units_of`); tiles (`convert_tiles`); rows
+/// (`embed`, `layer_norm`); rows of the output in blocks of `kPoolChannels` (`reduce`); images times
+/// `kPoolChannels` channels (`global_pool`); positions of the output; rows of the output (`resize_bilinear`).
 struct KernelTable {
   const char* name;
   void (*convert)(const ConvertTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
@@ -102,7 +149,13 @@ struct KernelTable {
   void (*lookup)(const LookupTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*binary)(const BinaryTask&, void* out, const void* a, const void* b, std::int64_t begin,
                  std::int64_t end);
+  void (*channelwise)(const ChannelwiseTask&, void* out, const void* in, const void* weight, const void* bias,
+                      std::int64_t begin, std::int64_t end);
+  void (*embed)(const EmbedTask&, void* out, const void* rows, std::int64_t begin, std::int64_t end);
+  void (*reduce)(const ReduceTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*global_pool)(const GlobalPoolTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*pool_windows)(const PoolWindowsTask&, void* out, const void* in, std::int64_t begin,
+                       std::int64_t end);
   void (*layer_norm)(const LayerNormTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*resize_nearest)(const ResizeNearestTask&, void* out, const void* in, std::int64_t begin,
                          std::int64_t end);

@@ -9,7 +9,7 @@
 /// The loops over tensors of any strides.
 namespace tsq::runtime {
 
-inline constexpr int kMaxOperands = 3;
+inline constexpr int kMaxOperands = 4;
 inline constexpr int kMaxLoops = 8;
 
 /// Loops from the outermost to the innermost; operand 0 is written. Strides count elements.

@@ -122,6 +122,12 @@ View Compilation::constant_view(int index) {
           .buffer = add_buffer({Place::Constant, 0, 0, tensor.data})};
 }
 
+View Compilation::number_view(float number) {
+  const auto memory = aligned_memory(sizeof number);
+  *static_cast<float*>(memory.get()) = number;
+  return {.dtype = Dtype::F32, .buffer = add_buffer({Place::Constant, 0, 0, memory})};
+}
+
 View Compilation::with_strides(const View& view, const Shape& strides) {
   if (same_strides(view.sizes, view.strides, strides)) {
     View same = view;
@@ -280,7 +286,7 @@ void Compilation::add_copy(const View& from, const View& to, const char* impleme
     task.to.scale = 1;
     task.to.offset = 0;
   }
-  const bool tiled = order_for_tiles(task.loops);
+  const bool tiled = from.dtype != Dtype::I64 && order_for_tiles(task.loops);
   const View views[] = {to, from};
   const auto units = tiled ? tiles_of(task.loops) : units_of(task.loops);
   const auto run = tiled ? kernels().convert_tiles : kernels().convert;
@@ -292,11 +298,13 @@ void Compilation::add_copy(const View& from, const View& to, const char* impleme
 }
 
 void Compilation::add_kernel(std::string implementation, std::span<const View> views, std::int64_t units,
-                             Part part) {
+                             Part part, std::function<void(std::byte* const* pointers)> check) {
   Step step{.operation = current_,
             .implementation = "tsq:" + std::move(implementation),
             .shape = to_text(views.back().sizes) + " -> " + to_text(views.front().sizes),
-            .kernel = [units, part = std::move(part), threads = threads_](std::byte* const* pointers) {
+            .kernel = [units, part = std::move(part), check = std::move(check),
+                       threads = threads_](std::byte* const* pointers) {
+              if (check) check(pointers);
               parallel(units, threads,
                        [&](std::int64_t begin, std::int64_t end) { part(pointers, begin, end); });
             }};

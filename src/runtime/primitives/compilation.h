@@ -109,7 +109,9 @@ class Compilation {
   /// Copies with conversion between dtypes, scales and strides; sizes are equal.
   void add_copy(const View& from, const View& to, const char* implementation = nullptr);
   /// A kernel of ours on `units` units of work, which the threads divide among them.
-  void add_kernel(std::string implementation, std::span<const View> views, std::int64_t units, Part part);
+  /// `check` comes first, and may throw.
+  void add_kernel(std::string implementation, std::span<const View> views, std::int64_t units, Part part,
+                  std::function<void(std::byte* const* pointers)> check = {});
   /// A primitive; its scratchpad is added.
   void add_primitive(const dnnl::primitive_desc_base& descriptor, const dnnl::primitive& primitive,
                      std::string shape, std::vector<Operand> operands);
@@ -123,6 +125,8 @@ class Compilation {
                          const dnnl::memory::desc& to);
   /// A constant as a view, for kernels of ours.
   View constant_view(int index);
+  /// One float, of no dimensions.
+  View number_view(float number);
 
   /// Copies what the call returns and no operation has put there.
   void finish();

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
+#include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
 namespace {
@@ -22,9 +24,10 @@ void narrow(Rounding& to, const View& output, const std::vector<PostOp>& post_op
   }
 }
 
-/// A number of an int8 dtype, as the byte that stands for it.
+/// A number of an int8 dtype, as the byte that stands for it: the lowest for what is no number.
 std::uint8_t byte_of(double number, Dtype dtype) {
   const double lowest = dtype == Dtype::U8 ? 0 : -128;
+  if (std::isnan(number)) number = lowest;
   const auto rounded = static_cast<int>(std::clamp(std::nearbyint(number), lowest, lowest + 255));
   return static_cast<std::uint8_t>(rounded);
 }
@@ -55,12 +58,29 @@ bool build_convert(Compilation& compilation) {
   return true;
 }
 
+namespace {
+
+struct BinaryRow {
+  Kind kind;
+  BinaryKind computed;
+  const char* name;
+};
+
+constexpr std::array kBinaries{
+    BinaryRow{Kind::Add, BinaryKind::Add, "add"},     BinaryRow{Kind::Sub, BinaryKind::Sub, "sub"},
+    BinaryRow{Kind::Mul, BinaryKind::Mul, "mul"},     BinaryRow{Kind::Div, BinaryKind::Div, "div"},
+    BinaryRow{Kind::Maximum, BinaryKind::Max, "max"}, BinaryRow{Kind::Minimum, BinaryKind::Min, "min"},
+};
+
+}  // namespace
+
 bool build_binary(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View a = compilation.view(operation.inputs[0]);
   const View b = compilation.view(operation.inputs[1]);
   const View output = compilation.any_destination(operation.output);
-  BinaryTask task{.multiplies = operation.kind == Kind::Mul,
+  const auto& row = *std::ranges::find(kBinaries, operation.kind, &BinaryRow::kind);
+  BinaryTask task{.kind = row.computed,
                   .a = a.dtype,
                   .b = b.dtype,
                   .a_real = real_of(a),
@@ -71,9 +91,42 @@ bool build_binary(Compilation& compilation) {
   task.loops = make_loops(output.sizes, strides);
   narrow(task.to, output, operation.post_ops);
   const View views[] = {output, a, b};
-  compilation.add_kernel(task.multiplies ? "mul" : "add", views, units_of(task.loops),
+  compilation.add_kernel(row.name, views, units_of(task.loops),
                          [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
                            kernels().binary(task, pointers[0], pointers[1], pointers[2], begin, end);
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_channelwise(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  const View output = compilation.any_destination(operation.output);
+  const bool slopes = operation.kind == Kind::Prelu;
+  const auto rank = input.sizes.size();
+  const auto axis = slopes ? (rank < 2 ? 0 : 1) : axis_of(operation, rank);
+  ChannelwiseTask task{
+      .slopes = slopes, .from = input.dtype, .real = real_of(input), .to = rounding_of(output)};
+  // One number, or one for each place of the axis; what is not there is 1 or 0.
+  const auto numbers = [&](const std::optional<int>& index, float standard) {
+    if (index) return compilation.constant_view(*index);
+    return compilation.number_view(standard);
+  };
+  const auto strides_of = [&](const View& view) {
+    Shape strides(rank, 0);
+    if (elements_of(view.sizes) > 1) strides[axis] = 1;
+    return strides;
+  };
+  const View weight = numbers(operation.weight, 1);
+  const View bias = numbers(operation.bias, 0);
+  const Shape strides[] = {output.strides, input.strides, strides_of(weight), strides_of(bias)};
+  task.loops = make_loops(output.sizes, strides);
+  const View views[] = {output, weight, bias, input};
+  compilation.add_kernel(slopes ? "prelu" : "scale_shift", views, units_of(task.loops),
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().channelwise(task, pointers[0], pointers[3], pointers[1], pointers[2],
+                                                 begin, end);
                          });
   compilation.deliver(operation.output, output);
   return true;

@@ -42,8 +42,13 @@ class Planner {
     double unit = output_.scale;
     double offset = output_.zero_point;
     double summed = 0;
+    double factor = 1;  // by which later post-ops multiply
     for (const auto& post_op : post_ops) {
       if (post_op.kind == PostOpKind::Relu || post_op.kind == PostOpKind::Clamp) continue;
+      if (post_op.kind == PostOpKind::Linear && post_op.alpha > 0 && post_op.beta == 0 && !summed_) {
+        factor *= post_op.alpha;
+        continue;
+      }
       if (post_op.kind == PostOpKind::Add) {
         const View read = compilation_.view(post_op.value);
         if (!summed_ && can_overwrite(read)) {
@@ -61,7 +66,7 @@ class Planner {
       break;
     }
     if (!options_.scaled) unit = options_.unit;
-    unit_ = unit;
+    unit_ = options_.scaled ? unit / factor : unit;
     offset_ = options_.shifted && options_.scaled ? offset - summed / unit : 0;
     epilogue_.unit = unit_;
     epilogue_.offset = offset_;
@@ -81,6 +86,13 @@ class Planner {
       case PostOpKind::Mul:
         append_product(post_op);
         return;
+      case PostOpKind::Linear:
+        if (post_op.alpha > 0) {
+          unit_ *= post_op.alpha;
+          offset_ -= post_op.beta / unit_;
+          return;
+        }
+        [[fallthrough]];
       default:
         convert_to(1, 0);
         append_function(epilogue_.post_ops, post_op);
@@ -160,9 +172,12 @@ class Planner {
     const std::size_t channel = options_.form == Form::Rows || rank < 3 ? rank - 1 : 1;
     bool narrow = true;
     for (std::size_t d = 0; d < rank; ++d)
-      narrow = narrow && (wide.sizes[d] == 1 || (d == channel && wide.strides[d] == 1));
+      narrow = narrow && (wide.sizes[d] == 1 ||
+                          (d == channel && wide.strides[d] == 1 && options_.form != Form::Matrices));
     if (narrow) {
       wide.strides = channel == 1 ? channels_last_strides(wide.sizes) : row_major_strides(wide.sizes);
+    } else if (!options_.spread) {
+      wide = compilation_.with_strides(wide, row_major_strides(wide.sizes));
     } else {
       wide.sizes = output_.sizes;
       wide = compilation_.with_strides(wide, output_.strides);

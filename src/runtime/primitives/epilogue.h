@@ -9,14 +9,15 @@
 /// What a weighted primitive does to its sums before it rounds them: post-ops and requantization in one list.
 namespace tsq::runtime {
 
-/// How a primitive sees its output: rows and columns for a linear layer, all dimensions for others.
-enum class Form : std::uint8_t { Whole, Rows };
+/// How a primitive sees its output: an image with channels, rows and columns, or matrices without channels.
+enum class Form : std::uint8_t { Image, Rows, Matrices };
 
 struct EpilogueOptions {
   bool scaled = true;   ///< the sums can be divided by a unit before the first post-op, through their scales
   bool shifted = true;  ///< and increased by an offset, through the bias
   double unit = 1;      ///< what a sum of 1 stands for, unless it is scaled
-  Form form = Form::Whole;
+  Form form = Form::Image;
+  bool spread = true;  ///< operands that broadcast are spread out, unless they are one number or per channel
 };
 
 struct Epilogue {

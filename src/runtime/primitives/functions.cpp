@@ -35,6 +35,28 @@ Eltwise eltwise_of(const PostOp& post_op) {
       return {eltwise_gelu_erf, 0, 0};
     case PostOpKind::GeluTanh:
       return {eltwise_gelu_tanh, 0, 0};
+    case PostOpKind::Exp:
+      return {eltwise_exp, 0, 0};
+    case PostOpKind::Log:
+      return {eltwise_log, 0, 0};
+    case PostOpKind::Sqrt:
+      return {eltwise_sqrt, 0, 0};
+    case PostOpKind::Rsqrt:
+      return {eltwise_pow, 1, -0.5F};
+    case PostOpKind::Square:
+      return {eltwise_square, 0, 0};
+    case PostOpKind::Abs:
+      return {eltwise_abs, 0, 0};
+    case PostOpKind::Neg:
+      return {eltwise_linear, -1, 0};
+    case PostOpKind::Pow:
+      return {eltwise_pow, 1, alpha};
+    case PostOpKind::Linear:
+      return {eltwise_linear, alpha, beta};
+    case PostOpKind::Softplus:
+      return {eltwise_soft_relu, 1, 0};
+    case PostOpKind::Mish:
+      return {eltwise_mish, 0, 0};
     case PostOpKind::Add:
     case PostOpKind::Mul:
       break;
@@ -71,6 +93,28 @@ double function_of(const PostOp& post_op, double x) {
       return x / 2 * (1 + std::erf(x / std::numbers::sqrt2));
     case PostOpKind::GeluTanh:
       return x / 2 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+    case PostOpKind::Exp:
+      return std::exp(x);
+    case PostOpKind::Log:
+      return std::log(x);
+    case PostOpKind::Sqrt:
+      return std::sqrt(x);
+    case PostOpKind::Rsqrt:
+      return 1 / std::sqrt(x);
+    case PostOpKind::Square:
+      return x * x;
+    case PostOpKind::Abs:
+      return std::abs(x);
+    case PostOpKind::Neg:
+      return -x;
+    case PostOpKind::Pow:
+      return std::pow(x, post_op.alpha);
+    case PostOpKind::Linear:
+      return post_op.alpha * x + post_op.beta;
+    case PostOpKind::Softplus:
+      return std::log1p(std::exp(x));
+    case PostOpKind::Mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
     case PostOpKind::Add:
     case PostOpKind::Mul:
       break;

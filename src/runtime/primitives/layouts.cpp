@@ -10,12 +10,13 @@ namespace {
 bool is_spatial(Kind kind) {
   return kind == Kind::Convolution || kind == Kind::TransposedConvolution || kind == Kind::MaxPool ||
          kind == Kind::AvgPool || kind == Kind::GlobalAvgPool || kind == Kind::ResizeNearest ||
-         kind == Kind::ResizeBilinear;
+         kind == Kind::ResizeBilinear || kind == Kind::AdaptiveAvgPool || kind == Kind::AdaptiveMaxPool;
 }
 
 bool is_elementwise(Kind kind) {
-  return kind == Kind::Convert || kind == Kind::Add || kind == Kind::Mul || kind == Kind::Activation ||
-         kind == Kind::Concat;
+  return kind == Kind::Convert || kind == Kind::Add || kind == Kind::Sub || kind == Kind::Mul ||
+         kind == Kind::Div || kind == Kind::Maximum || kind == Kind::Minimum || kind == Kind::Activation ||
+         kind == Kind::Prelu || kind == Kind::ScaleShift || kind == Kind::Pad || kind == Kind::Concat;
 }
 
 template <typename Visit>

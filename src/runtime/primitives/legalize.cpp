@@ -4,6 +4,7 @@
 
 #include "runtime/primitives/packed_weights.h"
 #include "runtime/primitives/weights.h"
+#include "runtime/program/operation_table.h"
 
 namespace tsq::runtime {
 namespace {
@@ -22,6 +23,26 @@ bool may_saturate(const Model& model, const Operation& operation) {
   return is_int8(weight.dtype) && !is_depthwise(operation, weight.shape);
 }
 
+/// Are what it multiplies not both int8 or both float?
+bool is_mixed_product(const Model& model, const Operation& operation) {
+  if (!is_product(operation)) return false;
+  const auto dtype_of = [&](int value) {
+    return model.program.values[static_cast<std::size_t>(value)].dtype;
+  };
+  const auto right = operation.kind == Kind::Matmul
+                         ? dtype_of(operation.inputs[1])
+                         : model.constants[static_cast<std::size_t>(*operation.weight)].dtype;
+  return is_int8(dtype_of(operation.inputs[0])) != is_int8(right);
+}
+
+/// Does a view write what it moves with another dtype, scale or zero point?
+bool converts(const Model& model, const Operation& operation) {
+  const auto& input = model.program.values[static_cast<std::size_t>(operation.inputs[0])];
+  const auto& output = model.program.values[static_cast<std::size_t>(operation.output)];
+  return is_view(operation.kind) && (input.dtype != output.dtype || input.scale != output.scale ||
+                                     input.zero_point != output.zero_point);
+}
+
 /// Does it multiply float numbers by float numbers?
 bool is_float_product(const Model& model, const Operation& operation) {
   const auto dtype = model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype;
@@ -36,7 +57,9 @@ class Legalizer {
   }
 
   void append(const Operation& operation) {
-    if (!exact_sums_ && may_saturate(model_, operation)) return append_in_float(operation);
+    const bool saturates = !exact_sums_ && may_saturate(model_, operation);
+    if (saturates || is_mixed_product(model_, operation)) return append_in_float(operation);
+    if (converts(model_, operation)) return append_converted(operation);
     if (is_float_product(model_, operation)) return append_unrounded(operation, operation);
     model_.program.operations.push_back(operation);
   }
@@ -50,11 +73,21 @@ class Legalizer {
     for (auto& post_op : in_float.post_ops) {
       if (post_op.value >= 0) post_op.value = converted(post_op.value);
     }
-    if (operation.kind != Kind::Matmul) {
+    if (operation.weight_scales) {
       in_float.weight = float_weight(operation);
       in_float.weight_scales.reset();
     }
     append_unrounded(operation, in_float);
+  }
+
+  void append_converted(Operation operation) {
+    const int output = operation.output;
+    Value moved = value(operation.inputs[0]);
+    moved.constant.reset();
+    model_.program.values.push_back(moved);
+    operation.output = static_cast<int>(model_.program.values.size()) - 1;
+    model_.program.operations.push_back(operation);
+    convert(operation.output, output);
   }
 
   /// Appends `in_float`, which writes what `operation` writes.

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string_view>
+
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
 
@@ -44,8 +47,11 @@ View tidied(const View& view) {
   if (view.sizes[last] == 1 && view.strides[before] != 1) tidy.strides[last] = 1;
   if (view.sizes[last] == 1 && view.strides[before] == 1) tidy.strides[last] = view.sizes[before];
   if (view.sizes[before] == 1) tidy.strides[before] = tidy.strides[last] == 1 ? view.sizes[last] : 1;
-  for (std::size_t d = 0; d + 2 < rank; ++d) {
-    if (view.sizes[d] == 1) tidy.strides[d] = view.sizes[before] * view.sizes[last];
+  for (std::size_t d = before; d-- > 0;) {
+    if (view.sizes[d] > 1) continue;
+    for (std::size_t e = d + 1; e < rank; ++e) {
+      tidy.strides[d] = std::max(e == d + 1 ? 0 : tidy.strides[d], tidy.sizes[e] * tidy.strides[e]);
+    }
   }
   return tidy;
 }
@@ -57,9 +63,22 @@ void add_zero_point(Compilation& compilation, dnnl::primitive_attr& attributes,
   operands.push_back(compilation.int_operand(DNNL_ARG_ATTR_ZERO_POINTS | argument, zero_point));
 }
 
-}  // namespace
+/// Does a post-op read a mask, which is the same for several rows or matrices?
+bool reads_mask(const Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  return std::ranges::any_of(operation.post_ops, [&](const PostOp& post_op) {
+    return post_op.value >= 0 && compilation.shape(post_op.value) != compilation.shape(operation.output);
+  });
+}
 
-bool build_matmul(Compilation& compilation) {
+/// Of oneDNN's kernels only those of BRGEMM read masks right and fast: its GEMM takes [1, 1, rows, columns]
+/// for a matrix of its own for each head.
+bool reads_masks(const dnnl::matmul::primitive_desc& descriptor) {
+  return std::string_view(descriptor.impl_info_str()).starts_with("brg");
+}
+
+/// Unless masks are spread out this declines where oneDNN has no fast kernel for them.
+bool build(Compilation& compilation, bool spread) {
   const auto& operation = compilation.operation();
   const auto& sizes = compilation.shape(operation.output);
   const auto rank = sizes.size();
@@ -71,15 +90,17 @@ bool build_matmul(Compilation& compilation) {
   broadcast_repeated(b, a);
   a = tidied(as_matrices(compilation, compilation.as_unsigned(a)));
   b = tidied(as_matrices(compilation, compilation.as_signed(b)));
-  const View wanted = compilation.destination(operation.output, compilation.strides_of(operation.output));
+  const View wanted =
+      tidied(compilation.destination(operation.output, compilation.strides_of(operation.output)));
   const View inputs[] = {a, b, left, right};
   const bool int8 = is_int8(a.dtype);
-  const auto epilogue =
-      plan_epilogue(compilation, wanted, inputs, {.scaled = int8, .shifted = false, .unit = operation.alpha});
+  const auto epilogue = plan_epilogue(
+      compilation, wanted, inputs,
+      {.scaled = int8, .shifted = false, .unit = operation.alpha, .form = Form::Matrices, .spread = spread});
   const View output = placed(compilation, wanted, epilogue);
 
   auto attributes = attributes_with(epilogue.post_ops);
-  const auto output_desc = desc_of(tidied(output));
+  const auto output_desc = desc_of(output);
   std::vector<Operand> operands{compilation.operand(DNNL_ARG_SRC, a, desc_of(a)),
                                 compilation.operand(DNNL_ARG_WEIGHTS, b, desc_of(b)),
                                 compilation.operand(DNNL_ARG_DST, output, output_desc)};
@@ -95,10 +116,25 @@ bool build_matmul(Compilation& compilation) {
   operands.insert(operands.end(), epilogue.operands.begin(), epilogue.operands.end());
   const dnnl::matmul::primitive_desc descriptor(cpu_engine(), desc_of(a), desc_of(b), output_desc,
                                                 attributes);
+  if (!spread && !reads_masks(descriptor)) return false;
   const auto shape = to_text(a.sizes) + " x " + to_text(b.sizes) + " -> " + to_text(output.sizes);
   compilation.add_primitive(descriptor, dnnl::matmul(descriptor), shape, std::move(operands));
   compilation.deliver(operation.output, output);
   return true;
+}
+
+}  // namespace
+
+bool build_matmul(Compilation& compilation) {
+  if (reads_mask(compilation)) {
+    auto mark = compilation.mark();
+    try {
+      if (build(compilation, false)) return true;
+    } catch (const dnnl::error&) {
+    }
+    compilation.roll_back(std::move(mark));
+  }
+  return build(compilation, true);
 }
 
 }  // namespace tsq::runtime

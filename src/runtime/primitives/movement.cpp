@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "runtime/primitives/builders.h"
+#include "runtime/program/error.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
@@ -112,6 +113,62 @@ bool build_slice(Compilation& compilation) {
   View part = part_of(input, compilation.shape(operation.output), axis, operation.begin.number);
   part.strides[axis] *= operation.step;
   compilation.deliver(operation.output, part);
+  return true;
+}
+
+bool build_pad(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  const View output = compilation.any_destination(operation.output);
+  const auto first = input.sizes.size() - operation.padding_begin.size();
+  const auto fill = [&](const View& border) {
+    View number = compilation.number_view(static_cast<float>(operation.fill));
+    number.sizes = border.sizes;
+    number.strides.assign(border.sizes.size(), 0);
+    compilation.add_copy(number, border, "fill");
+  };
+  // The borders of each dimension, and what they leave for the next one.
+  View inside = output;
+  for (std::size_t d = 0; d < operation.padding_begin.size(); ++d) {
+    Shape sizes = inside.sizes;
+    auto& size = sizes[first + d];
+    size = operation.padding_begin[d];
+    if (size > 0) fill(part_of(inside, sizes, first + d, 0));
+    size = operation.padding_end[d];
+    if (size > 0) fill(part_of(inside, sizes, first + d, inside.sizes[first + d] - size));
+    size = input.sizes[first + d];
+    inside = part_of(inside, sizes, first + d, operation.padding_begin[d]);
+  }
+  compilation.add_copy(input, inside);
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_embedding(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View read = compilation.view(operation.inputs[0]);
+  const View input = compilation.with_strides(read, row_major_strides(read.sizes));
+  const View output =
+      compilation.destination(operation.output, row_major_strides(compilation.shape(operation.output)));
+  const auto& weight = compilation.constant(*operation.weight);
+  const EmbedTask task{.weight = weight.floats(), .length = weight.shape[1], .to = rounding_of(output)};
+  const auto count = elements_of(input.sizes);
+  const auto check = [count, rows = weight.shape[0]](std::byte* const* pointers) {
+    const auto* numbers = reinterpret_cast<const std::int64_t*>(pointers[1]);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (numbers[i] >= 0 && numbers[i] < rows) continue;
+      throw ProgramError("the call", "it reads row " + std::to_string(numbers[i]) + " of an embedding",
+                         "rows are those from 0 to " + std::to_string(rows - 1));
+    }
+  };
+  const View views[] = {output, input};
+  compilation.add_kernel(
+      "embedding", views, count,
+      [task, held = weight.data](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+        kernels().embed(task, pointers[0], pointers[1], begin, end);
+      },
+      check);
+  compilation.deliver(operation.output, output);
   return true;
 }
 

@@ -58,16 +58,16 @@ bool build_softmax(Compilation& compilation) {
   return true;
 }
 
-bool build_layer_norm(Compilation& compilation) {
+namespace {
+
+/// Normalizes rows of `length` neighbours.
+void add_normalization(Compilation& compilation, const View& input, const View& output, LayerNormTask task,
+                       const char* name) {
   const auto& operation = compilation.operation();
-  const View read = compilation.view(operation.inputs[0]);
-  const View input = compilation.with_strides(read, row_major_strides(read.sizes));
-  const View output = compilation.destination(operation.output, row_major_strides(read.sizes));
-  LayerNormTask task{.length = input.sizes.back(),
-                     .from = input.dtype,
-                     .real = real_of(input),
-                     .epsilon = static_cast<float>(operation.epsilon),
-                     .to = rounding_of(output)};
+  task.from = input.dtype;
+  task.real = real_of(input);
+  task.epsilon = static_cast<float>(operation.epsilon);
+  task.to = rounding_of(output);
   std::vector<std::shared_ptr<const void>> held;  // what the task points to
   const auto floats_of = [&](const std::optional<int>& index) {
     return index ? static_cast<const float*>(held.emplace_back(compilation.constant(*index).data).get())
@@ -75,12 +75,34 @@ bool build_layer_norm(Compilation& compilation) {
   };
   task.weight = floats_of(operation.weight);
   task.bias = floats_of(operation.bias);
-  const auto rows = elements_of(input.sizes) / task.length;
   const View views[] = {output, input};
-  compilation.add_kernel("layer_norm", views, rows,
+  compilation.add_kernel(name, views, elements_of(input.sizes) / task.length,
                          [task, held](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
                            kernels().layer_norm(task, pointers[0], pointers[1], begin, end);
                          });
+}
+
+}  // namespace
+
+bool build_layer_norm(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View read = compilation.view(operation.inputs[0]);
+  const View input = compilation.with_strides(read, row_major_strides(read.sizes));
+  const View output = compilation.destination(operation.output, row_major_strides(read.sizes));
+  add_normalization(compilation, input, output, {.length = input.sizes.back()}, "layer_norm");
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_group_norm(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View read = compilation.view(operation.inputs[0]);
+  const View input = compilation.with_strides(read, row_major_strides(read.sizes));
+  const View output = compilation.destination(operation.output, row_major_strides(read.sizes));
+  const auto positions = elements_of(read.sizes) / read.sizes[0] / read.sizes[1];
+  const auto length = read.sizes[1] / operation.groups * positions;
+  add_normalization(compilation, input, output,
+                    {.length = length, .repeat = positions, .groups = operation.groups}, "group_norm");
   compilation.deliver(operation.output, output);
   return true;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
@@ -54,11 +55,20 @@ bool build_pool(Compilation& compilation) {
   return true;
 }
 
+bool build_global_mean(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View input = compilation.view(operation.inputs[0]);
+  Shape positions(std::max<std::size_t>(input.sizes.size(), 2) - 2);
+  std::iota(positions.begin(), positions.end(), 2);
+  const bool in_place = same_strides(input.sizes, input.strides, channels_last_strides(input.sizes));
+  return in_place && !positions.empty() && operation.axes == positions && build_global_pool(compilation);
+}
+
 bool build_global_pool(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View input = compilation.channels_last(compilation.view(operation.inputs[0]));
   const auto& sizes = compilation.shape(operation.output);
-  const View output = compilation.destination(operation.output, channels_last_strides(sizes));
+  const View output = compilation.destination(operation.output, row_major_strides(sizes));
   GlobalPoolTask task{.batch = input.sizes[0],
                       .positions = elements_of(input.sizes) / input.sizes[0] / input.sizes[1],
                       .channels = input.sizes[1],
@@ -70,6 +80,34 @@ bool build_global_pool(Compilation& compilation) {
   compilation.add_kernel("global_pool", views, units,
                          [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
                            kernels().global_pool(task, pointers[0], pointers[1], begin, end);
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_adaptive_pool(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const auto& sizes = compilation.shape(operation.output);
+  const View input = compilation.channels_last(compilation.view(operation.inputs[0]));
+  const View output = compilation.destination(operation.output, channels_last_strides(sizes));
+  PoolWindowsTask task{.largest = operation.kind == Kind::AdaptiveMaxPool,
+                       .channels = sizes[1],
+                       .windows = {{{{}}, {{}}, {{}}}},
+                       .from = input.dtype,
+                       .to = rounding_of(output, input.scale, -input.scale * input.zero_point)};
+  for (std::size_t d = 2; d < sizes.size(); ++d) {
+    const auto place = 3 - sizes.size() + d;
+    task.sizes[place] = input.sizes[d];
+    task.windows[place].clear();
+    for (std::int64_t i = 0; i < sizes[d]; ++i) {
+      task.windows[place].push_back(
+          {i * input.sizes[d] / sizes[d], ((i + 1) * input.sizes[d] + sizes[d] - 1) / sizes[d]});
+    }
+  }
+  const View views[] = {output, input};
+  compilation.add_kernel("adaptive_pool", views, elements_of(sizes) / sizes[1],
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().pool_windows(task, pointers[0], pointers[1], begin, end);
                          });
   compilation.deliver(operation.output, output);
   return true;

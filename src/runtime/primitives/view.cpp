@@ -118,7 +118,7 @@ dnnl::memory::desc row_major_desc(Dtype dtype, const Shape& sizes) {
 }
 
 Affine real_of(const View& view) {
-  return {static_cast<float>(view.scale), static_cast<float>(-view.scale * view.zero_point)};
+  return {static_cast<float>(view.scale), static_cast<float>(view.zero_point)};
 }
 
 Rounding rounding_of(const View& view, double scale, double offset) {

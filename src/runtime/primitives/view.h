@@ -44,7 +44,7 @@ dnnl::memory::desc desc_of(const View& view);
 dnnl::memory::desc channels_last_desc(Dtype dtype, const Shape& sizes);
 dnnl::memory::desc row_major_desc(Dtype dtype, const Shape& sizes);
 
-/// real = q * scale + offset.
+/// real = (q - zero_point) * scale.
 Affine real_of(const View& view);
 /// Writes real numbers that were multiplied by `scale` and increased by `offset` into `view`'s dtype.
 Rounding rounding_of(const View& view, double scale = 1, double offset = 0);

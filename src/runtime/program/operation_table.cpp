@@ -16,6 +16,10 @@ constexpr Attributes kLayerNorm = OptionalWeight | Bias | Epsilon;
 constexpr auto kAxis = static_cast<Attributes>(Axis);
 constexpr auto kShape = static_cast<Attributes>(TargetShape);
 constexpr auto kOrder = static_cast<Attributes>(Order);
+constexpr Attributes kGroupNorm = OptionalWeight | Bias | Epsilon | Groups;
+constexpr Attributes kScaleShift = OptionalWeight | Bias | Axis;
+constexpr auto kWeight = static_cast<Attributes>(OptionalWeight);
+constexpr auto kAxes = static_cast<Attributes>(Axes);
 constexpr auto kSize = static_cast<Attributes>(Size);
 
 // clang-format off
@@ -26,14 +30,29 @@ constexpr std::array kOperations{
     OperationRow{Kind::Linear,                "linear",                  1, kLinear,         PostOpsAllowed::All},
     OperationRow{Kind::Matmul,                "matmul",                  2, Alpha | Bounded, PostOpsAllowed::All},
     OperationRow{Kind::Add,                   "add",                     2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Sub,                   "sub",                     2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Mul,                   "mul",                     2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Div,                   "div",                     2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Maximum,               "maximum",                 2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Minimum,               "minimum",                 2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Activation,            "activation",              1, kNone,           PostOpsAllowed::Functions},
+    OperationRow{Kind::Prelu,                 "prelu",                   1, kWeight,          PostOpsAllowed::None},
+    OperationRow{Kind::ScaleShift,            "scale_shift",             1, kScaleShift,     PostOpsAllowed::None},
     OperationRow{Kind::Concat,                "concat",                 -1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::MaxPool,               "max_pool",                1, kMaxPool,        PostOpsAllowed::None},
     OperationRow{Kind::AvgPool,               "avg_pool",                1, kAvgPool,        PostOpsAllowed::None},
     OperationRow{Kind::GlobalAvgPool,         "global_avg_pool",         1, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::AdaptiveAvgPool,       "adaptive_avg_pool",       1, kSize,           PostOpsAllowed::None},
+    OperationRow{Kind::AdaptiveMaxPool,       "adaptive_max_pool",       1, kSize,           PostOpsAllowed::None},
+    OperationRow{Kind::Mean,                  "mean",                    1, kAxes,           PostOpsAllowed::None},
+    OperationRow{Kind::Sum,                   "sum",                     1, kAxes,           PostOpsAllowed::None},
+    OperationRow{Kind::Amax,                  "amax",                    1, kAxes,           PostOpsAllowed::None},
+    OperationRow{Kind::Amin,                  "amin",                    1, kAxes,           PostOpsAllowed::None},
     OperationRow{Kind::Softmax,               "softmax",                 1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::LayerNorm,             "layer_norm",              1, kLayerNorm,      PostOpsAllowed::None},
+    OperationRow{Kind::GroupNorm,             "group_norm",              1, kGroupNorm,      PostOpsAllowed::None},
+    OperationRow{Kind::Embedding,             "embedding",               1, kWeight,          PostOpsAllowed::None},
+    OperationRow{Kind::Pad,                   "pad",                     1, Padding | Fill,  PostOpsAllowed::None},
     OperationRow{Kind::Reshape,               "reshape",                 1, kShape,          PostOpsAllowed::None},
     OperationRow{Kind::Permute,               "permute",                 1, kOrder,          PostOpsAllowed::None},
     OperationRow{Kind::Transpose,             "transpose",               1, Axis | OtherAxis, PostOpsAllowed::None},
@@ -59,6 +78,17 @@ constexpr std::array kPostOps{
     PostOpRow{PostOpKind::Tanh, "tanh"},
     PostOpRow{PostOpKind::Gelu, "gelu"},
     PostOpRow{PostOpKind::GeluTanh, "gelu_tanh"},
+    PostOpRow{PostOpKind::Exp, "exp"},
+    PostOpRow{PostOpKind::Log, "log"},
+    PostOpRow{PostOpKind::Sqrt, "sqrt"},
+    PostOpRow{PostOpKind::Rsqrt, "rsqrt"},
+    PostOpRow{PostOpKind::Square, "square"},
+    PostOpRow{PostOpKind::Abs, "abs"},
+    PostOpRow{PostOpKind::Neg, "neg"},
+    PostOpRow{PostOpKind::Pow, "pow"},
+    PostOpRow{PostOpKind::Linear, "linear"},
+    PostOpRow{PostOpKind::Softplus, "softplus"},
+    PostOpRow{PostOpKind::Mish, "mish"},
     PostOpRow{PostOpKind::Add, "add"},
     PostOpRow{PostOpKind::Mul, "mul"},
 };
@@ -104,7 +134,17 @@ Extents extents_of(const Operation& operation) {
 }
 
 std::string_view name_of(Dtype dtype) {
-  return dtype == Dtype::F32 ? "f32" : dtype == Dtype::U8 ? "u8" : "s8";
+  switch (dtype) {
+    case Dtype::F32:
+      return "f32";
+    case Dtype::U8:
+      return "u8";
+    case Dtype::S8:
+      return "s8";
+    case Dtype::I64:
+      return "i64";
+  }
+  return "";
 }
 
 std::string name_of_operation(const Program& program, std::size_t index) {

@@ -31,6 +31,8 @@ enum class Attribute : std::uint32_t {
   OptionalWeight = 1U << 17U,
   OtherAxis = 1U << 18U,
   EndAxis = 1U << 19U,
+  Axes = 1U << 20U,
+  Fill = 1U << 21U,
 };
 
 /// A set of attributes.

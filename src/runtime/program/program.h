@@ -15,9 +15,10 @@ inline constexpr int kProgramVersion = 1;
 
 using Shape = std::vector<std::int64_t>;
 
-enum class Dtype : std::uint8_t { F32, U8, S8 };
+enum class Dtype : std::uint8_t { F32, U8, S8, I64 };
 
-/// A tensor of the program. An int8 value q stands for `scale * (q - zero_point)`.
+/// A tensor of the program. An int8 value q stands for `scale * (q - zero_point)`. An `I64` value is an
+/// input, or a view of one, and holds rows for an embedding.
 struct Value {
   Dtype dtype = Dtype::F32;
   double scale = 1;
@@ -79,6 +80,17 @@ enum class PostOpKind : std::uint8_t {
   Tanh,
   Gelu,
   GeluTanh,
+  Exp,
+  Log,
+  Sqrt,
+  Rsqrt,
+  Square,
+  Abs,
+  Neg,
+  Pow,     ///< exponent alpha
+  Linear,  ///< alpha * x + beta
+  Softplus,
+  Mish,
   Add,  ///< of `value`
   Mul,  ///< by `value`
 };
@@ -99,14 +111,29 @@ enum class Kind : std::uint8_t {
   Linear,
   Matmul,
   Add,
+  Sub,
   Mul,
+  Div,
+  Maximum,
+  Minimum,
   Activation,  ///< its post-ops, and nothing else
+  Prelu,       ///< slopes for each channel
+  ScaleShift,  ///< times weight, plus bias, for each place of `axis`
   Concat,
   MaxPool,
   AvgPool,
   GlobalAvgPool,  ///< over all dimensions after the second, which become 1
+  AdaptiveAvgPool,
+  AdaptiveMaxPool,
+  Mean,
+  Sum,
+  Amax,
+  Amin,
   Softmax,
   LayerNorm,
+  GroupNorm,
+  Embedding,  ///< rows of `weight`
+  Pad,        ///< of the last dimensions, with `fill`
   Reshape,
   Permute,
   Transpose,  ///< swaps `axis` and `other_axis`
@@ -155,7 +182,10 @@ struct Operation {
   /// Reshape: 0 keeps the input's size at this place, one -1 takes what is left. Expand: -1 keeps.
   Extents shape{};
   Shape order{};
-  Extents size{};                       ///< of a resized image
+  Shape axes{};  ///< over which is reduced; none: all
+  bool keep_dims = false;
+  double fill = 0;
+  Extents size{};                       ///< of a resized image or an adaptive pool
   std::vector<double> scale_factors{};  ///< used where `size` is empty
 
   std::string name{};  ///< of the layer that it computes, for people
@@ -190,8 +220,10 @@ struct Model {
   std::vector<Constant> constants{};
 };
 
-[[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) { return dtype == Dtype::F32 ? 4 : 1; }
-[[nodiscard]] constexpr bool is_int8(Dtype dtype) { return dtype != Dtype::F32; }
+[[nodiscard]] constexpr std::int64_t bytes_of(Dtype dtype) {
+  return dtype == Dtype::F32 ? 4 : dtype == Dtype::I64 ? 8 : 1;
+}
+[[nodiscard]] constexpr bool is_int8(Dtype dtype) { return dtype == Dtype::U8 || dtype == Dtype::S8; }
 
 [[nodiscard]] inline std::int64_t elements_of(const Shape& shape) {
   std::int64_t count = 1;

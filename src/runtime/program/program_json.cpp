@@ -77,6 +77,9 @@ void for_each_attribute(const Visit& visit) {
   visit("order", &Operation::order, Order);
   visit("size", &Operation::size, Size);
   visit("scale_factors", &Operation::scale_factors, Size);
+  visit("axes", &Operation::axes, Axes);
+  visit("keep_dims", &Operation::keep_dims, Axes);
+  visit("fill", &Operation::fill, Fill);
 }
 
 Json to_json(const Value& value) {
@@ -187,10 +190,10 @@ auto kind_named(const Rows& rows, const Reader& reader, const std::string& name)
 }
 
 Dtype dtype_named(const Reader& reader, const std::string& name) {
-  for (const auto dtype : {Dtype::F32, Dtype::U8, Dtype::S8}) {
+  for (const auto dtype : {Dtype::F32, Dtype::U8, Dtype::S8, Dtype::I64}) {
     if (name == name_of(dtype)) return dtype;
   }
-  reader.fail("dtype " + in_quotes(name) + " is unknown", "write 'f32', 'u8' or 's8'");
+  reader.fail("dtype " + in_quotes(name) + " is unknown", "write 'f32', 'u8', 's8' or 'i64'");
 }
 
 std::string numbered(std::string_view name, std::size_t number) {

@@ -87,6 +87,14 @@ class Resolver {
         return lower_to_reshape(operation);
       case Kind::Expand:
         return keep_sizes(operation);
+      case Kind::Mean:
+      case Kind::Sum:
+      case Kind::Amax:
+      case Kind::Amin:
+        return sort_axes(operation);
+      case Kind::AdaptiveAvgPool:
+      case Kind::AdaptiveMaxPool:
+        return lower_to_pool(operation);
       default:
         return;
     }
@@ -129,6 +137,35 @@ class Resolver {
       auto& extent = operation.shape[operation.shape.size() - 1 - d];
       if (extent.number == -1) extent = input[input.size() - 1 - d];
     }
+  }
+
+  void sort_axes(Operation& operation) const {
+    const auto rank = input_of(operation).size();
+    if (operation.axes.empty()) {
+      operation.axes.resize(rank);
+      std::iota(operation.axes.begin(), operation.axes.end(), 0);
+    }
+    for (auto& axis : operation.axes) axis = static_cast<std::int64_t>(axis_within(axis, rank));
+    std::ranges::sort(operation.axes);
+    const auto repeated = std::ranges::unique(operation.axes);
+    operation.axes.erase(repeated.begin(), repeated.end());
+  }
+
+  /// Windows of equal size that do not overlap are those of a pool.
+  void lower_to_pool(Operation& operation) const {
+    const auto& input = input_of(operation);
+    if (input.size() != operation.size.size() + 2) return;  // its shape is refused
+    Shape kernel;
+    for (std::size_t d = 0; d < operation.size.size(); ++d) {
+      const auto size = operation.size[d].number;
+      if (size <= 0 || input[d + 2] % size != 0) return;
+      kernel.push_back(input[d + 2] / size);
+    }
+    const bool average = operation.kind == Kind::AdaptiveAvgPool;
+    const bool one = std::ranges::all_of(operation.size, [](const Extent& size) { return size.number == 1; });
+    operation.kind = !average ? Kind::MaxPool : one ? Kind::GlobalAvgPool : Kind::AvgPool;
+    operation.kernel = kernel;
+    operation.stride = kernel;
   }
 
   /// PyTorch's rule: negative numbers count from the end, and what lies outside is moved to the border.

@@ -2,36 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "runtime/program/error.h"
-#include "runtime/program/operation_table.h"
+#include "runtime/program/asked.h"
 
 namespace tsq::runtime {
 namespace {
-
-/// One operation's question, and how it complains.
-struct Asked {
-  const Model& model;
-  std::size_t index;
-  const Operation& plain;
-  const std::vector<Shape>& shapes;
-
-  [[nodiscard]] const Operation& operation() const { return plain; }
-  [[nodiscard]] const Shape& input(std::size_t i = 0) const {
-    return shapes[static_cast<std::size_t>(operation().inputs[i])];
-  }
-  [[nodiscard]] const Shape& weight() const {
-    return model.constants[static_cast<std::size_t>(*operation().weight)].shape;
-  }
-  [[noreturn]] void fail(const std::string& problem) const {
-    throw ProgramError(name_of_operation(model.program, index), problem,
-                       "call the program with shapes like those that it was made for");
-  }
-  void require(bool condition, const std::string& problem) const {
-    if (!condition) fail(problem);
-  }
-};
 
 /// Is each written list as long as there are spatial dimensions?
 void require_lengths(const Asked& asked, std::size_t dimensions) {
@@ -84,28 +59,12 @@ Shape linear(const Asked& asked) {
   return output;
 }
 
-Shape broadcast(const Asked& asked, const Shape& a, const Shape& b) {
-  const auto rank = std::max(a.size(), b.size());
-  Shape output(rank, 1);
-  for (std::size_t d = 0; d < rank; ++d) {
-    const auto size_of = [&](const Shape& shape) {
-      return d + shape.size() < rank ? 1 : shape[d + shape.size() - rank];
-    };
-    const auto left = size_of(a);
-    const auto right = size_of(b);
-    asked.require(left == right || left == 1 || right == 1,
-                  "its inputs are " + to_text(a) + " and " + to_text(b) + ", which do not broadcast");
-    output[d] = left == 1 ? right : left;
-  }
-  return output;
-}
-
 Shape matmul(const Asked& asked) {
   const auto& a = asked.input(0);
   const auto& b = asked.input(1);
   asked.require(a.size() >= 2 && b.size() >= 2 && a.back() == b[b.size() - 2],
                 "its inputs are " + to_text(a) + " and " + to_text(b));
-  Shape output = broadcast(asked, Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));
+  Shape output = broadcast_shape(asked, Shape(a.begin(), a.end() - 2), Shape(b.begin(), b.end() - 2));
   output.push_back(a[a.size() - 2]);
   output.push_back(b.back());
   return output;
@@ -155,68 +114,67 @@ Shape global_pool(const Asked& asked) {
   return output;
 }
 
-Shape layer_norm(const Asked& asked) {
+Shape adaptive_pool(const Asked& asked) {
+  Shape output = asked.input();
+  const auto sizes = numbers_of(asked.operation().size);
+  asked.require(output.size() == sizes.size() + 2 && output.size() <= 5, "its input is " + to_text(output));
+  std::ranges::copy(sizes, output.begin() + 2);
+  return output;
+}
+
+/// Its axes have been made plain: sorted, counted from the front.
+Shape reduced(const Asked& asked) {
+  Shape output;
+  for (std::size_t d = 0; d < asked.input().size(); ++d) {
+    const bool gone = std::ranges::binary_search(asked.operation().axes, static_cast<std::int64_t>(d));
+    if (!gone) output.push_back(asked.input()[d]);
+    if (gone && asked.operation().keep_dims) output.push_back(1);
+  }
+  return output;
+}
+
+Shape pad(const Asked& asked) {
+  const auto& operation = asked.operation();
+  Shape output = asked.input();
+  const auto padded = operation.padding_begin.size();
+  asked.require(output.size() >= padded, "its input is " + to_text(output));
+  for (std::size_t d = 0; d < padded; ++d) {
+    output[output.size() - padded + d] += operation.padding_begin[d] + operation.padding_end[d];
+  }
+  return output;
+}
+
+Shape embedding(const Asked& asked) {
+  Shape output = asked.input();
+  output.push_back(asked.weight()[1]);
+  return output;
+}
+
+/// Operations whose weight and bias have a number for each place of an axis.
+Shape channelwise(const Asked& asked, std::size_t axis, bool or_one) {
   const auto& operation = asked.operation();
   const auto& input = asked.input();
-  asked.require(!input.empty(), "its input has no dimension");
+  asked.require(axis < input.size(), "its input is " + to_text(input));
   for (const auto& index : {operation.weight, operation.bias}) {
     if (!index) continue;
     const auto length = elements_of(asked.model.constants[static_cast<std::size_t>(*index)].shape);
-    asked.require(length == input.back(), "its weight or bias has " + std::to_string(length) +
-                                              " numbers for " + std::to_string(input.back()));
+    asked.require(
+        length == input[axis] || (or_one && length == 1),
+        "its weight or bias has " + std::to_string(length) + " numbers for " + std::to_string(input[axis]));
   }
   return input;
 }
 
-Shape reshape(const Asked& asked) {
+Shape group_norm(const Asked& asked) {
   const auto& input = asked.input();
-  Shape output = numbers_of(asked.operation().shape);
-  for (std::size_t d = 0; d < output.size(); ++d) {
-    if (output[d] != 0) continue;
-    asked.require(d < input.size(),
-                  "its shape " + to_text(output) + " keeps a dimension that " + to_text(input) + " lacks");
-    output[d] = input[d];
-  }
-  const auto open = std::ranges::find(output, -1);
-  if (open != output.end()) {
-    *open = 1;
-    const auto known = elements_of(output);
-    asked.require(known > 0 && elements_of(input) % known == 0, to_text(input) + " does not fill its shape");
-    *open = elements_of(input) / known;
-  }
-  asked.require(elements_of(output) == elements_of(input),
-                to_text(input) + " does not fill " + to_text(output));
-  return output;
+  asked.require(input.size() >= 2 && input[1] % asked.operation().groups == 0,
+                std::to_string(asked.operation().groups) + " groups do not divide " + to_text(input));
+  return channelwise(asked, 1, false);
 }
 
-Shape expand(const Asked& asked) {
-  const auto& input = asked.input();
-  Shape output = numbers_of(asked.operation().shape);
-  asked.require(output.size() >= input.size() && broadcast(asked, output, input) == output,
-                to_text(input) + " does not expand to " + to_text(output));
-  return output;
-}
-
-Shape permute(const Asked& asked) {
-  const auto& input = asked.input();
-  const auto& order = asked.operation().order;
-  Shape sorted = order;
-  std::ranges::sort(sorted);
-  Shape all(input.size());
-  std::iota(all.begin(), all.end(), 0);
-  asked.require(sorted == all, "its order " + to_text(order) + " is none of " + to_text(input));
-  Shape output;
-  for (const auto d : order) output.push_back(input[static_cast<std::size_t>(d)]);
-  return output;
-}
-
-Shape slice(const Asked& asked) {
-  const auto& operation = asked.operation();
-  Shape output = asked.input();
-  const auto axis = axis_of(operation, output.size());
-  const auto length = operation.end.number - operation.begin.number;
-  output[axis] = (length + operation.step - 1) / operation.step;
-  return output;
+Shape layer_norm(const Asked& asked) {
+  asked.require(!asked.input().empty(), "its input has no dimension");
+  return channelwise(asked, asked.input().size() - 1, false);
 }
 
 Shape resize(const Asked& asked) {
@@ -243,8 +201,12 @@ Shape output_of(const Asked& asked) {
     case Kind::Matmul:
       return matmul(asked);
     case Kind::Add:
+    case Kind::Sub:
     case Kind::Mul:
-      return broadcast(asked, asked.input(0), asked.input(1));
+    case Kind::Div:
+    case Kind::Maximum:
+    case Kind::Minimum:
+      return broadcast_shape(asked, asked.input(0), asked.input(1));
     case Kind::Concat:
       return concat(asked);
     case Kind::MaxPool:
@@ -252,16 +214,34 @@ Shape output_of(const Asked& asked) {
       return pool(asked);
     case Kind::GlobalAvgPool:
       return global_pool(asked);
+    case Kind::AdaptiveAvgPool:
+    case Kind::AdaptiveMaxPool:
+      return adaptive_pool(asked);
+    case Kind::Mean:
+    case Kind::Sum:
+    case Kind::Amax:
+    case Kind::Amin:
+      return reduced(asked);
     case Kind::LayerNorm:
       return layer_norm(asked);
+    case Kind::GroupNorm:
+      return group_norm(asked);
+    case Kind::Prelu:
+      return channelwise(asked, asked.input().size() < 2 ? 0 : 1, true);
+    case Kind::ScaleShift:
+      return channelwise(asked, axis_of(asked.operation(), asked.input().size()), true);
+    case Kind::Embedding:
+      return embedding(asked);
+    case Kind::Pad:
+      return pad(asked);
     case Kind::Reshape:
-      return reshape(asked);
+      return shape_of_reshape(asked);
     case Kind::Permute:
-      return permute(asked);
+      return shape_of_permute(asked);
     case Kind::Expand:
-      return expand(asked);
+      return shape_of_expand(asked);
     case Kind::Slice:
-      return slice(asked);
+      return shape_of_slice(asked);
     case Kind::ResizeNearest:
     case Kind::ResizeBilinear:
       return resize(asked);
@@ -282,7 +262,7 @@ void check_post_ops(const Asked& asked, const Shape& output) {
   for (const auto& post_op : asked.operation().post_ops) {
     if (post_op.value < 0) continue;
     const auto& read = asked.shapes[static_cast<std::size_t>(post_op.value)];
-    asked.require(broadcast(asked, output, read) == output,
+    asked.require(broadcast_shape(asked, output, read) == output,
                   "its post-op reads " + to_text(read) + ", its output is " + to_text(output));
   }
 }

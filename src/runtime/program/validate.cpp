@@ -50,6 +50,8 @@ class Checker {
       if (constant(*checked.constant).dtype != checked.dtype) fail("its constant has another dtype");
       written_[index] = true;
     }
+    if (checked.dtype == Dtype::I64 && checked.constant)
+      fail("its constant is i64", "such values are inputs");
     if (!is_int8(checked.dtype)) return;
     if (!std::isfinite(checked.scale) || checked.scale <= 0) {
       fail("its scale is " + std::to_string(checked.scale), "scales are positive numbers");
@@ -158,6 +160,7 @@ class Checker {
     if (!reads_value) return;
     require_written(post_op.value);
     const auto& read = value(post_op.value);
+    if (read.dtype == Dtype::I64) fail("a post-op reads an i64 value");
     if (post_op.kind == PostOpKind::Mul && (read.dtype == Dtype::S8 || read.zero_point != 0)) {
       fail("post-op 'mul' reads an int8 value with a zero point",
            "write an operation of its own, or a value of dtype f32 or u8 with zero point 0");
@@ -171,7 +174,13 @@ class Checker {
       if (index) check_constant(*index);
     }
     if (operation.bias && constant(*operation.bias).dtype != Dtype::F32) fail("its bias is not f32");
-    if (weighted) check_weight(operation);
+    if (weighted) return check_weight(operation);
+    if (operation.weight && constant(*operation.weight).dtype != Dtype::F32) fail("its weight is not f32");
+    const bool needs_weight = operation.kind == Kind::Prelu || operation.kind == Kind::Embedding;
+    if (needs_weight && !operation.weight) fail("its weight is missing");
+    if (operation.kind == Kind::Embedding && constant(*operation.weight).shape.size() != 2) {
+      fail("its weight has not two dimensions");
+    }
   }
 
   void check_weight(const Operation& operation) const {
@@ -206,20 +215,15 @@ class Checker {
   }
 
   void check_dtypes(const Operation& operation) const {
-    const bool int8_input = is_int8(value(operation.inputs[0]).dtype);
-    if (operation.weight && has(row_of(operation.kind).attributes, Attribute::Weight) &&
-        int8_input != is_int8(constant(*operation.weight).dtype)) {
-      fail("its input and its weight are not both int8 or both f32", "convert the input first");
-    }
-    if (operation.kind == Kind::Matmul && int8_input != is_int8(value(operation.inputs[1]).dtype)) {
-      fail("its inputs are not both int8 or both f32", "convert one of them first");
-    }
-    if (!is_view(operation.kind)) return;
     require_exists(operation.output);
-    const auto& input = value(operation.inputs[0]);
-    const auto& output = value(operation.output);
-    if (input.dtype != output.dtype || input.scale != output.scale || input.zero_point != output.zero_point) {
-      fail("its output has another dtype, scale or zero point than its input", "write a convert");
+    const bool writes_rows = value(operation.output).dtype == Dtype::I64;
+    const bool moves_rows = is_view(operation.kind) && value(operation.inputs[0]).dtype == Dtype::I64;
+    if (writes_rows != moves_rows) fail("not both its input and its output are i64");
+    const bool embeds = operation.kind == Kind::Embedding;
+    for (const int input : operation.inputs) {
+      const bool rows = value(input).dtype == Dtype::I64;
+      if (rows && !embeds && !moves_rows) fail("it reads an i64 value", "only embeddings and views do");
+      if (!rows && embeds) fail("the rows that it reads are not i64");
     }
   }
 
@@ -237,6 +241,15 @@ class Checker {
     if (!valid)
       fail("a kernel, stride, dilation, size, step or padding is too small", "write positive numbers");
     if (!std::isfinite(operation.alpha) || operation.alpha <= 0) fail("its alpha is no positive number");
+    if (operation.groups < 1) fail("it has " + std::to_string(operation.groups) + " groups");
+    const bool adaptive = operation.kind == Kind::AdaptiveAvgPool || operation.kind == Kind::AdaptiveMaxPool;
+    if (adaptive && operation.size.empty()) fail("its size is missing");
+    const bool pads = operation.kind == Kind::Pad;
+    if (pads && (operation.padding_begin.size() != operation.padding_end.size() ||
+                 !std::ranges::all_of(operation.padding_end, not_negative))) {
+      fail("its paddings do not fit each other or are negative",
+           "write as many at the end as at the beginning");
+    }
     if (!std::isfinite(operation.epsilon) || operation.epsilon < 0) fail("its epsilon is no fitting number");
   }
 

@@ -1,0 +1,188 @@
+// Compiled once for each instruction set, into the namespace TSQ_RUNTIME_ISA: plain loops that the compiler
+// vectorizes. No function of a header that is not inlined here may be called: the linker would keep one
+// instruction set's copy of it for all.
+#include "runtime/kernels/vectorized/functions.h"
+#include "runtime/kernels/vectorized/numbers.h"
+
+namespace tsq::runtime::TSQ_RUNTIME_ISA {
+namespace {
+
+/// One tile: read along the input's dimension of stride 1, written along the output's.
+template <typename T>
+void convert_tile(const ConvertTask& task, T* out, const void* in, std::int64_t in_at, std::int64_t rows,
+                  std::int64_t columns, std::int64_t out_stride, std::int64_t in_stride) {
+  alignas(64) T tile[kTile * kTile];
+  float chunk[kTile];
+  for (std::int64_t c = 0; c < columns; ++c) {
+    load(task.from, in, in_at + c * in_stride, 1, rows, chunk);
+    store(task.to, tile, c * kTile, 1, rows, chunk);
+  }
+  if (columns == 3) {  // images
+    for (std::int64_t r = 0; r < rows; ++r) {
+      T* pixel = out + r * out_stride;
+      pixel[0] = tile[r];
+      pixel[1] = tile[kTile + r];
+      pixel[2] = tile[2 * kTile + r];
+    }
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) out[r * out_stride + c] = tile[c * kTile + r];
+  }
+}
+
+template <typename T>
+void look_up(const T* table, T* out, std::int64_t out_stride, const std::uint8_t* in, std::int64_t in_stride,
+             std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) out[i * out_stride] = table[in[i * in_stride]];
+}
+
+template <typename Function>
+void combine(float* x, const float* y, std::int64_t count, Affine left, Affine right,
+             const Function& function) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    x[i] = function((x[i] - left.zero_point) * left.scale, (y[i] - right.zero_point) * right.scale);
+  }
+}
+
+void combine(BinaryKind kind, float* x, const float* y, std::int64_t count, Affine left, Affine right) {
+  switch (kind) {
+    case BinaryKind::Add:
+      return combine(x, y, count, left, right, [](float a, float b) { return a + b; });
+    case BinaryKind::Sub:
+      return combine(x, y, count, left, right, [](float a, float b) { return a - b; });
+    case BinaryKind::Mul:
+      return combine(x, y, count, left, right, [](float a, float b) { return a * b; });
+    case BinaryKind::Div:
+      return combine(x, y, count, left, right, [](float a, float b) { return a / b; });
+    case BinaryKind::Max:
+      return combine(x, y, count, left, right, [](float a, float b) { return a > b ? a : b; });
+    case BinaryKind::Min:
+      return combine(x, y, count, left, right, [](float a, float b) { return a < b ? a : b; });
+  }
+}
+
+}  // namespace
+
+void convert(const ConvertTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const std::int64_t to = task.loops.strides[0][inner];
+  const std::int64_t from = task.loops.strides[1][inner];
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+    if (task.plain && to == 1 && from == 1) {
+      const auto bytes = bytes_of(task.from);
+      std::memcpy(static_cast<char*>(out) + at[0] * bytes, static_cast<const char*>(in) + at[1] * bytes,
+                  static_cast<std::size_t>(count * bytes));
+      return;
+    }
+    if (task.from == Dtype::I64) {
+      const auto* source = static_cast<const std::int64_t*>(in) + at[1];
+      auto* target = static_cast<std::int64_t*>(out) + at[0];
+      for (std::int64_t i = 0; i < count; ++i) target[i * to] = source[i * from];
+      return;
+    }
+    float chunk[kChunk];
+    for (std::int64_t done = 0; done < count; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, count - done);
+      load(task.from, in, at[1] + done * from, from, part, chunk);
+      store(task.to, out, at[0] + done * to, to, part, chunk);
+    }
+  });
+}
+
+void convert_tiles(const ConvertTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
+  const Loops& loops = task.loops;
+  const int inner = loops.count - 1;
+  const std::int64_t column_tiles = (loops.sizes[inner] + kTile - 1) / kTile;
+  const std::int64_t row_tiles = (loops.sizes[inner - 1] + kTile - 1) / kTile;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t column = unit % column_tiles * kTile;
+    const std::int64_t row = unit / column_tiles % row_tiles * kTile;
+    std::int64_t rest = unit / column_tiles / row_tiles;
+    std::int64_t to = column + row * loops.strides[0][inner - 1];
+    std::int64_t from = column * loops.strides[1][inner] + row;
+    for (int d = inner - 2; d >= 0; --d) {
+      to += rest % loops.sizes[d] * loops.strides[0][d];
+      from += rest % loops.sizes[d] * loops.strides[1][d];
+      rest /= loops.sizes[d];
+    }
+    const std::int64_t rows = smaller(kTile, loops.sizes[inner - 1] - row);
+    const std::int64_t columns = smaller(kTile, loops.sizes[inner] - column);
+    const std::int64_t out_stride = loops.strides[0][inner - 1];
+    const std::int64_t in_stride = loops.strides[1][inner];
+    if (task.to.dtype == Dtype::F32) {
+      convert_tile(task, static_cast<float*>(out) + to, in, from, rows, columns, out_stride, in_stride);
+    } else {
+      // Rounded bytes are the same bits, signed or not.
+      convert_tile(task, static_cast<std::uint8_t*>(out) + to, in, from, rows, columns, out_stride,
+                   in_stride);
+    }
+  }
+}
+
+void lookup(const LookupTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const std::int64_t to = task.loops.strides[0][inner];
+  const std::int64_t from = task.loops.strides[1][inner];
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+    const auto* source = static_cast<const std::uint8_t*>(in) + at[1];
+    if (task.to == Dtype::F32) {
+      look_up(&task.floats[0], static_cast<float*>(out) + at[0], to, source, from, count);
+    } else {
+      look_up(&task.bytes[0], static_cast<std::uint8_t*>(out) + at[0], to, source, from, count);
+    }
+  });
+}
+
+void binary(const BinaryTask& task, void* out, const void* a, const void* b, std::int64_t begin,
+            std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const std::int64_t to = task.loops.strides[0][inner];
+  const std::int64_t from_a = task.loops.strides[1][inner];
+  const std::int64_t from_b = task.loops.strides[2][inner];
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+    float x[kChunk];
+    float y[kChunk];
+    for (std::int64_t done = 0; done < count; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, count - done);
+      load(task.a, a, at[1] + done * from_a, from_a, part, x);
+      load(task.b, b, at[2] + done * from_b, from_b, part, y);
+      combine(task.kind, x, y, part, task.a_real, task.b_real);
+      store(task.to, out, at[0] + done * to, to, part, x);
+    }
+  });
+}
+
+void channelwise(const ChannelwiseTask& task, void* out, const void* in, const void* weight, const void* bias,
+                 std::int64_t begin, std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const auto stride = [&](int operand) { return task.loops.strides[operand][inner]; };
+  const Affine real = task.real;
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+    float x[kChunk];
+    float w[kChunk];
+    float b[kChunk];
+    for (std::int64_t done = 0; done < count; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, count - done);
+      load(task.from, in, at[1] + done * stride(1), stride(1), part, x);
+      load_as<float>(weight, at[2] + done * stride(2), stride(2), part, w);
+      for (std::int64_t i = 0; i < part; ++i) x[i] = (x[i] - real.zero_point) * real.scale;
+      if (task.slopes) {
+        for (std::int64_t i = 0; i < part; ++i) x[i] = x[i] > 0 ? x[i] : x[i] * w[i];
+      } else {
+        load_as<float>(bias, at[3] + done * stride(3), stride(3), part, b);
+        for (std::int64_t i = 0; i < part; ++i) x[i] = x[i] * w[i] + b[i];
+      }
+      store(task.to, out, at[0] + done * stride(0), stride(0), part, x);
+    }
+  });
+}
+
+void embed(const EmbedTask& task, void* out, const void* rows, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const float* row = task.weight + static_cast<const std::int64_t*>(rows)[unit] * task.length;
+    store(task.to, out, unit * task.length, 1, task.length, row);
+  }
+}
+
+}  // namespace tsq::runtime::TSQ_RUNTIME_ISA

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/kernels/kernels.h"
+
+/// What the kernels of one instruction set share: numbers of any dtype as floats. Each file has its own copy.
+namespace tsq::runtime::TSQ_RUNTIME_ISA {
+namespace {
+
+constexpr std::int64_t kChunk = 512;
+
+inline std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+/// To the nearest integer, halves to the even one, within [low, high], which lie within 22 bits.
+inline std::int32_t round_within(float real, float low, float high) {
+  float bounded = real > low ? real : low;
+  bounded = bounded < high ? bounded : high;
+  constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the sum's last bit is worth 1
+  const float shifted = bounded + kShift;
+  std::int32_t bits;
+  __builtin_memcpy(&bits, &shifted, sizeof bits);
+  return bits - 0x4B400000;
+}
+
+template <typename T>
+void load_as(const void* in, std::int64_t at, std::int64_t stride, std::int64_t count, float* out) {
+  const T* from = static_cast<const T*>(in) + at;
+  if (stride == 1) {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(from[i]);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(from[i * stride]);
+  }
+}
+
+inline void load(Dtype dtype, const void* in, std::int64_t at, std::int64_t stride, std::int64_t count,
+                 float* out) {
+  if (dtype == Dtype::F32) return load_as<float>(in, at, stride, count, out);
+  if (dtype == Dtype::U8) return load_as<std::uint8_t>(in, at, stride, count, out);
+  load_as<std::int8_t>(in, at, stride, count, out);
+}
+
+template <typename T>
+void store_rounded(const Rounding& to, void* out, std::int64_t at, std::int64_t stride, std::int64_t count,
+                   const float* in) {
+  T* into = static_cast<T*>(out) + at;
+  const Rounding r = to;
+  if (stride == 1) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      into[i] = static_cast<T>(round_within(in[i] * r.scale + r.offset, r.low, r.high));
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      into[i * stride] = static_cast<T>(round_within(in[i] * r.scale + r.offset, r.low, r.high));
+    }
+  }
+}
+
+inline void store_floats(const Rounding& to, void* out, std::int64_t at, std::int64_t stride,
+                         std::int64_t count, const float* in) {
+  float* into = static_cast<float*>(out) + at;
+  const Rounding r = to;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float real = in[i] * r.scale + r.offset;
+    const float above = real < r.low ? r.low : real;
+    into[i * stride] = above > r.high ? r.high : above;
+  }
+}
+
+inline void store(const Rounding& to, void* out, std::int64_t at, std::int64_t stride, std::int64_t count,
+                  const float* in) {
+  if (to.dtype == Dtype::F32) return store_floats(to, out, at, stride, count, in);
+  if (to.dtype == Dtype::U8) return store_rounded<std::uint8_t>(to, out, at, stride, count, in);
+  store_rounded<std::int8_t>(to, out, at, stride, count, in);
+}
+
+/// Calls `work(offsets of the operands, elements)` for each unit from `begin` to `end`: blocks of the
+/// innermost loop.
+template <typename Work>
+void for_units(const Loops& loops, std::int64_t begin, std::int64_t end, const Work& work,
+               std::int64_t size = kBlock) {
+  const std::int64_t blocks = (loops.sizes[loops.count - 1] + size - 1) / size;
+  const int inner = loops.count - 1;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t block = unit % blocks;
+    std::int64_t row = unit / blocks;
+    std::int64_t at[kMaxOperands] = {};
+    for (int o = 0; o < loops.operands; ++o) at[o] = block * size * loops.strides[o][inner];
+    for (int d = inner - 1; d >= 0; --d) {
+      const std::int64_t index = row % loops.sizes[d];
+      row /= loops.sizes[d];
+      for (int o = 0; o < loops.operands; ++o) at[o] += index * loops.strides[o][d];
+    }
+    work(at, smaller(size, loops.sizes[inner] - block * size));
+  }
+}
+
+}  // namespace
+}  // namespace tsq::runtime::TSQ_RUNTIME_ISA

@@ -1,0 +1,252 @@
+// Compiled once for each instruction set, into the namespace TSQ_RUNTIME_ISA: plain loops that the compiler
+// vectorizes. No function of a header that is not inlined here may be called: the linker would keep one
+// instruction set's copy of it for all.
+#include "runtime/kernels/vectorized/functions.h"
+#include "runtime/kernels/vectorized/numbers.h"
+
+namespace tsq::runtime::TSQ_RUNTIME_ISA {
+namespace {
+
+template <typename T, typename Sum>
+void sum_positions(const T* in, std::int64_t positions, std::int64_t stride, std::int64_t channels,
+                   float* out) {
+  Sum sums[kPoolChannels] = {};
+  if (channels == kPoolChannels) {
+    for (std::int64_t p = 0; p < positions; ++p) {
+      for (std::int64_t c = 0; c < kPoolChannels; ++c) sums[c] += static_cast<Sum>(in[p * stride + c]);
+    }
+  } else {
+    for (std::int64_t p = 0; p < positions; ++p) {
+      for (std::int64_t c = 0; c < channels; ++c) sums[c] += static_cast<Sum>(in[p * stride + c]);
+    }
+  }
+  for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<float>(sums[c]);
+}
+
+constexpr int kLanes = 16;
+
+/// Sums in an order that no instruction set changes.
+inline float total(const float* lanes) {
+  float sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += lanes[i];
+  return sum;
+}
+
+/// Adds f(x) of `count` numbers to the lanes; `count` is a multiple of kLanes except in the last chunk.
+template <typename Function>
+void add_lanes(const float* x, std::int64_t count, float* lanes, const Function& f) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] += f(x[i + l]);
+  }
+  for (int l = 0; i < count; ++i, ++l) lanes[l] += f(x[i]);
+}
+
+/// Multiplies by the weights and adds the bias of `count` elements of a row, which begin at `done`.
+inline void scale_and_shift(const LayerNormTask& task, std::int64_t row, std::int64_t done,
+                            std::int64_t count, float* x) {
+  const float* weight = task.weight;
+  const float* bias = task.bias;
+  if (task.repeat == 1 && task.groups == 1) {
+    if (weight != nullptr) {
+      for (std::int64_t i = 0; i < count; ++i) x[i] *= weight[done + i];
+    }
+    if (bias != nullptr) {
+      for (std::int64_t i = 0; i < count; ++i) x[i] += bias[done + i];
+    }
+    return;
+  }
+  const std::int64_t first = row % task.groups * (task.length / task.repeat);
+  for (std::int64_t i = 0; i < count;) {
+    const std::int64_t within = (done + i) % task.repeat;
+    const std::int64_t channel = first + (done + i) / task.repeat;
+    const std::int64_t run = smaller(count - i, task.repeat - within);
+    const float w = weight != nullptr ? weight[channel] : 1.0F;
+    const float b = bias != nullptr ? bias[channel] : 0.0F;
+    for (std::int64_t k = i; k < i + run; ++k) x[k] = x[k] * w + b;
+    i += run;
+  }
+}
+
+/// Calls `work(offset)` for each row of the dimensions over which is reduced.
+template <typename Work>
+void for_rows(const Loops& loops, const Work& work) {
+  const std::int64_t rows = loops.rows();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t rest = row;
+    std::int64_t at = 0;
+    for (int d = loops.count - 2; d >= 0; --d) {
+      at += rest % loops.sizes[d] * loops.strides[0][d];
+      rest /= loops.sizes[d];
+    }
+    work(at);
+  }
+}
+
+/// Reduces what lies side by side in memory to one number.
+template <typename Function>
+float reduce_along(const ReduceTask& task, const void* in, std::int64_t at, float start,
+                   const Function& function) {
+  float lanes[kLanes];
+  for (int l = 0; l < kLanes; ++l) lanes[l] = start;
+  const std::int64_t length = task.reduced.inner();
+  for_rows(task.reduced, [&](std::int64_t row) {
+    float chunk[kChunk];
+    for (std::int64_t done = 0; done < length; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, length - done);
+      load(task.from, in, at + row + done, 1, part, chunk);
+      std::int64_t i = 0;
+      for (; i + kLanes <= part; i += kLanes) {
+        for (int l = 0; l < kLanes; ++l) lanes[l] = function(lanes[l], chunk[i + l]);
+      }
+      for (int l = 0; i < part; ++i, ++l) lanes[l] = function(lanes[l], chunk[i]);
+    }
+  });
+  float result = start;
+  for (int l = 0; l < kLanes; ++l) result = function(result, lanes[l]);
+  return result;
+}
+
+/// Reduces `count` neighbours of the output at once.
+template <typename Function>
+void reduce_across(const ReduceTask& task, const void* in, std::int64_t at, std::int64_t stride,
+                   std::int64_t count, float* results, const Function& function) {
+  const int inner = task.reduced.count - 1;
+  for_rows(task.reduced, [&](std::int64_t row) {
+    float x[kPoolChannels];
+    for (std::int64_t i = 0; i < task.reduced.sizes[inner]; ++i) {
+      load(task.from, in, at + row + i * task.reduced.strides[0][inner], stride, count, x);
+      for (std::int64_t c = 0; c < count; ++c) results[c] = function(results[c], x[c]);
+    }
+  });
+}
+
+template <typename Function>
+void reduce_with(const ReduceTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end,
+                 float start, const Function& function) {
+  const int inner = task.kept.count - 1;
+  const std::int64_t to = task.kept.strides[0][inner];
+  const std::int64_t from = task.kept.strides[1][inner];
+  const bool along = task.reduced.strides[0][task.reduced.count - 1] == 1 && from != 1;
+  const auto work = [&](const std::int64_t* at, std::int64_t count) {
+    float results[kPoolChannels];
+    for (std::int64_t i = 0; i < count; ++i) {
+      results[i] = along ? reduce_along(task, in, at[1] + i * from, start, function) : start;
+    }
+    if (!along) reduce_across(task, in, at[1], from, count, results, function);
+    store(task.to, out, at[0], to, count, results);
+  };
+  for_units(task.kept, begin, end, work, kPoolChannels);
+}
+
+constexpr float kInfinity = __builtin_inff();
+
+}  // namespace
+
+void global_pool(const GlobalPoolTask& task, void* out, const void* in, std::int64_t begin,
+                 std::int64_t end) {
+  const std::int64_t blocks = (task.channels + kPoolChannels - 1) / kPoolChannels;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t image = unit / blocks;
+    const std::int64_t first = unit % blocks * kPoolChannels;
+    const std::int64_t count = smaller(kPoolChannels, task.channels - first);
+    const std::int64_t at = image * task.positions * task.channels + first;
+    float sums[kPoolChannels];
+    if (task.from == Dtype::F32) {
+      sum_positions<float, float>(static_cast<const float*>(in) + at, task.positions, task.channels, count,
+                                  sums);
+    } else if (task.from == Dtype::U8) {
+      sum_positions<std::uint8_t, std::int32_t>(static_cast<const std::uint8_t*>(in) + at, task.positions,
+                                                task.channels, count, sums);
+    } else {
+      sum_positions<std::int8_t, std::int32_t>(static_cast<const std::int8_t*>(in) + at, task.positions,
+                                               task.channels, count, sums);
+    }
+    store(task.to, out, image * task.channels + first, 1, count, sums);
+  }
+}
+
+void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
+  const std::int64_t length = task.length;
+  const Affine real = task.real;
+  const auto each_chunk = [&](std::int64_t row, const auto& work) {
+    float chunk[kChunk];
+    for (std::int64_t done = 0; done < length; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, length - done);
+      load(task.from, in, row * length + done, 1, part, chunk);
+      for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - real.zero_point) * real.scale;
+      work(chunk, done, part);
+    }
+  };
+  for (std::int64_t row = begin; row < end; ++row) {
+    float sums[kLanes] = {};
+    each_chunk(row, [&](const float* x, std::int64_t, std::int64_t part) {
+      add_lanes(x, part, sums, [](float v) { return v; });
+    });
+    const float mean = total(sums) / static_cast<float>(length);
+    float squares[kLanes] = {};
+    each_chunk(row, [&](const float* x, std::int64_t, std::int64_t part) {
+      add_lanes(x, part, squares, [mean](float v) { return (v - mean) * (v - mean); });
+    });
+    const float inverse = 1.0F / __builtin_sqrtf(total(squares) / static_cast<float>(length) + task.epsilon);
+    each_chunk(row, [&](float* x, std::int64_t done, std::int64_t part) {
+      for (std::int64_t i = 0; i < part; ++i) x[i] = (x[i] - mean) * inverse;
+      scale_and_shift(task, row, done, part, x);
+      store(task.to, out, row * length + done, 1, part, x);
+    });
+  }
+}
+
+void reduce(const ReduceTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
+  switch (task.kind) {
+    case ReduceKind::Sum:
+      return reduce_with(task, out, in, begin, end, 0.0F, [](float a, float b) { return a + b; });
+    case ReduceKind::Max:
+      return reduce_with(task, out, in, begin, end, -kInfinity,
+                         [](float a, float b) { return a > b ? a : b; });
+    case ReduceKind::Min:
+      return reduce_with(task, out, in, begin, end, kInfinity,
+                         [](float a, float b) { return a < b ? a : b; });
+  }
+}
+
+void pool_windows(const PoolWindowsTask& task, void* out, const void* in, std::int64_t begin,
+                  std::int64_t end) {
+  const auto count_of = [&](int d) { return static_cast<std::int64_t>(task.windows[d].size()); };
+  const std::int64_t positions = count_of(0) * count_of(1) * count_of(2);
+  const std::int64_t channels = task.channels;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t image = unit / positions * task.sizes[0] * task.sizes[1] * task.sizes[2];
+    const Window z = task.windows[0][unit % positions / count_of(2) / count_of(1)];
+    const Window y = task.windows[1][unit % positions / count_of(2) % count_of(1)];
+    const Window x = task.windows[2][unit % count_of(2)];
+    const float share = 1.0F / static_cast<float>((z.end - z.begin) * (y.end - y.begin) * (x.end - x.begin));
+    for (std::int64_t first = 0; first < channels; first += kPoolChannels) {
+      const std::int64_t count = smaller(kPoolChannels, channels - first);
+      float results[kPoolChannels];
+      float numbers[kPoolChannels];
+      for (std::int64_t c = 0; c < count; ++c) results[c] = task.largest ? -kInfinity : 0.0F;
+      for (std::int64_t i = z.begin; i < z.end; ++i) {
+        for (std::int64_t j = y.begin; j < y.end; ++j) {
+          for (std::int64_t k = x.begin; k < x.end; ++k) {
+            const std::int64_t position = image + (i * task.sizes[1] + j) * task.sizes[2] + k;
+            load(task.from, in, position * channels + first, 1, count, numbers);
+            if (task.largest) {
+              for (std::int64_t c = 0; c < count; ++c) {
+                results[c] = numbers[c] > results[c] ? numbers[c] : results[c];
+              }
+            } else {
+              for (std::int64_t c = 0; c < count; ++c) results[c] += numbers[c];
+            }
+          }
+        }
+      }
+      if (!task.largest) {
+        for (std::int64_t c = 0; c < count; ++c) results[c] *= share;
+      }
+      store(task.to, out, unit * channels + first, 1, count, results);
+    }
+  }
+}
+
+}  // namespace tsq::runtime::TSQ_RUNTIME_ISA

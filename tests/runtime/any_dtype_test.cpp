@@ -1,0 +1,88 @@
+// Every kind of operation takes float and int8 tensors in any mix, and writes any of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "runtime/cases.h"
+#include "runtime/program/operation_table.h"
+
+namespace tsq::runtime::test {
+namespace {
+
+constexpr Dtype kDtypes[] = {Dtype::F32, Dtype::U8, Dtype::S8};
+
+bool has_weight(Kind kind) { return has(row_of(kind).attributes, Attribute::Weight); }
+
+/// The attributes with which a kind takes an image of 8 channels.
+Operation plain_operation(Kind kind) {
+  Operation operation{.kind = kind};
+  const bool adaptive = kind == Kind::AdaptiveAvgPool || kind == Kind::AdaptiveMaxPool;
+  if (kind == Kind::MaxPool || kind == Kind::AvgPool) operation.kernel = {2, 2};
+  if (kind == Kind::ResizeNearest || kind == Kind::ResizeBilinear || adaptive) operation.size = {4, 4};
+  if (kind == Kind::Pad) operation.padding_begin = operation.padding_end = {1, 0};
+  if (kind == Kind::Reshape) operation.shape = {0, -1};
+  if (kind == Kind::Expand) operation.shape = {2, -1, -1, -1, -1};
+  if (kind == Kind::Permute) operation.order = {0, -1, 1, 2};
+  if (kind == Kind::GroupNorm) operation.groups = 2;
+  if (kind == Kind::Slice) operation.step = 2;
+  if (kind == Kind::Activation) operation.post_ops = {{.kind = PostOpKind::Silu}};
+  operation.axis = kind == Kind::Flatten || kind == Kind::ScaleShift ? 1 : -1;
+  return operation;
+}
+
+/// Channels whose sums of products leave neither 8 bits nor, without VNNI, 16.
+void add_weight(Random& random, Writer& writer, Operation& operation, Dtype dtype) {
+  const bool linear = operation.kind == Kind::Linear;
+  const Shape sizes = linear ? Shape{8, 6} : Shape{8, 8, 1, 1};
+  if (dtype == Dtype::F32) {
+    operation.weight = writer.constant(random_tensor(random, Dtype::F32, sizes));
+  } else {
+    add_weights(random, writer, operation, sizes, 8);
+  }
+}
+
+class AnyDtype : public testing::TestWithParam<Kind> {};
+
+TEST_P(AnyDtype, IsReadAndWritten) {
+  const auto kind = GetParam();
+  Random random(static_cast<unsigned>(kind));
+  for (const auto left : kDtypes) {
+    for (const auto right : kDtypes) {
+      for (const auto written : kDtypes) {
+        SCOPED_TRACE(std::string(name_of(left)) + ", " + std::string(name_of(right)) + " -> " +
+                     std::string(name_of(written)));
+        Writer writer;
+        Operation operation = plain_operation(kind);
+        std::vector<Tensor> inputs;
+        const auto read = [&](Dtype dtype, const Shape& sizes) {
+          operation.inputs.push_back(writer.input(random_value(random, dtype)));
+          inputs.push_back(random_tensor(random, dtype, sizes));
+        };
+        read(left, {2, 8, 6, 6});
+        if (row_of(kind).inputs != 1) read(right, {2, 8, 6, 6});
+        if (has_weight(kind)) add_weight(random, writer, operation, right == Dtype::U8 ? left : right);
+        if (kind == Kind::Prelu) operation.weight = writer.constant({Dtype::F32, {1}, {0.25}});
+        writer.returns({writer.add(operation, output_value(random, written, 4))});
+        expect_right(writer, inputs);
+        if (HasFatalFailure()) return;
+        if (has_weight(kind) || kind == Kind::Matmul) continue;
+        LoadedProgram program(writer.model);
+        EXPECT_EQ(run(program, inputs, 1).front().numbers, run(program, inputs, 3).front().numbers);
+      }
+    }
+  }
+}
+
+std::vector<Kind> kinds() {
+  std::vector<Kind> kinds;
+  for (const auto& row : operation_table()) {
+    if (row.kind != Kind::Embedding) kinds.push_back(row.kind);  // reads rows
+  }
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, AnyDtype, testing::ValuesIn(kinds()),
+                         [](const auto& kind) { return std::string(name_of(kind.param)); });
+
+}  // namespace
+}  // namespace tsq::runtime::test
