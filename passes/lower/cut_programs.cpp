@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <ranges>
 #include <set>
 
 #include "ir/analysis.h"
@@ -72,6 +73,7 @@ class StretchCutting {
     find_readers();
     for (Cut& each : cuts_) return_values(each);
     for (const std::size_t unit : order()) place(unit);
+    remove_computed();
     return true;
   }
 
@@ -230,12 +232,21 @@ class StretchCutting {
     returned_[value] = returned;
     auto* own = const_cast<Value*>(value);
     const Node* quantize = own->node();
-    if (quantize->kind() == kQuantize) {
+    if (quantize->kind() != kQuantize) {
+      returned->setType(c10::TensorType::get()->withScalarType(at::kFloat));
+    } else {
       if (!is_read_outside(value)) return;
       returned = ir::insert_before(stretch_.end, "aten::_make_per_tensor_quantized_tensor",
                                    {returned, quantize->input(1), quantize->input(2)});
     }
     own->replaceAllUsesWith(returned);
+  }
+
+  /// What programs compute, readers first.
+  void remove_computed() {
+    for (Node* node : std::views::reverse(stretch_.nodes)) {
+      if (!node->hasUses() && (is_glue(node) || cut_of(node) != nullptr)) node->destroy();
+    }
   }
 
   void report(const Node* node) {
@@ -265,9 +276,7 @@ bool cut_block(Model& model, torch::jit::Block* block) {
 
 bool cut_programs(Model& model, const PassContext&) {
   const bool has_changed = cut_block(model, model.graph->block());
-  // Lists of what programs compute stand after what read them.
-  while (has_changed && ir::eliminate_dead_code(*model.graph)) {
-  }
+  ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }
 

@@ -55,6 +55,7 @@ std::optional<int> ProgramBuilder::tensor(const Value* value) {
 }
 
 std::optional<int> ProgramBuilder::read(const Value* value) {
+  if (!value->type()->isSubtypeOf(*c10::TensorType::get())) return std::nullopt;
   if (const at::Tensor held = ir::held_tensor(model_, value); held.defined()) {
     if (held.scalar_type() != at::kFloat || held.is_quantized() || !held.device().is_cpu())
       return std::nullopt;

@@ -1,5 +1,7 @@
 #include "passes/lower/program/regions.h"
 
+#include <torch/csrc/jit/api/function_impl.h>
+
 #include <algorithm>
 #include <optional>
 #include <ranges>
@@ -22,12 +24,22 @@ bool writes(const Node* node) {
   return (schema != nullptr && schema->is_mutable()) || node->kind() == c10::prim::SetAttr;
 }
 
+/// Whether a function that is called does what its callers' order depends on.
+bool acts(const Node* call);
+
 /// Whether nodes must not pass each other at this one. That an exception is raised sooner or later is alike.
 bool ends_stretch(const Node* node) {
+  if (node->kind() == c10::prim::CallFunction) return acts(node);
   if (node->blocks().empty())
     return !is_raise(node) && (writes(node) || node->hasSideEffects() || node->isNondeterministic());
   return std::ranges::any_of(
       node->blocks(), [](const Block* block) { return std::ranges::any_of(block->nodes(), ends_stretch); });
+}
+
+bool acts(const Node* call) {
+  const auto type = call->input(0)->type()->cast<c10::FunctionType>();
+  auto* function = type == nullptr ? nullptr : torch::jit::tryToGraphFunction(*type->function());
+  return function == nullptr || std::ranges::any_of(function->graph()->nodes(), ends_stretch);
 }
 
 bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions) {

@@ -133,7 +133,7 @@ std::optional<int> write_post_op(ProgramBuilder& program, const ir::Node* node, 
 }
 
 /// The module of a layer, fused or not.
-bool translate_module(ProgramBuilder& program, const ir::Node* node) {
+bool translate_layer_module(ProgramBuilder& program, const ir::Node* node) {
   const ir::ModuleCall& call = ir::call_of(program.model(), node);
   const ir::Weighted* weighted = ir::weighted_of(call);
   const auto kind = kernels::layer_kind(program.model(), node);
@@ -162,7 +162,7 @@ bool translate_function(ProgramBuilder& program, const ir::Node* node) {
 }  // namespace
 
 bool translate_layer(ProgramBuilder& program, const ir::Node* node) {
-  return ir::is_module_call(node) ? translate_module(program, node) : translate_function(program, node);
+  return ir::is_module_call(node) ? translate_layer_module(program, node) : translate_function(program, node);
 }
 
 }  // namespace tsq::passes

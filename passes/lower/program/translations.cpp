@@ -51,7 +51,7 @@ bool translate(ProgramBuilder& program, const Node* node) {
   if (node->kind() == c10::prim::ListUnpack)
     return !node->outputs().empty() && program.is_defined(node->output(0));
   return translate_layer(program, node) || translate_operator(program, node) ||
-         translate_expanded(program, node);
+         translate_module(program, node) || translate_expanded(program, node);
 }
 
 }  // namespace tsq::passes

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ir/model.h"
+#include "operators/weighted.h"
 #include "passes/lower/program/program_builder.h"
 
 namespace tsq::passes {
@@ -11,6 +12,14 @@ bool translate(ProgramBuilder& program, const ir::Node* node);
 
 /// A convolution or a linear layer, with weights of its own or given as constants.
 bool translate_layer(ProgramBuilder& program, const ir::Node* node);
+
+/// A module or function of torch.nn that is more than a list of operators: it looks at its input's shape.
+bool translate_module(ProgramBuilder& program, const ir::Node* node);
+
+/// A batch norm with the statistics of training: a factor and an addend for each channel.
+int write_batch_norm(ProgramBuilder& program, const operators::BatchNorm& norm, int input);
+/// To `size`, or to one value for each channel.
+int write_adaptive_avg_pool(ProgramBuilder& program, const std::vector<std::int64_t>& size, int input);
 
 /// An operator of ATen that has no weights.
 bool translate_operator(ProgramBuilder& program, const ir::Node* node);

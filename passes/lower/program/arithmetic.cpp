@@ -1,0 +1,139 @@
+#include <ATen/ATen.h>
+
+#include <array>
+
+#include "passes/lower/program/operator_rows.h"
+#include "passes/lower/program/translations.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using runtime::Extent;
+using runtime::Kind;
+using runtime::Operation;
+using runtime::PostOp;
+using runtime::PostOpKind;
+
+/// A tensor, or a number as a tensor of one element.
+std::optional<int> operand(const Call& call, std::size_t index) {
+  const Value* value = call.node->input(index);
+  const auto number = call.program.constant(value);
+  if (number && number->isScalar())
+    return call.program.constant_value(at::scalar_tensor(number->toScalar().toDouble(), at::kFloat));
+  return call.input(index);
+}
+
+bool arithmetic(const Call& call, Kind kind, bool swapped = false) {
+  if (call.argument("alpha") != nullptr && call.number("alpha") != 1) return false;
+  if (call.argument("rounding_mode") != nullptr && !call.is_none("rounding_mode")) return false;
+  auto left = operand(call, 0);
+  auto right = operand(call, 1);
+  if (!left || !right) return false;
+  if (swapped) std::swap(left, right);
+  call.program.define(call.node->output(), call.program.write({.kind = kind, .inputs = {*left, *right}}));
+  return true;
+}
+template <Kind Function>
+bool of_two(const Call& call) {
+  return arithmetic(call, Function);
+}
+bool rsub(const Call& call) { return arithmetic(call, Kind::Sub, /*swapped=*/true); }
+
+bool power(const Call& call) {
+  const auto exponent = call.number("exponent");
+  if (exponent == 2.0) return call.activation({.kind = PostOpKind::Square});
+  return exponent && call.activation({.kind = PostOpKind::Pow, .alpha = *exponent});
+}
+bool softplus(const Call& call) {
+  return call.number("beta") == 1 && call.activation({.kind = PostOpKind::Softplus});
+}
+
+bool matmul(const Call& call) { return call.write({.kind = Kind::Matmul}, 2); }
+
+/// A parameter of a normalization: an index among the constants; empty for None.
+struct Parameter {
+  bool is_known{false};
+  std::optional<int> index{};
+};
+Parameter parameter(const Call& call, const std::string& name) {
+  const auto value = call.constant(name);
+  if (!value) return {};
+  if (value->isNone()) return {.is_known = true};
+  if (!value->isTensor() || value->toTensor().scalar_type() != at::kFloat) return {};
+  return {.is_known = true, .index = call.program.add_constant(value->toTensor())};
+}
+
+bool layer_norm(const Call& call) {
+  const auto shape = call.shape("normalized_shape");
+  const auto epsilon = call.number("eps");
+  const Parameter weight = parameter(call, "weight");
+  const Parameter bias = parameter(call, "bias");
+  if (!shape || shape->size() != 1 || !epsilon || !weight.is_known || !bias.is_known) return false;
+  return call.write(
+      {.kind = Kind::LayerNorm, .weight = weight.index, .bias = bias.index, .epsilon = *epsilon});
+}
+
+bool group_norm(const Call& call) {
+  const auto groups = call.whole("num_groups");
+  const auto epsilon = call.number("eps");
+  const Parameter weight = parameter(call, "weight");
+  const Parameter bias = parameter(call, "bias");
+  return groups && epsilon && weight.is_known && bias.is_known &&
+         call.write({.kind = Kind::GroupNorm,
+                     .weight = weight.index,
+                     .bias = bias.index,
+                     .groups = *groups,
+                     .epsilon = *epsilon});
+}
+
+/// With statistics of training: a factor and an addend for each channel.
+bool batch_norm(const Call& call) {
+  const auto tensor = [&](const char* name) {
+    const auto value = call.constant(name);
+    return value && value->isTensor() ? value->toTensor().to(at::kFloat) : at::Tensor();
+  };
+  const at::Tensor mean = tensor("running_mean");
+  const at::Tensor variance = tensor("running_var");
+  const auto epsilon = call.number("eps");
+  if (!mean.defined() || !variance.defined() || !epsilon || call.flag("training") != false) return false;
+  const auto input = call.input();
+  if (!input) return false;
+  operators::BatchNorm norm{.weight = tensor("weight"),
+                            .bias = tensor("bias"),
+                            .running_mean = mean,
+                            .running_var = variance,
+                            .eps = *epsilon};
+  call.program.define(call.node->output(), write_batch_norm(call.program, norm, *input));
+  return true;
+}
+
+bool softmax(const Call& call) {
+  const auto axis = call.whole("dim");
+  return axis && call.is_none("dtype") && call.write({.kind = Kind::Softmax, .axis = *axis});
+}
+
+constexpr std::array kArithmeticRows{
+    OperatorRow{"aten::add", of_two<Kind::Add>},
+    OperatorRow{"aten::mul", of_two<Kind::Mul>},
+    OperatorRow{"aten::sub", of_two<Kind::Sub>},
+    OperatorRow{"aten::rsub", rsub},
+    OperatorRow{"aten::div", of_two<Kind::Div>},
+    OperatorRow{"aten::maximum", of_two<Kind::Maximum>},
+    OperatorRow{"aten::minimum", of_two<Kind::Minimum>},
+    OperatorRow{"aten::pow", power},
+    OperatorRow{"aten::softplus", softplus},
+    OperatorRow{"aten::matmul", matmul},
+    OperatorRow{"aten::bmm", matmul},
+    OperatorRow{"aten::layer_norm", layer_norm},
+    OperatorRow{"aten::group_norm", group_norm},
+    OperatorRow{"aten::batch_norm", batch_norm},
+    OperatorRow{"aten::softmax", softmax},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> arithmetic_rows() { return kArithmeticRows; }
+
+}  // namespace tsq::passes

@@ -1,0 +1,209 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "passes/lower/program/operator_rows.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using runtime::Extent;
+using runtime::Kind;
+using runtime::Operation;
+using runtime::PostOp;
+using runtime::PostOpKind;
+
+bool concat(const Call& call) {
+  const auto axis = call.whole("dim");
+  const auto inputs = call.program.tensors(call.node->input(0));
+  if (!axis || !inputs || inputs->empty()) return false;
+  const runtime::Value& first = call.program.type_of(inputs->front());
+  const bool has_one_type = std::ranges::all_of(*inputs, [&](int input) {
+    const runtime::Value& type = call.program.type_of(input);
+    return type.dtype == first.dtype && type.scale == first.scale && type.zero_point == first.zero_point;
+  });
+  call.program.define(call.node->output(),
+                      call.program.write({.kind = Kind::Concat, .inputs = *inputs, .axis = *axis},
+                                         has_one_type ? first : runtime::Value{}));
+  return true;
+}
+
+bool reshape(const Call& call) {
+  const auto shape = call.program.extents(call.node->input(1));
+  return shape && call.move({.kind = Kind::Reshape, .shape = *shape});
+}
+bool permute(const Call& call) {
+  const auto order = call.shape("dims");
+  return order && call.move({.kind = Kind::Permute, .order = *order});
+}
+bool transpose(const Call& call) {
+  const auto first = call.whole("dim0");
+  const auto second = call.whole("dim1");
+  return first && second && call.move({.kind = Kind::Transpose, .axis = *first, .other_axis = *second});
+}
+bool flatten(const Call& call) {
+  const auto first = call.whole("start_dim");
+  const auto last = call.whole("end_dim");
+  return first && last && call.move({.kind = Kind::Flatten, .axis = *first, .end_axis = *last});
+}
+bool expand(const Call& call) {
+  const auto shape = call.program.extents(call.argument("size"));
+  return shape && call.move({.kind = Kind::Expand, .shape = *shape});
+}
+bool unsqueeze(const Call& call) {
+  const auto axis = call.whole("dim");
+  return axis && call.move({.kind = Kind::Unsqueeze, .axis = *axis});
+}
+bool squeeze(const Call& call) {
+  const auto axis = call.whole("dim");
+  return axis && call.move({.kind = Kind::Squeeze, .axis = *axis});
+}
+
+/// From `begin` to `end` of an axis.
+int part(const Call& call, int input, std::int64_t axis, const Extent& begin, const Extent& end) {
+  return call.program.write(
+      {.kind = Kind::Slice, .inputs = {input}, .axis = axis, .begin = begin, .end = end},
+      call.program.type_of(input));
+}
+
+bool slice(const Call& call) {
+  const auto axis = call.whole("dim");
+  const auto bound = [&](const char* name, std::int64_t standard) -> std::optional<Extent> {
+    if (call.is_none(name)) return Extent(standard);
+    return call.program.extent(call.argument(name));
+  };
+  const auto begin = bound("start", 0);
+  const auto end = bound("end", std::numeric_limits<std::int64_t>::max());
+  if (!axis || !begin || !end || call.whole("step") != 1) return false;
+  return call.move({.kind = Kind::Slice, .axis = *axis, .begin = *begin, .end = *end});
+}
+
+/// One row of an axis, which is gone then.
+int row(const Call& call, int input, std::int64_t axis, std::int64_t index) {
+  const std::int64_t end = index == -1 ? std::numeric_limits<std::int64_t>::max() : index + 1;
+  const int sliced = part(call, input, axis, Extent(index), Extent(end));
+  return call.program.write({.kind = Kind::Squeeze, .inputs = {sliced}, .axis = axis},
+                            call.program.type_of(input));
+}
+
+bool select(const Call& call) {
+  const auto axis = call.whole("dim");
+  const auto index = call.whole("index");
+  const auto input = call.input();
+  if (!axis || !index || !input) return false;
+  call.program.define(call.node->output(), row(call, *input, *axis, *index));
+  return true;
+}
+
+bool unbind(const Call& call) {
+  const Node* list = call.unpacking();
+  const auto axis = call.whole("dim");
+  const auto input = call.input();
+  if (list == nullptr || !axis || !input) return false;
+  for (std::size_t i = 0; i < list->outputs().size(); ++i)
+    call.program.define(list->output(i), row(call, *input, *axis, static_cast<std::int64_t>(i)));
+  return true;
+}
+
+bool write_parts(const Call& call, const std::vector<std::pair<Extent, Extent>>& bounds) {
+  const Node* list = call.unpacking();
+  const auto axis = call.whole("dim");
+  const auto input = call.input();
+  if (list == nullptr || !axis || !input || list->outputs().size() != bounds.size()) return false;
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    call.program.define(list->output(i), part(call, *input, *axis, bounds[i].first, bounds[i].second));
+  }
+  return true;
+}
+
+/// Parts of one length, the last perhaps shorter.
+bool split(const Call& call) {
+  const Node* list = call.unpacking();
+  const auto length = call.whole("split_size");
+  if (list == nullptr || !length) return false;
+  std::vector<std::pair<Extent, Extent>> bounds;
+  for (std::size_t i = 0; i < list->outputs().size(); ++i) {
+    const auto begin = static_cast<std::int64_t>(i) * *length;
+    bounds.emplace_back(begin, begin + *length);
+  }
+  return write_parts(call, bounds);
+}
+bool split_with_sizes(const Call& call) {
+  const auto lengths = call.shape("split_sizes");
+  if (!lengths) return false;
+  std::vector<std::pair<Extent, Extent>> bounds;
+  std::int64_t begin = 0;
+  for (const std::int64_t length : *lengths) {
+    bounds.emplace_back(begin, begin + length);
+    begin += length;
+  }
+  return write_parts(call, bounds);
+}
+/// As many parts as are wanted, of one length that is rounded up.
+bool chunk(const Call& call) {
+  const Node* list = call.unpacking();
+  const auto axis = call.whole("dim");
+  const auto input = call.input();
+  if (list == nullptr || !axis || !input) return false;
+  const auto count = static_cast<std::int64_t>(list->outputs().size());
+  if (call.whole("chunks") != count) return false;
+  const auto integer = [&](runtime::IntegerKind kind, Extent left, Extent right) {
+    return call.program.integer({.kind = kind, .left = left, .right = right});
+  };
+  using enum runtime::IntegerKind;
+  const Extent size = call.program.integer({.kind = Size, .value = *input, .axis = *axis});
+  const Extent length = integer(FloorDivide, integer(Add, size, count - 1), count);
+  std::vector<std::pair<Extent, Extent>> bounds;
+  for (std::int64_t i = 0; i < count; ++i) {
+    bounds.emplace_back(integer(Multiply, length, i), integer(Multiply, length, i + 1));
+  }
+  return write_parts(call, bounds);
+}
+
+bool resize(const Call& call, Kind kind) {
+  const Value* size = call.argument("output_size");
+  const auto factors = call.constant("scale_factors");
+  if (call.argument("align_corners") != nullptr && call.flag("align_corners") != false) return false;
+  Operation operation{.kind = kind};
+  if (size != nullptr && !call.is_none("output_size")) {
+    const auto extents = call.program.extents(size);
+    if (!extents) return false;
+    operation.size = *extents;
+  } else if (factors && factors->isDoubleList()) {
+    operation.scale_factors = factors->toDoubleVector();
+  } else {
+    return false;
+  }
+  return kind == Kind::ResizeNearest ? call.move(std::move(operation)) : call.write(std::move(operation));
+}
+bool resize_nearest(const Call& call) { return resize(call, Kind::ResizeNearest); }
+bool resize_bilinear(const Call& call) { return resize(call, Kind::ResizeBilinear); }
+
+constexpr std::array kPlaceRows{
+    OperatorRow{"aten::cat", concat},
+    OperatorRow{"aten::reshape", reshape},
+    OperatorRow{"aten::view", reshape},
+    OperatorRow{"aten::permute", permute},
+    OperatorRow{"aten::transpose", transpose},
+    OperatorRow{"aten::flatten", flatten},
+    OperatorRow{"aten::expand", expand},
+    OperatorRow{"aten::unsqueeze", unsqueeze},
+    OperatorRow{"aten::squeeze", squeeze},
+    OperatorRow{"aten::slice", slice},
+    OperatorRow{"aten::select", select},
+    OperatorRow{"aten::unbind", unbind},
+    OperatorRow{"aten::split", split},
+    OperatorRow{"aten::split", split_with_sizes},
+    OperatorRow{"aten::split_with_sizes", split_with_sizes},
+    OperatorRow{"aten::chunk", chunk},
+    OperatorRow{"aten::upsample_nearest2d", resize_nearest},
+    OperatorRow{"aten::upsample_bilinear2d", resize_bilinear},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> place_rows() { return kPlaceRows; }
+
+}  // namespace tsq::passes
