@@ -49,6 +49,16 @@ struct UnmatchedEntry {
   [[nodiscard]] std::string to_text() const;
 };
 
+/// A part of the model that is one fused program.
+struct FusedProgram {
+  std::string name{};        ///< the attribute that holds it
+  std::size_t operators{0};  ///< with a decision
+  std::string first{};       ///< "torch.nn.Conv2d 'features.0'", in graph order
+  std::string last{};
+  /// The operators that read what it returns and that no program has, in the same form; empty: none does.
+  std::vector<std::string> ended_by{};
+};
+
 /// What a pass of the flow took.
 struct PassRun {
   std::string name{};
@@ -65,6 +75,7 @@ struct Report {
   std::vector<std::string> unobserved_layers{};
   /// Entries of the user's mapping without effect; entries of PyTorch's default mappings are left out.
   std::vector<UnmatchedEntry> unmatched_entries{};
+  std::vector<FusedProgram> programs{};  ///< of a model that was lowered for the fused target
   /// The passes that have run, in order. No part of to_json, which is the same for the same input.
   std::vector<PassRun> passes{};
   [[nodiscard]] nlohmann::json to_json() const;

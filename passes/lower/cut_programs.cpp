@@ -119,7 +119,12 @@ class StretchCutting {
     for (const Node* node : *each.region) {
       for (const Value* value : node->outputs()) {
         if (!ir::holds_tensor(value) || !each.builder->is_defined(value)) continue;
-        if (read_by_programs_.contains(value) || is_read_outside(value)) each.builder->return_value(value);
+        if (!read_by_programs_.contains(value) && !is_read_outside(value)) continue;
+        each.builder->return_value(value);
+        for (const Node* reader : ir::users(value)) {
+          if (reader->kind() != c10::prim::Return && cut_of(reader) == nullptr)
+            readers_[value].push_back(reader);
+        }
       }
     }
   }
@@ -224,7 +229,7 @@ class StretchCutting {
     Node* unpack = ir::insert_node(end, c10::prim::ListUnpack, {list}, builder.outputs().size());
     for (std::size_t i = 0; i < builder.outputs().size(); ++i)
       hand_out(builder.outputs()[i], unpack->output(i));
-    for (const Node* node : *each.region) report(node);
+    report(each, object->node()->s(c10::attr::name));
   }
 
   /// Who reads `value` outside of programs reads what the program returns.
@@ -249,9 +254,28 @@ class StretchCutting {
     }
   }
 
-  void report(const Node* node) {
-    const Decision* decision = ir::decision_of(model_, node);
-    if (decision != nullptr && decision->quantized) set_kernel(model_, node, kKernel, ir::Placement::Int8);
+  void report(const Cut& each, const std::string& name) {
+    FusedProgram entry{.name = name};
+    for (const Node* node : *each.region) {
+      const Decision* decision = ir::decision_of(model_, node);
+      if (decision == nullptr) continue;
+      if (decision->quantized) set_kernel(model_, node, kKernel, ir::Placement::Int8);
+      if (entry.operators++ == 0) entry.first = name_of(node);
+      entry.last = name_of(node);
+    }
+    for (const Value* value : each.builder->outputs()) {
+      for (const Node* reader : readers_[value]) entry.ended_by.push_back(name_of(reader));
+    }
+    std::ranges::sort(entry.ended_by);
+    const auto repeated = std::ranges::unique(entry.ended_by);
+    entry.ended_by.erase(repeated.begin(), repeated.end());
+    model_.programs.push_back(std::move(entry));
+  }
+
+  [[nodiscard]] std::string name_of(const Node* node) const {
+    const std::string& layer = ir::scope_of(model_, node).path;
+    const std::string name = ir::display_name(model_, node);
+    return layer.empty() ? name : fmt::format("{} '{}'", name, layer);
   }
 
   Model& model_;
@@ -261,6 +285,7 @@ class StretchCutting {
   std::vector<Node*> staying_{};
   std::unordered_map<const Node*, std::size_t> units_{};
   std::unordered_map<const Value*, Value*> returned_{};
+  std::unordered_map<const Value*, std::vector<const Node*>> readers_{};  ///< that stay, of what is returned
 };
 
 bool cut_block(Model& model, torch::jit::Block* block) {

@@ -117,10 +117,18 @@ nlohmann::json Report::to_json() const {
   for (const Decision& decision : decisions) operators.push_back(entry_json(decision));
   nlohmann::json unmatched = nlohmann::json::array();
   for (const UnmatchedEntry& entry : unmatched_entries) unmatched.push_back(entry_json(entry));
-  return {{"summary", summary_json(totals(*this))},
-          {"operators", std::move(operators)},
-          {"unobserved_layers", unobserved_layers},
-          {"unmatched_entries", std::move(unmatched)}};
+  nlohmann::json json = {{"summary", summary_json(totals(*this))},
+                         {"operators", std::move(operators)},
+                         {"unobserved_layers", unobserved_layers},
+                         {"unmatched_entries", std::move(unmatched)}};
+  for (const FusedProgram& program : programs) {
+    json["programs"].push_back({{"name", program.name},
+                                {"operators", program.operators},
+                                {"first", program.first},
+                                {"last", program.last},
+                                {"ended_by", program.ended_by}});
+  }
+  return json;
 }
 
 }  // namespace tsq

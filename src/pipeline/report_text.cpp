@@ -35,6 +35,18 @@ std::string summary_text(const Totals& sums) {
   return text;
 }
 
+/// "program_1: 23 operators, torch.nn.Conv2d 'features.0' to torch.nn.Linear 'head'; ends at aten::cumsum".
+std::string program_text(const FusedProgram& program) {
+  std::string text = fmt::format("{}: {} operator{}, {} to {}", program.name, program.operators,
+                                 program.operators == 1 ? "" : "s", program.first, program.last);
+  if (!program.ended_by.empty()) {
+    const std::span shown(program.ended_by.data(), std::min(program.ended_by.size(), kNamesShown));
+    text += fmt::format("; ends at {}{}", fmt::join(shown, ", "),
+                        shown.size() < program.ended_by.size() ? ", …" : "");
+  }
+  return text + "\n";
+}
+
 /// A module's operators stand under its parent's path, functions under the module that calls them.
 std::pair<std::string, std::string> group_and_name(const Decision& decision) {
   const bool is_function = decision.op.find("::") != std::string::npos || decision.op.ends_with(".forward") ||
@@ -194,6 +206,7 @@ std::string Report::to_text() const {
   const Totals sums = totals(*this);
   std::string text = summary_text(sums);
   for (const UnmatchedEntry& entry : unmatched_entries) text += fmt::format("warning: {}\n", entry.to_text());
+  for (const FusedProgram& program : programs) text += program_text(program);
   text += "\n" + table_text(*this, sums);
   for (const bool quantized : {false, true}) {
     const std::vector<Group> groups = groups_of(*this, quantized);
