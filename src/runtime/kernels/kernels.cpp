@@ -7,18 +7,33 @@ namespace tsq::runtime {
 namespace baseline {
 extern const KernelTable kKernels;
 }
-#ifdef TSQ_RUNTIME_AVX2
+#ifdef TSQ_RUNTIME_X86
 namespace avx2 {
+extern const KernelTable kKernels;
+}
+namespace avx512 {
 extern const KernelTable kKernels;
 }
 #endif
 
-const KernelTable& kernels() {
-#ifdef TSQ_RUNTIME_AVX2
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  if (has_avx2) return avx2::kKernels;
+namespace {
+
+const KernelTable& best_kernels() {
+#ifdef TSQ_RUNTIME_X86
+  const bool has_avx512 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  if (has_avx512) return avx512::kKernels;
+  if (__builtin_cpu_supports("avx2")) return avx2::kKernels;
 #endif
   return baseline::kKernels;
+}
+
+}  // namespace
+
+const KernelTable& kernels() {
+  static const KernelTable& best = best_kernels();
+  return best;
 }
 
 bool order_for_tiles(Loops& loops) {

@@ -115,6 +115,17 @@ struct LayerNormTask {
   Rounding to{};
 };
 
+/// The longest row of a softmax that the kernel takes.
+inline constexpr std::int64_t kSoftmaxRow = 4096;
+
+/// Over rows of neighbours.
+struct SoftmaxTask {
+  std::int64_t length = 0;
+  Dtype from = Dtype::F32;
+  float scale = 1;  ///< of the input's numbers, whose zero point changes nothing
+  Rounding to{};
+};
+
 /// Channels last; each output position copies `bytes` from a position of the input.
 struct ResizeNearestTask {
   std::int64_t bytes = 0;
@@ -140,8 +151,9 @@ struct ResizeBilinearTask {
 };
 
 /// The kernels of one instruction set. Units: blocks of rows (`units_of`); tiles (`convert_tiles`); rows
-/// (`embed`, `layer_norm`); rows of the output in blocks of `kPoolChannels` (`reduce`); images times
-/// `kPoolChannels` channels (`global_pool`); positions of the output; rows of the output (`resize_bilinear`).
+/// (`embed`, `layer_norm`, `softmax`); rows of the output in blocks of `kPoolChannels` (`reduce`); images
+/// times `kPoolChannels` channels (`global_pool`); positions of the output; rows of the output
+/// (`resize_bilinear`).
 struct KernelTable {
   const char* name;
   void (*convert)(const ConvertTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
@@ -157,6 +169,7 @@ struct KernelTable {
   void (*pool_windows)(const PoolWindowsTask&, void* out, const void* in, std::int64_t begin,
                        std::int64_t end);
   void (*layer_norm)(const LayerNormTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*softmax)(const SoftmaxTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*resize_nearest)(const ResizeNearestTask&, void* out, const void* in, std::int64_t begin,
                          std::int64_t end);
   void (*resize_bilinear)(const ResizeBilinearTask&, void* out, const void* in, std::int64_t begin,

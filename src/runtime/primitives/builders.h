@@ -35,6 +35,7 @@ bool build_global_pool(Compilation& compilation);
 bool build_global_mean(Compilation& compilation);
 bool build_adaptive_pool(Compilation& compilation);
 bool build_reduction(Compilation& compilation);
+bool build_softmax_of_rows(Compilation& compilation);
 bool build_softmax(Compilation& compilation);
 bool build_layer_norm(Compilation& compilation);
 bool build_group_norm(Compilation& compilation);

@@ -32,6 +32,26 @@ bool rounds_itself(const View& input, const View& output, std::size_t axis) {
 
 }  // namespace
 
+bool build_softmax_of_rows(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View read = compilation.view(operation.inputs[0]);
+  if (read.sizes.empty() || axis_of(operation, read.sizes.size()) + 1 != read.sizes.size()) return false;
+  if (read.sizes.back() > kSoftmaxRow) return false;
+  const View input = compilation.with_strides(read, row_major_strides(read.sizes));
+  const View output = compilation.destination(operation.output, row_major_strides(read.sizes));
+  const SoftmaxTask task{.length = input.sizes.back(),
+                         .from = input.dtype,
+                         .scale = static_cast<float>(input.scale),
+                         .to = rounding_of(output)};
+  const View views[] = {output, input};
+  compilation.add_kernel("softmax", views, elements_of(input.sizes) / task.length,
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().softmax(task, pointers[0], pointers[1], begin, end);
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
 bool build_softmax(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const auto& sizes = compilation.shape(operation.output);

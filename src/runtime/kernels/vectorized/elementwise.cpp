@@ -3,6 +3,7 @@
 // instruction set's copy of it for all.
 #include "runtime/kernels/vectorized/functions.h"
 #include "runtime/kernels/vectorized/numbers.h"
+#include "runtime/kernels/vectorized/transpose.h"
 
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {
@@ -17,17 +18,21 @@ void convert_tile(const ConvertTask& task, T* out, const void* in, std::int64_t 
     load(task.from, in, in_at + c * in_stride, 1, rows, chunk);
     store(task.to, tile, c * kTile, 1, rows, chunk);
   }
-  if (columns == 3) {  // images
-    for (std::int64_t r = 0; r < rows; ++r) {
-      T* pixel = out + r * out_stride;
-      pixel[0] = tile[r];
-      pixel[1] = tile[kTile + r];
-      pixel[2] = tile[2 * kTile + r];
+  if (columns == 3 && out_stride == 3 && sizeof(T) == 1) {  // images
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(&tile[0]);
+    for (std::int64_t r = 0; r < rows; r += 16) {
+      std::uint8_t pixels[48];
+      interleave(bytes + r, bytes + kTile + r, bytes + 2 * kTile + r, pixels);
+      std::memcpy(out + r * 3, pixels, static_cast<std::size_t>(3 * smaller(16, rows - r)));
     }
     return;
   }
-  for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) out[r * out_stride + c] = tile[c * kTile + r];
+  constexpr int kSize = Square<T>::kSize;
+  for (std::int64_t r = 0; r < rows; r += kSize) {
+    for (std::int64_t c = 0; c < columns; c += kSize) {
+      transpose_square(&tile[c * kTile + r], kTile, out + r * out_stride + c, out_stride, rows - r,
+                       columns - c);
+    }
   }
 }
 

@@ -16,6 +16,7 @@ void reduce(const ReduceTask&, void* out, const void* in, std::int64_t begin, st
 void global_pool(const GlobalPoolTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void pool_windows(const PoolWindowsTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void layer_norm(const LayerNormTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+void softmax(const SoftmaxTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void resize_nearest(const ResizeNearestTask&, void* out, const void* in, std::int64_t begin,
                     std::int64_t end);
 void resize_bilinear(const ResizeBilinearTask&, void* out, const void* in, std::int64_t begin,

@@ -75,6 +75,49 @@ inline void store(const Rounding& to, void* out, std::int64_t at, std::int64_t s
   store_rounded<std::int8_t>(to, out, at, stride, count, in);
 }
 
+/// Sixteen floats, in as many registers as the instruction set needs.
+constexpr int kLanes = 16;
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), may_alias, aligned(sizeof(float))));
+
+/// Joins a row with `function`, which takes lanes or floats, in an order that no instruction set changes.
+template <typename Function>
+inline float join(const float* row, std::int64_t count, float start, const Function& function) {
+  float lanes[kLanes];
+  for (int l = 0; l < kLanes; ++l) lanes[l] = start;
+  auto* joined = reinterpret_cast<Lanes*>(&lanes[0]);
+  std::int64_t i = 0;
+  Lanes all = *joined;
+  for (; i + kLanes <= count; i += kLanes) function(all, *reinterpret_cast<const Lanes*>(row + i));
+  *joined = all;
+  for (int l = 0; i < count; ++i, ++l) function(lanes[l], row[i]);
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int l = 0; l < width; ++l) function(lanes[l], lanes[l + width]);
+  }
+  return lanes[0];
+}
+
+// They change their first operand: a register of one instruction set is no result of a function.
+struct Plus {
+  template <typename T>
+  void operator()(T& a, const T& b) const {
+    a = a + b;
+  }
+};
+struct Larger {
+  template <typename T>
+  void operator()(T& a, const T& b) const {
+    a = a > b ? a : b;
+  }
+};
+struct Smaller {
+  template <typename T>
+  void operator()(T& a, const T& b) const {
+    a = a < b ? a : b;
+  }
+};
+
+constexpr float kInfinity = __builtin_inff();
+
 /// Calls `work(offsets of the operands, elements)` for each unit from `begin` to `end`: blocks of the
 /// innermost loop.
 template <typename Work>

@@ -23,24 +23,7 @@ void sum_positions(const T* in, std::int64_t positions, std::int64_t stride, std
   for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<float>(sums[c]);
 }
 
-constexpr int kLanes = 16;
-
-/// Sums in an order that no instruction set changes.
-inline float total(const float* lanes) {
-  float sum = 0;
-  for (int i = 0; i < kLanes; ++i) sum += lanes[i];
-  return sum;
-}
-
-/// Adds f(x) of `count` numbers to the lanes; `count` is a multiple of kLanes except in the last chunk.
-template <typename Function>
-void add_lanes(const float* x, std::int64_t count, float* lanes, const Function& f) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) lanes[l] += f(x[i + l]);
-  }
-  for (int l = 0; i < count; ++i, ++l) lanes[l] += f(x[i]);
-}
+constexpr std::int64_t kRowChunk = 2048;
 
 /// Multiplies by the weights and adds the bias of `count` elements of a row, which begin at `done`.
 inline void scale_and_shift(const LayerNormTask& task, std::int64_t row, std::int64_t done,
@@ -87,23 +70,16 @@ void for_rows(const Loops& loops, const Work& work) {
 template <typename Function>
 float reduce_along(const ReduceTask& task, const void* in, std::int64_t at, float start,
                    const Function& function) {
-  float lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = start;
+  float result = start;
   const std::int64_t length = task.reduced.inner();
   for_rows(task.reduced, [&](std::int64_t row) {
     float chunk[kChunk];
     for (std::int64_t done = 0; done < length; done += kChunk) {
       const std::int64_t part = smaller(kChunk, length - done);
       load(task.from, in, at + row + done, 1, part, chunk);
-      std::int64_t i = 0;
-      for (; i + kLanes <= part; i += kLanes) {
-        for (int l = 0; l < kLanes; ++l) lanes[l] = function(lanes[l], chunk[i + l]);
-      }
-      for (int l = 0; i < part; ++i, ++l) lanes[l] = function(lanes[l], chunk[i]);
+      function(result, join(chunk, part, start, function));
     }
   });
-  float result = start;
-  for (int l = 0; l < kLanes; ++l) result = function(result, lanes[l]);
   return result;
 }
 
@@ -116,7 +92,7 @@ void reduce_across(const ReduceTask& task, const void* in, std::int64_t at, std:
     float x[kPoolChannels];
     for (std::int64_t i = 0; i < task.reduced.sizes[inner]; ++i) {
       load(task.from, in, at + row + i * task.reduced.strides[0][inner], stride, count, x);
-      for (std::int64_t c = 0; c < count; ++c) results[c] = function(results[c], x[c]);
+      for (std::int64_t c = 0; c < count; ++c) function(results[c], x[c]);
     }
   });
 }
@@ -138,8 +114,6 @@ void reduce_with(const ReduceTask& task, void* out, const void* in, std::int64_t
   };
   for_units(task.kept, begin, end, work, kPoolChannels);
 }
-
-constexpr float kInfinity = __builtin_inff();
 
 }  // namespace
 
@@ -166,33 +140,40 @@ void global_pool(const GlobalPoolTask& task, void* out, const void* in, std::int
   }
 }
 
+/// The row is loaded for each of three passes, since it may be long; a row of one chunk is loaded once.
 void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
   const std::int64_t length = task.length;
   const Affine real = task.real;
-  const auto each_chunk = [&](std::int64_t row, const auto& work) {
-    float chunk[kChunk];
-    for (std::int64_t done = 0; done < length; done += kChunk) {
-      const std::int64_t part = smaller(kChunk, length - done);
-      load(task.from, in, row * length + done, 1, part, chunk);
-      for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - real.zero_point) * real.scale;
-      work(chunk, done, part);
+  float chunk[kRowChunk];
+  const auto each_chunk = [&](std::int64_t row, bool first, const auto& work) {
+    for (std::int64_t done = 0; done < length; done += kRowChunk) {
+      const std::int64_t part = smaller(kRowChunk, length - done);
+      if (first || length > kRowChunk) {
+        load(task.from, in, row * length + done, 1, part, chunk);
+        for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - real.zero_point) * real.scale;
+      }
+      work(done, part);
     }
   };
   for (std::int64_t row = begin; row < end; ++row) {
-    float sums[kLanes] = {};
-    each_chunk(row, [&](const float* x, std::int64_t, std::int64_t part) {
-      add_lanes(x, part, sums, [](float v) { return v; });
+    float sum = 0;
+    each_chunk(row, true, [&](std::int64_t, std::int64_t part) { sum += join(chunk, part, 0.0F, Plus{}); });
+    const float mean = sum / static_cast<float>(length);
+    float squares = 0;
+    each_chunk(row, false, [&](std::int64_t, std::int64_t part) {
+      float square[kRowChunk];
+      for (std::int64_t i = 0; i < part; ++i) {
+        chunk[i] -= mean;
+        square[i] = chunk[i] * chunk[i];
+      }
+      squares += join(square, part, 0.0F, Plus{});
     });
-    const float mean = total(sums) / static_cast<float>(length);
-    float squares[kLanes] = {};
-    each_chunk(row, [&](const float* x, std::int64_t, std::int64_t part) {
-      add_lanes(x, part, squares, [mean](float v) { return (v - mean) * (v - mean); });
-    });
-    const float inverse = 1.0F / __builtin_sqrtf(total(squares) / static_cast<float>(length) + task.epsilon);
-    each_chunk(row, [&](float* x, std::int64_t done, std::int64_t part) {
-      for (std::int64_t i = 0; i < part; ++i) x[i] = (x[i] - mean) * inverse;
-      scale_and_shift(task, row, done, part, x);
-      store(task.to, out, row * length + done, 1, part, x);
+    const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(length) + task.epsilon);
+    const float rest = length > kRowChunk ? mean : 0.0F;  // a row of one chunk has lost its mean already
+    each_chunk(row, false, [&](std::int64_t done, std::int64_t part) {
+      for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - rest) * inverse;
+      scale_and_shift(task, row, done, part, chunk);
+      store(task.to, out, row * length + done, 1, part, chunk);
     });
   }
 }
@@ -200,13 +181,11 @@ void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64
 void reduce(const ReduceTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
   switch (task.kind) {
     case ReduceKind::Sum:
-      return reduce_with(task, out, in, begin, end, 0.0F, [](float a, float b) { return a + b; });
+      return reduce_with(task, out, in, begin, end, 0.0F, Plus{});
     case ReduceKind::Max:
-      return reduce_with(task, out, in, begin, end, -kInfinity,
-                         [](float a, float b) { return a > b ? a : b; });
+      return reduce_with(task, out, in, begin, end, -kInfinity, Larger{});
     case ReduceKind::Min:
-      return reduce_with(task, out, in, begin, end, kInfinity,
-                         [](float a, float b) { return a < b ? a : b; });
+      return reduce_with(task, out, in, begin, end, kInfinity, Smaller{});
   }
 }
 

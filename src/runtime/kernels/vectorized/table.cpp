@@ -14,6 +14,7 @@ const KernelTable kKernels{.name = TSQ_RUNTIME_ISA_NAME,
                            .global_pool = global_pool,
                            .pool_windows = pool_windows,
                            .layer_norm = layer_norm,
+                           .softmax = softmax,
                            .resize_nearest = resize_nearest,
                            .resize_bilinear = resize_bilinear};
 
