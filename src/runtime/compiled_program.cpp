@@ -8,6 +8,7 @@
 #include "runtime/program/fuse_operations.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/resolve.h"
+#include "runtime/program/split_products.h"
 
 namespace tsq::runtime {
 namespace {
@@ -19,10 +20,9 @@ bool build_operation(Compilation& compilation) {
   return false;
 }
 
-/// Errors of oneDNN name the operation, as `program` writes it.
+/// Builds the current operation. Errors of oneDNN name it as it stands in `program`.
 void build(Compilation& compilation, const Program& program, std::size_t index) {
   const auto where = [&] { return name_of_operation(program, index); };
-  compilation.begin(index);
   try {
     if (build_operation(compilation)) return;
   } catch (const dnnl::error& error) {
@@ -134,7 +134,9 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
                                  std::span<const std::int64_t> integers, int threads,
                                  PackedWeights& weights) {
   const ThreadCount count(threads);
-  const auto resolved = with_fused_operations(resolve(model, shapes_of(inputs), integers));
+  auto split = resolve(model, shapes_of(inputs), integers);
+  split_products(split);
+  const auto resolved = with_fused_operations(std::move(split));
   const Program& program = resolved.model.program;
   for (const int output : model.program.outputs) {
     output_shapes_.push_back(resolved.shapes[static_cast<std::size_t>(output)]);
@@ -142,6 +144,7 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
   }
   Compilation compilation(resolved.model, resolved.shapes, inputs, threads, weights);
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
+    compilation.begin(i);
     build(compilation, program, i);
     labels_.push_back({program.operations[i].kind, program.operations[i].name});
   }
