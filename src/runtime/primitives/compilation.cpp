@@ -52,9 +52,10 @@ int Compilation::add_buffer(Buffer buffer) {
 View Compilation::stored_as(int value) const {
   const auto& declared = program().values[at(value)];
   View view{.dtype = declared.dtype, .scale = declared.scale, .zero_point = declared.zero_point};
-  if (declared.dtype == Dtype::S8 && !signed_storage_[at(value)]) {
-    view.dtype = Dtype::U8;
-    view.zero_point += 128;
+  const bool signed_storage = signed_storage_[at(value)];
+  if (is_int8(view.dtype) && signed_storage != (view.dtype == Dtype::S8)) {
+    view.dtype = signed_storage ? Dtype::S8 : Dtype::U8;
+    view.zero_point += signed_storage ? -128 : 128;
   }
   return view;
 }

@@ -61,7 +61,7 @@ std::vector<bool> signed_values(const Program& program) {
     }
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    wanted[i] = wanted[i] && program.values[i].dtype == Dtype::S8;
+    wanted[i] = wanted[i] && is_int8(program.values[i].dtype);
   }
   return wanted;
 }

@@ -11,7 +11,7 @@ namespace tsq::runtime {
 /// what is elementwise between them.
 std::vector<bool> channels_last_values(const Program& program, const std::vector<Shape>& shapes);
 
-/// Values that are kept signed: declared as `s8` and right operand of a product of activations.
+/// int8 values that are kept signed: right operands of products of activations.
 std::vector<bool> signed_values(const Program& program);
 
 /// The last operation that reads each value, -1 for none; one after all for what the call returns.

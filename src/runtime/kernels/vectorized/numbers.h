@@ -77,23 +77,40 @@ inline void store(const Rounding& to, void* out, std::int64_t at, std::int64_t s
 
 /// Sixteen floats, in as many registers as the instruction set needs.
 constexpr int kLanes = 16;
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float)), may_alias, aligned(sizeof(float))));
+using Lanes = float __attribute__((vector_size(64), may_alias, aligned(4)));
+using HalfLanes = float __attribute__((vector_size(32)));
+using QuarterLanes = float __attribute__((vector_size(16)));
 
-/// Joins a row with `function`, which takes lanes or floats, in an order that no instruction set changes.
+/// Joins lanes with each other, halves first.
+template <typename Function>
+inline float join_lanes(const Lanes& lanes, const Function& function) {
+  HalfLanes eight = __builtin_shufflevector(lanes, lanes, 0, 1, 2, 3, 4, 5, 6, 7);
+  function(eight, __builtin_shufflevector(lanes, lanes, 8, 9, 10, 11, 12, 13, 14, 15));
+  QuarterLanes four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3);
+  function(four, __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
+  float pairs[2] = {four[0], four[1]};
+  function(pairs[0], four[2]);
+  function(pairs[1], four[3]);
+  function(pairs[0], pairs[1]);
+  return pairs[0];
+}
+
+/// Takes each number of a row with `take`, then joins what lanes have taken with `function`; both take lanes
+/// or floats. The order is the same for every instruction set.
+template <typename Take, typename Function>
+inline float join(const float* row, std::int64_t count, float start, const Take& take,
+                  const Function& function) {
+  Lanes lanes = start - Lanes{};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) take(lanes, *reinterpret_cast<const Lanes*>(row + i));
+  float joined = join_lanes(lanes, function);
+  for (; i < count; ++i) take(joined, row[i]);
+  return joined;
+}
+
 template <typename Function>
 inline float join(const float* row, std::int64_t count, float start, const Function& function) {
-  float lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = start;
-  auto* joined = reinterpret_cast<Lanes*>(&lanes[0]);
-  std::int64_t i = 0;
-  Lanes all = *joined;
-  for (; i + kLanes <= count; i += kLanes) function(all, *reinterpret_cast<const Lanes*>(row + i));
-  *joined = all;
-  for (int l = 0; i < count; ++i, ++l) function(lanes[l], row[i]);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int l = 0; l < width; ++l) function(lanes[l], lanes[l + width]);
-  }
-  return lanes[0];
+  return join(row, count, start, function, function);
 }
 
 // They change their first operand: a register of one instruction set is no result of a function.
@@ -101,6 +118,13 @@ struct Plus {
   template <typename T>
   void operator()(T& a, const T& b) const {
     a = a + b;
+  }
+};
+struct PlusSquare {
+  float mean;
+  template <typename T>
+  void operator()(T& a, const T& b) const {
+    a = a + (b - mean) * (b - mean);
   }
 };
 struct Larger {

@@ -31,6 +31,10 @@ inline void scale_and_shift(const LayerNormTask& task, std::int64_t row, std::in
   const float* weight = task.weight;
   const float* bias = task.bias;
   if (task.repeat == 1 && task.groups == 1) {
+    if (weight != nullptr && bias != nullptr) {
+      for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] * weight[done + i] + bias[done + i];
+      return;
+    }
     if (weight != nullptr) {
       for (std::int64_t i = 0; i < count; ++i) x[i] *= weight[done + i];
     }
@@ -150,7 +154,9 @@ void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64
       const std::int64_t part = smaller(kRowChunk, length - done);
       if (first || length > kRowChunk) {
         load(task.from, in, row * length + done, 1, part, chunk);
-        for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - real.zero_point) * real.scale;
+        if (task.from != Dtype::F32) {
+          for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - real.zero_point) * real.scale;
+        }
       }
       work(done, part);
     }
@@ -161,17 +167,11 @@ void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64
     const float mean = sum / static_cast<float>(length);
     float squares = 0;
     each_chunk(row, false, [&](std::int64_t, std::int64_t part) {
-      float square[kRowChunk];
-      for (std::int64_t i = 0; i < part; ++i) {
-        chunk[i] -= mean;
-        square[i] = chunk[i] * chunk[i];
-      }
-      squares += join(square, part, 0.0F, Plus{});
+      squares += join(chunk, part, 0.0F, PlusSquare{mean}, Plus{});
     });
     const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(length) + task.epsilon);
-    const float rest = length > kRowChunk ? mean : 0.0F;  // a row of one chunk has lost its mean already
     each_chunk(row, false, [&](std::int64_t done, std::int64_t part) {
-      for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - rest) * inverse;
+      for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - mean) * inverse;
       scale_and_shift(task, row, done, part, chunk);
       store(task.to, out, row * length + done, 1, part, chunk);
     });
