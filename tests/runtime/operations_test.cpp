@@ -82,25 +82,30 @@ TEST(Operations, ConvolvesTransposed) {
 }
 
 TEST(Operations, ConvolvesDepthwise) {
-  for_random_cases([](Random& random) {
-    const auto channels = random.any_of<std::int64_t>({3, 8, 24, 40, 64});
-    const Value input = random_value(random, any_int8(random));
-    Writer writer;
-    const auto padding = random.integer(0, 2);
-    Operation operation{.kind = Kind::Convolution,
-                        .inputs = {writer.input(input)},
-                        .stride = {2, 2},
-                        .padding_begin = {padding, padding},
-                        .padding_end = {1, 1},
-                        .groups = channels};
-    const auto kernel = random.any_of<std::int64_t>({3, 5});
-    add_weights(random, writer, operation, {channels, 1, kernel, kernel}, channels);
-    operation.bounded = false;  // adds no pairs of products
-    writer.returns({writer.add(operation, output_value(random, any_int8(random), 2))});
-    const std::vector<Tensor> inputs{random_tensor(random, input.dtype, image(random, 2, channels))};
-    expect_right(writer, inputs);
-    EXPECT_EQ(LoadedProgram(writer.model).float_operations(), 0);
-  });
+  for_random_cases(
+      [](Random& random) {
+        const auto channels = random.any_of<std::int64_t>({3, 8, 24, 40, 64, 100, 130});
+        const Value input = random_value(random, any_int8(random));
+        Writer writer;
+        const auto padding = random.integer(0, 3);
+        Operation operation{.kind = Kind::Convolution,
+                            .inputs = {writer.input(input)},
+                            .stride = random.any_of<Shape>({{1, 1}, {2, 2}}),
+                            .padding_begin = {padding, padding},
+                            .padding_end = {1, 1},
+                            .groups = channels};
+        const auto kernel = random.any_of<std::int64_t>({3, 5, 7});
+        add_weights(random, writer, operation, {channels, 1, kernel, kernel}, channels);
+        if (random.coin()) operation.post_ops = {{.kind = PostOpKind::Clamp, .alpha = -1, .beta = 2}};
+        operation.bounded = false;  // adds no pairs of products
+        writer.returns({writer.add(operation, output_value(random, any_int8(random), 2))});
+        const std::vector<Tensor> inputs{
+            random_tensor(random, input.dtype,
+                          {random.integer(1, 2), channels, random.integer(7, 9), random.integer(7, 40)})};
+        expect_right(writer, inputs);
+        EXPECT_EQ(LoadedProgram(writer.model).float_operations(), 0);
+      },
+      80);
 }
 
 /// Which post-ops are tried: sums in place and beside, products, functions before and after.

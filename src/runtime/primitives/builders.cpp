@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::array kBuilders{
     BuilderRow{Kind::Convert, "convert", build_convert},
+    BuilderRow{Kind::Convolution, "depthwise convolution with products of bytes", build_depthwise},
     BuilderRow{Kind::Convolution, "convolution of oneDNN", build_convolution},
     BuilderRow{Kind::TransposedConvolution, "deconvolution of oneDNN", build_transposed_convolution},
     BuilderRow{Kind::Linear, "matmul of oneDNN with packed weights", build_linear},

@@ -20,6 +20,7 @@ struct BuilderRow {
 /// row before oneDNN's.
 std::span<const BuilderRow> builder_table();
 
+bool build_depthwise(Compilation& compilation);
 bool build_convolution(Compilation& compilation);
 bool build_transposed_convolution(Compilation& compilation);
 bool build_linear(Compilation& compilation);

@@ -10,20 +10,6 @@
 namespace tsq::runtime {
 namespace {
 
-/// Relu and clamp as bounds of what is written.
-void narrow(Rounding& to, const View& output, const std::vector<PostOp>& post_ops) {
-  const auto written = [&](double real) {
-    const double number = real / output.scale + output.zero_point;
-    return static_cast<float>(output.dtype == Dtype::F32 ? number : std::nearbyint(number));
-  };
-  for (const auto& post_op : post_ops) {
-    const bool relu = post_op.kind == PostOpKind::Relu;
-    const float low = written(relu ? 0 : post_op.alpha);
-    to.low = std::clamp(low, to.low, to.high);
-    if (!relu) to.high = std::clamp(written(std::max(post_op.alpha, post_op.beta)), to.low, to.high);
-  }
-}
-
 /// A number of an int8 dtype, as the byte that stands for it: the lowest for what is no number.
 std::uint8_t byte_of(double number, Dtype dtype) {
   const double lowest = dtype == Dtype::U8 ? 0 : -128;

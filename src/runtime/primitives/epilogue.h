@@ -44,6 +44,9 @@ void append_function(dnnl::post_ops& post_ops, const PostOp& post_op);
 /// The same function in double precision.
 double function_of(const PostOp& post_op, double x);
 
+/// Relu and clamp as bounds of what is written.
+void narrow(Rounding& to, const View& output, const std::vector<PostOp>& post_ops);
+
 /// The algorithm of a function, and its numbers.
 struct Eltwise {
   dnnl::algorithm algorithm;
