@@ -24,8 +24,9 @@ struct DepthwiseTask {
   float low = 0;                ///< bounds of what is written
   float high = 255;
 
-  /// How many times `kDepthwiseRows` rows of the window are.
-  [[nodiscard]] std::int64_t groups() const { return (kernel + kDepthwiseRows - 1) / kDepthwiseRows; }
+  /// How many groups of four products a window has: four rows of a column, the rest of the rows of a column,
+  /// or for 5 rows four columns of the last one.
+  [[nodiscard]] std::int64_t taps() const { return kernel == 5 ? 7 : kernel == 7 ? 14 : 3; }
 };
 
 /// For each block of channels: its weights as `depthwise_weight_index` orders them, as many scales as
@@ -43,8 +44,9 @@ struct DepthwiseWeights {
   const std::int64_t part = channel / 16;
   const std::int64_t quarter = channel % 16 / 4;
   const std::int64_t lane = part * 4 + channel % 4;
-  const std::int64_t group = column * task.groups() + row / kDepthwiseRows;
-  return ((group * 4 + quarter) * 16 + lane) * kDepthwiseRows + row % kDepthwiseRows;
+  const bool across = task.kernel == 5 && row == 4;
+  const std::int64_t tap = across ? 5 + column / 4 : task.kernel == 7 ? column * 2 + row / 4 : column;
+  return ((tap * 4 + quarter) * 16 + lane) * kDepthwiseRows + (across ? column % 4 : row % 4);
 }
 
 /// Units: images times rows of the output times blocks of channels.

@@ -26,6 +26,20 @@ inline Interleaved interleave(__m512i a, __m512i b, __m512i c, __m512i d) {
            _mm512_unpacklo_epi16(ab_high, cd_high), _mm512_unpackhi_epi16(ab_high, cd_high)}};
 }
 
+/// Where the groups of four products of a window stand: for each, twice the column, plus 1 for the second
+/// group.
+template <int kKernel>
+constexpr int place_of(int tap) {
+  if (kKernel == 3) return tap;
+  if (kKernel == 7) return tap;
+  constexpr int kPlaces[] = {0, 2, 4, 6, 8, 1, 9};
+  return kPlaces[tap];
+}
+template <int kKernel>
+constexpr int kTapsOf = kKernel == 5   ? 7
+                        : kKernel == 7 ? 14
+                                       : 3;
+
 /// Scales, offsets and bounds of a block of channels. A register has four channels of each 128 bits.
 struct Numbers {
   Numbers(const DepthwiseTask& task, const float* scale, const float* offset)
@@ -63,7 +77,7 @@ class Row {
         mask_(task.channels - first_ >= kDepthwiseChannels ? ~__mmask64{0}
                                                            : (__mmask64{1} << (task.channels - first_)) - 1),
         padding_(_mm512_set1_epi8(static_cast<char>(task.zero_point))),
-        weights_(weights.weights + block * task.kernel * task.groups() * 4 * 64),
+        weights_(weights.weights + block * task.taps() * kDepthwiseRows * kDepthwiseChannels),
         scales_(weights.scales + first_),
         offsets_(weights.offsets + first_) {
     for (std::int64_t k = 0; k < task.kernel; ++k) {
@@ -93,14 +107,17 @@ class Row {
     const __mmask64 mask = mask_;
     for (std::int64_t c = 0; c < count; ++c) {
       const std::int64_t column = first + c;
-      const bool inside = column >= 0 && column < task_.input_width;
-      const auto row = [&](int k) {
+      const auto at = [&](int k, std::int64_t x) {
         if (k >= kKernel) return _mm512_setzero_si512();
-        if (!inside || rows_[k] == nullptr) return padding;
-        return _mm512_maskz_loadu_epi8(mask, rows_[k] + column * task_.channels);
+        if (x < 0 || x >= task_.input_width || rows_[k] == nullptr) return padding;
+        return _mm512_maskz_loadu_epi8(mask, rows_[k] + x * task_.channels);
       };
-      for (int g = 0; g < kGroups; ++g) {
-        columns_[c * kGroups + g] = interleave(row(4 * g), row(4 * g + 1), row(4 * g + 2), row(4 * g + 3));
+      Interleaved* groups = columns_ + c * kGroups;
+      groups[0] = interleave(at(0, column), at(1, column), at(2, column), at(3, column));
+      if constexpr (kKernel == 5) {
+        groups[1] = interleave(at(4, column), at(4, column + 1), at(4, column + 2), at(4, column + 3));
+      } else if constexpr (kKernel == 7) {
+        groups[1] = interleave(at(4, column), at(5, column), at(6, column), at(7, column));
       }
     }
   }
@@ -109,7 +126,7 @@ class Row {
   template <int kKernel>
   void write_positions(std::int64_t count, const Numbers& numbers, std::uint8_t* out) const {
     constexpr int kGroups = (kKernel + 3) / 4;
-    constexpr int kTaps = kKernel * kGroups;
+    constexpr int kTaps = kTapsOf<kKernel>;
     const std::int64_t step = task_.stride * kGroups;
     const std::int64_t channels = task_.channels;
     const __mmask64 mask = mask_;
@@ -131,8 +148,9 @@ class Row {
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) {
           const __m512i both = weight(tap * 4 + q);
-          sums[0][q] = _mm512_dpbusd_epi32(sums[0][q], window[tap].quarters[q], both);
-          sums[1][q] = _mm512_dpbusd_epi32(sums[1][q], window[step + tap].quarters[q], both);
+          sums[0][q] = _mm512_dpbusd_epi32(sums[0][q], window[place_of<kKernel>(tap)].quarters[q], both);
+          sums[1][q] =
+              _mm512_dpbusd_epi32(sums[1][q], window[step + place_of<kKernel>(tap)].quarters[q], both);
         }
       }
       _mm512_mask_storeu_epi8(out + i * channels, mask, numbers.rounded(sums[0]));
@@ -145,7 +163,8 @@ class Row {
       for (int tap = 0; tap < kTaps; ++tap) {
 #pragma GCC unroll 4
         for (int q = 0; q < 4; ++q) {
-          sums[q] = _mm512_dpbusd_epi32(sums[q], window[tap].quarters[q], weight(tap * 4 + q));
+          sums[q] =
+              _mm512_dpbusd_epi32(sums[q], window[place_of<kKernel>(tap)].quarters[q], weight(tap * 4 + q));
         }
       }
       _mm512_mask_storeu_epi8(out + i * channels, mask, numbers.rounded(sums));

@@ -47,7 +47,7 @@ std::vector<float> by_quarters(const std::vector<float>& numbers, std::int64_t c
 
 std::vector<std::int8_t> by_blocks(const DepthwiseTask& task, const std::int8_t* weights) {
   const auto blocks = (task.channels + kDepthwiseChannels - 1) / kDepthwiseChannels;
-  const auto block_size = task.kernel * task.groups() * kDepthwiseRows * kDepthwiseChannels;
+  const auto block_size = task.taps() * kDepthwiseRows * kDepthwiseChannels;
   std::vector<std::int8_t> ordered(static_cast<std::size_t>(blocks * block_size), 0);
   for (std::int64_t c = 0; c < task.channels; ++c) {
     for (std::int64_t i = 0; i < task.kernel * task.kernel; ++i) {
