@@ -1,5 +1,6 @@
 #include "runtime/loaded_program.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "runtime/primitives/exact_sums.h"
@@ -46,8 +47,10 @@ LoadedProgram::LoadedProgram(Model model) : model_(std::move(model)), cache_(kCo
     int count = 0;
     for (const auto& operation : counted.program.operations) {
       const bool product = operation.kind == Kind::Matmul || operation.weight_scales;
-      const auto input = static_cast<std::size_t>(operation.inputs[0]);
-      if (product && is_int8(counted.program.values[input].dtype)) ++count;
+      const bool int8 = std::ranges::all_of(operation.inputs, [&](int input) {
+        return is_int8(counted.program.values[static_cast<std::size_t>(input)].dtype);
+      });
+      if (product && int8) ++count;
     }
     return count;
   };

@@ -76,6 +76,15 @@ TEST(Errors, NameTheIntegerThatCannotBeComputed) {
               HasSubstr("integer 0: it reads a row that does not stand before it"));
 }
 
+TEST(Errors, RefuseRowsOfEmbeddingsElsewhere) {
+  EXPECT_THAT(fault_after([](Model& model) { model.program.values[0].dtype = Dtype::I64; }),
+              HasSubstr("operation 0 (convert): it reads an i64 value: only embeddings and views do"));
+  EXPECT_THAT(fault_after([](Model& model) { model.program.values[1].dtype = Dtype::I64; }),
+              HasSubstr("operation 0 (convert): not both its input and its output are i64"));
+  EXPECT_THAT(fault_after([](Model& model) { model.program.operations[6].kind = Kind::Embedding; }),
+              HasSubstr("operation 6 (embedding): its weight is missing"));
+}
+
 TEST(Errors, NameTheTensorOfACallThatDoesNotFit) {
   EXPECT_EQ(fault_of_call(zeros({1, 3, 8, 8})), "");
   EXPECT_THAT(fault_of_call(zeros({1, 3, 8, 8}, Dtype::U8)), HasSubstr("tensor 0 is u8: give one of f32"));

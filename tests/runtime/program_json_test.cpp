@@ -57,6 +57,15 @@ TEST(ProgramJson, KeepsEveryAttribute) {
       {.kind = Kind::Flatten, .inputs = {0}, .output = 3, .axis = 1, .end_axis = -2},
       {.kind = Kind::Expand, .inputs = {0}, .output = 3, .shape = {3, -1}},
       {.kind = Kind::Reshape, .inputs = {0}, .output = 3, .shape = {0, Extent::of_integer(2), 7}},
+      {.kind = Kind::Mean, .inputs = {0}, .output = 4, .axes = {1, -1}, .keep_dims = true},
+      {.kind = Kind::Pad,
+       .inputs = {0},
+       .output = 4,
+       .padding_begin = {1, 0},
+       .padding_end = {0, 2},
+       .fill = 0.5},
+      {.kind = Kind::AdaptiveAvgPool, .inputs = {0}, .output = 4, .size = {Extent::of_integer(0), 3}},
+      {.kind = Kind::GroupNorm, .inputs = {0}, .output = 4, .weight = 1, .bias = 2, .groups = 4},
       {.kind = Kind::ResizeNearest, .inputs = {0}, .output = 4, .scale_factors = {2, 1.5}},
       {.kind = Kind::LayerNorm, .inputs = {0}, .output = 5, .weight = 1, .bias = 2, .epsilon = 1e-12}};
   EXPECT_EQ(program_from_json(to_json(program)), program);

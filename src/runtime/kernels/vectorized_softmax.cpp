@@ -1,6 +1,6 @@
-// Compiled once for each instruction set, as elementwise.cpp says.
-#include "runtime/kernels/vectorized/functions.h"
-#include "runtime/kernels/vectorized/numbers.h"
+// Compiled once for each instruction set, as vectorized_elementwise.cpp says.
+#include "runtime/kernels/vectorized_functions.h"
+#include "runtime/kernels/vectorized_numbers.h"
 
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {

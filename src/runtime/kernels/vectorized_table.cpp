@@ -1,4 +1,4 @@
-#include "runtime/kernels/vectorized/functions.h"
+#include "runtime/kernels/vectorized_functions.h"
 
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 

@@ -1,8 +1,8 @@
 // Compiled once for each instruction set, into the namespace TSQ_RUNTIME_ISA: plain loops that the compiler
 // vectorizes. No function of a header that is not inlined here may be called: the linker would keep one
 // instruction set's copy of it for all.
-#include "runtime/kernels/vectorized/functions.h"
-#include "runtime/kernels/vectorized/numbers.h"
+#include "runtime/kernels/vectorized_functions.h"
+#include "runtime/kernels/vectorized_numbers.h"
 
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {
