@@ -7,20 +7,24 @@
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {
 
+template <int kCount, typename Sum, typename T>
+void sum_channels(const T* in, std::int64_t positions, std::int64_t stride, float* out) {
+  Sum sums[kCount] = {};
+  for (std::int64_t p = 0; p < positions; ++p) {
+    for (std::int64_t c = 0; c < kCount; ++c) sums[c] += static_cast<Sum>(in[p * stride + c]);
+  }
+  for (std::int64_t c = 0; c < kCount; ++c) out[c] = static_cast<float>(sums[c]);
+}
+
+/// Few channels are summed in blocks of a fixed size, which stay in registers.
 template <typename T, typename Sum>
 void sum_positions(const T* in, std::int64_t positions, std::int64_t stride, std::int64_t channels,
                    float* out) {
-  Sum sums[kPoolChannels] = {};
-  if (channels == kPoolChannels) {
-    for (std::int64_t p = 0; p < positions; ++p) {
-      for (std::int64_t c = 0; c < kPoolChannels; ++c) sums[c] += static_cast<Sum>(in[p * stride + c]);
-    }
-  } else {
-    for (std::int64_t p = 0; p < positions; ++p) {
-      for (std::int64_t c = 0; c < channels; ++c) sums[c] += static_cast<Sum>(in[p * stride + c]);
-    }
-  }
-  for (std::int64_t c = 0; c < channels; ++c) out[c] = static_cast<float>(sums[c]);
+  if (channels == kPoolChannels) return sum_channels<kPoolChannels, Sum>(in, positions, stride, out);
+  std::int64_t c = 0;
+  for (; c + 16 <= channels; c += 16) sum_channels<16, Sum>(in + c, positions, stride, out + c);
+  for (; c + 4 <= channels; c += 4) sum_channels<4, Sum>(in + c, positions, stride, out + c);
+  for (; c < channels; ++c) sum_channels<1, Sum>(in + c, positions, stride, out + c);
 }
 
 constexpr std::int64_t kRowChunk = 2048;
