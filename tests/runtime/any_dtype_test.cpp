@@ -21,6 +21,7 @@ Operation plain_operation(Kind kind) {
   if (kind == Kind::ResizeNearest || kind == Kind::ResizeBilinear || adaptive) operation.size = {4, 4};
   if (kind == Kind::Pad) operation.padding_begin = operation.padding_end = {1, 0};
   if (kind == Kind::Reshape) operation.shape = {0, -1};
+  if (kind == Kind::Unflatten) operation.shape = {-1, 1};
   if (kind == Kind::Expand) operation.shape = {2, -1, -1, -1, -1};
   if (kind == Kind::Permute) operation.order = {0, -1, 1, 2};
   if (kind == Kind::GroupNorm) operation.groups = 2;

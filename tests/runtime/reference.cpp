@@ -118,6 +118,7 @@ class Interpreter {
       case Kind::Unsqueeze:
       case Kind::Squeeze:
       case Kind::Flatten:
+      case Kind::Unflatten:
         return {shape(operation.output), input.numbers};
       case Kind::Expand:
         for_each_index(output.sizes,

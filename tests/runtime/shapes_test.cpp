@@ -80,6 +80,8 @@ TEST(Views, NeedNoRankInTheProgram) {
   EXPECT_EQ(shape_after({.kind = Kind::Squeeze, .axis = 1}, {2, 1, 3}), (Shape{2, 3}));
   EXPECT_EQ(shape_after({.kind = Kind::Squeeze, .axis = -1}, {2, 1, 3}), (Shape{2, 1, 3}));
   EXPECT_EQ(shape_after({.kind = Kind::Flatten, .axis = 1}, sizes), (Shape{2, 60}));
+  EXPECT_EQ(shape_after({.kind = Kind::Unflatten, .axis = -1, .shape = {5, 1}}, sizes),
+            (Shape{2, 3, 4, 5, 1}));
   EXPECT_EQ(shape_after({.kind = Kind::Flatten, .axis = -3, .end_axis = -2}, sizes), (Shape{2, 12, 5}));
   EXPECT_EQ(shape_after({.kind = Kind::Expand, .shape = {7, -1, 3}}, {4, 1}), (Shape{7, 4, 3}));
 }

@@ -48,6 +48,11 @@ bool flatten(const Call& call) {
   const auto last = call.whole("end_dim");
   return first && last && call.move({.kind = Kind::Flatten, .axis = *first, .end_axis = *last});
 }
+bool unflatten(const Call& call) {
+  const auto axis = call.whole("dim");
+  const auto shape = axis ? call.program.extents(call.argument("sizes")) : std::nullopt;
+  return shape && call.move({.kind = Kind::Unflatten, .axis = *axis, .shape = *shape});
+}
 bool expand(const Call& call) {
   const auto shape = call.program.extents(call.argument("size"));
   return shape && call.move({.kind = Kind::Expand, .shape = *shape});
@@ -188,6 +193,7 @@ constexpr std::array kPlaceRows{
     OperatorRow{"aten::permute", permute},
     OperatorRow{"aten::transpose", transpose},
     OperatorRow{"aten::flatten", flatten},
+    OperatorRow{"aten::unflatten", unflatten},
     OperatorRow{"aten::expand", expand},
     OperatorRow{"aten::unsqueeze", unsqueeze},
     OperatorRow{"aten::squeeze", squeeze},

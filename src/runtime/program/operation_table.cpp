@@ -59,6 +59,7 @@ constexpr std::array kOperations{
     OperationRow{Kind::Unsqueeze,             "unsqueeze",               1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::Squeeze,               "squeeze",                 1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::Flatten,               "flatten",                 1, Axis | EndAxis,  PostOpsAllowed::None},
+    OperationRow{Kind::Unflatten,             "unflatten",               1, Axis | TargetShape, PostOpsAllowed::None},
     OperationRow{Kind::Expand,                "expand",                  1, kShape,          PostOpsAllowed::None},
     OperationRow{Kind::Slice,                 "slice",                   1, Axis | Range,    PostOpsAllowed::None},
     OperationRow{Kind::ResizeNearest,         "resize_nearest",          1, kSize,           PostOpsAllowed::None},
@@ -120,8 +121,8 @@ std::string_view name_of(IntegerKind kind) {
 }
 
 bool is_view(Kind kind) {
-  constexpr std::array kViews{Kind::Reshape, Kind::Permute, Kind::Transpose, Kind::Unsqueeze,
-                              Kind::Squeeze, Kind::Flatten, Kind::Expand,    Kind::Slice};
+  constexpr std::array kViews{Kind::Reshape, Kind::Permute,   Kind::Transpose, Kind::Unsqueeze, Kind::Squeeze,
+                              Kind::Flatten, Kind::Unflatten, Kind::Expand,    Kind::Slice};
   return std::ranges::find(kViews, kind) != kViews.end();
 }
 

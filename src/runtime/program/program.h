@@ -140,6 +140,7 @@ enum class Kind : std::uint8_t {
   Unsqueeze,  ///< a dimension of one element, which becomes `axis` of the output
   Squeeze,    ///< drops `axis` if it has one element
   Flatten,    ///< joins the dimensions from `axis` to `end_axis`
+  Unflatten,  ///< the dimension `axis` becomes those of `shape`
   Expand,
   Slice,
   ResizeNearest,

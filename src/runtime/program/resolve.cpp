@@ -84,6 +84,7 @@ class Resolver {
       case Kind::Unsqueeze:
       case Kind::Squeeze:
       case Kind::Flatten:
+      case Kind::Unflatten:
         return lower_to_reshape(operation);
       case Kind::Expand:
         return keep_sizes(operation);
@@ -120,6 +121,11 @@ class Resolver {
     } else if (operation.kind == Kind::Squeeze) {
       const auto axis = axis_within(operation.axis, rank);
       if (shape[axis] == 1) shape.erase(place(axis));
+    } else if (operation.kind == Kind::Unflatten) {
+      const auto axis = axis_within(operation.axis, rank);
+      const auto parts = numbers_of(operation.shape);
+      shape.erase(place(axis));
+      shape.insert(place(axis), parts.begin(), parts.end());
     } else {
       const auto first = axis_within(operation.axis, rank);
       const auto last = axis_within(operation.end_axis, rank);

@@ -253,6 +253,7 @@ Shape output_of(const Asked& asked) {
     case Kind::Unsqueeze:
     case Kind::Squeeze:
     case Kind::Flatten:
+    case Kind::Unflatten:
       break;  // have become others
   }
   asked.fail("it has no shape");

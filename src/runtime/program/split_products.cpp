@@ -36,9 +36,7 @@ class Splitter {
  private:
   Program& program() { return resolved_.model.program; }
 
-  void append(const Operation& operation) {
-    program().operations.push_back(operation);
-  }
+  void append(const Operation& operation) { program().operations.push_back(operation); }
 
   /// The slices that read a linear layer, if nothing else does.
   std::vector<std::size_t> parts_of(std::span<const Operation> operations, const Operation& linear) {
