@@ -1,7 +1,8 @@
-"""tsq: recipe best and the command's defaults, its trial included; statically on two engines, and dynamically."""
+"""tsq: recipe best and the command's defaults, its trial included; statically on two engines, dynamically, and fused."""
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,12 @@ def command(engine: str, mode: str, program: str, folder: Folder, file: Path) ->
     return [program, 'quantize', str(folder.model), *data, '--backend', engine, '--mode', mode, '--output', str(file), '--json']
 
 
+def fused_command(program: str, folder: Folder, file: Path) -> list[str]:
+    # Its processes inherit where the library of fused programs is.
+    os.environ['TSQ_RUNTIME_LIBRARY'] = str(Path(program).resolve().parents[1] / 'lib' / 'libtsq_runtime.so')
+    return [*command('x86', 'static', program, folder, file), '--target', 'fused']
+
+
 def remark(printed: str) -> str:
     """What tsq itself says of the result: what it left float, and its warnings."""
     trial = json.loads(printed)['trial']
@@ -25,9 +32,17 @@ def load(engine: str, file: Path, setting: Setting) -> Model:
     return as_saved(file, engine)
 
 
+def load_fused(file: Path, setting: Setting) -> Model:
+    import torch
+    torch.ops.load_library(os.environ['TSQ_RUNTIME_LIBRARY'])
+    return as_saved(file, 'x86')
+
+
 def column(engine: str, mode: str) -> Column:
     key, name = f'tsq_{engine}_{mode}', f'tsq {mode}, {engine}'
     return Column(key, 'tsq', name, partial(load, engine), f'{key}.pt', command=partial(command, engine, mode), remark=remark)
 
 
-COLUMNS = [column('x86', 'static'), column('onednn', 'static'), column('x86', 'dynamic')]
+FUSED = Column('tsq_fused', 'tsq', 'tsq static, fused', load_fused, 'tsq_fused.pt', command=fused_command, remark=remark)
+
+COLUMNS = [column('x86', 'static'), column('onednn', 'static'), column('x86', 'dynamic'), FUSED]
