@@ -1,16 +1,18 @@
 #pragma once
 
-// Runs a TorchScript file as fast as stock LibTorch can, for programs that do not link tsq. They may copy
-// this header together with tsq/engine_lock.h; the two need LibTorch alone.
+// Runs a TorchScript file as fast as LibTorch can, for programs that do not link tsq. They may copy this
+// header together with tsq/engine_lock.h and tsq/runtime_library.h; the three need LibTorch alone.
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <cctype>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,14 +37,19 @@ inline void keep_freed_memory() {
 #endif
 }
 
+/// What tsq wrote into a file, as JSON; empty for files of other tools.
+inline std::string metadata_text(const std::string& path) {
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  constexpr const char* kRecord = "extra/tsq.json";
+  if (!reader.hasRecord(kRecord)) return {};
+  const auto [data, size] = reader.getRecord(kRecord);
+  return {static_cast<const char*>(data.get()), size};
+}
+
 /// The engine that a file of tsq's was made for, in LibTorch's terms; the one in use where the file names
 /// none.
 inline at::QEngine engine_of_file(const std::string& path) {
-  caffe2::serialize::PyTorchStreamReader reader(path);
-  constexpr const char* kRecord = "extra/tsq.json";
-  if (!reader.hasRecord(kRecord)) return engine_in_use();
-  const auto [data, size] = reader.getRecord(kRecord);
-  const std::string text(static_cast<const char*>(data.get()), size);
+  const std::string text = metadata_text(path);
   for (const at::QEngine engine : at::globalContext().supportedQEngines()) {
     std::string name = at::toString(engine);
     std::transform(name.begin(), name.end(), name.begin(),
@@ -52,6 +59,17 @@ inline at::QEngine engine_of_file(const std::string& path) {
     }
   }
   return engine_in_use();
+}
+
+/// Loads libtsq_runtime if a file holds fused programs. Throws std::runtime_error where it cannot be loaded.
+inline void load_library_of_file(const std::string& path) {
+  if (metadata_text(path).find(std::string("\"") + kRuntimeLibrary + '"') == std::string::npos) return;
+  const std::string reason = load_runtime_library();
+  if (reason.empty()) return;
+  throw std::runtime_error("'" + path + "' holds fused programs, which need " + kRuntimeLibrary + ": " +
+                           reason +
+                           "; put it beside the program or into the folder lib beside the program's, " +
+                           "name its folder in LD_LIBRARY_PATH, or link it");
 }
 
 struct RunnerOptions {
@@ -70,9 +88,12 @@ struct RunnerOptions {
 class Runner {
  public:
   /// Loads a file under a hold of its engine, for LibTorch packs int8 weights while it loads. Afterwards the
-  /// engine that was set before is set again. Throws what LibTorch throws.
+  /// engine that was set before is set again. For a file with fused programs libtsq_runtime is loaded before
+  /// (tsq/runtime_library.h says from where). Throws std::runtime_error where it cannot be, and what LibTorch
+  /// throws.
   explicit Runner(const std::string& path, RunnerOptions options = {})
       : options_(options), engine_(engine_of_file(path)) {
+    load_library_of_file(path);
     if (options_.keep_memory) keep_freed_memory();
     if (options_.threads > 0) at::set_num_threads(options_.threads);
     const EngineHold hold(engine_);

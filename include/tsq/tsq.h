@@ -9,6 +9,7 @@
 #include <tsq/dtype_config.h>
 #include <tsq/equalization.h>
 #include <tsq/error.h>
+#include <tsq/library.h>
 #include <tsq/lowering.h>
 #include <tsq/observer.h>
 #include <tsq/pattern.h>

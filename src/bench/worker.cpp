@@ -47,7 +47,8 @@ at::QEngine engine_for(const Setting& setting, const json& metadata) {
 bool has_quantized_operators(const torch::jit::Block& block) {
   return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
     const std::string_view kind = node->kind().toQualString();
-    return kind.starts_with("quantized::") || kind.starts_with("onednn::") || kind == "aten::dequantize" ||
+    return kind.starts_with("quantized::") || kind.starts_with("onednn::") || kind == "tsq::run" ||
+           kind == "aten::dequantize" ||
            std::ranges::any_of(node->blocks(), [](const torch::jit::Block* inner) {
              return has_quantized_operators(*inner);
            });

@@ -7,12 +7,12 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <tsq/error.h>
 #include <tsq/quantize.h>
+#include <tsq/runtime_library.h>
 
 #include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
 #include "io/archive.h"
 #include "io/empty_tensors.h"
-#include "io/libraries.h"
 #include "io/samples.h"
 #include "ir/analysis.h"
 #include "passes/place/uncalibrated.h"
@@ -165,12 +165,15 @@ void check_float_dtype(c10::ScalarType dtype) {
   }
 }
 
-/// Whether a part of the model is a fused program.
+/// Whether a part of the model, or of a standalone module in it, is a fused program.
 bool holds_programs(const Module& module) {
-  const auto& attributes = module.type()->getAttributes();
-  return std::ranges::any_of(attributes, [](const c10::ClassAttribute& attribute) {
+  const auto is_program = [](const c10::ClassAttribute& attribute) {
     return attribute.getType()->str().ends_with("tsq.Program");
-  });
+  };
+  for (const Module& part : module.modules()) {
+    if (std::ranges::any_of(part.type()->getAttributes(), is_program)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -270,7 +273,7 @@ Lowered lower(const Reference& reference, const BackendConfig& backend, const Lo
   const at::NoGradGuard no_grad;
   Lowered lowered = detail::lowered_stage(stage, options);
   nlohmann::json metadata = detail::metadata_of(stage, "quantized");
-  if (holds_programs(lowered.module())) metadata["libraries"] = {io::kRuntimeLibrary};
+  if (holds_programs(lowered.module())) metadata["libraries"] = nlohmann::json::array({kRuntimeLibrary});
   if (options.float_dtype != c10::ScalarType::Float)
     metadata["float_dtype"] = dtype_name(options.float_dtype);
   Module module = lowered.module();  // copies share the module

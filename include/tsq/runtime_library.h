@@ -1,0 +1,48 @@
+#pragma once
+
+// Loads libtsq_runtime, which runs the fused programs of a file. Needs LibTorch alone; programs that copy
+// tsq/runner.h copy this one too.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace tsq {
+
+/// The library that runs fused programs.
+inline constexpr const char* kRuntimeLibrary = "libtsq_runtime.so";
+
+/// Whether the process has it: linked, or loaded by whomever.
+inline bool has_runtime_library() {
+  return c10::Dispatcher::singleton().findSchema({"tsq::run", ""}).has_value();
+}
+
+/// Where it is looked for, in this order: beside the program, in the folder lib beside the program's, and
+/// where the system's loader looks (LD_LIBRARY_PATH, then the system's folders).
+inline std::vector<std::string> places_of_runtime_library() {
+  std::vector<std::string> places;
+  std::error_code error;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const auto& place : {folder, folder.parent_path() / "lib", folder.parent_path() / "lib64"}) {
+    const auto path = place / kRuntimeLibrary;
+    if (!folder.empty() && std::filesystem::exists(path, error)) places.push_back(path.string());
+  }
+  places.emplace_back(kRuntimeLibrary);
+  return places;
+}
+
+/// Loads it, unless the process has it, for as long as the process lives. Returns the loader's sentence about
+/// why it cannot be loaded; empty: it is there. Threads may call it at once.
+inline std::string load_runtime_library() {
+  if (has_runtime_library()) return {};
+  const std::string path = places_of_runtime_library().front();
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return {};
+  const char* reason = dlerror();
+  return reason != nullptr ? reason : path + " cannot be loaded";
+}
+
+}  // namespace tsq
