@@ -122,7 +122,7 @@ int run(int argc, const char* const* argv) {
     return explain(usage, session.json);
   }
   try {
-    apply_threads(session);
+    set_up(session);
     session.action();
     std::cout.flush();
     return session.exit_code;
@@ -132,13 +132,13 @@ int run(int argc, const char* const* argv) {
 }
 
 int run_program(int argc, const char* const* argv) {
-  const bool is_worker = argc == 2 && std::string_view(argv[1]) == kBenchWorker;
+  const bool is_worker = argc >= 2 && std::string_view(argv[1]) == kBenchWorker;
   if (!is_worker) {
     end_cleanly_on_signals();
     keep_freed_memory();  // a worker does what the settings of its model say
   }
   settle_libtorch();
-  return is_worker ? run_bench_worker() : run(argc, argv);
+  return is_worker ? run_bench_worker({argv + 2, argv + argc}) : run(argc, argv);
 }
 
 }  // namespace tsq::cli

@@ -28,6 +28,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
                             "--recipe fx|best",
                             "--dtype qint8|float16",
                             "--target-cpu",
+                            "--target stock|fused",
                             "--weight-rounding nearest|learned",
                             "--effort normal|high",
                             "--cross-layer-equalization MARGIN"};
@@ -42,7 +43,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
       {"prepare", plus({"MODEL.pt", "--output", "--qat", "tsq prepare --qat model.pt"}, configuration)},
       {"calibrate", {"PREPARED.pt", "--calib", "--output"}},
       {"convert", {"CALIBRATED.pt", "--output", "--backend"}},
-      {"lower", {"REF.pt", "--output", "--backend"}},
+      {"lower", {"REF.pt", "--output", "--backend", "--target stock|fused"}},
       {"explain", plus({"MODEL.pt", "--calib", "--time", "--passes"}, configuration)},
       {"inspect", {"MODEL.pt"}},
       {"compare", {"FLOAT.pt", "QUANT.pt", "--data", "SQNR"}},
@@ -58,7 +59,7 @@ TEST(Help, EachCommandNamesItsOptionsAndShowsExamples) {
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_EQ(outcome.err, "");
     for (const std::string& word :
-         plus(words, {"--json", "--quiet", "--threads", "Examples:\n  tsq " + command})) {
+         plus(words, {"--json", "--quiet", "--threads", "--library", "Examples:\n  tsq " + command})) {
       EXPECT_THAT(outcome.out, HasSubstr(word)) << command;
     }
   }

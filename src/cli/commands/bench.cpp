@@ -161,7 +161,7 @@ bench::Result measure(const BenchOptions& options, const Session& session, Steps
                          .together = options.together};
   const std::vector<bench::Entry> entries = entries_of(options, session);
   bench::Result result = steps.run("bench", [&](const Progress& progress) {
-    return bench::measure(entries, options.data, plan, start_bench_worker, progress);
+    return bench::measure(entries, options.data, plan, bench_workers(session), progress);
   });
   result.machine = machine;
   result.threads = at::get_num_threads();
@@ -268,7 +268,7 @@ void run_profile(const BenchOptions& options, const Session& session) {
   const std::vector<bench::Entry> entries = entries_of(options, session);
   std::vector<bench::ProfiledEntry> profiled = steps.run("profile", [&](const Progress& progress) {
     return bench::profile(entries, options.data, options.rounds > 0 ? options.rounds : kRounds,
-                          start_bench_worker, progress);
+                          bench_workers(session), progress);
   });
   std::vector<std::string> names;
   std::vector<bench::Profile> profiles;

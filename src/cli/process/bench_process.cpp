@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <tsq/error.h>
+#include <tsq/library.h>
 #include <unistd.h>
 
 #include <array>
@@ -45,14 +46,16 @@ std::array<int, 2> new_pipe() {
 
 class WorkerProcess {
  public:
-  WorkerProcess() {
+  explicit WorkerProcess(const std::vector<std::string>& libraries) {
     const std::array<int, 2> requests = new_pipe();
     const std::array<int, 2> answers = new_pipe();
     SpawnSettings settings;
     settings.redirect(requests[0], STDIN_FILENO);
     settings.redirect(answers[1], kAnswers);
     settings.redirect(STDERR_FILENO, STDOUT_FILENO);
-    process_ = settings.start("/proc/self/exe", {"tsq", kBenchWorker});
+    std::vector<std::string> arguments{"tsq", kBenchWorker};
+    arguments.insert(arguments.end(), libraries.begin(), libraries.end());
+    process_ = settings.start("/proc/self/exe", arguments);
     close(requests[0]);
     close(answers[1]);
     requests_ = requests[1];
@@ -94,15 +97,18 @@ class WorkerProcess {
 
 }  // namespace
 
-int run_bench_worker() {
+int run_bench_worker(const std::vector<std::string>& libraries) {
+  for (const std::string& library : libraries) load_library(library);
   std::ofstream answers(fmt::format("/dev/fd/{}", kAnswers));
   bench::serve(std::cin, answers);
   return 0;
 }
 
-bench::Ask start_bench_worker() {
-  const auto process = std::make_shared<WorkerProcess>();
-  return [process](const nlohmann::json& request) { return process->ask(request); };
+bench::Start bench_workers(const Session& session) {
+  return [libraries = session.libraries]() -> bench::Ask {
+    const auto process = std::make_shared<WorkerProcess>(libraries);
+    return [process](const nlohmann::json& request) { return process->ask(request); };
+  };
 }
 
 }  // namespace tsq::cli

@@ -28,6 +28,13 @@ AddOption into(Value& value) {
   };
 }
 
+/// An option that may be given several times, with one value each.
+inline AddOption into_each(std::vector<std::string>& values) {
+  return [&values](CLI::App& command, const std::string& names, const std::string& help) {
+    return command.add_option(names, values, help)->allow_extra_args(false);
+  };
+}
+
 /// A row of a table of options.
 struct OptionRow {
   std::string names;  ///< "-o,--output"; "MODEL.pt" for an argument without a name

@@ -1,6 +1,7 @@
 #include "cli/process/session.h"
 
 #include <ATen/Parallel.h>
+#include <tsq/library.h>
 
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,11 @@ CLI::App& add_command(CLI::App& app, Session& session, const CommandHelp& help, 
                {"-q,--quiet", into(session.quiet),
                 "Print neither results nor progress (--json still prints its JSON)"},
                {"--threads", into(session.threads),
-                "Threads that LibTorch computes with (default: its own choice)", "N", within(1, 4096)}},
+                "Threads that LibTorch computes with (default: its own choice)", "N", within(1, 4096)},
+               {"--library", into_each(session.libraries),
+                "Load a library of operators that models use, as torch.ops.load_library does; may be given "
+                "several times",
+                "FILE.so"}},
               "Options of every command");
   command->footer(std::string("Examples:\n") + help.examples);
   command->callback([&session, work] { session.action = work; });
@@ -29,8 +34,9 @@ CLI::App& add_group(CLI::App& app, const CommandHelp& help) {
   return *group;
 }
 
-void apply_threads(const Session& session) {
+void set_up(const Session& session) {
   if (session.threads > 0) at::set_num_threads(session.threads);
+  for (const std::string& library : session.libraries) load_library(library);
 }
 
 void print_result(const Session& session, const std::string& text, const nlohmann::json& value) {

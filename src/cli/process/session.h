@@ -5,16 +5,18 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 namespace tsq::cli {
 
 /// What the command line asked for: the chosen command's work, and how to speak of it.
 struct Session {
   std::function<void()> action{};
-  int exit_code{0};   ///< when nothing throws: a check may find what it looks for
-  bool json{false};   ///< results on stdout as one JSON value
-  bool quiet{false};  ///< neither results nor progress
-  int threads{0};     ///< 0: LibTorch's own choice
+  int exit_code{0};                      ///< when nothing throws: a check may find what it looks for
+  bool json{false};                      ///< results on stdout as one JSON value
+  bool quiet{false};                     ///< neither results nor progress
+  int threads{0};                        ///< 0: LibTorch's own choice
+  std::vector<std::string> libraries{};  ///< of operators and classes that models use
   std::string command_line{};
 
   /// Whether results are printed as text.
@@ -28,8 +30,8 @@ struct CommandHelp {
   const char* examples;
 };
 
-/// Adds a command with `--json`, `--quiet` and `--threads` to the program, which does `work` when the command
-/// line names it.
+/// Adds a command with `--json`, `--quiet`, `--threads` and `--library` to the program, which does `work`
+/// when the command line names it.
 CLI::App& add_command(CLI::App& app, Session& session, const CommandHelp& help, std::function<void()> work);
 
 /// The same for a command with options of its own: `add_own(command, options)` adds them, and
@@ -43,8 +45,9 @@ void add_command(CLI::App& app, Session& session, const CommandHelp& help, AddOw
 /// Adds a command that consists of commands.
 CLI::App& add_group(CLI::App& app, const CommandHelp& help);
 
-/// Applies `--threads`. Called once, before any work.
-void apply_threads(const Session& session);
+/// Applies `--threads` and loads what `--library` names. Called once, before any work. Throws
+/// Error(BadConfig).
+void set_up(const Session& session);
 
 /// Prints a result in the way that was asked for: as `text`, as JSON, or not at all.
 void print_result(const Session& session, const std::string& text, const nlohmann::json& value);
