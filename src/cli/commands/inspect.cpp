@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <torch/script.h>
 #include <tsq/quantize.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -28,6 +29,13 @@ json to_json(const Amount& amount) {
   return {{"count", amount.count}, {"numbers", amount.numbers}, {"bytes", amount.bytes}};
 }
 
+json to_json(const ProgramFacts& programs) {
+  return {{"count", programs.count},
+          {"constants", to_json(programs.constants)},
+          {"operations", programs.operations},
+          {"float_operations", programs.float_operations}};
+}
+
 json to_json(const ModelFile& model, const ModelFacts& facts, const json& metadata) {
   const json engines = json_list(facts.engines, [](const EngineFit& fit) -> json {
     return {{"engine", fit.engine}, {"works", fit.refusal.empty()}, {"reason", fit.refusal}};
@@ -38,6 +46,7 @@ json to_json(const ModelFile& model, const ModelFacts& facts, const json& metada
           {"parameters", to_json(facts.parameters)},
           {"buffers", to_json(facts.buffers)},
           {"packed_weights", to_json(facts.packed_weights)},
+          {"programs", to_json(facts.programs)},
           {"operators", facts.operators},
           {"engines", engines},
           {"devices", model.devices},
@@ -49,15 +58,35 @@ std::string amount_text(const Amount& amount, std::string_view noun) {
                      readable_size(amount.bytes));
 }
 
-/// Operators of one kind, the most frequent first.
+/// The most frequent first.
+std::string counts_text(std::vector<std::pair<std::string, std::size_t>> counts) {
+  std::ranges::stable_sort(counts, std::ranges::greater(), [](const auto& entry) { return entry.second; });
+  std::string text;
+  for (const auto& [name, count] : counts) text += fmt::format("    {:>5}  {}\n", count, name);
+  return text;
+}
+
+/// Operators of one kind.
 std::string operators_text(const ModelFacts& facts, bool quantized) {
   std::vector<std::pair<std::string, std::size_t>> chosen;
   for (const auto& [name, count] : facts.operators) {
     if (is_quantized_operator(name) == quantized) chosen.emplace_back(name, count);
   }
-  std::ranges::stable_sort(chosen, std::ranges::greater(), [](const auto& entry) { return entry.second; });
-  std::string text;
-  for (const auto& [name, count] : chosen) text += fmt::format("    {:>5}  {}\n", count, name);
+  return counts_text(std::move(chosen));
+}
+
+std::string programs_text(const ProgramFacts& programs) {
+  if (programs.count == 0) return {};
+  std::string text =
+      fmt::format("programs\n  {} fused program{}, for which {} is loaded\n  {}\n  operations\n{}",
+                  programs.count, programs.count == 1 ? "" : "s", kRuntimeLibrary,
+                  amount_text(programs.constants, "weights, scales and biases"),
+                  counts_text({programs.operations.begin(), programs.operations.end()}));
+  if (programs.float_operations > 0) {
+    text += fmt::format(
+        "  {} of these compute{} in float on this processor, whose int8 sums could saturate at 16 bits\n",
+        programs.float_operations, programs.float_operations == 1 ? "s" : "");
+  }
   return text;
 }
 
@@ -89,6 +118,7 @@ std::string text_of(const ModelFile& model, const ModelFacts& facts, const json&
                       amount_text(facts.buffers, "buffers"));
   if (facts.packed_weights.count > 0)
     text += fmt::format("  {}\n", amount_text(facts.packed_weights, "packed weights and biases"));
+  text += programs_text(facts.programs);
   const std::string quantized = operators_text(facts, true);
   return text + fmt::format("operators of forward\n{}{}  float\n{}engines\n{}tsq\n{}",
                             quantized.empty() ? "" : "  quantized\n", quantized, operators_text(facts, false),

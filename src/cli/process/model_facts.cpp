@@ -11,6 +11,7 @@
 #include <tsq/engines.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/libtorch_error.h"
@@ -56,14 +57,28 @@ void add_packed_of_state(Amount& amount, const at::IValue& state) {
   }
 }
 
+at::IValue call_method(const at::IValue& object, const char* name) {
+  return object.type()->expectRef<c10::ClassType>().getMethod(name)({object});
+}
+
+void add_program(ProgramFacts& facts, const at::IValue& program) {
+  ++facts.count;
+  const nlohmann::json operations = nlohmann::json::parse(call_method(program, "operations").toStringRef());
+  for (const nlohmann::json& operation : operations.at("operations"))
+    ++facts.operations[operation.at("kind").get<std::string>()];
+  facts.float_operations += static_cast<std::size_t>(call_method(program, "float_operations").toInt());
+  const at::IValue state = call_method(program, "__getstate__");
+  for (const at::IValue& constant : state.toTupleRef().elements().at(1).toListRef())
+    add(facts.constants, constant.toTensor());
+}
+
 /// The class that LibTorch packs weights into, by the end of its name.
 void add_packed(Amount& amount, const at::IValue& value) {
   const std::string type = value.type()->annotation_str();
   if (type.ends_with("LinearPackedParamsBase")) return add_unpacked<LinearPackedParamsBase>(amount, value);
   if (type.ends_with("Conv2dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<2>>(amount, value);
   if (type.ends_with("Conv3dPackedParamsBase")) return add_unpacked<ConvPackedParamsBase<3>>(amount, value);
-  if (type.ends_with("rnn.CellParamsBase"))
-    add_packed_of_state(amount, value.type()->expectRef<c10::ClassType>().getMethod("__getstate__")({value}));
+  if (type.ends_with("rnn.CellParamsBase")) add_packed_of_state(amount, call_method(value, "__getstate__"));
 }
 
 void count_operators(const torch::jit::Block& block, std::map<std::string, std::size_t>& counts) {
@@ -148,8 +163,12 @@ void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
     if (parameters.insert(buffer.unsafeGetTensorImpl()).second) add(facts.buffers, buffer);
   }
   for (const auto& attribute : module.named_attributes()) {
-    if (attribute.value.isObject() && !attribute.value.isModule())
+    if (!attribute.value.isObject() || attribute.value.isModule()) continue;
+    if (attribute.value.type()->annotation_str().ends_with("tsq.Program")) {
+      add_program(facts.programs, attribute.value);
+    } else {
       add_packed(facts.packed_weights, attribute.value);
+    }
   }
 }
 
@@ -157,8 +176,8 @@ void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
 
 bool is_quantized_operator(const std::string& name) {
   return name.starts_with("quantized::") || name.starts_with("onednn::") ||
-         name.starts_with("aten::quantized_") || name.find("quantize_per") != std::string::npos ||
-         name == "aten::dequantize";
+         name.starts_with("aten::quantized_") || name == "tsq::run" ||
+         name.find("quantize_per") != std::string::npos || name == "aten::dequantize";
 }
 
 ModelFacts model_facts(const torch::jit::Module& module, const std::string& path) {

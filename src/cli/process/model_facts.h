@@ -22,12 +22,22 @@ struct EngineFit {
   std::string refusal{};
 };
 
+/// The fused programs of a model: all together.
+struct ProgramFacts {
+  std::size_t count{0};
+  Amount constants{};                               ///< weights, scales and biases
+  std::map<std::string, std::size_t> operations{};  ///< "convolution" → how many
+  /// Of the operations, those that compute in float on this processor, since their int8 sums could saturate.
+  std::size_t float_operations{0};
+};
+
 /// What is inside a model.
 struct ModelFacts {
   std::vector<std::string> methods{};  ///< signatures
   Amount parameters{};
   Amount buffers{};
   Amount packed_weights{};  ///< weights within packed parameters of quantized operators
+  ProgramFacts programs{};
   std::map<std::string, std::size_t>
       operators{};                   ///< of forward and all that it calls: "aten::relu" → how many
   std::vector<EngineFit> engines{};  ///< empty when the model has no operator that depends on the engine
