@@ -44,6 +44,12 @@ bool pays(const runtime::Program& program) {
       program.operations, [&](const runtime::Operation& operation) { return is_layer(operation, program); });
 }
 
+/// The layer that an operation belongs to, as profiles of the float model name it.
+std::string name_of(const Decision* decision) {
+  if (decision == nullptr) return {};
+  return decision->layer.empty() ? decision->node : decision->layer;
+}
+
 /// The object that runs a program: torch.classes.tsq.Program.
 c10::IValue make_program(const ProgramBuilder& builder) {
   const auto op = c10::Dispatcher::singleton().findSchema({"tsq::make_program", ""});
@@ -81,8 +87,7 @@ class StretchCutting {
   Cut cut(const Region& region) const {
     auto builder = std::make_unique<ProgramBuilder>(model_, stretch_.region_of);
     for (const Node* node : region) {
-      const Decision* decision = ir::decision_of(model_, node);
-      builder->set_name(decision == nullptr ? std::string() : decision->node);
+      builder->set_name(name_of(ir::decision_of(model_, node)));
       if (!translate(*builder, node)) return {};
     }
     return pays(builder->program()) ? Cut{std::move(builder), &region} : Cut{};
