@@ -11,6 +11,7 @@
 #include <set>
 
 #include "backends/kernels/engine_packing.h"
+#include "bench/program_times.h"
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
 
@@ -47,6 +48,32 @@ Profile profile_of_run(const torch::jit::Module& module, at::QEngine engine, con
   module.get_method("forward")(std::move(arguments));
   run.seconds = seconds_after(begin);
   return run;
+}
+
+/// The calls of programs in one more run, in order. They hold their arguments.
+std::vector<ProgramCall> program_calls(const torch::jit::Module& module, at::QEngine engine,
+                                       const Sample& sample) {
+  const kernels::EnginePacking packing(engine);
+  std::vector<ProgramCall> calls;
+  const auto begins = [&](const at::RecordFunction& function) {
+    if (!is_program(function.name())) return;
+    const auto arguments = detail::arguments_of(function);
+    calls.emplace_back(arguments.begin(), arguments.end());
+  };
+  const detail::OperatorWatch watch(
+      begins, [](const at::RecordFunction&) {}, false);
+  module.get_method("forward")(detail::copy_of(sample));
+  return calls;
+}
+
+/// The model's random numbers may take another way through it: then nothing is known of its programs.
+void look_into_programs(Profile& profile, const std::vector<ProgramCall>& calls, std::size_t rounds) {
+  std::vector<OperatorTime*> programs;
+  for (OperatorTime& time : profile.operators) {
+    if (is_program(time.kind)) programs.push_back(&time);
+  }
+  if (programs.size() != calls.size()) return;
+  for (std::size_t i = 0; i < calls.size(); ++i) add_steps(*programs[i], times_within(calls[i], rounds));
 }
 
 bool is_same_sequence(const Profile& left, const Profile& right) {
@@ -147,6 +174,12 @@ double seconds_between(const Profile& profile) {
   return std::max(0.0, seconds);
 }
 
+std::vector<Profile> all_with_steps(const std::vector<Profile>& profiles) {
+  std::vector<Profile> all;
+  for (const Profile& profile : profiles) all.push_back(with_steps(profile));
+  return all;
+}
+
 ProfileRow time_between(const std::vector<Profile>& profiles) {
   ProfileRow row{.name = std::string(kBetween), .counts = std::vector<std::size_t>(profiles.size())};
   for (const Profile& profile : profiles) row.seconds.push_back(seconds_between(profile));
@@ -165,7 +198,11 @@ Profile profile(const torch::jit::Module& module, at::QEngine engine, const Samp
     Profile run = profile_of_run(module, engine, sample, layers);
     if (round >= kWarmUp) runs.push_back(std::move(run));
   }
-  return median_of(runs);
+  Profile result = median_of(runs);
+  const bool has_programs =
+      std::ranges::any_of(result.operators, [](const OperatorTime& time) { return is_program(time.kind); });
+  if (has_programs) look_into_programs(result, program_calls(module, engine, sample), rounds);
+  return result;
 }
 
 Profile median_of(const std::vector<Profile>& runs) {
@@ -189,7 +226,7 @@ Profile median_of(const std::vector<Profile>& runs) {
 }
 
 bool is_conversion(std::string_view kind) {
-  constexpr std::array<std::string_view, 12> kKinds{"aten::quantize_per_tensor",
+  constexpr std::array<std::string_view, 13> kKinds{"aten::quantize_per_tensor",
                                                     "aten::quantize_per_tensor_dynamic",
                                                     "aten::quantize_per_channel",
                                                     "aten::dequantize",
@@ -200,11 +237,13 @@ bool is_conversion(std::string_view kind) {
                                                     "aten::to_mkldnn",
                                                     "aten::to_dense",
                                                     "aten::type_as",
-                                                    "aten::_autocast_to_reduced_precision"};
+                                                    "aten::_autocast_to_reduced_precision",
+                                                    "tsq::convert"};
   return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 
-std::vector<ProfileRow> by_kind(const std::vector<Profile>& profiles) {
+std::vector<ProfileRow> by_kind(const std::vector<Profile>& models) {
+  const std::vector<Profile> profiles = all_with_steps(models);
   Rows rows(profiles.size());
   Rows conversions(profiles.size());
   for (std::size_t model = 0; model < profiles.size(); ++model) {
@@ -221,7 +260,8 @@ std::vector<ProfileRow> by_kind(const std::vector<Profile>& profiles) {
   return all;
 }
 
-std::vector<ProfileRow> by_layer(const std::vector<Profile>& profiles) {
+std::vector<ProfileRow> by_layer(const std::vector<Profile>& models) {
+  const std::vector<Profile> profiles = all_with_steps(models);
   const Layers layers = comparable_layers(profiles);
   const std::set<std::string> common = in_all(layers);
   const std::map<std::string, std::string> names = names_of_layers(profiles.front(), layers.front());
@@ -247,7 +287,8 @@ std::vector<ProfileRow> by_layer(const std::vector<Profile>& profiles) {
   return all;
 }
 
-std::vector<std::string> layers_without_row(const std::vector<Profile>& profiles) {
+std::vector<std::string> layers_without_row(const std::vector<Profile>& models) {
+  const std::vector<Profile> profiles = all_with_steps(models);
   const Layers layers = comparable_layers(profiles);
   const std::set<std::string> common = in_all(layers);
   std::vector<std::string> found;
@@ -261,26 +302,34 @@ std::vector<std::string> layers_without_row(const std::vector<Profile>& profiles
   return found;
 }
 
+void to_json(json& value, const OperatorTime& time) {
+  value = {{"kind", time.kind}, {"layer", time.layer}, {"start", time.start}, {"seconds", time.seconds}};
+  if (!time.kernel.empty()) value.update({{"kernel", time.kernel}, {"shape", time.shape}});
+  if (!time.steps.empty()) value["steps"] = time.steps;
+}
+
+void from_json(const json& value, OperatorTime& time) {
+  time = {.kind = value.at("kind"),
+          .layer = value.at("layer"),
+          .kernel = value.value("kernel", ""),
+          .shape = value.value("shape", ""),
+          .start = value.at("start"),
+          .seconds = value.at("seconds")};
+  if (value.contains("steps")) time.steps = value.at("steps").get<std::vector<OperatorTime>>();
+}
+
 json to_json(const Profile& profile) {
-  json operators = json::array();
-  for (const OperatorTime& time : profile.operators)
-    operators.push_back(
-        {{"kind", time.kind}, {"layer", time.layer}, {"start", time.start}, {"seconds", time.seconds}});
-  return {{"seconds", profile.seconds}, {"operators", operators}};
+  return {{"seconds", profile.seconds}, {"operators", profile.operators}};
 }
 
 Profile profile_from(const json& value) {
-  Profile profile{.seconds = value.at("seconds"), .operators = {}};
-  for (const json& time : value.at("operators"))
-    profile.operators.push_back({.kind = time.at("kind"),
-                                 .layer = time.at("layer"),
-                                 .start = time.at("start"),
-                                 .seconds = time.at("seconds")});
-  return profile;
+  return {.seconds = value.at("seconds"),
+          .operators = value.at("operators").get<std::vector<OperatorTime>>()};
 }
 
-json chrome_trace(const std::vector<std::string>& names, const std::vector<Profile>& profiles) {
+json chrome_trace(const std::vector<std::string>& names, const std::vector<Profile>& models) {
   constexpr double kMicroseconds = 1e6;
+  const std::vector<Profile> profiles = all_with_steps(models);
   json events = json::array();
   for (std::size_t model = 0; model < profiles.size(); ++model) {
     events.push_back({{"ph", "M"},
@@ -296,7 +345,7 @@ json chrome_trace(const std::vector<std::string>& names, const std::vector<Profi
                         {"tid", 0},
                         {"ts", kMicroseconds * time.start},
                         {"dur", kMicroseconds * time.seconds},
-                        {"args", {{"layer", time.layer}}}});
+                        {"args", {{"layer", time.layer}, {"kernel", time.kernel}, {"shape", time.shape}}}});
   }
   return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
 }

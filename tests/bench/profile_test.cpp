@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/program_times.h"
 #include "ir/define_method.h"
 #include "pipeline/operator_watch.h"
 #include "support/small_models.h"
@@ -209,6 +210,40 @@ TEST(Profiles, OperatorsOfARealModelHaveKindsAndLayers) {
   EXPECT_THAT(operators, Not(Contains(Field(&OperatorTime::kind, "aten::convolution")))) << "conv2d calls it";
 }
 
+/// A program of two layers between conversions, with a clock's time around each step.
+Profile fused_profile() {
+  const auto step = [](const std::string& kind, const std::string& layer, double seconds) {
+    return OperatorTime{
+        .kind = kind, .layer = layer, .kernel = "brgconv", .shape = "1x8", .seconds = seconds};
+  };
+  Profile fused{.seconds = 0.5, .operators = {time("tsq::run", "", 0.4)}};
+  fused.operators[0].steps = {step("tsq::convert", "", 0.05), step("tsq::convolution", "a_conv", 0.1),
+                              step("tsq::convolution", "b_conv", 0.2)};
+  return fused;
+}
+
+TEST(Profiles, StepsOfAProgramStandInThePlaceOfItsCall) {
+  const std::vector<ProfileRow> layers = by_layer({kFloat, fused_profile()});
+  EXPECT_NEAR(row_of(layers, "a.conv").seconds[1], 0.1, 1e-12);
+  EXPECT_NEAR(row_of(layers, "b.conv").seconds[1], 0.2, 1e-12);
+  EXPECT_NEAR(row_of(layers, "(conversions)").seconds[1], 0.05, 1e-12);
+  EXPECT_NEAR(layers.back().seconds[1], 0.15, 1e-12) << "what the call does besides, and the time around it";
+  const std::vector<ProfileRow> kinds = by_kind({kFloat, fused_profile()});
+  EXPECT_EQ(row_of(kinds, "tsq::convolution").counts[1], 2U);
+  EXPECT_EQ(row_of(kinds, "tsq::run").name, "none");
+  EXPECT_NEAR(sums_of(layers)[1], 0.5, 1e-12);
+  EXPECT_NEAR(sums_of(kinds)[1], 0.5, 1e-12);
+}
+
+TEST(Profiles, StepsTakeNoLongerThanTheCall) {
+  Profile fused = fused_profile();
+  std::vector<OperatorTime> steps = std::move(fused.operators[0].steps);
+  steps[2].seconds = 0.65;
+  add_steps(fused.operators[0], std::move(steps));
+  EXPECT_NEAR(fused.operators[0].steps[2].seconds, 0.325, 1e-12) << "0.4 of 0.8";
+  EXPECT_NEAR(sums_of(by_kind({kFloat, fused}))[1], 0.5, 1e-12);
+}
+
 TEST(Profiles, TheTraceHasAnEventForEachOperatorAndAProcessForEachModel) {
   const nlohmann::json trace = chrome_trace({"float.pt", "int8.pt"}, {kFloat, kInt8});
   const nlohmann::json& events = trace["traceEvents"];
@@ -220,7 +255,11 @@ TEST(Profiles, TheTraceHasAnEventForEachOperatorAndAProcessForEachModel) {
   EXPECT_EQ(events.back()["pid"], 1);
 }
 
-TEST(Profiles, JsonKeepsAProfile) { EXPECT_EQ(to_json(profile_from(to_json(kInt8))), to_json(kInt8)); }
+TEST(Profiles, JsonKeepsAProfile) {
+  for (const Profile& profile : {kInt8, fused_profile()})
+    EXPECT_EQ(to_json(profile_from(to_json(profile))), to_json(profile));
+  EXPECT_EQ(to_json(fused_profile())["operators"][0]["steps"][1]["kernel"], "brgconv");
+}
 
 }  // namespace
 }  // namespace tsq::bench

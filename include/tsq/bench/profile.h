@@ -14,12 +14,16 @@ namespace tsq::bench {
 struct OperatorTime {
   std::string kind{};  ///< "aten::conv2d"
   std::string
-      layer{};      ///< the module that calls it or whose weight it takes: "features.0.conv"; may be empty
-  double start{0};  ///< seconds since the run began
+      layer{};  ///< the module that calls it or whose weight it takes: "features.0.conv"; may be empty
+  std::string kernel{};  ///< of a step of a program: what computes it, "brgconv:avx512_core_vnni"
+  std::string shape{};   ///< of a step of a program
+  double start{0};       ///< seconds since the run began
   double seconds{0};
+  std::vector<OperatorTime> steps{};  ///< of an operator that calls a fused program: what the program does
 };
 
-/// One model's operators in the order in which they ran.
+/// One model's operators in the order in which they ran. Rows and traces below show the steps of fused
+/// programs in the place of the operators that call them.
 struct Profile {
   double seconds{0};  ///< of the whole run, with what passes between operators
   std::vector<OperatorTime> operators{};
@@ -28,8 +32,9 @@ struct Profile {
 /// Runs a model with its engine `rounds` times on one sample, after a few runs that do not count: the median
 /// time of each operator. The model runs as ever; LibTorch's operator callbacks look on, which takes about a
 /// microsecond an operator. What it does not dispatch (operators that torch::jit::optimize_for_inference puts
-/// in, other threads) shows as time between operators. `unfrozen`: of a model that was frozen after it was
-/// loaded, what it was; it knows in which lists modules lie.
+/// in, other threads) shows as time between operators. What a fused program does is measured in calls of its
+/// own afterwards, which have the arguments of the last run. `unfrozen`: of a model that was frozen after it
+/// was loaded, what it was; it knows in which lists modules lie.
 Profile profile(const torch::jit::Module& module, at::QEngine engine, const Sample& sample,
                 std::size_t rounds, const torch::jit::Module* unfrozen = nullptr);
 

@@ -12,7 +12,7 @@
 #include <ranges>
 
 #include "cli/commands/commands.h"
-#include "cli/printing/json_list.h"
+#include "cli/printing/profile_tables.h"
 #include "cli/printing/progress.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/bench_process.h"
@@ -215,52 +215,6 @@ void run_measurement(const BenchOptions& options, Session& session) {
   print_result(session, text, value);
 }
 
-/// Adds a line to a table of a profile: for each model milliseconds and the number of operators.
-void add_line(std::vector<std::vector<std::string>>& cells, const bench::ProfileRow& row) {
-  std::vector<std::string> line{row.name};
-  for (std::size_t i = 0; i < row.seconds.size(); ++i)
-    line.insert(line.end(), {fmt::format("{:.3f}", 1000 * row.seconds[i]), std::to_string(row.counts[i])});
-  if (row.seconds.size() > 1) {
-    const double difference = row.seconds.back() - row.seconds.front();
-    line.push_back(fmt::format("{:+.3f}{}", 1000 * difference, difference > 0 ? " slower" : ""));
-  }
-  cells.push_back(std::move(line));
-}
-
-/// Models have their numbers as headings.
-std::string text_of(const std::string& title, const std::vector<bench::ProfileRow>& rows) {
-  const std::size_t models = rows.front().seconds.size();
-  std::vector<std::vector<std::string>> cells{{title}};
-  for (std::size_t i = 1; i <= models; ++i) cells[0].insert(cells[0].end(), {fmt::format("({}) ms", i), "n"});
-  if (models > 1) cells[0].push_back(fmt::format("({}) - (1)", models));
-  bench::ProfileRow whole{.name = "whole run",
-                          .counts = std::vector<std::size_t>(models),
-                          .seconds = std::vector<double>(models)};
-  for (const bench::ProfileRow& row : rows) {
-    add_line(cells, row);
-    for (std::size_t i = 0; i < models; ++i) {
-      whole.seconds[i] += row.seconds[i];
-      whole.counts[i] += row.counts[i];
-    }
-  }
-  add_line(cells, whole);
-  return text_table(cells) + '\n';
-}
-
-json to_json(const std::vector<bench::ProfileRow>& rows) {
-  return json_list(rows, [](const bench::ProfileRow& row) -> json {
-    return {{"name", row.name}, {"counts", row.counts}, {"seconds", row.seconds}};
-  });
-}
-
-std::string without_row_text(const std::vector<std::string>& layers) {
-  if (layers.empty()) return {};
-  const bool is_one = layers.size() == 1;
-  return fmt::format(
-      "{} layer{} without a row, as not all models name {}: the time is in the row before ({})\n",
-      layers.size(), is_one ? "" : "s", is_one ? "it" : "them", first_names(layers));
-}
-
 void run_profile(const BenchOptions& options, const Session& session) {
   constexpr std::size_t kRounds = 20;
   JsonOutput trace(options.trace, options);
@@ -277,18 +231,7 @@ void run_profile(const BenchOptions& options, const Session& session) {
     profiles.push_back(std::move(one.profile));
   }
   trace.write(bench::chrome_trace(names, profiles));
-  const std::vector<bench::ProfileRow> kinds = bench::by_kind(profiles);
-  const std::vector<bench::ProfileRow> layers = bench::by_layer(profiles);
-  const std::vector<std::string> without_row = bench::layers_without_row(profiles);
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) text += fmt::format("({}) {}\n", i + 1, names[i]);
-  print_result(session,
-               text + '\n' + text_of("operator", kinds) + text_of("layer, with what follows it", layers) +
-                   without_row_text(without_row),
-               {{"models", names},
-                {"kinds", to_json(kinds)},
-                {"layers", to_json(layers)},
-                {"without_row", without_row}});
+  print_result(session, profile_text(names, profiles), profile_json(names, profiles));
 }
 
 /// Options that would have no effect.
