@@ -6,6 +6,7 @@
 
 #include "io/samples.h"
 #include "pipeline/operator_watch.h"
+#include "trial/program_values.h"
 
 namespace tsq::detail {
 namespace {
@@ -42,6 +43,17 @@ void end(const at::RecordFunction& function, Captured& op) {
   op.output = output->clone();
 }
 
+std::vector<Captured> operators_of_run(torch::jit::Module& module, const Sample& sample) {
+  LayerNames layers(module);
+  std::vector<Captured> operators;
+  Sample arguments = copy_of(sample);
+  const OperatorWatch watch(
+      [&](const at::RecordFunction& function) { operators.push_back(begun(function, layers)); },
+      [&](const at::RecordFunction& function) { end(function, operators.back()); }, true);
+  module.get_method("forward")(std::move(arguments));
+  return operators;
+}
+
 }  // namespace
 
 std::string with_underscores(std::string path) {
@@ -51,13 +63,15 @@ std::string with_underscores(std::string path) {
 
 std::vector<Captured> capture(torch::jit::Module& module, const Sample& sample) {
   const c10::InferenceMode no_gradients;
-  LayerNames layers(module);
-  std::vector<Captured> operators;
-  const OperatorWatch watch(
-      [&](const at::RecordFunction& function) { operators.push_back(begun(function, layers)); },
-      [&](const at::RecordFunction& function) { end(function, operators.back()); }, true);
-  module.get_method("forward")(copy_of(sample));
-  return operators;
+  std::vector<Captured> all;
+  for (Captured& op : operators_of_run(module, sample)) {
+    if (!calls_program(op)) {
+      all.push_back(std::move(op));
+      continue;
+    }
+    for (Captured& operation : operations_within(op)) all.push_back(std::move(operation));
+  }
+  return all;
 }
 
 std::set<std::string> layers_in(const std::vector<Captured>& operators) {

@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <tsq/quantize.h>
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -23,12 +24,16 @@ struct Captured {
   at::Tensor output{};     ///< the first of the outputs, as it was
   bool is_view{false};     ///< the output is an input in another form, as the schema says
   bool overwrites{false};  ///< it has written into an input that its schema does not name
+  // Of an operation of a fused program.
+  at::Tensor weight{};  ///< real numbers; its codes are the last of the inputs
+  std::function<at::Tensor(const at::Tensor& input)> compute{};  ///< on another input; empty: not possible
 };
 
 /// The name of a layer in files of tsq's: "encoder_fc1".
 std::string with_underscores(std::string path);
 
-/// The operators of one run of forward, in order. Throws what LibTorch throws.
+/// The operators of one run of forward, in order; of fused programs, their operations. Throws what LibTorch
+/// throws.
 std::vector<Captured> capture(torch::jit::Module& module, const Sample& sample);
 
 /// Operators from one layer on up to the next.

@@ -144,25 +144,31 @@ at::Tensor as_input(const at::Tensor& own, const at::Tensor& exact) {
                                  own.q_zero_point(), own.scalar_type());
 }
 
+/// The first result of an operator of LibTorch's on an input in place of its own.
+std::optional<at::Tensor> dispatched(const Captured& op, const at::Tensor& input) {
+  const auto handle = op.name ? c10::Dispatcher::singleton().findSchema(*op.name) : std::nullopt;
+  if (!handle) return std::nullopt;
+  torch::jit::Stack stack = op.inputs;
+  *std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); }) = input;
+  handle->callBoxed(&stack);
+  return stack.front().isTensor() ? std::optional(stack.front().toTensor()) : std::nullopt;
+}
+
 /// What an int8 operator makes of the float layer's input.
 std::optional<at::Tensor> shadow(const Captured& op, const Captured& layer, const InputFactors& factors,
                                  at::QEngine engine) {
-  if (!op.name || op.overwrites || !op.input.defined() || !layer.input.defined() ||
-      !fits(op.input, layer.input) || (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
+  if (op.overwrites || !op.input.defined() || !layer.input.defined() || !fits(op.input, layer.input) ||
+      (op.input.is_quantized() && op.input.qscheme() != at::kPerTensorAffine))
     return std::nullopt;
-  const auto handle = c10::Dispatcher::singleton().findSchema(*op.name);
-  if (!handle) return std::nullopt;
-  torch::jit::Stack stack = op.inputs;
-  const auto first = std::ranges::find_if(stack, [](const at::IValue& value) { return value.isTensor(); });
-  *first = as_input(op.input, factors.applied_to(layer.input).reshape_as(op.input));
   try {
+    const at::Tensor input = as_input(op.input, factors.applied_to(layer.input).reshape_as(op.input));
     const kernels::EnginePacking packing(engine);
-    handle->callBoxed(&stack);
+    const std::optional<at::Tensor> result = op.compute ? op.compute(input) : dispatched(op, input);
+    return result ? std::optional(in_float(*result)) : std::nullopt;
   } catch (const std::exception& error) {
     rethrow_out_of_memory(error);
     return std::nullopt;
   }
-  return stack.front().isTensor() ? std::optional(in_float(stack.front().toTensor())) : std::nullopt;
 }
 
 void add_weight(Sums& sums, const Captured& op, const Captured& layer) {

@@ -23,6 +23,11 @@ const at::IValue* packed_params(const Captured& op) {
   return found == op.inputs.end() ? nullptr : &*found;
 }
 
+const void* identity_of_weight(const Captured& op) {
+  return op.weight.defined() ? memory_of(op.inputs.back().toTensor())
+                             : static_cast<const void*>(&packed_params(op)->toObjectRef());
+}
+
 /// An operator of a layer that has a weight, with the weight.
 struct Weighted {
   const Captured* op{};
@@ -34,7 +39,7 @@ std::vector<Weighted> int8_layers(const std::vector<Captured>& operators) {
   std::vector<Weighted> found;
   for (const Captured& op : operators) {
     const at::Tensor weight = int8_weight(op);
-    if (weight.defined()) found.push_back({&op, weight, &packed_params(op)->toObjectRef()});
+    if (weight.defined()) found.push_back({&op, weight, identity_of_weight(op)});
   }
   return found;
 }
@@ -57,6 +62,7 @@ void rename(Captured& op, const std::unordered_map<const void*, std::string>& pa
 }  // namespace
 
 at::Tensor int8_weight(const Captured& op) {
+  if (op.weight.defined()) return op.weight;
   const at::IValue* value = packed_params(op);
   if (value == nullptr) return {};
   const std::string type = value->type()->annotation_str();

@@ -11,7 +11,7 @@
 /// Weights of operators that ran, in int8 and in float.
 namespace tsq::detail {
 
-/// Of an int8 operator, out of its packed params; undefined where it has none.
+/// Of an int8 operator, out of its packed params, or of its program; undefined where it has none.
 at::Tensor int8_weight(const Captured& op);
 
 /// A float tensor that an operator takes after its input, and that has as many numbers as the int8 weight and

@@ -33,7 +33,7 @@ void redirect(int stream, const std::string& path) {
 
 }  // namespace
 
-Program::Program(const std::vector<std::string>& arguments, std::size_t largest_file)
+Program::Program(const std::vector<std::string>& arguments, std::size_t largest_file, const std::string& file)
     : out_path_(temporary_file()), err_path_(temporary_file()) {
   std::vector<char*> argv{const_cast<char*>("tsq")};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -46,7 +46,7 @@ Program::Program(const std::vector<std::string>& arguments, std::size_t largest_
     const rlimit limit{.rlim_cur = largest_file, .rlim_max = largest_file};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
-  execv(TSQ_PROGRAM, argv.data());
+  execv(file.empty() ? TSQ_PROGRAM : file.c_str(), argv.data());
   _exit(127);
 }
 
@@ -91,6 +91,8 @@ Outcome tsq(const std::vector<std::string>& arguments) {
   if (!words.empty() && words.front() == "quantize") words.insert(words.end(), {"--no-check", "--force"});
   return Program(words).wait();
 }
+
+void copy_program(const std::string& file) { std::filesystem::copy_file(TSQ_PROGRAM, file); }
 
 std::string read_file(const std::string& path) {
   std::ostringstream text;

@@ -19,8 +19,10 @@ struct Outcome {
 /// `tsq` running in a process of its own, with standard output and error caught in files.
 class Program {
  public:
-  /// `largest_file`: RLIMIT_FSIZE of the process, the nearest thing to a full disk; 0: none.
-  explicit Program(const std::vector<std::string>& arguments, std::size_t largest_file = 0);
+  /// `largest_file`: RLIMIT_FSIZE of the process, the nearest thing to a full disk; 0: none. `file`: another
+  /// copy of the program; empty: the one that was built.
+  explicit Program(const std::vector<std::string>& arguments, std::size_t largest_file = 0,
+                   const std::string& file = {});
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -43,6 +45,9 @@ class Program {
 
 /// Runs `tsq` to its end; `quantize` with --no-check and --force.
 Outcome tsq(const std::vector<std::string>& arguments);
+
+/// Copies the program without the libraries beside it.
+void copy_program(const std::string& file);
 
 /// The file's bytes, empty when there is none.
 std::string read_file(const std::string& path);

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "trial/captured.h"
+
+namespace tsq::detail {
+
+/// Whether an operator that ran called a fused program.
+bool calls_program(const Captured& op);
+
+/// What the operations of a program compute when it is called as `call` was, in their order: from the
+/// program's own constants, by programs that return what is inside of it. An operation stands together with
+/// the activation and the rounding that nothing else comes before, as a kernel has them; views and
+/// conversions are left out.
+std::vector<Captured> operations_within(const Captured& call);
+
+}  // namespace tsq::detail
