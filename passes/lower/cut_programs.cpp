@@ -265,11 +265,11 @@ class StretchCutting {
       const Decision* decision = ir::decision_of(model_, node);
       if (decision == nullptr) continue;
       if (decision->quantized) set_kernel(model_, node, kKernel, ir::Placement::Int8);
-      if (entry.operators++ == 0) entry.first = name_of(node);
-      entry.last = name_of(node);
+      if (entry.operators++ == 0) entry.first = text_of(node);
+      entry.last = text_of(node);
     }
     for (const Value* value : each.builder->outputs()) {
-      for (const Node* reader : readers_[value]) entry.ended_by.push_back(name_of(reader));
+      for (const Node* reader : readers_[value]) entry.ended_by.push_back(text_of(reader));
     }
     std::ranges::sort(entry.ended_by);
     const auto repeated = std::ranges::unique(entry.ended_by);
@@ -277,7 +277,7 @@ class StretchCutting {
     model_.programs.push_back(std::move(entry));
   }
 
-  [[nodiscard]] std::string name_of(const Node* node) const {
+  [[nodiscard]] std::string text_of(const Node* node) const {
     const std::string& layer = ir::scope_of(model_, node).path;
     const std::string name = ir::display_name(model_, node);
     return layer.empty() ? name : fmt::format("{} '{}'", name, layer);

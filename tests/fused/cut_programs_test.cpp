@@ -4,6 +4,7 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -153,6 +154,54 @@ TEST(CutPrograms, BranchesHaveProgramsOfTheirOwn) {
   const Fused result = fused(model, samples);
   for (const Sample& sample : {samples[0], samples[1]})
     EXPECT_LE(steps_between(output(result.module, sample), output(result.reference, sample)), 1.0);
+}
+
+/// How often a value is rounded to codes.
+std::ptrdiff_t roundings_of(const Module& model) {
+  const auto graph = model.get_method("forward").graph();
+  return std::ranges::count_if(graph->nodes(), [](const auto* node) {
+    return node->kind() == c10::Symbol::fromQualString("aten::quantize_per_tensor");
+  });
+}
+
+TEST(JoinInPrograms, NothingIsRoundedBetweenALayerAndItsSum) {
+  torch::manual_seed(11);
+  Module model = testing::user_module("Residual");
+  model.register_module("first", testing::conv2d(8, 8, 1));
+  model.register_module("second", testing::conv2d(8, 8, 1));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.relu(self.first.forward(x))\n"
+      "  return torch.relu(y + self.second.forward(y))\n");
+  model.eval();
+  const auto samples = images({1, 8, 6, 6});
+  const Fused result = fused(model, samples);
+  // The input, and what both the second layer and the sum read.
+  EXPECT_EQ(roundings_of(result.reference), 2);
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
+TEST(JoinInPrograms, WhatOthersReadIsRounded) {
+  torch::manual_seed(12);
+  Module model = testing::conv_relu_with_skip();
+  model.eval();
+  const auto samples = images({1, 3, 6, 6});
+  const Fused result = fused(model, samples);
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
+TEST(CutPrograms, TheReportNamesProgramsAndWhatEndsThem) {
+  torch::manual_seed(3);
+  Module model = testing::user_module("Ended");
+  model.register_module("first", testing::linear(16, 32));
+  model.define("def forward(self, x):\n  return torch.cumsum(torch.relu(self.first.forward(x)), 1)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16})});
+  const Fused result = fused(model, samples);
+  ASSERT_EQ(result.report.programs.size(), 1U);
+  EXPECT_THAT(result.report.programs[0].ended_by, ElementsAre("aten::cumsum"));
+  EXPECT_EQ(result.report.programs[0].name, "program");
 }
 
 TEST(CutPrograms, AFileOfProgramsIsSavedAndLoaded) {
