@@ -48,9 +48,10 @@ class Setting:
     engine: str
     mode: str
     recipe: str
+    target: str = "stock"
 
     def __str__(self) -> str:
-        return f"{self.engine} {self.mode} {self.recipe}"
+        return f"{self.engine} {self.mode} {self.recipe}" + (" fused" if self.target == "fused" else "")
 
 
 class Fault(Exception):
@@ -61,13 +62,13 @@ class Fault(Exception):
         self.kind = kind
 
 
-def settings_of(seed: str, engines: str) -> List[Setting]:
+def settings_of(seed: str, engines: str, target: str) -> List[Setting]:
     r = seeded(seed + "/setting")
     drawn = r.choice(ENGINES)
     mode = r.choices(["static", "dynamic", "weight_only"], [80, 12, 8])[0]
     recipe = "fx" if r.random() < 0.15 and mode == "static" else "best"
     chosen = {"drawn": (drawn,), "all": ENGINES}.get(engines) or tuple(engines.split(","))
-    return [Setting(engine, mode, recipe) for engine in chosen]
+    return [Setting(engine, mode, recipe, target) for engine in chosen]
 
 
 class Trial:
@@ -86,7 +87,7 @@ class Trial:
 
     def _command(self, *more: str) -> dict:
         s = self.setting
-        arguments = ["quantize", str(self.files.forms[self.form]), "--backend", s.engine, "--mode", s.mode, "--recipe", s.recipe]
+        arguments = ["quantize", str(self.files.forms[self.form]), "--backend", s.engine, "--mode", s.mode, "--recipe", s.recipe, "--target", s.target]
         arguments += ["--calib" if s.mode == "static" else "--data", str(self.files.folder / f"{self.form}.calibration.pt")]
         arguments += ["--output", str(self.out), "--json", "--quiet", *more]
         answer = self.server.ask(arguments)
@@ -210,7 +211,7 @@ def check(job, server: JobServer, options):
     for seed in attempts(options, index):
         model = random_model(seed, without_of(options))
         facts: dict = {"seed": seed, "db": [], "runs": 0, "unfit": unfit}
-        for setting in settings_of(f"{options.seed}/{index}", options.engine):
+        for setting in settings_of(f"{options.seed}/{index}", options.engine, options.target):
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     trials = check_model(model, seed, setting, server, options.speed, Path(folder))
@@ -255,7 +256,7 @@ def fault_of(spec: Spec, seed: str, setting: Setting, options) -> Optional[dict]
 
 def shrink(seed: str, options, index: int) -> None:
     spec = random_model(seed, without_of(options)).spec
-    for setting in settings_of(f"{options.seed}/{index}", options.engine):
+    for setting in settings_of(f"{options.seed}/{index}", options.engine, options.target):
         found = fault_of(spec, seed, setting, options)
         if found is None:
             continue
@@ -281,6 +282,8 @@ def parse_options():
     parser.add_argument("--first", type=int, default=0, help="number of the first one (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="default: %(default)s")
     parser.add_argument("--engine", default="drawn", help="comma separated, 'all', or 'drawn': one a model, from the seed (default: %(default)s)")
+    parser.add_argument("--target", choices=["stock", "fused"], default="stock", help="what runs the models (default: %(default)s)")
+    parser.add_argument("--library", help="libtsq_runtime.so, for the target 'fused'")
     parser.add_argument("--without", default="", help="comma separated names of blocks (BLOCKS and LATER_BLOCKS of generate.py) that are not drawn")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="models at once (default: %(default)s)")
     parser.add_argument("--shrink", action="store_true", help="print the smallest part of each failing model that still fails")
@@ -288,6 +291,8 @@ def parse_options():
     parser.add_argument("--show", action="store_true", help="print the text of each model")
     parser.add_argument("--verbose", action="store_true", help="also print what passed, what did not become a model, and what the command mended")
     options = parser.parse_args()
+    if options.library:
+        torch.ops.load_library(options.library)
     unknown = without_of(options) - set(ALL_BLOCKS)
     if unknown:
         parser.error(f"no such block: {', '.join(sorted(unknown))}; there are {', '.join(ALL_BLOCKS)}")
