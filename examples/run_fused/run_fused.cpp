@@ -1,6 +1,6 @@
 // Runs a file of fused programs (tsq quantize --target fused) on data. The program links libtsq_runtime,
-// which registers the class that the file holds; its own code names LibTorch and three headers of tsq, of
-// which tsq/runner.h is one. A program that does not link the library runs as well: tsq::Runner loads it.
+// which registers the class that the file holds, and knows LibTorch and tsq/runner.h besides. A program that
+// does not link the library runs as well: tsq::Runner loads it.
 #include <torch/script.h>
 #include <torch/serialize.h>
 #include <tsq/runner.h>

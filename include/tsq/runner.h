@@ -63,7 +63,7 @@ inline at::QEngine engine_of_file(const std::string& path) {
 
 /// Loads libtsq_runtime if a file holds fused programs. Throws std::runtime_error where it cannot be loaded.
 inline void load_library_of_file(const std::string& path) {
-  if (metadata_text(path).find(std::string("\"") + kRuntimeLibrary + '"') == std::string::npos) return;
+  if (has_runtime_library() || !holds_fused_programs(path)) return;
   const std::string reason = load_runtime_library();
   if (reason.empty()) return;
   throw std::runtime_error("'" + path + "' holds fused programs, which need " + kRuntimeLibrary + ": " +

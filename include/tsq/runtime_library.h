@@ -4,10 +4,12 @@
 // tsq/runner.h copy this one too.
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <caffe2/serialize/inline_container.h>
 #include <dlfcn.h>
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -19,6 +21,20 @@ inline constexpr const char* kRuntimeLibrary = "libtsq_runtime.so";
 /// Whether the process has it: linked, or loaded by whomever.
 inline bool has_runtime_library() {
   return c10::Dispatcher::singleton().findSchema({"tsq::run", ""}).has_value();
+}
+
+/// Whether a TorchScript file holds fused programs, whichever tool has saved it last: its code names their
+/// class. Throws what LibTorch throws for other files.
+inline bool holds_fused_programs(const std::string& path) {
+  caffe2::serialize::PyTorchStreamReader reader(path);
+  for (const std::string& record : reader.getAllRecords()) {
+    const bool is_code = record.rfind("code/", 0) == 0 && record.rfind(".py") == record.size() - 3;
+    if (!is_code) continue;
+    const auto [data, size] = reader.getRecord(record);
+    const std::string_view code(static_cast<const char*>(data.get()), size);
+    if (code.find("torch.classes.tsq.Program") != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 /// Where it is looked for, in this order: beside the program, in the folder lib beside the program's, and

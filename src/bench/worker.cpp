@@ -80,7 +80,7 @@ torch::jit::Module module_of(const Entry& entry, at::QEngine engine) {
   const Setting& setting = entry.setting;
   try {
     const kernels::EnginePacking packing(engine);
-    io::load_libraries_of(read_metadata(setting.path));
+    io::load_runtime_for(setting.path);
     torch::jit::Module module = torch::jit::load(setting.path, at::kCPU);
     if (entry.is_optional) check_float(module, setting.path);
     io::move_to_cpu(module);

@@ -183,17 +183,19 @@ nlohmann::json read_metadata(const std::string& path) {
 
 torch::jit::Module load(const std::string& path) {
   const nlohmann::json metadata = read_metadata(path);
-  io::load_libraries_of(metadata);
   const std::optional<at::QEngine> engine = engine_in(metadata);
   // A file of another tool may hold weights to pack, too: for the engine in use.
   const kernels::EnginePacking packing(engine.value_or(engine_in_use()));
   try {
+    io::load_runtime_for(path);
     torch::jit::Module module = torch::jit::load(path, at::kCPU);
     if (!metadata.is_null() && module.hasattr(io::kMetadataAttribute))
       module.setattr(io::kMetadataAttribute, metadata.dump());
     io::move_to_cpu(module);
     if (engine) packing.keep_for_process();
     return module;
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw not_torchscript(path, error);
   }

@@ -6,9 +6,7 @@
 #include <tsq/library.h>
 #include <tsq/runtime_library.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 
 namespace tsq {
@@ -36,10 +34,8 @@ void load_runtime() {
               "--library");
 }
 
-void load_libraries_of(const nlohmann::json& metadata) {
-  if (!metadata.is_object() || !metadata.contains("libraries")) return;
-  const auto& names = metadata.at("libraries");
-  if (std::ranges::find(names, kRuntimeLibrary) != names.end()) load_runtime();
+void load_runtime_for(const std::string& path) {
+  if (!has_runtime_library() && holds_fused_programs(path)) load_runtime();
 }
 
 }  // namespace io

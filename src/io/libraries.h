@@ -1,6 +1,6 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <string>
 
 namespace tsq::io {
 
@@ -8,7 +8,7 @@ namespace tsq::io {
 /// cannot be loaded.
 void load_runtime();
 
-/// Loads what the metadata of a file of tsq's names under "libraries".
-void load_libraries_of(const nlohmann::json& metadata);
+/// The same for a TorchScript file that holds fused programs.
+void load_runtime_for(const std::string& path);
 
 }  // namespace tsq::io

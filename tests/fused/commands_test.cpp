@@ -87,6 +87,19 @@ TEST_F(FusedFile, TheFileNamesTheLibrary) {
   EXPECT_FALSE(read_metadata(path("out.pt")).contains("libraries")) << "made for the stock target";
 }
 
+TEST_F(FusedFile, AFileThatAnotherToolHasSavedAgainHasLostItsRecordAndLoadsAllTheSame) {
+  load(path("fused.pt")).save(path("again.pt"));
+  ASSERT_TRUE(read_metadata(path("again.pt")).is_null());
+  EXPECT_TRUE(holds_fused_programs(path("again.pt")));
+  EXPECT_FALSE(holds_fused_programs(path("model.pt")));
+  for (const Words& words :
+       {Words{"inspect", path("again.pt")}, with_data({"run", path("again.pt")}),
+        with_data({"bench", path("again.pt") + "@as_saved", "--rounds", "1", "--launches", "1"})}) {
+    const Outcome outcome = tsq(words);
+    EXPECT_EQ(outcome.exit_code, 0) << words.front() << ": " << outcome.err;
+  }
+}
+
 TEST_F(FusedFile, RunnerLoadsTheLibrary) {
   Runner runner(path("fused.pt"));
   EXPECT_TRUE(has_runtime_library());
