@@ -32,12 +32,22 @@ cmake --preset release ${Torch_DIR:+"-DTorch_DIR=$Torch_DIR"} > build/configure.
   fail 'cmake could not configure the project: see its message above'
 }
 cmake --build --preset release --target tsq_cli
+# Without oneDNN, which setup.sh could not install then, there are no fused programs.
+fused=()
+if grep -q '^TSQ_RUNTIME:BOOL=ON' build/release/CMakeCache.txt; then
+  cmake --build --preset release --target tsq_runtime
+  fused=(quickstart/efficientnet_lite0.fused.pt)
+fi
 
 "$python" scripts/export_efficientnet_lite0.py quickstart
 
 say 'quantizing it for the x86 engine'
 build/release/bin/tsq quantize quickstart/efficientnet_lite0.pt --calib quickstart/calibration.pt --backend x86 \
   --output quickstart/efficientnet_lite0.int8.pt
+if ((${#fused[@]} > 0)); then
+  say 'quantizing it for fused programs on oneDNN'
+  build/release/bin/tsq quantize quickstart/efficientnet_lite0.pt --calib quickstart/calibration.pt --target fused --output "${fused[0]}"
+fi
 
 say 'building examples/run_quantized, a program that links LibTorch only'
 torch_dir=$(sed -n 's/^Torch_DIR:PATH=//p' build/release/CMakeCache.txt)
@@ -48,5 +58,6 @@ cmake -S examples/run_quantized -B build/run_quantized -G Ninja -DCMAKE_BUILD_TY
 cmake --build build/run_quantized
 
 say 'running float and int8 in turns, on photographs that were not in the calibration set'
-build/run_quantized/run_quantized quickstart/efficientnet_lite0.pt quickstart/efficientnet_lite0.int8.pt quickstart/evaluation.pt
-say 'the quantized network is quickstart/efficientnet_lite0.int8.pt'
+LD_LIBRARY_PATH=build/release/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} build/run_quantized/run_quantized quickstart/efficientnet_lite0.pt \
+  quickstart/efficientnet_lite0.int8.pt "${fused[@]}" quickstart/evaluation.pt
+say "the quantized network is quickstart/efficientnet_lite0.int8.pt${fused[0]:+, and with fused programs ${fused[0]}}"
