@@ -75,7 +75,8 @@ TEST(Allocations, OfKernelsOfOursAreNone) {
   const int function = writer.add(
       {.kind = Kind::Activation, .inputs = {input}, .post_ops = {{.kind = PostOpKind::Silu}}}, value);
   const int sum = writer.add({.kind = Kind::Add, .inputs = {input, function}}, value);
-  const int normal = writer.add({.kind = Kind::LayerNorm, .inputs = {sum}}, value);
+  const int attended = writer.add({.kind = Kind::Attention, .inputs = {sum, sum, sum}}, value);
+  const int normal = writer.add({.kind = Kind::LayerNorm, .inputs = {attended}}, value);
   writer.returns({writer.add({.kind = Kind::GlobalAvgPool, .inputs = {normal}}, float_value())});
   EXPECT_EQ(allocations_of(writer.model, {1, 16, 12, 12}).all, 0);
 }

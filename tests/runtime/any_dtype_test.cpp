@@ -61,6 +61,7 @@ TEST_P(AnyDtype, IsReadAndWritten) {
         };
         read(left, {2, 8, 6, 6});
         if (row_of(kind).inputs != 1) read(right, {2, 8, 6, 6});
+        if (row_of(kind).inputs == 3) read(right == Dtype::U8 ? left : right, {2, 8, 6, 6});
         if (has_weight(kind)) add_weight(random, writer, operation, right == Dtype::U8 ? left : right);
         if (kind == Kind::Prelu) operation.weight = writer.constant({Dtype::F32, {1}, {0.25}});
         writer.returns({writer.add(operation, output_value(random, written, 4))});

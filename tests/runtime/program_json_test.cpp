@@ -51,6 +51,7 @@ TEST(ProgramJson, KeepsEveryAttribute) {
                     {.kind = PostOpKind::Add, .value = 3}},
        .bounded = true,
        .alpha = 1.0 / 3},
+      {.kind = Kind::Attention, .inputs = {0, 1, 2, 3}, .output = 2, .alpha = 0, .causal = true},
       {.kind = Kind::Slice, .inputs = {0}, .output = 3, .axis = 1, .begin = 2, .end = -1, .step = 3},
       {.kind = Kind::Slice, .inputs = {0}, .output = 3, .end = Extent::of_integer(1)},
       {.kind = Kind::Transpose, .inputs = {0}, .output = 3, .axis = 1, .other_axis = 0},

@@ -147,6 +147,10 @@ class Interpreter {
       case Kind::Matmul:
         multiply(operation, input, real(operation.inputs[1]), output);
         break;
+      case Kind::Attention:
+        reference_attention(operation, input, real(operation.inputs[1]), real(operation.inputs[2]),
+                            operation.inputs.size() == 4 ? &real(operation.inputs[3]) : nullptr, output);
+        break;
       case Kind::Add:
       case Kind::Sub:
       case Kind::Mul:

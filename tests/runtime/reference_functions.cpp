@@ -121,6 +121,57 @@ void reference_reduction(const Operation& operation, const Real& input, Real& ou
   });
 }
 
+namespace {
+
+/// Shares of the keys for one query; `index` is that of a score.
+std::vector<double> attention_shares(const Operation& operation, const Real& query, const Real& key,
+                                     const Real* mask, Shape index) {
+  constexpr auto kInfinity = std::numeric_limits<double>::infinity();
+  const auto rank = index.size();
+  const auto width = query.sizes.back();
+  const double alpha = operation.alpha > 0 ? operation.alpha : 1 / std::sqrt(static_cast<double>(width));
+  const auto row = index[rank - 2];
+  std::vector<double> shares;
+  for (std::int64_t k = 0; k < key.sizes[key.sizes.size() - 2]; ++k) {
+    double score = 0;
+    for (std::int64_t d = 0; d < width; ++d) {
+      index[rank - 1] = d;
+      index[rank - 2] = row;
+      const double left = broadcast_at(query, index);
+      index[rank - 2] = k;
+      score += alpha * left * broadcast_at(key, index);
+    }
+    index[rank - 2] = row;
+    index[rank - 1] = k;
+    if (mask != nullptr) score += broadcast_at(*mask, index);
+    shares.push_back(operation.causal && k > row ? -kInfinity : score);
+  }
+  const double most = *std::ranges::max_element(shares);
+  double sum = 0;
+  for (auto& share : shares) sum += share = std::exp(share - most);
+  for (auto& share : shares) share /= sum;
+  return shares;
+}
+
+}  // namespace
+
+void reference_attention(const Operation& operation, const Real& query, const Real& key, const Real& value,
+                         const Real* mask, Real& output) {
+  const auto rank = output.sizes.size();
+  for_each_index(Shape(output.sizes.begin(), output.sizes.end() - 1), [&](Shape index) {
+    index.push_back(0);
+    const auto shares = attention_shares(operation, query, key, mask, index);
+    for (std::int64_t column = 0; column < output.sizes.back(); ++column) {
+      auto from = index;
+      index[rank - 1] = from[rank - 1] = column;
+      for (std::size_t k = 0; k < shares.size(); ++k) {
+        from[rank - 2] = static_cast<std::int64_t>(k);
+        output.at(index) += shares[k] * broadcast_at(value, from);
+      }
+    }
+  });
+}
+
 void reference_pad(const Operation& operation, const Real& input, Real& output) {
   std::ranges::fill(output.numbers, operation.fill);
   for_each_index(input.sizes, [&](Shape index) {

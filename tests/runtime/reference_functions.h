@@ -50,6 +50,9 @@ double reference_binary(Kind kind, double a, double b);
 /// These fill `output`, which has its sizes; operations are resolved.
 void reference_adaptive_pool(const Operation& operation, const Real& input, Real& output);
 void reference_reduction(const Operation& operation, const Real& input, Real& output);
+/// `mask` may be null.
+void reference_attention(const Operation& operation, const Real& query, const Real& key, const Real& value,
+                         const Real* mask, Real& output);
 void reference_pad(const Operation& operation, const Real& input, Real& output);
 
 }  // namespace tsq::runtime::test

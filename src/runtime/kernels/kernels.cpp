@@ -24,7 +24,7 @@ const KernelTable& best_kernels() {
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                           __builtin_cpu_supports("avx512vl");
   if (has_avx512) return avx512::kKernels;
-  if (__builtin_cpu_supports("avx2")) return avx2::kKernels;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kKernels;
 #endif
   return baseline::kKernels;
 }

@@ -12,6 +12,7 @@ constexpr std::array kBuilders{
     BuilderRow{Kind::TransposedConvolution, "deconvolution of oneDNN", build_transposed_convolution},
     BuilderRow{Kind::Linear, "matmul of oneDNN with packed weights", build_linear},
     BuilderRow{Kind::Matmul, "matmul of oneDNN", build_matmul},
+    BuilderRow{Kind::Attention, "blocks of queries", build_attention},
     BuilderRow{Kind::Add, "binary", build_binary},
     BuilderRow{Kind::Sub, "binary", build_binary},
     BuilderRow{Kind::Mul, "binary", build_binary},

@@ -60,6 +60,8 @@ class Compilation {
   }
   [[nodiscard]] const Shape& shape(int value) const { return shapes_[static_cast<std::size_t>(value)]; }
 
+  [[nodiscard]] int threads() const { return threads_; }
+
   /// Builders run for this operation from now on.
   void begin(std::size_t operation) { current_ = operation; }
 

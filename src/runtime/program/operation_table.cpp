@@ -29,6 +29,7 @@ constexpr std::array kOperations{
     OperationRow{Kind::TransposedConvolution, "transposed_convolution",  1, kConvolution,    PostOpsAllowed::All},
     OperationRow{Kind::Linear,                "linear",                  1, kLinear,         PostOpsAllowed::All},
     OperationRow{Kind::Matmul,                "matmul",                  2, Alpha | Bounded, PostOpsAllowed::All},
+    OperationRow{Kind::Attention,             "attention",               3, Alpha | Causal,  PostOpsAllowed::None, 1},
     OperationRow{Kind::Add,                   "add",                     2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Sub,                   "sub",                     2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Mul,                   "mul",                     2, kNone,           PostOpsAllowed::Clamps},

@@ -33,6 +33,7 @@ enum class Attribute : std::uint32_t {
   EndAxis = 1U << 19U,
   Axes = 1U << 20U,
   Fill = 1U << 21U,
+  Causal = 1U << 22U,
 };
 
 /// A set of attributes.
@@ -55,6 +56,7 @@ struct OperationRow {
   int inputs;  ///< -1: one or more
   Attributes attributes;
   PostOpsAllowed post_ops;
+  int more_inputs = 0;  ///< that may be left out
 };
 
 struct IntegerRow {

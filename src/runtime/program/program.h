@@ -110,6 +110,7 @@ enum class Kind : std::uint8_t {
   TransposedConvolution,
   Linear,
   Matmul,
+  Attention,  ///< softmax(alpha q k^T + mask) v
   Add,
   Sub,
   Mul,
@@ -172,7 +173,8 @@ struct Operation {
   /// No sum of two neighbouring products leaves 16 bits: |w0| + |w1| <= 128 for each pair of weights.
   bool bounded = false;
 
-  double alpha = 1;  ///< multiplies a product of activations
+  double alpha = 1;     ///< multiplies a product of activations; of an attention 0 stands for 1 / sqrt(width)
+  bool causal = false;  ///< no query of an attention reads the keys after its own place
   double epsilon = 1e-5;
   std::int64_t axis = -1;  ///< this and the others count from the end if negative
   std::int64_t other_axis = -2;

@@ -66,6 +66,7 @@ void for_each_attribute(const Visit& visit) {
   visit("count_include_pad", &Operation::count_include_pad, CountIncludePad);
   visit("bounded", &Operation::bounded, Bounded);
   visit("alpha", &Operation::alpha, Alpha);
+  visit("causal", &Operation::causal, Causal);
   visit("epsilon", &Operation::epsilon, Epsilon);
   visit("axis", &Operation::axis, Axis);
   visit("other_axis", &Operation::other_axis, OtherAxis);

@@ -70,6 +70,26 @@ Shape matmul(const Asked& asked) {
   return output;
 }
 
+Shape attention(const Asked& asked) {
+  const auto& query = asked.input(0);
+  const auto& key = asked.input(1);
+  const auto& value = asked.input(2);
+  const auto outer = [](const Shape& shape) { return Shape(shape.begin(), shape.end() - 2); };
+  const bool fit = query.size() >= 2 && key.size() >= 2 && value.size() >= 2 && query.back() == key.back() &&
+                   key[key.size() - 2] == value[value.size() - 2];
+  asked.require(fit, "its inputs are " + to_text(query) + ", " + to_text(key) + " and " + to_text(value));
+  Shape output = broadcast_shape(asked, broadcast_shape(asked, outer(query), outer(key)), outer(value));
+  output.push_back(query[query.size() - 2]);
+  output.push_back(key[key.size() - 2]);
+  if (asked.operation().inputs.size() == 4) {
+    const auto& mask = asked.input(3);
+    asked.require(mask.size() <= output.size() && broadcast_shape(asked, output, mask) == output,
+                  "its mask is " + to_text(mask) + ", its scores are " + to_text(output));
+  }
+  output.back() = value.back();
+  return output;
+}
+
 Shape concat(const Asked& asked) {
   Shape output = asked.input();
   const auto axis = axis_of(asked.operation(), output.size());
@@ -200,6 +220,8 @@ Shape output_of(const Asked& asked) {
       return linear(asked);
     case Kind::Matmul:
       return matmul(asked);
+    case Kind::Attention:
+      return attention(asked);
     case Kind::Add:
     case Kind::Sub:
     case Kind::Mul:

@@ -128,7 +128,7 @@ class Checker {
     const auto& operation = program().operations[index];
     const auto& row = row_of(operation.kind);
     const auto count = static_cast<int>(operation.inputs.size());
-    if (row.inputs < 0 ? count == 0 : count != row.inputs) {
+    if (row.inputs < 0 ? count == 0 : count < row.inputs || count > row.inputs + row.more_inputs) {
       fail("it has " + std::to_string(count) + " inputs",
            "write " + (row.inputs < 0 ? std::string("one or more") : std::to_string(row.inputs)));
     }
@@ -240,7 +240,10 @@ class Checker {
                        std::ranges::all_of(operation.padding_begin, not_negative);
     if (!valid)
       fail("a kernel, stride, dilation, size, step or padding is too small", "write positive numbers");
-    if (!std::isfinite(operation.alpha) || operation.alpha <= 0) fail("its alpha is no positive number");
+    const bool chosen = operation.kind == Kind::Attention && operation.alpha == 0;
+    if (!std::isfinite(operation.alpha) || (operation.alpha <= 0 && !chosen)) {
+      fail("its alpha is no positive number");
+    }
     if (operation.groups < 1) fail("it has " + std::to_string(operation.groups) + " groups");
     const bool adaptive = operation.kind == Kind::AdaptiveAvgPool || operation.kind == Kind::AdaptiveMaxPool;
     if (adaptive && operation.size.empty()) fail("its size is missing");

@@ -1,0 +1,54 @@
+#include "runtime/kernels/attention.h"
+
+namespace tsq::runtime {
+
+namespace baseline {
+void attention(const AttentionTask&, const AttentionPointers&, std::int64_t begin, std::int64_t end);
+}
+#ifdef TSQ_RUNTIME_X86
+namespace avx2 {
+void attention(const AttentionTask&, const AttentionPointers&, std::int64_t begin, std::int64_t end);
+}
+namespace avx512 {
+void attention(const AttentionTask&, const AttentionPointers&, std::int64_t begin, std::int64_t end);
+}
+namespace vnni {
+void attention(const AttentionTask&, const AttentionPointers&, std::int64_t begin, std::int64_t end);
+}
+#endif
+
+namespace {
+
+AttentionKernel best_attention() {
+#ifdef TSQ_RUNTIME_X86
+  const bool has_avx512 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  if (has_avx512 && __builtin_cpu_supports("avx512vnni")) return vnni::attention;
+  if (has_avx512) return avx512::attention;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::attention;
+#endif
+  return baseline::attention;
+}
+
+/// The widest panels that any instruction set packs.
+constexpr std::int64_t kWidestPanel = 32;
+
+std::int64_t panels_of(std::int64_t columns) { return (columns + kWidestPanel - 1) / kWidestPanel; }
+
+}  // namespace
+
+std::int64_t attention_scratch(const AttentionTask& task) {
+  const auto keys = panels_of(task.keys);
+  const auto values = panels_of(task.value_width);
+  const auto packed = (keys * (task.width + 1) + values * (task.keys + 1)) * kWidestPanel;
+  const auto rows = (keys + values + panels_of(task.width)) * kWidestPanel * kAttentionRows;
+  return packed + rows;
+}
+
+AttentionKernel attention_kernel() {
+  static const AttentionKernel best = best_attention();
+  return best;
+}
+
+}  // namespace tsq::runtime
