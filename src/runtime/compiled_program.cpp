@@ -5,6 +5,7 @@
 #include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 #include "runtime/program/error.h"
+#include "runtime/program/fuse_attention.h"
 #include "runtime/program/fuse_operations.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/resolve.h"
@@ -136,7 +137,7 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
   const ThreadCount count(threads);
   auto split = resolve(model, shapes_of(inputs), integers);
   split_products(split);
-  const auto resolved = with_fused_operations(std::move(split));
+  const auto resolved = with_fused_operations(with_fused_attention(std::move(split)));
   const Program& program = resolved.model.program;
   for (const int output : model.program.outputs) {
     output_shapes_.push_back(resolved.shapes[static_cast<std::size_t>(output)]);

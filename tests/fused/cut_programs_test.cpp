@@ -247,5 +247,23 @@ TEST(CutPrograms, AttentionIsWithin) {
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
 }
 
+TEST(CutPrograms, PyTorchsAttentionIsOneOperation) {
+  torch::manual_seed(13);
+  Module model = testing::user_module("Scaled");
+  model.register_module("qkv", testing::linear(32, 96));
+  model.register_module("proj", testing::linear(32, 32));
+  model.define(
+      "def forward(self, x, mask):\n"
+      "  q, k, v = self.qkv.forward(x).unflatten(-1, (12, 8)).transpose(1, 2).chunk(3, 1)\n"
+      "  a = torch.scaled_dot_product_attention(q, k, v, mask)\n"
+      "  return self.proj.forward(a.transpose(1, 2).flatten(2))\n");
+  model.eval();
+  torch::manual_seed(14);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 7, 32}), torch::randn({1, 1, 1, 7})});
+  const Fused result = fused(model, samples);
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
 }  // namespace
 }  // namespace tsq

@@ -52,6 +52,16 @@ bool softplus(const Call& call) {
 
 bool matmul(const Call& call) { return call.write({.kind = Kind::Matmul}, 2); }
 
+/// Without dropout; a mask of truth values has no operation.
+bool attention(const Call& call) {
+  const auto causal = call.flag("is_causal");
+  const auto scale = call.is_none("scale") ? std::optional(0.0) : call.number("scale");
+  const bool repeats_heads = call.argument("enable_gqa") != nullptr && call.flag("enable_gqa") != false;
+  if (call.number("dropout_p") != 0.0 || !causal || !scale || repeats_heads) return false;
+  Operation operation{.kind = Kind::Attention, .alpha = *scale, .causal = *causal};
+  return call.write(std::move(operation), call.is_none("attn_mask") ? 3 : 4);
+}
+
 /// A parameter of a normalization: an index among the constants; empty for None.
 struct Parameter {
   bool is_known{false};
@@ -126,6 +136,7 @@ constexpr std::array kArithmeticRows{
     OperatorRow{"aten::softplus", softplus},
     OperatorRow{"aten::matmul", matmul},
     OperatorRow{"aten::bmm", matmul},
+    OperatorRow{"aten::scaled_dot_product_attention", attention},
     OperatorRow{"aten::layer_norm", layer_norm},
     OperatorRow{"aten::group_norm", group_norm},
     OperatorRow{"aten::batch_norm", batch_norm},

@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
@@ -24,6 +25,13 @@ bool writes(const Node* node) {
   return (schema != nullptr && schema->is_mutable()) || node->kind() == c10::prim::SetAttr;
 }
 
+/// LibTorch takes every attention for one with dropout.
+bool acts_by_chance(const Node* node) {
+  if (node->kind() != c10::aten::scaled_dot_product_attention) return node->isNondeterministic();
+  constexpr std::size_t kDropout = 4;
+  return node->inputs().size() > kDropout && ir::number_constant(node->input(kDropout)) != 0.0;
+}
+
 /// Whether a function that is called does what its callers' order depends on.
 bool acts(const Node* call);
 
@@ -31,7 +39,7 @@ bool acts(const Node* call);
 bool ends_stretch(const Node* node) {
   if (node->kind() == c10::prim::CallFunction) return acts(node);
   if (node->blocks().empty())
-    return !is_raise(node) && (writes(node) || node->hasSideEffects() || node->isNondeterministic());
+    return !is_raise(node) && (writes(node) || node->hasSideEffects() || acts_by_chance(node));
   return std::ranges::any_of(
       node->blocks(), [](const Block* block) { return std::ranges::any_of(block->nodes(), ends_stretch); });
 }

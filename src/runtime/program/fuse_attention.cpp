@@ -45,16 +45,14 @@ class Fusing {
       for (const auto part : found[i]->operations) gone[part] = true;
     }
     const auto before = std::move(operations());
-    const auto origins = std::move(resolved_.origins);
     operations().clear();
-    resolved_.origins.clear();
     for (std::size_t i = 0; i < before.size(); ++i) {
       if (gone[i]) continue;
       if (found[i]) {
-        append(turned_keys(*found[i]), origins[i]);
-        append(attention_of(*found[i], before[i]), origins[i]);
+        append(turned_keys(*found[i]));
+        append(attention_of(*found[i], before[i]));
       } else {
-        append(before[i], origins[i]);
+        append(before[i]);
       }
     }
     return std::move(resolved_);
@@ -65,10 +63,7 @@ class Fusing {
   std::vector<Operation>& operations() { return program().operations; }
   [[nodiscard]] const Shape& shape(int value) const { return resolved_.shapes[at(value)]; }
 
-  void append(Operation operation, std::size_t origin) {
-    operations().push_back(std::move(operation));
-    resolved_.origins.push_back(origin);
-  }
+  void append(Operation operation) { operations().push_back(std::move(operation)); }
 
   /// Goes from a float value that nobody else reads to the operation that writes it, if that is of this kind.
   const Operation* step(int read, Kind kind, Shares& shares) {

@@ -10,7 +10,7 @@ namespace tsq::runtime {
 /// tensors.
 struct ResolvedModel {
   Model model{};
-  std::vector<Shape> shapes{};         ///< of every value
+  std::vector<Shape> shapes{};  ///< of every value
 };
 
 /// Resolves a validated model, given the shapes and integers of a call. Throws ProgramError where an
