@@ -21,7 +21,7 @@ inline float largest_of(const float* row, std::int64_t count) {
     second = larger(second, load_register(row + i + kRegister));
   }
   for (; i < count; i += kRegister) first = larger(first, load_register(row + i));
-  return join_register(larger(first, second), [](float a, float b) { return a > b ? a : b; });
+  return largest_of_lanes(larger(first, second));
 }
 
 /// Numbers become 2 to the power of (number - largest) * factor; returns their sum.
@@ -32,7 +32,7 @@ inline float exponentiate(float* row, std::int64_t count, float largest, float f
     store_register(row + i, power);
     sum += power;
   }
-  return join_register(sum, [](float a, float b) { return a + b; });
+  return sum_of_lanes(sum);
 }
 
 #ifdef __AVX512VNNI__
@@ -59,7 +59,7 @@ inline float exponentiate_words(float* row, std::int64_t count, float largest, f
     __builtin_memcpy(words + i * 2, &rounded, sizeof rounded);
     sum += power;
   }
-  return join_register(sum, [](float a, float b) { return a + b; });
+  return sum_of_lanes(sum);
 }
 #endif
 

@@ -85,6 +85,10 @@ inline Register exp2(Register x) {
 #endif
 }
 
+#if defined(__AVX512F__)
+inline float sum_of_lanes(Register numbers) { return _mm512_reduce_add_ps(numbers); }
+inline float largest_of_lanes(Register numbers) { return _mm512_reduce_max_ps(numbers); }
+#else
 /// Joins the numbers of a register, halves first.
 template <typename Function>
 inline float join_register(Register numbers, const Function& function) {
@@ -95,6 +99,13 @@ inline float join_register(Register numbers, const Function& function) {
   }
   return lanes[0];
 }
+inline float sum_of_lanes(Register numbers) {
+  return join_register(numbers, [](float a, float b) { return a + b; });
+}
+inline float largest_of_lanes(Register numbers) {
+  return join_register(numbers, [](float a, float b) { return a > b ? a : b; });
+}
+#endif
 
 }  // namespace
 }  // namespace tsq::runtime::TSQ_RUNTIME_ISA
