@@ -7,7 +7,6 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <map>
 #include <queue>
 #include <ranges>
 #include <set>
@@ -145,7 +144,6 @@ class StretchCutting {
   /// An order in which what is read has been computed, as close to the graph's as possible.
   std::vector<std::size_t> order() {
     const std::size_t programs = cuts_.size();
-    std::vector<std::size_t> first(programs, 0);
     for (Node* node : stretch_.nodes) {
       if (cut_of(node) != nullptr) continue;
       units_[node] = programs + staying_.size();

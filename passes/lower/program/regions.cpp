@@ -3,7 +3,6 @@
 #include <torch/csrc/jit/api/function_impl.h>
 
 #include <algorithm>
-#include <optional>
 #include <ranges>
 
 #include "ir/analysis.h"
