@@ -18,9 +18,13 @@ namespace tsq {
 /// The library that runs fused programs.
 inline constexpr const char* kRuntimeLibrary = "libtsq_runtime.so";
 
+/// The operator of the library that calls a program, and the class of programs as TorchScript's code has it.
+inline constexpr const char* kProgramOperator = "tsq::run";
+inline constexpr const char* kProgramClass = "torch.classes.tsq.Program";
+
 /// Whether the process has it: linked, or loaded by whomever.
 inline bool has_runtime_library() {
-  return c10::Dispatcher::singleton().findSchema({"tsq::run", ""}).has_value();
+  return c10::Dispatcher::singleton().findSchema({kProgramOperator, ""}).has_value();
 }
 
 /// Whether a TorchScript file holds fused programs, whichever tool has saved it last: its code names their
@@ -32,7 +36,7 @@ inline bool holds_fused_programs(const std::string& path) {
     if (!is_code) continue;
     const auto [data, size] = reader.getRecord(record);
     const std::string_view code(static_cast<const char*>(data.get()), size);
-    if (code.find("torch.classes.tsq.Program") != std::string_view::npos) return true;
+    if (code.find(kProgramClass) != std::string_view::npos) return true;
   }
   return false;
 }

@@ -5,6 +5,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <tsq/error.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <queue>
@@ -19,6 +20,7 @@
 #include "passes/lower/program/program_builder.h"
 #include "passes/lower/program/regions.h"
 #include "passes/lower/program/translations.h"
+#include "runtime/program/operation_table.h"
 #include "runtime/program/program_json.h"
 
 namespace tsq::passes {
@@ -26,14 +28,8 @@ namespace {
 
 using ir::kQuantize;
 
-/// The name under which report and profile know what a program computes.
-constexpr auto kKernel = "tsq::run";
-
 bool is_layer(const runtime::Operation& operation, const runtime::Program& program) {
-  using enum runtime::Kind;
-  const bool has_kind = operation.kind == Convolution || operation.kind == TransposedConvolution ||
-                        operation.kind == Linear || operation.kind == Matmul;
-  return has_kind &&
+  return runtime::is_product(operation.kind) &&
          runtime::is_int8(program.values[static_cast<std::size_t>(operation.inputs.front())].dtype);
 }
 
@@ -61,6 +57,13 @@ c10::IValue make_program(const ProgramBuilder& builder) {
   return stack.at(0);
 }
 
+/// The values that a call of a program gets.
+std::vector<const Value*> given_to(const ProgramBuilder& program) {
+  std::vector<const Value*> read = program.inputs();
+  read.insert(read.end(), program.integers().begin(), program.integers().end());
+  return read;
+}
+
 /// One region of a stretch as a program.
 struct Cut {
   std::unique_ptr<ProgramBuilder> builder{};
@@ -70,7 +73,8 @@ struct Cut {
 /// The programs of one stretch in the place of its regions.
 class StretchCutting {
  public:
-  StretchCutting(Model& model, Stretch& stretch) : model_(model), stretch_(stretch) {}
+  StretchCutting(Model& model, Stretch& stretch, TranslationCache& cache)
+      : model_(model), stretch_(stretch), cache_(cache) {}
 
   bool run() {
     for (const Region& region : stretch_.regions) cuts_.push_back(cut(region));
@@ -84,7 +88,7 @@ class StretchCutting {
 
  private:
   Cut cut(const Region& region) const {
-    auto builder = std::make_unique<ProgramBuilder>(model_, stretch_.region_of);
+    auto builder = std::make_unique<ProgramBuilder>(model_, stretch_.region_of, cache_);
     for (const Node* node : region) {
       builder->set_name(name_of(ir::decision_of(model_, node)));
       if (!translate(*builder, node)) return {};
@@ -102,8 +106,7 @@ class StretchCutting {
   void find_readers() {
     for (const Cut& each : cuts_) {
       if (each.builder == nullptr) continue;
-      for (const auto* read : {&each.builder->inputs(), &each.builder->integers()})
-        for (const Value* value : *read) read_by_programs_.insert(value);
+      for (const Value* value : given_to(*each.builder)) read_by_programs_.insert(value);
     }
   }
 
@@ -136,9 +139,7 @@ class StretchCutting {
   // Units: the programs by their number, then the nodes that stay.
 
   [[nodiscard]] std::size_t unit_of(const Node* node) const {
-    const auto found = stretch_.region_of.find(node);
-    if (found != stretch_.region_of.end() && cuts_[found->second].builder) return found->second;
-    return units_.at(node);
+    return cut_of(node) != nullptr ? stretch_.region_of.at(node) : units_.at(node);
   }
 
   /// An order in which what is read has been computed, as close to the graph's as possible.
@@ -169,8 +170,7 @@ class StretchCutting {
     for (std::size_t unit = 0; unit < programs; ++unit) {
       const auto& builder = cuts_[unit].builder;
       if (builder == nullptr) continue;
-      for (const auto* read : {&builder->inputs(), &builder->integers()})
-        for (const Value* value : *read) depends(unit, value);
+      for (const Value* value : given_to(*builder)) depends(unit, value);
     }
     return sorted(readers, missing, place);
   }
@@ -225,7 +225,7 @@ class StretchCutting {
     const c10::IValue program = make_program(builder);
     torch::jit::WithInsertPoint before(end);
     Value* object = ir::insert_attribute(model_, "program", program, program.type());
-    Value* list = ir::insert_before(end, kKernel,
+    Value* list = ir::insert_before(end, kProgramOperator,
                                     {object, ir::list_before(end, c10::TensorType::get(), tensors),
                                      ir::list_before(end, c10::IntType::get(), integers)},
                                     c10::ListType::ofTensors());
@@ -262,7 +262,7 @@ class StretchCutting {
     for (const Node* node : *each.region) {
       const Decision* decision = ir::decision_of(model_, node);
       if (decision == nullptr) continue;
-      if (decision->quantized) set_kernel(model_, node, kKernel, ir::Placement::Int8);
+      if (decision->quantized) set_kernel(model_, node, kProgramOperator, ir::Placement::Int8);
       if (entry.operators++ == 0) entry.first = text_of(node);
       entry.last = text_of(node);
     }
@@ -283,6 +283,7 @@ class StretchCutting {
 
   Model& model_;
   Stretch& stretch_;
+  TranslationCache& cache_;
   std::vector<Cut> cuts_{};
   std::set<const Value*> read_by_programs_{};
   std::vector<Node*> staying_{};
@@ -291,19 +292,21 @@ class StretchCutting {
   std::unordered_map<const Value*, std::vector<const Node*>> readers_{};  ///< that stay, of what is returned
 };
 
-bool cut_block(Model& model, torch::jit::Block* block) {
+bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) {
   bool has_changed = false;
   for (Node* node : block->nodes()) {
-    for (torch::jit::Block* inner : node->blocks()) has_changed |= cut_block(model, inner);
+    for (torch::jit::Block* inner : node->blocks()) has_changed |= cut_block(model, inner, cache);
   }
-  for (Stretch& stretch : stretches_of(model, block)) has_changed |= StretchCutting(model, stretch).run();
+  for (Stretch& stretch : stretches_of(model, block, cache))
+    has_changed |= StretchCutting(model, stretch, cache).run();
   return has_changed;
 }
 
 }  // namespace
 
 bool cut_programs(Model& model, const PassContext&) {
-  const bool has_changed = cut_block(model, model.graph->block());
+  TranslationCache cache;
+  const bool has_changed = cut_block(model, model.graph->block(), cache);
   ir::eliminate_dead_code(*model.graph);
   return has_changed;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <tsq/bench/statistics.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -21,7 +22,7 @@ json profile_of_program(const ProgramCall& call, std::int64_t calls) {
 
 }  // namespace
 
-bool is_program(std::string_view kind) { return kind == "tsq::run"; }
+bool is_program(std::string_view kind) { return kind == kProgramOperator; }
 
 std::vector<OperatorTime> times_within(const ProgramCall& call, std::size_t rounds) {
   constexpr double kSecond = 1e6;  // in microseconds

@@ -7,6 +7,7 @@
 #include <tsq/data.h>
 #include <tsq/error.h>
 #include <tsq/runner.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <barrier>
@@ -47,7 +48,7 @@ at::QEngine engine_for(const Setting& setting, const json& metadata) {
 bool has_quantized_operators(const torch::jit::Block& block) {
   return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
     const std::string_view kind = node->kind().toQualString();
-    return kind.starts_with("quantized::") || kind.starts_with("onednn::") || kind == "tsq::run" ||
+    return kind.starts_with("quantized::") || kind.starts_with("onednn::") || kind == kProgramOperator ||
            kind == "aten::dequantize" ||
            std::ranges::any_of(node->blocks(), [](const torch::jit::Block* inner) {
              return has_quantized_operators(*inner);

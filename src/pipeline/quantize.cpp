@@ -168,7 +168,7 @@ void check_float_dtype(c10::ScalarType dtype) {
 /// Whether a part of the model, or of a standalone module in it, is a fused program.
 bool holds_programs(const Module& module) {
   const auto is_program = [](const c10::ClassAttribute& attribute) {
-    return attribute.getType()->str().ends_with("tsq.Program");
+    return attribute.getType()->str().ends_with(kProgramClass);
   };
   for (const Module& part : module.modules()) {
     if (std::ranges::any_of(part.type()->getAttributes(), is_program)) return true;

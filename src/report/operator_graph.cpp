@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <tsq/bench/profile.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -31,7 +32,7 @@ std::vector<at::Tensor> tensors_of(std::span<const c10::IValue> values) {
 }
 
 bool computes_in_int8(std::string_view kind, const std::vector<at::Tensor>& outputs) {
-  return kind.starts_with("quantized::") || kind.starts_with("onednn::q") || kind == "tsq::run" ||
+  return kind.starts_with("quantized::") || kind.starts_with("onednn::q") || kind == kProgramOperator ||
          std::ranges::any_of(outputs, [](const at::Tensor& output) { return output.is_quantized(); });
 }
 

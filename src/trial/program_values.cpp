@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <array>
@@ -214,7 +215,7 @@ class ProgramRun {
 
 }  // namespace
 
-bool calls_program(const Captured& op) { return op.kind == "tsq::run"; }
+bool calls_program(const Captured& op) { return op.kind == kProgramOperator; }
 
 std::vector<Captured> operations_within(const Captured& call) { return ProgramRun(call).operations(); }
 

@@ -43,12 +43,14 @@ at::Tensor output(const Module& model, const Sample& sample) {
   return copy.forward(sample).toTensor();
 }
 
-std::vector<Sample> images(std::vector<std::int64_t> sizes = {2, 3, 12, 12}, int count = 4) {
+std::vector<Sample> samples_of(const std::vector<std::int64_t>& sizes) {
   torch::manual_seed(7);
   std::vector<Sample> samples;
-  for (int i = 0; i < count; ++i) samples.push_back({torch::randn(sizes)});
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn(sizes)});
   return samples;
 }
+
+std::vector<Sample> images() { return samples_of({2, 3, 12, 12}); }
 
 /// The kinds of operators that forward calls, but for constants and attributes.
 std::vector<std::string> operators_of(const Module& model) {
@@ -92,7 +94,7 @@ TEST(CutPrograms, RecipeFxHasProgramsToo) {
   torch::manual_seed(2);
   Module model = testing::conv_bn_relu();
   model.eval();
-  const auto samples = images({2, 3, 8, 8});
+  const auto samples = samples_of({2, 3, 8, 8});
   const Fused result = fused(model, samples, Recipe::Fx);
   EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run"));
   EXPECT_LE(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
@@ -108,8 +110,7 @@ TEST(CutPrograms, WhatNoProgramHasStaysAroundThem) {
       "  y = torch.cumsum(torch.relu(self.first.forward(x)), 1)\n"
       "  return self.last.forward(y)\n");
   model.eval();
-  std::vector<Sample> samples;
-  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16})});
+  const auto samples = samples_of({6, 16});
   const Fused result = fused(model, samples);
   EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run", "aten::cumsum", "tsq::run"));
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
@@ -174,7 +175,7 @@ TEST(JoinInPrograms, NothingIsRoundedBetweenALayerAndItsSum) {
       "  y = torch.relu(self.first.forward(x))\n"
       "  return torch.relu(y + self.second.forward(y))\n");
   model.eval();
-  const auto samples = images({1, 8, 6, 6});
+  const auto samples = samples_of({1, 8, 6, 6});
   const Fused result = fused(model, samples);
   // The input, and what both the second layer and the sum read.
   EXPECT_EQ(roundings_of(result.reference), 2);
@@ -185,7 +186,7 @@ TEST(JoinInPrograms, WhatOthersReadIsRounded) {
   torch::manual_seed(12);
   Module model = testing::conv_relu_with_skip();
   model.eval();
-  const auto samples = images({1, 3, 6, 6});
+  const auto samples = samples_of({1, 3, 6, 6});
   const Fused result = fused(model, samples);
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
 }
@@ -196,8 +197,7 @@ TEST(CutPrograms, TheReportNamesProgramsAndWhatEndsThem) {
   model.register_module("first", testing::linear(16, 32));
   model.define("def forward(self, x):\n  return torch.cumsum(torch.relu(self.first.forward(x)), 1)\n");
   model.eval();
-  std::vector<Sample> samples;
-  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16})});
+  const auto samples = samples_of({6, 16});
   const Fused result = fused(model, samples);
   ASSERT_EQ(result.report.programs.size(), 1U);
   EXPECT_THAT(result.report.programs[0].ended_by, ElementsAre("aten::cumsum"));
@@ -208,12 +208,28 @@ TEST(CutPrograms, AFileOfProgramsIsSavedAndLoaded) {
   torch::manual_seed(8);
   Module model = testing::conv_bn_relu();
   model.eval();
-  const auto samples = images({2, 3, 8, 8});
+  const auto samples = samples_of({2, 3, 8, 8});
   const Fused result = fused(model, samples);
   std::stringstream file;
   result.module.save(file);
   const Module loaded = torch::jit::load(file);
   EXPECT_TRUE(at::equal(output(loaded, samples[0]), output(result.module, samples[0])));
+}
+
+TEST(CutPrograms, AWeightOfSeveralCallsIsHeldOnce) {
+  torch::manual_seed(15);
+  Module model = testing::user_module("Shared");
+  model.register_module("layer", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.layer.forward(torch.relu(self.layer.forward(torch.relu(self.layer.forward(x)))))\n");
+  model.eval();
+  const Fused result = fused(model, samples_of({6, 16}));
+  const c10::IValue program = result.module.attr("program");
+  const c10::IValue state = program.type()->expectRef<c10::ClassType>().getMethod("__getstate__")({program});
+  const auto constants = state.toTupleRef().elements().at(1).toTensorVector();
+  EXPECT_EQ(std::ranges::count_if(constants, [](const at::Tensor& each) { return each.numel() == 16 * 16; }),
+            1);
 }
 
 TEST(CutPrograms, AModelWithoutInt8LayersHasNone) {
@@ -239,9 +255,7 @@ TEST(CutPrograms, AttentionIsWithin) {
       "  a = torch.softmax(torch.matmul(q, k.transpose(-2, -1)) * 0.35, -1)\n"
       "  return x + self.proj.forward(torch.matmul(a, v).transpose(1, 2).reshape(B, N, D))\n");
   model.eval();
-  torch::manual_seed(10);
-  std::vector<Sample> samples;
-  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 7, 32})});
+  const auto samples = samples_of({2, 7, 32});
   const Fused result = fused(model, samples);
   EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run"));
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);

@@ -8,12 +8,9 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
 using ir::Value;
-using runtime::Extent;
 using runtime::Kind;
 using runtime::Operation;
-using runtime::PostOp;
 using runtime::PostOpKind;
 
 /// A tensor, or a number as a tensor of one element.

@@ -8,12 +8,7 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
-using ir::Value;
-using runtime::Extent;
 using runtime::Kind;
-using runtime::Operation;
-using runtime::PostOp;
 using runtime::PostOpKind;
 
 template <PostOpKind Function>

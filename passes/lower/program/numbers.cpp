@@ -7,11 +7,6 @@ namespace {
 
 using ir::Node;
 using ir::Value;
-using runtime::Extent;
-using runtime::Kind;
-using runtime::Operation;
-using runtime::PostOp;
-using runtime::PostOpKind;
 
 bool sizes(const Call& call) {
   const auto input = call.input();

@@ -12,8 +12,6 @@ using ir::Value;
 using runtime::Extent;
 using runtime::Kind;
 using runtime::Operation;
-using runtime::PostOp;
-using runtime::PostOpKind;
 
 bool concat(const Call& call) {
   const auto axis = call.whole("dim");

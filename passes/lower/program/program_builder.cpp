@@ -136,13 +136,12 @@ int ProgramBuilder::write(runtime::Operation operation, const runtime::Value& ou
 
 int ProgramBuilder::add_constant(const at::Tensor& tensor) {
   const at::Tensor plain = tensor.detach().contiguous();
-  const auto known = std::ranges::find_if(constants_, [&](const at::Tensor& constant) {
-    return constant.is_same(plain) ||
-           (constant.const_data_ptr() == plain.const_data_ptr() && constant.sizes() == plain.sizes());
-  });
-  if (known != constants_.end()) return static_cast<int>(known - constants_.begin());
+  const auto next = static_cast<int>(constants_.size());
+  const auto [known, is_new] = constant_indexes_.try_emplace(plain.const_data_ptr(), next);
+  if (!is_new && constants_[static_cast<std::size_t>(known->second)].sizes() == plain.sizes())
+    return known->second;
   constants_.push_back(plain);
-  return static_cast<int>(constants_.size()) - 1;
+  return next;
 }
 
 int ProgramBuilder::constant_value(const at::Tensor& tensor) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/model.h"
+#include "passes/lower/program/translation_cache.h"
 #include "runtime/program/program.h"
 
 namespace tsq::passes {
@@ -18,7 +19,8 @@ class ProgramBuilder {
   using Regions = std::unordered_map<const ir::Node*, std::size_t>;
 
   /// What the nodes of regions compute is float or quantized.
-  ProgramBuilder(const ir::Model& model, const Regions& regions) : model_(model), regions_(regions) {}
+  ProgramBuilder(const ir::Model& model, const Regions& regions, TranslationCache& cache)
+      : model_(model), regions_(regions), cache_(cache) {}
 
   // What a node reads. All are empty where a program cannot have it.
 
@@ -55,8 +57,6 @@ class ProgramBuilder {
   /// `inner` stands for `outer`: an input of an expanded call.
   void bind(const ir::Value* inner, const ir::Value* outer) { bound_[inner] = resolved(outer); }
   [[nodiscard]] const ir::Value* resolved(const ir::Value* value) const;
-  /// The graph of an expanded call is kept while its values are known.
-  void keep(std::shared_ptr<ir::Graph> graph) { kept_.push_back(std::move(graph)); }
 
   /// The program writes what it returns. `value` is float unless it is quantized in the graph.
   void return_value(const ir::Value* value);
@@ -68,6 +68,7 @@ class ProgramBuilder {
   }
   [[nodiscard]] runtime::Dtype dtype_of(int value) const { return type_of(value).dtype; }
   [[nodiscard]] const ir::Model& model() const { return model_; }
+  [[nodiscard]] TranslationCache& cache() const { return cache_; }
   [[nodiscard]] const runtime::Program& program() const { return program_; }
   [[nodiscard]] const std::vector<at::Tensor>& constants() const { return constants_; }
   /// The values of the graph that a call of the program gets: tensors, then integers. Where a quantized
@@ -82,9 +83,11 @@ class ProgramBuilder {
 
   const ir::Model& model_;
   const Regions& regions_;
+  TranslationCache& cache_;
   std::string name_{};
   runtime::Program program_{};
   std::vector<at::Tensor> constants_{};
+  std::unordered_map<const void*, int> constant_indexes_{};  ///< by memory
   std::vector<const ir::Value*> inputs_{};
   std::vector<const ir::Value*> given_{};
   std::vector<const ir::Value*> outputs_{};
@@ -92,7 +95,6 @@ class ProgramBuilder {
   std::unordered_map<const ir::Value*, runtime::Extent> extents_{};
   std::unordered_map<const ir::Value*, int> sizes_{};
   std::unordered_map<const ir::Value*, const ir::Value*> bound_{};
-  std::vector<std::shared_ptr<ir::Graph>> kept_{};
 };
 
 /// The scale, zero point and dtype that a quantize_per_tensor node rounds to, where they are constants that a

@@ -49,10 +49,11 @@ bool acts(const Node* call) {
   return function == nullptr || std::ranges::any_of(function->graph()->nodes(), ends_stretch);
 }
 
-bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions) {
+bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions,
+                      TranslationCache& cache) {
   if (node->kind() == c10::prim::ListUnpack) node = node->input(0)->node();
   if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node)) return false;
-  ProgramBuilder program(model, regions);
+  ProgramBuilder program(model, regions, cache);
   return translate(program, node);
 }
 
@@ -65,7 +66,8 @@ struct Level {
 /// Sorts the nodes of a stretch into regions.
 class Sorting {
  public:
-  Sorting(const Model& model, Stretch& stretch) : model_(model), stretch_(stretch) {}
+  Sorting(const Model& model, Stretch& stretch, TranslationCache& cache)
+      : model_(model), stretch_(stretch), cache_(cache) {}
 
   void run() {
     for (Node* node : stretch_.nodes) sort(node);
@@ -74,7 +76,7 @@ class Sorting {
  private:
   void sort(Node* node) {
     const bool glue = is_glue(node);
-    const bool member = !glue && translates_alone(model_, node, stretch_.region_of);
+    const bool member = !glue && translates_alone(model_, node, stretch_.region_of, cache_);
     Level level{.of_region = member};
     for (const Value* value : read_by(node)) {
       const auto known = levels_.find(value);
@@ -93,6 +95,7 @@ class Sorting {
 
   const Model& model_;
   Stretch& stretch_;
+  TranslationCache& cache_;
   std::unordered_map<const Value*, Level> levels_{};
 };
 
@@ -177,7 +180,7 @@ bool is_glue(const Node* node) {
          node->kind() == c10::prim::ListConstruct || node->kind() == c10::prim::TupleConstruct;
 }
 
-std::vector<Stretch> stretches_of(Model& model, Block* block) {
+std::vector<Stretch> stretches_of(Model& model, Block* block, TranslationCache& cache) {
   give_each_reader_a_list(block);
   std::vector<Stretch> stretches(1);
   for (Node* node : block->nodes()) {
@@ -190,7 +193,7 @@ std::vector<Stretch> stretches_of(Model& model, Block* block) {
   }
   stretches.back().end = block->return_node();
   for (Stretch& stretch : stretches) {
-    Sorting(model, stretch).run();
+    Sorting(model, stretch, cache).run();
     Doubling(stretch).run();
   }
   std::erase_if(stretches, [](const Stretch& stretch) { return stretch.regions.empty(); });

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ir/model.h"
+#include "passes/lower/program/translation_cache.h"
 
 namespace tsq::passes {
 
@@ -22,7 +23,7 @@ struct Stretch {
 
 /// The stretches of a block with regions in them. Nodes that compute shapes inside of a region and are read
 /// outside of it too are doubled.
-std::vector<Stretch> stretches_of(ir::Model& model, ir::Block* block);
+std::vector<Stretch> stretches_of(ir::Model& model, ir::Block* block, TranslationCache& cache);
 
 /// What a node reads, the nodes of its blocks included.
 std::vector<ir::Value*> read_by(ir::Node* node);

@@ -39,26 +39,46 @@ bool has_symmetric_codes(const ir::Weighted& weighted, std::int64_t output_axis)
          qparams->qscheme == c10::QScheme::PER_TENSOR_SYMMETRIC || qparams->axis == output_axis;
 }
 
+/// What is known of a rounded weight.
+WeightForms& forms_of(TranslationCache& cache, const ir::Weighted& weighted, bool transposed) {
+  auto& all = cache.weights[weighted.weight.const_data_ptr()];
+  const at::Tensor& scale = weighted.weight_qparams->scale;
+  const auto known = std::ranges::find_if(all, [&](const WeightForms& forms) {
+    return forms.transposed == transposed && forms.scale.equal(scale);
+  });
+  return known != all.end() ? *known
+                            : all.emplace_back(WeightForms{.scale = scale, .transposed = transposed});
+}
+
+void fill_codes(WeightForms& forms, const ir::Weighted& weighted) {
+  if (forms.codes.defined()) return;
+  forms.codes = kernels::quantized_weight(weighted).int_repr();
+  forms.scales = forms.scale.to(at::kFloat).reshape({-1}).clone();
+  forms.is_bounded = is_bounded(forms.transposed ? forms.codes.transpose(0, 1) : forms.codes);
+}
+
 /// In codes where the layer reads some and the program has a form for them; else in float, rounded as the
 /// reference has it. The scales of a transposed convolution in groups are of the channels of each group.
 void set_weight(ProgramBuilder& program, Operation& operation, const ir::Weighted& weighted,
                 bool reads_codes) {
-  const bool transposed = operation.kind == Kind::TransposedConvolution;
-  const std::int64_t output_axis = transposed ? 1 : 0;
-  const bool has_codes = has_symmetric_codes(weighted, output_axis) &&
-                         !(transposed && weighted.groups > 1 && weighted.weight_qparams->scale.numel() > 1);
-  if (reads_codes && has_codes) {
-    const at::Tensor codes = kernels::quantized_weight(weighted).int_repr();
-    operation.weight = program.add_constant(codes);
-    operation.weight_scales =
-        program.add_constant(weighted.weight_qparams->scale.to(at::kFloat).reshape({-1}).clone());
-    operation.bounded = is_bounded(transposed ? codes.transpose(0, 1) : codes);
-  } else {
-    operation.weight =
-        program.add_constant(weighted.weight_qparams ? kernels::quantized_weight(weighted).dequantize()
-                                                     : weighted.weight.detach().to(at::kFloat));
-  }
   if (weighted.bias.defined()) operation.bias = program.add_constant(weighted.bias.detach().to(at::kFloat));
+  if (!weighted.weight_qparams) {
+    operation.weight = program.add_constant(weighted.weight.detach().to(at::kFloat));
+    return;
+  }
+  const bool transposed = operation.kind == Kind::TransposedConvolution;
+  const bool has_codes = has_symmetric_codes(weighted, transposed ? 1 : 0) &&
+                         !(transposed && weighted.groups > 1 && weighted.weight_qparams->scale.numel() > 1);
+  WeightForms& forms = forms_of(program.cache(), weighted, transposed);
+  if (reads_codes && has_codes) {
+    fill_codes(forms, weighted);
+    operation.weight = program.add_constant(forms.codes);
+    operation.weight_scales = program.add_constant(forms.scales);
+    operation.bounded = forms.is_bounded;
+  } else {
+    if (!forms.in_float.defined()) forms.in_float = kernels::quantized_weight(weighted).dequantize();
+    operation.weight = program.add_constant(forms.in_float);
+  }
 }
 
 /// Padding before and after each dimension; empty where it is not zeros or not known.

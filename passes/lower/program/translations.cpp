@@ -28,9 +28,11 @@ bool translate_dequantize(ProgramBuilder& program, const Node* node) {
 
 /// Node by node what a module or a function calls.
 bool translate_expanded(ProgramBuilder& program, const Node* node) {
-  auto graph = expanded_call(program.model(), node);
+  auto& expansions = program.cache().expansions;
+  const auto [known, is_new] = expansions.try_emplace(node);
+  if (is_new) known->second = expanded_call(program.model(), node);
+  const std::shared_ptr<ir::Graph> graph = known->second;
   if (graph == nullptr) return false;
-  program.keep(graph);
   const auto read = read_by_call(node);
   for (std::size_t i = 0; i < read.size(); ++i) program.bind(graph->inputs()[i], read[i]);
   for (const Node* inner : graph->nodes()) {

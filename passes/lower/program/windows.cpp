@@ -7,13 +7,8 @@
 namespace tsq::passes {
 namespace {
 
-using ir::Node;
-using ir::Value;
-using runtime::Extent;
 using runtime::Kind;
 using runtime::Operation;
-using runtime::PostOp;
-using runtime::PostOpKind;
 
 bool max_pool(const Call& call) {
   const auto kernel = call.shape("kernel_size");

@@ -9,6 +9,7 @@
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
 #include <tsq/engines.h>
+#include <tsq/runtime_library.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -164,7 +165,7 @@ void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
   }
   for (const auto& attribute : module.named_attributes()) {
     if (!attribute.value.isObject() || attribute.value.isModule()) continue;
-    if (attribute.value.type()->annotation_str().ends_with("tsq.Program")) {
+    if (attribute.value.type()->annotation_str().ends_with(kProgramClass)) {
       add_program(facts.programs, attribute.value);
     } else {
       add_packed(facts.packed_weights, attribute.value);
@@ -176,7 +177,7 @@ void count_attributes(const torch::jit::Module& module, ModelFacts& facts) {
 
 bool is_quantized_operator(const std::string& name) {
   return name.starts_with("quantized::") || name.starts_with("onednn::") ||
-         name.starts_with("aten::quantized_") || name == "tsq::run" ||
+         name.starts_with("aten::quantized_") || name == kProgramOperator ||
          name.find("quantize_per") != std::string::npos || name == "aten::dequantize";
 }
 

@@ -9,13 +9,8 @@
 namespace tsq::runtime {
 namespace {
 
-bool is_product(const Operation& operation) {
-  return operation.kind == Kind::Convolution || operation.kind == Kind::TransposedConvolution ||
-         operation.kind == Kind::Linear || operation.kind == Kind::Matmul;
-}
-
 bool may_saturate(const Model& model, const Operation& operation) {
-  if (operation.bounded || !is_product(operation)) return false;
+  if (operation.bounded || !is_product(operation.kind)) return false;
   if (operation.kind == Kind::Matmul) {
     return is_int8(model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype);
   }
@@ -25,7 +20,7 @@ bool may_saturate(const Model& model, const Operation& operation) {
 
 /// Are what it multiplies not both int8 or both float?
 bool is_mixed_product(const Model& model, const Operation& operation) {
-  if (!is_product(operation)) return false;
+  if (!is_product(operation.kind)) return false;
   const auto dtype_of = [&](int value) {
     return model.program.values[static_cast<std::size_t>(value)].dtype;
   };
@@ -46,7 +41,7 @@ bool converts(const Model& model, const Operation& operation) {
 /// Does it multiply float numbers by float numbers?
 bool is_float_product(const Model& model, const Operation& operation) {
   const auto dtype = model.program.values[static_cast<std::size_t>(operation.inputs[0])].dtype;
-  return is_product(operation) && !is_int8(dtype);
+  return is_product(operation.kind) && !is_int8(dtype);
 }
 
 /// Rewrites operations one after the other.

@@ -134,8 +134,7 @@ class Fusing {
 
   /// oneDNN has no products of floats with an int8 result.
   [[nodiscard]] bool may_write_int8(const Operation& writer) const {
-    const bool is_product = row_of(writer.kind).post_ops == PostOpsAllowed::All;
-    return !is_product || is_int8(value(writer.inputs.front()).dtype);
+    return !is_product(writer.kind) || is_int8(value(writer.inputs.front()).dtype);
   }
 
   bool is_rounded_by_writer(const Operation& convert) {

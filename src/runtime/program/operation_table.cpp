@@ -121,6 +121,8 @@ std::string_view name_of(IntegerKind kind) {
   return std::ranges::find(kIntegers, kind, &IntegerRow::kind)->name;
 }
 
+bool is_product(Kind kind) { return row_of(kind).post_ops == PostOpsAllowed::All; }
+
 bool is_view(Kind kind) {
   constexpr std::array kViews{Kind::Reshape, Kind::Permute,   Kind::Transpose, Kind::Unsqueeze, Kind::Squeeze,
                               Kind::Flatten, Kind::Unflatten, Kind::Expand,    Kind::Slice};

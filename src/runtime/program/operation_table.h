@@ -81,6 +81,8 @@ std::string_view name_of(Dtype dtype);
 
 /// Does its output hold the elements of its input, unchanged?
 bool is_view(Kind kind);
+/// Of activations and weights, or of activations: what takes sums and products after it.
+bool is_product(Kind kind);
 
 /// The numbers of an operation that a call may compute.
 Extents extents_of(const Operation& operation);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/model.h"
+
+namespace tsq::passes {
+
+/// A weight in the forms in which programs hold it.
+struct WeightForms {
+  at::Tensor scale{};     ///< by which it was rounded
+  bool transposed{};      ///< of a transposed convolution: its output channels are its second dimension
+  at::Tensor codes{};     ///< int8; undefined: nobody has asked for them yet
+  at::Tensor scales{};    ///< of the codes: one, or one for each output channel
+  bool is_bounded{};      ///< no two products of an output channel leave 16 bits, whichever are added
+  at::Tensor in_float{};  ///< rounded; undefined: nobody has asked for it yet
+};
+
+/// What translating finds out and would find out again: a node is translated to see whether programs have it,
+/// and once more to write it; several calls may have one weight, which a file then holds once.
+struct TranslationCache {
+  std::unordered_map<const ir::Node*, std::shared_ptr<ir::Graph>> expansions{};  ///< of calls
+  std::unordered_map<const void*, std::vector<WeightForms>> weights{};  ///< by memory, which the model keeps
+};
+
+}  // namespace tsq::passes
