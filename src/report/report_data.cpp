@@ -11,6 +11,7 @@
 #include <tsq/trial.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -29,6 +30,11 @@ using detail::finite_or_null;
 using detail::with_underscores;
 using nlohmann::json;
 using torch::jit::Module;
+
+/// What two equal tensors have is no number of JSON; the page reads this word as infinity.
+json decibels_json(std::optional<double> decibels) {
+  return decibels && std::isinf(*decibels) && *decibels > 0 ? json("infinite") : finite_or_null(decibels);
+}
 
 /// A model in the form in which its times are taken: a float model is frozen, where LibTorch can do that,
 /// since an int8 model has its batch norms folded as well.
@@ -94,8 +100,8 @@ json operators_json(const Ran& model, const std::vector<LayerComparison>& rows) 
                {"shape", op.shape},
                {"numbers", to_string(op.numbers)}};
     entry["seconds"] = has_times ? json(model.profile.operators[i].seconds) : json(nullptr);
-    entry["sqnr_db"] = row != nullptr ? finite_or_null(row->sqnr_db) : json(nullptr);
-    entry["alone_sqnr_db"] = row != nullptr ? finite_or_null(row->alone_sqnr_db) : json(nullptr);
+    entry["sqnr_db"] = row != nullptr ? decibels_json(row->sqnr_db) : json(nullptr);
+    entry["alone_sqnr_db"] = row != nullptr ? decibels_json(row->alone_sqnr_db) : json(nullptr);
     operators.push_back(std::move(entry));
   }
   return operators;
@@ -113,6 +119,9 @@ json layers_json(const ComparedLayers& compared, const Ran& exact, const Ran& in
   json layers = json::array();
   for (const LayerComparison& row : compared.rows) {
     json entry = row.to_json();
+    entry["sqnr_db"] = decibels_json(row.sqnr_db);
+    entry["alone_sqnr_db"] = decibels_json(row.alone_sqnr_db);
+    entry["weight_sqnr_db"] = decibels_json(row.weight_sqnr_db);
     entry["activation"] = histogram_json(row.values);
     entry["weight"] = histogram_json(row.weights);
     if (const auto time = times.extract(with_underscores(row.layer))) {
@@ -167,8 +176,8 @@ json latency_json(const LatencyComparison& latency) {
 }
 
 json accuracy_json(const Trial& trial) {
-  json accuracy{{"sqnr_db", finite_or_null(trial.sqnr_db)},
-                {"expected_sqnr_db", finite_or_null(trial.expected_db())}};
+  json accuracy{{"sqnr_db", decibels_json(trial.sqnr_db)},
+                {"expected_sqnr_db", decibels_json(trial.expected_db())}};
   const OutputTrial* worst = trial.worst_output();
   const bool has_decisions = worst != nullptr && worst->decisions.rows > 0;
   accuracy["agreement"] =

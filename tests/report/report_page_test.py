@@ -387,6 +387,16 @@ def test_missing_parts_break_no_view(session: Session) -> None:
                 session.picture(page, f"{kind}_{view}")
 
 
+def test_the_sqnr_of_equal_tensors_is_infinite_and_the_best(session: Session) -> None:
+    with session.page("exact", "layers") as page:
+        check_equal(column(page, "SQNR"), ["∞\u00a0dB", "30.5\u00a0dB"], "SQNR as it came")
+        page.get_by_role("button", name="SQNR").first.click()
+        check_equal(column(page, "SQNR"), ["30.5\u00a0dB", "∞\u00a0dB"], "SQNR in order")
+    with session.page("exact", "graph") as page:
+        click_node(page, "linear\nfc")
+        expect(page.locator("#panel")).to_contain_text("∞\u00a0dB")
+
+
 def test_an_operator_without_layer_and_inputs_has_a_panel(session: Session) -> None:
     with session.page("bare", "graph") as page:
         click_node(page, "linear")

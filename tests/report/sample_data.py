@@ -223,6 +223,16 @@ def bare() -> dict:
     }
 
 
+def exact() -> dict:
+    """One layer returns what the float model returns."""
+    operators = [operator(number, "aten::linear", name, [], "float", random.Random(6)) for number, name in enumerate(("fc", "head"))]
+    rows = [{"layer": name, "kernel": "aten::linear", "is_scaled": False} for name in ("fc", "head")]
+    for parts in (operators, rows):
+        parts[0] |= {"sqnr_db": "infinite", "alone_sqnr_db": "infinite"}
+        parts[1] |= {"sqnr_db": 30.5, "alone_sqnr_db": 41.5}
+    return {"format": 1, "models": [{"name": "b.pt", "role": "int8", "operators": operators, "layers": rows}]}
+
+
 def nothing() -> dict:
     return {"format": 1, "models": []}
 
@@ -240,7 +250,7 @@ def hostile() -> dict:
 
 REPORTS = {
     "small": small, "two_int8": two_int8, "large": large, "flat": flat, "tangled": tangled,
-    "float_only": float_only, "bare": bare, "nothing": nothing, "hostile": hostile,
+    "float_only": float_only, "bare": bare, "exact": exact, "nothing": nothing, "hostile": hostile,
 }  # fmt: skip
 
 

@@ -26,12 +26,16 @@
 
   const optional = (format) => (value) => (isNumber(value) ? format(value) : DASH);
 
+  function decibels(value) {
+    return value === Infinity ? `∞${NO_BREAK}dB` : optional((number) => withUnit(number, 1, "dB"))(value);
+  }
+
   const formats = {
     DASH,
     isNumber,
     seconds: optional((value) => scaled(value, [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]])),
     bytes: optional((value) => scaled(value, [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]])),
-    decibels: optional((value) => withUnit(value, 1, "dB")),
+    decibels,
     percent: optional((value) => withUnit(100 * value, Math.abs(value) < 0.1 ? 2 : 1, "%")),
     ratio: optional((value) => withUnit(value, 2, "×")),
     count: optional((value) => value.toLocaleString("en")),

@@ -16,7 +16,7 @@
     ["Float time", (row) => row.float_seconds, formats.seconds, "of the float model"],
   ];
 
-  const isMeasured = (entries, value) => entries.some(({ rows }) => rows.some((row) => row && formats.isNumber(value(row))));
+  const isMeasured = (entries, text) => entries.some(({ rows }) => rows.some((row) => row && text(row) !== formats.DASH));
   const suffix = (models, model) => (models.length > 1 ? `, ${model.name}` : "");
 
   function differs(entry, text) {
@@ -33,7 +33,7 @@
   }
 
   function measureColumns(models, entries) {
-    const measured = MEASURES.filter(([, value]) => isMeasured(entries, value));
+    const measured = MEASURES.filter(([, value, format]) => isMeasured(entries, (row) => format(value(row))));
     return measured.flatMap((measure) => models.map((model, column) => measureColumn(measure, column, suffix(models, model))));
   }
 

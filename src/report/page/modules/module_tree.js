@@ -87,7 +87,7 @@
   }
 
   const least = (one, other) => (one === null || (other !== null && other < one) ? other : one);
-  const numberOrNull = (value) => (report.formats.isNumber(value) ? value : null);
+  const numberOrNull = (value) => (report.formats.isNumber(value) || value === Infinity ? value : null);
 
   function sumsOfOperator(operator) {
     return {

@@ -37,7 +37,7 @@
 
   // What the colours of a mode reach from and to in a tree.
   function domain(tree, mode) {
-    const isShown = (value) => value !== null && (mode.scale !== "time" || value > 0);
+    const isShown = (value) => formats.isNumber(value) && (mode.scale !== "time" || value > 0);
     const values = tree.leaves.map((leaf) => leaf.sums[mode.name]).filter(isShown);
     if (values.length === 0) return null;
     const low = values.reduce((least, value) => Math.min(least, value));

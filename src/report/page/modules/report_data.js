@@ -56,8 +56,11 @@
     };
   }
 
+  // JSON has no number for the SQNR of two equal tensors.
+  const withInfinity = (key, value) => (key.endsWith("_db") && value === "infinite" ? Infinity : value);
+
   function readData() {
-    const data = JSON.parse(document.getElementById("tsq-data").textContent);
+    const data = JSON.parse(document.getElementById("tsq-data").textContent, withInfinity);
     return { ...data, models: list(data.models).map(completed) };
   }
 

@@ -11,6 +11,7 @@
   // A positive number if `one` comes after `other`. What a row does not have comes last in both directions.
   function compared(one, other, direction) {
     if (isEmpty(one) || isEmpty(other)) return isEmpty(one) - isEmpty(other);
+    if (one === other) return 0;  // Infinity less itself is no number
     const order = areNumbers(one, other) ? one - other : String(one).localeCompare(String(other), "en", { numeric: true });
     return direction * order;
   }
