@@ -25,7 +25,11 @@ def fused_command(program: str, folder: Folder, file: Path) -> list[str]:
 def remark(printed: str) -> str:
     """What tsq itself says of the result: what it left float, and its warnings."""
     trial = json.loads(printed)['trial']
-    return '; '.join([*(left['text'] for left in trial['left_float']), *trial['warnings']])
+    return '; '.join([*map(left_float, trial['left_float']), *trial['warnings']])
+
+
+def left_float(left: dict) -> str:
+    return f"{len(left['layers'])} layers stay float: {left['text'] or left['cause'].replace('_', ' ')}"
 
 
 def load(engine: str, file: Path, setting: Setting) -> Model:
