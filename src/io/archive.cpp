@@ -21,6 +21,7 @@
 #include "backends/kernels/engine.h"
 #include "backends/kernels/engine_packing.h"
 #include "base/libtorch_error.h"
+#include "base/pending_file.h"
 #include "io/devices.h"
 #include "io/file_kind.h"
 #include "io/libraries.h"
@@ -30,58 +31,6 @@ namespace tsq {
 namespace {
 
 constexpr const char* kMetadataFile = "tsq.json";
-
-/// Bytes into a file beside the target, which take the target's place at commit. A failed write is kept and
-/// told at commit: LibTorch's archive writer ends the program when its stream fails while it is destroyed.
-class PendingFile : public std::streambuf {
- public:
-  explicit PendingFile(std::string target)
-      : target_(std::move(target)),
-        path_(fmt::format("{}.tsq-{}.tmp", target_, ::getpid())),
-        file_(std::fopen(path_.c_str(), "wb")) {
-    if (file_ == nullptr) fail();
-  }
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
-  ~PendingFile() override {
-    if (file_ != nullptr) std::fclose(file_);
-    if (!committed_) std::remove(path_.c_str());
-  }
-
-  void commit() {
-    if (file_ != nullptr) {
-      if (std::fflush(file_) != 0 || ::fsync(::fileno(file_)) != 0) fail();
-      if (std::fclose(std::exchange(file_, nullptr)) != 0) fail();
-    }
-    if (error_ == 0 && std::rename(path_.c_str(), target_.c_str()) != 0) fail();
-    if (error_ != 0) {
-      throw Error(ErrorCode::BadOutput, fmt::format("cannot write '{}': {}", target_, std::strerror(error_)),
-                  "choose a path that can be written, with room for the file");
-    }
-    committed_ = true;
-  }
-
- private:
-  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
-    const auto size = static_cast<std::size_t>(count);
-    if (error_ == 0 && std::fwrite(bytes, 1, size, file_) != size) fail();
-    return count;
-  }
-  int overflow(int byte) override {
-    const char one = static_cast<char>(byte);
-    xsputn(&one, 1);
-    return 0;
-  }
-  void fail() {
-    if (error_ == 0) error_ = errno != 0 ? errno : EIO;
-  }
-
-  std::string target_;
-  std::string path_;
-  std::FILE* file_;
-  int error_{0};
-  bool committed_{false};
-};
 
 void check_readable(const std::string& path) {
   std::error_code code;

@@ -5,11 +5,13 @@
 #include <tsq/report.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
+#include <sstream>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "base/text_table.h"
 
 namespace tsq {
 namespace {
@@ -67,7 +69,7 @@ std::string is_text(const Decision& decision) {
   return decision.weights.empty() ? "int8" : decision.weights;
 }
 
-using Row = std::array<std::string, 6>;
+using Row = std::vector<std::string>;
 
 Row row_of(const Decision& decision, const Totals& sums) {
   Row row{"  " + group_and_name(decision).second,
@@ -85,27 +87,21 @@ Row row_of(const Decision& decision, const Totals& sums) {
 }
 
 std::string table_text(const Report& report, const Totals& sums) {
-  std::vector<std::pair<std::string, Row>> rows{
-      {"",
-       {"operator", "float operator", "is", "kernel", sums.has_macs ? "MACs" : "",
-        sums.has_seconds ? "ms" : ""}}};
-  for (const Decision& decision : report.decisions)
-    rows.emplace_back(group_and_name(decision).first, row_of(decision, sums));
-  std::array<std::size_t, 6> widths{};
-  for (const auto& [group, row] : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
+  std::vector<Row> rows{{"operator", "float operator", "is", "kernel", "MACs", "ms"}};
+  if (!sums.has_macs) rows.front()[4].clear();
+  if (!sums.has_seconds) rows.front()[5].clear();
+  for (const Decision& decision : report.decisions) rows.push_back(row_of(decision, sums));
+  std::istringstream lines(text_table(rows, {0, 1, 2, 3}));
+  std::string line;
+  std::getline(lines, line);
+  std::string text = line + '\n';
   std::string open;
-  for (const auto& [group, row] : rows) {
+  for (const Decision& decision : report.decisions) {
+    const std::string group = group_and_name(decision).first;
     if (group != open) text += fmt::format("{}\n", group.empty() ? "(the model itself)" : group);
     open = group;
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (widths[i] == 0) continue;
-      line += i < 4 ? fmt::format("{:<{}}  ", row[i], widths[i]) : fmt::format("{:>{}}  ", row[i], widths[i]);
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+    std::getline(lines, line);
+    text += line + '\n';
   }
   return text;
 }

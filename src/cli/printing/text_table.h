@@ -5,12 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace tsq::cli {
+#include "base/text_table.h"
 
-/// Rows of cells as aligned columns: those of `left` to the left, the others to the right. The first row is
-/// the heading.
-std::string text_table(const std::vector<std::vector<std::string>>& rows,
-                       const std::vector<std::size_t>& left = {0});
+namespace tsq::cli {
 
 /// "bn1, bn2, relu, maxpool, …": the first four names.
 std::string first_names(const std::vector<std::string>& names);

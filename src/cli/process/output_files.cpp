@@ -6,7 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+
+#include "base/pending_file.h"
 
 namespace tsq::cli {
 namespace {
@@ -89,10 +90,9 @@ void OutputFiles::write(const std::string& path, const std::function<void(const 
 
 void OutputFiles::write_text(const std::string& path, const std::string& text) {
   write(path, [&](const std::string& place) {
-    std::ofstream file(place, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) refuse_output(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+    PendingFile file(place);
+    file.sputn(text.data(), static_cast<std::streamsize>(text.size()));
+    file.commit();
   });
 }
 
