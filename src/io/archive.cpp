@@ -49,6 +49,23 @@ void check_readable(const std::string& path) {
                 "check its permissions");
 }
 
+/// The operator or class that a file needs and this process lacks, by what LibTorch says of it; empty for
+/// other texts.
+std::string missing_name(std::string_view why) {
+  constexpr std::string_view kOperator = "Unknown builtin op: ";
+  constexpr std::string_view kClass = "Unknown type name '__torch__.torch.classes.";
+  const auto after = [&](std::string_view words, std::string_view end) {
+    const std::size_t begin = why.find(words);
+    if (begin == std::string_view::npos) return std::string();
+    const std::string_view rest = why.substr(begin + words.size());
+    return std::string(rest.substr(0, rest.find_first_of(end)));
+  };
+  if (const std::string name = after(kOperator, " .\n"); !name.empty())
+    return fmt::format("the operator '{}'", name);
+  const std::string name = after(kClass, "'");
+  return name.empty() ? std::string() : fmt::format("the class '{}'", name);
+}
+
 /// `exception` is what LibTorch threw when it read the file.
 Error not_torchscript(const std::string& path, const std::exception& exception) {
   rethrow_out_of_memory(exception);
@@ -61,6 +78,10 @@ Error not_torchscript(const std::string& path, const std::exception& exception) 
                     "({})",
                     path, why),
         "save the model before it is optimized; freezing it is fine");
+  }
+  if (const std::string name = missing_name(without_stack(exception)); !name.empty()) {
+    return Error(ErrorCode::BadModel, fmt::format("'{}' needs {}, which no loaded library has", path, name),
+                 "name the library that has it with --library, or load it by tsq::load_library");
   }
   if (const io::FileKind kind = io::kind_of_file(path); !kind.what.empty())
     return Error(ErrorCode::BadModel, fmt::format("'{}' is not a TorchScript file but {}", path, kind.what),
