@@ -82,6 +82,12 @@ ObserverConstructor observer_constructor(std::string_view name) {
   throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not an observer", name), suggestion(name, names));
 }
 
+std::string_view observer_of_fake_quantize(std::string_view name) {
+  if (std::ranges::find(kFakeQuantizeClasses, name) == kFakeQuantizeClasses.end()) return {};
+  return name == "FixedQParamsFakeQuantize" ? observer_classes::kFixedQParams
+                                            : observer_classes::kMovingAverageMinMax;
+}
+
 void add_observer_constructor(const ObserverConstructor& constructor) {
   registry_of<ObserverConstructor>().set(std::string(constructor.name), constructor);
 }

@@ -3,6 +3,7 @@
 #include <c10/core/QScheme.h>
 #include <c10/core/ScalarType.h>
 
+#include <array>
 #include <string_view>
 
 namespace tsq {
@@ -23,6 +24,13 @@ struct ObserverConstructor {
 
 /// Throws Error(BadConfig) for an unknown class, with the nearest.
 ObserverConstructor observer_constructor(std::string_view name);
+
+/// torch/ao/quantization/fake_quantize.py.
+inline constexpr std::array<std::string_view, 3> kFakeQuantizeClasses{
+    "FakeQuantize", "FusedMovingAvgObsFakeQuantize", "FixedQParamsFakeQuantize"};
+/// The observer that a class of fake quantize modules has where none is given; empty for names of no
+/// such class.
+std::string_view observer_of_fake_quantize(std::string_view name);
 
 /// That of a class that the program registers, under a name that no other class has. The texts live as long
 /// as the process.

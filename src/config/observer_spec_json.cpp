@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include "config/json.h"
 #include "config/json_config.h"
@@ -36,11 +37,13 @@ ObserverSpec read_observer_spec(const JsonValue& at) {
   at.expect_object("observer", kSpecKeys);
   ObserverSpec spec;
   if (at.has("fake_quantize")) spec.fake_quantize = at.at("fake_quantize").string();
-  // FakeQuantize's own default; nothing else has one.
-  if (!at.has("observer") && !spec.fake_quantize.empty()) {
-    spec.observer = observer_classes::kMovingAverageMinMax;
-  } else {
-    spec.observer = at.at("observer").string();
+  if (at.has("observer") || spec.fake_quantize.empty()) spec.observer = at.at("observer").string();
+  // PyTorch's QConfigs hold modules that observe: observers, or fake quantize modules with observers in them.
+  if (!observer_of_fake_quantize(spec.observer).empty())
+    spec.fake_quantize = std::exchange(spec.observer, {});
+  if (spec.observer.empty() && !spec.fake_quantize.empty()) {
+    const std::string_view own = observer_of_fake_quantize(spec.fake_quantize);
+    spec.observer = own.empty() ? observer_classes::kMovingAverageMinMax : own;
   }
   visit_arguments(spec, [&](const char* key, auto& value) { read_optional(at, key, value); });
   with_path(at, [&] { return resolve(spec); });

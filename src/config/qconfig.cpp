@@ -24,6 +24,11 @@ struct NamedQConfig {
   ObserverSpec (*weight)();
 };
 
+ObserverSpec placeholder_of(c10::ScalarType dtype) {
+  return {.observer = observer_classes::kPlaceholder, .dtype = dtype};
+}
+ObserverSpec placeholder_float32() { return placeholder_of(c10::kFloat); }
+ObserverSpec placeholder_quint8() { return placeholder_of(c10::kQUInt8); }
 ObserverSpec float_qparams_8bit() { return float_qparams_weight(c10::kQUInt8); }
 ObserverSpec float_qparams_4bit() { return float_qparams_weight(c10::kQUInt4x2); }
 
@@ -54,6 +59,9 @@ constexpr std::array kNamedQConfigs{
                  fused_weight_neg_127_to_127},
     NamedQConfig{"default_per_channel_symmetric_qnnpack_qat_qconfig", fused_symmetric_activation,
                  fused_per_channel_weight_neg_127_to_127},
+    NamedQConfig{"_default_fp32_placeholder_qconfig", placeholder_float32, placeholder_float32},
+    // PyTorch has no weight observer at all there, which leaves weights as they are.
+    NamedQConfig{"_default_quint8_placeholder_qconfig", placeholder_quint8, placeholder},
 };
 
 constexpr std::array<int64_t, 4> kGroupSizes{32, 64, 128, 256};

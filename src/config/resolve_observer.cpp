@@ -23,9 +23,6 @@ constexpr double kFloat32Eps = std::numeric_limits<float>::epsilon();
 
 using enum ObserverConstructor::Range;
 
-constexpr std::array<std::string_view, 3> kFakeQuantizeClasses{
-    "FakeQuantize", "FusedMovingAvgObsFakeQuantize", "FixedQParamsFakeQuantize"};
-
 /// The dtypes of UniformQuantizationObserverBase, and quint2x4 for embeddings.
 constexpr std::array kUniformDTypes{ScalarType::QInt8,         ScalarType::QUInt8, ScalarType::QUInt4x2,
                                     ScalarType::QInt32,        ScalarType::Char,   ScalarType::Byte,
@@ -158,7 +155,7 @@ ObserverSpec with_fake_quantize_defaults(ObserverSpec spec) {
 
 void check_fake_quantize(const ObserverConstructor& known, const ObserverSpec& spec) {
   if (spec.fake_quantize.empty()) return;
-  if (std::ranges::find(kFakeQuantizeClasses, spec.fake_quantize) == kFakeQuantizeClasses.end())
+  if (observer_of_fake_quantize(spec.fake_quantize).empty())
     throw Error(ErrorCode::BadConfig, fmt::format("'{}' is not a fake quantize class", spec.fake_quantize),
                 suggestion(spec.fake_quantize, kFakeQuantizeClasses));
   const bool moving_average = known.name.starts_with("MovingAverage");

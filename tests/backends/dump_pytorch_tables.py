@@ -294,7 +294,9 @@ def observer(constructor):
 def qconfig(value):
     if value is None:
         return None
-    return {"activation": observer(value.activation), "weight": observer(value.weight)}
+    # One of PyTorch's private QConfigs has no weight observer; a placeholder leaves weights as they are, too.
+    weight = value.weight if value.weight is not None else obs.PlaceholderObserver
+    return {"activation": observer(value.activation), "weight": observer(weight)}
 
 
 def mapping(value):
@@ -311,7 +313,7 @@ def mapping(value):
 
 
 def named_qconfigs():
-    names = [name for name in qc.__all__ if isinstance(getattr(qc, name), qc.QConfig)]
+    names = [name for name in dir(qc) if isinstance(getattr(qc, name), qc.QConfig)]
     return {name: qconfig(getattr(qc, name)) for name in names}
 
 

@@ -76,5 +76,16 @@ TEST(QConfig, ErrorsNameTheSide) {
   });
 }
 
+TEST(QConfig, AFakeQuantizeModuleMayObserveWhatItWraps) {
+  const ObserverSpec spec = ObserverSpec::from_dict(
+      {{"observer", "FakeQuantize"}, {"dtype", "qint8"}, {"quant_min", -128}, {"quant_max", 127}});
+  EXPECT_EQ(spec.fake_quantize, "FakeQuantize");
+  EXPECT_EQ(spec.observer, "MovingAverageMinMaxObserver");
+  EXPECT_EQ(
+      ObserverSpec::from_dict({{"observer", "FixedQParamsFakeQuantize"}, {"scale", 0.5}, {"zero_point", 0}})
+          .observer,
+      "FixedQParamsObserver");
+}
+
 }  // namespace
 }  // namespace tsq
