@@ -119,8 +119,9 @@ enum class RemarkKind {
   FloatPays,  ///< the result is the float model, for int8 is slower or larger, or gains nothing
   FloatGrew,  ///< the result is the float model, with `figure` times its bytes, over 1.02: with the record
               ///< `text`
-  MostlyFloatPays,  ///< the share `figure` of the work is quantized, the rest would be slower or larger
-  SearchEnded,      ///< the search for layers that do not pay ended before it had looked at each
+  MostlyFloatPays,   ///< the share `figure` of the work is quantized, the rest would be slower or larger
+  SearchEnded,       ///< the search for layers that do not pay ended before it had looked at each
+  FloatWithoutVnni,  ///< `figure` layers of fused programs compute in float on processors without VNNI
   FewSamples,  ///< samples held back are only `figure`: one of as many further ones may exceed their ranges
 };
 

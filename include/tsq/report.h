@@ -57,6 +57,8 @@ struct FusedProgram {
   std::string last{};
   /// The operators that read what it returns and that no program has, in the same form; empty: none does.
   std::vector<std::string> ended_by{};
+  /// Its int8 layers whose sums may leave 16 bits: without VNNI they compute in float.
+  std::size_t unbounded_layers{0};
 };
 
 /// What a pass of the flow took.

@@ -64,6 +64,13 @@ std::vector<const Value*> given_to(const ProgramBuilder& program) {
   return read;
 }
 
+/// Whether the sums of an int8 layer may leave 16 bits.
+bool is_unbounded(const ProgramBuilder& builder, const runtime::Operation& operation) {
+  if (!operation.weight_scales || operation.bounded || !runtime::is_product(operation.kind)) return false;
+  const at::Tensor& weight = builder.constants().at(static_cast<std::size_t>(*operation.weight));
+  return !runtime::is_depthwise(operation, weight.sizes().vec());
+}
+
 /// One region of a stretch as a program.
 struct Cut {
   std::unique_ptr<ProgramBuilder> builder{};
@@ -272,6 +279,9 @@ class StretchCutting {
     std::ranges::sort(entry.ended_by);
     const auto repeated = std::ranges::unique(entry.ended_by);
     entry.ended_by.erase(repeated.begin(), repeated.end());
+    entry.unbounded_layers = static_cast<std::size_t>(
+        std::ranges::count_if(each.builder->program().operations,
+                              [&](const auto& operation) { return is_unbounded(*each.builder, operation); }));
     model_.programs.push_back(std::move(entry));
   }
 

@@ -95,6 +95,12 @@ std::vector<Remark> warnings_of(const Quantized& quantized, uint64_t float_bytes
   return warnings;
 }
 
+std::size_t unbounded_layers(const Report& report) {
+  std::size_t layers = 0;
+  for (const FusedProgram& program : report.programs) layers += program.unbounded_layers;
+  return layers;
+}
+
 /// What is as it should be, and still worth knowing.
 std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, const Totals& sums) {
   constexpr std::size_t kTellRanges = 19;  // one more exceeds the ranges of n in one of n + 1 cases
@@ -110,6 +116,9 @@ std::vector<Remark> notes_of(const Quantized& quantized, uint64_t float_bytes, c
   const double growth = growth_of(quantized, float_bytes);
   if (quantized.is_float_model && growth > kLarger)
     notes.push_back({.kind = RemarkKind::FloatGrew, .figure = growth, .text = record_of(quantized.module())});
+  if (const std::size_t layers = unbounded_layers(quantized.report());
+      layers > 0 && !quantized.is_float_model)
+    notes.push_back({.kind = RemarkKind::FloatWithoutVnni, .figure = static_cast<double>(layers)});
   if (quantized.goal && quantized.unseen && quantized.unseen->samples < kTellRanges)
     notes.push_back(
         {.kind = RemarkKind::FewSamples, .figure = static_cast<double>(quantized.unseen->samples)});

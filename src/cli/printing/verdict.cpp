@@ -145,6 +145,12 @@ std::string text_of(const Remark& remark, const Quantized& quantized, const Verd
           "whatever "
           "the model's size",
           100 * remark.figure, readable_size(remark.text.size()));
+    case RemarkKind::FloatWithoutVnni:
+      return fmt::format(
+          "{:.0f} layer{} would compute in float on a processor without VNNI, whose int8 sums could "
+          "saturate: "
+          "--target-cpu without-vnni chooses weights for it",
+          remark.figure, remark.figure == 1 ? "" : "s");
     case RemarkKind::FewSamples:
       break;
   }
