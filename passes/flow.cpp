@@ -59,8 +59,12 @@ bool runs_programs(const Model&, const PassContext& context) {
   return context.target.runtime == LoweringTarget::Fused;
 }
 
-/// What their kernels cost says nothing of programs.
-bool runs_kernels(const Model& model, const PassContext& context) { return !runs_programs(model, context); }
+bool falls_back(const Model&, const PassContext& context) { return context.table.falls_back_to_libtorch(); }
+
+/// What LibTorch's kernels cost says nothing of programs, or of an accelerator's.
+bool runs_kernels(const Model& model, const PassContext& context) {
+  return !runs_programs(model, context) && falls_back(model, context);
+}
 
 constexpr bool kOnEachMethod = true;
 
@@ -176,16 +180,16 @@ constexpr FlowRow kFlow[] = {
 
     {"keep_reference", Room::Lower, Step::Lower, Takes::All, keep_reference, "operators that the caller names get no kernel"},
     {"saturate_clamps", Room::Lower, Step::Lower, Takes::Best, saturate_clamps, "quantize(clamp(conv(x))) → quantize(conv(x))"},
-    {"cut_programs", Room::Lower, Step::Lower, Takes::All, cut_programs, "regions of int8 and float operators → tsq::run(program, inputs)", false, runs_programs},
-    {"requantize_concatenations", Room::Lower, Step::Lower, Takes::Best, requantize_concatenations, "quantize(cat([dequantize(a), dequantize(b)])) → quantized::cat([a, b])"},
     {"lower_registered", Room::Lower, Step::Lower, Takes::All, lower_registered, "operators of registered rows → their kernels"},
-    {"lower_dynamic", Room::Lower, Step::Lower, Takes::All, lower_dynamic, "linear(dequantize(quantize_dynamic(x))) → quantized::linear_dynamic(x, packed)"},
-    {"lower_recurrent", Room::Lower, Step::Lower, Takes::All, lower_recurrent, "LSTM(x) → LSTM of packed weights"},
-    {"lower_static", Room::Lower, Step::Lower, Takes::All, lower_static, "quantize(conv(dequantize(x))) → quantized::conv2d(x, packed)"},
-    {"lower_float_outputs", Room::Lower, Step::Lower, Takes::Best, lower_float_outputs, "linear(dequantize(x)) → a kernel that returns float"},
-    {"lower_embeddings", Room::Lower, Step::Lower, Takes::All, lower_embeddings, "Embedding(indices) → quantized::embedding_byte(packed, indices)"},
+    {"cut_programs", Room::Lower, Step::Lower, Takes::All, cut_programs, "regions of int8 and float operators → tsq::run(program, inputs)", false, runs_programs},
+    {"requantize_concatenations", Room::Lower, Step::Lower, Takes::Best, requantize_concatenations, "quantize(cat([dequantize(a), dequantize(b)])) → quantized::cat([a, b])", false, falls_back},
+    {"lower_dynamic", Room::Lower, Step::Lower, Takes::All, lower_dynamic, "linear(dequantize(quantize_dynamic(x))) → quantized::linear_dynamic(x, packed)", false, falls_back},
+    {"lower_recurrent", Room::Lower, Step::Lower, Takes::All, lower_recurrent, "LSTM(x) → LSTM of packed weights", false, falls_back},
+    {"lower_static", Room::Lower, Step::Lower, Takes::All, lower_static, "quantize(conv(dequantize(x))) → quantized::conv2d(x, packed)", false, falls_back},
+    {"lower_float_outputs", Room::Lower, Step::Lower, Takes::Best, lower_float_outputs, "linear(dequantize(x)) → a kernel that returns float", false, falls_back},
+    {"lower_embeddings", Room::Lower, Step::Lower, Takes::All, lower_embeddings, "Embedding(indices) → quantized::embedding_byte(packed, indices)", false, falls_back},
     {"hold_tied_tables_once", Room::Lower, Step::Lower, Takes::All, hold_tied_tables_once, "a packed weight with the codes of a table → made of the table at load"},
-    {"lower_weight_only_linear", Room::Lower, Step::Lower, Takes::All, lower_weight_only_linear, "Linear(x) → _weight_int8pack_mm(x, weight, scales)"},
+    {"lower_weight_only_linear", Room::Lower, Step::Lower, Takes::All, lower_weight_only_linear, "Linear(x) → _weight_int8pack_mm(x, weight, scales)", false, falls_back},
 
     {"pool_averages", Room::Tune, Step::Lower, Takes::Best, pool_averages, "adaptive_avg_pool2d(x, 1) → avg_pool2d(x, size)"},
     {"widen_dynamic_ranges", Room::Tune, Step::Lower, Takes::Best, widen_dynamic_ranges, "7-bit dynamic inputs → 8-bit ones, where the processor is exact"},

@@ -1,7 +1,6 @@
-// A backend of one's own, made outside of tsq: an accelerator "npu" that has one operator, a linear layer
-// with ReLU. Its table, fuser, reference module and lowering row are registered here; nothing in tsq knows
-// them.
-#include <torch/library.h>
+// A backend of one's own, made outside of tsq: an accelerator "npu" that has two operators, a linear layer
+// with ReLU and an addition with ReLU. Its table, fuser, reference module and lowering rows are registered
+// here; nothing in tsq knows them.
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
@@ -11,21 +10,7 @@ namespace {
 
 using torch::jit::Module;
 
-// 1. The library of operators, which a program that runs the lowered model loads as well. A real one drives
-// the accelerator; this one computes in float.
-std::vector<at::Tensor> prepack(const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
-  return {weight, bias ? *bias : at::zeros({weight.size(0)})};
-}
-
-at::Tensor linear_relu(const at::Tensor& x, at::TensorList packed, double scale, int64_t zero_point) {
-  const at::Tensor y = at::linear(x.dequantize(), packed[0].dequantize(), packed[1]).relu();
-  return at::quantize_per_tensor(y, scale, zero_point, at::kQUInt8);
-}
-
-TORCH_LIBRARY(npu, library) {
-  library.def("linear_prepack(Tensor weight, Tensor? bias) -> Tensor[]", prepack);
-  library.def("linear_relu(Tensor x, Tensor[] packed, float scale, int zero_point) -> Tensor", linear_relu);
-}
+// 1. The operators are a library of their own, npu_operators.cpp.
 
 // 2. The fused module, which a fuser makes of the modules that were matched: tsq calls it with the inputs of
 // the linear layer.
@@ -55,6 +40,10 @@ def forward(self, x):
   return module;
 }
 
+tsq::Pattern add_relu() {
+  return tsq::chain({tsq::symbol("torch.add"), tsq::symbol("torch.nn.functional.relu")});
+}
+
 // 4. The table: what is fused, what is quantized and how, and what convert swaps.
 tsq::BackendConfig npu_backend() {
   const tsq::Symbol fused = tsq::symbol("npu.LinearReLU");
@@ -71,7 +60,12 @@ tsq::BackendConfig npu_backend() {
       .set_backend_pattern_config(tsq::BackendPatternConfig{fused}
                                       .set_root_module(fused)
                                       .set_reference_quantized_module(tsq::symbol("npu.ReferenceLinearReLU"))
-                                      .add_dtype_config(int8));
+                                      .add_dtype_config(int8))
+      // A pattern of several functions needs no fuser: it is observed as one.
+      .set_backend_pattern_config(tsq::BackendPatternConfig{add_relu()}.add_dtype_config(
+          {.input_dtype = {.dtype = c10::kQUInt8}, .output_dtype = {.dtype = c10::kQUInt8}}))
+      // What the accelerator cannot do stays as the reference model computes it.
+      .set_falls_back_to_libtorch(false);
   return backend;
 }
 
@@ -83,25 +77,28 @@ void register_npu() {
                           .op = tsq::symbol("npu.LinearReLU"),
                           .kernel = "npu::linear_relu",
                           .prepack = "npu::linear_prepack"});
+  tsq::register_lowering({.backend = "npu", .op = add_relu(), .kernel = "npu::add_relu"});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 4) {
-    std::cerr << "usage: custom_backend MODEL.pt CALIBRATION.pt OUTPUT.pt\n";
+  if (argc != 6) {
+    std::cerr << "usage: custom_backend LIBRARY.so MODEL.pt CALIBRATION.pt REFERENCE.pt OUTPUT.pt\n";
     return 2;
   }
+  tsq::load_library(argv[1]);
   register_npu();
-  const Module model = tsq::load(argv[1]);
-  const std::vector<tsq::Sample> samples = tsq::load_samples(argv[2], model);
+  const Module model = tsq::load(argv[2]);
+  const std::vector<tsq::Sample> samples = tsq::load_samples(argv[3], model);
   const tsq::BackendConfig backend = npu_backend();
 
   tsq::Prepared prepared = tsq::prepare(model, tsq::default_qconfig_mapping("x86"), backend,
                                         {.recipe = {.recipe = tsq::Recipe::Fx}});
   tsq::calibrate(prepared, samples);
+  tsq::convert_to_reference(prepared, backend).save(argv[4]);
   const tsq::Lowered quantized = tsq::convert(prepared, backend);
-  tsq::save(quantized, argv[3]);
+  tsq::save(quantized, argv[5]);
   for (const tsq::Decision& decision : quantized.report().decisions)
     std::cout << decision.layer << ' ' << decision.op << ": "
               << (decision.kernel.empty() ? "float" : decision.kernel) << '\n';

@@ -134,9 +134,14 @@ class BackendConfig {
   /// An existing row with the same pattern is replaced in place and keeps its position.
   BackendConfig& set_backend_pattern_config(BackendPatternConfig config);
   BackendConfig& set_backend_pattern_configs(std::vector<BackendPatternConfig> configs);
+  /// Whether operators that no registered row lowers get LibTorch's CPU kernels, where it has some. Without,
+  /// as a table of an accelerator wants it, they stay as the reference model computes them. PyTorch's tables
+  /// have no such setting.
+  BackendConfig& set_falls_back_to_libtorch(bool falls_back);
 
   [[nodiscard]] const std::string& name() const& noexcept { return name_; }
   [[nodiscard]] std::string name() && noexcept { return std::move(name_); }
+  [[nodiscard]] bool falls_back_to_libtorch() const noexcept { return falls_back_to_libtorch_; }
   /// By value of a temporary, so that `for (const auto& row : backend_config("x86").configs())` is sound.
   [[nodiscard]] const std::vector<BackendPatternConfig>& configs() const& noexcept { return configs_; }
   [[nodiscard]] std::vector<BackendPatternConfig> configs() && noexcept { return std::move(configs_); }
@@ -152,6 +157,7 @@ class BackendConfig {
  private:
   std::string name_{};
   std::vector<BackendPatternConfig> configs_{};
+  bool falls_back_to_libtorch_{true};
 };
 
 /// A shipped table: "native", "fbgemm", "x86", "qnnpack", "onednn", "executorch", "tensorrt", "qnnpack_pt2e".

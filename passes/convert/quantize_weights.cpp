@@ -17,6 +17,7 @@
 #include "observers/observer_module.h"
 #include "operators/weighted.h"
 #include "passes/convert/passes.h"
+#include "passes/place/rounding.h"
 #include "torchscript/modules/embedding.h"
 #include "torchscript/modules/float_module.h"
 #include "torchscript/modules/recurrent.h"
@@ -94,27 +95,52 @@ bool quantize_recurrent(ModuleCall& call, const ObserverSpec& spec) {
 }
 
 /// The module that the user registered takes the float one's place.
-void take_registered_reference(ModuleCall& root, Symbol reference, const ObserverSpec& spec) {
+void take_registered_reference(ModuleCall& root, Symbol reference, const ObserverSpec& spec,
+                               std::size_t inputs) {
+  const Where where{.layer = root.path, .op = std::string(root.type.name)};
   const torch::jit::Module float_module = torchscript::float_module(root);
   const c10::IValue weight = float_module.hasattr("weight") ? float_module.attr("weight") : c10::IValue();
   if (!weight.isTensor()) {
     throw Error(ErrorCode::BadModel,
                 fmt::format("'{}' stands for it, and it has no tensor 'weight' to quantize", reference.name),
-                "give the class an attribute 'weight', or take its row out of the table",
-                Where{.layer = root.path, .op = std::string(root.type.name)});
+                "give the class an attribute 'weight', or take its row out of the table", where);
   }
-  root.module = torchscript::registered_reference(reference, float_module,
-                                                  weight_qparams(spec, weight.toTensor().detach()));
+  root.module = torchscript::registered_reference(
+      reference, float_module, weight_qparams(spec, weight.toTensor().detach()), inputs, where);
   root.method = "forward";
   root.weighted.reset();
 }
 
-bool quantize_module(const PassContext& context, ModuleCall& call, const ObserverSpec& spec) {
+/// One of PyTorch's reference modules reads a float module by its attributes, whatever its class is
+/// (nnqr.Linear.from_float).
+void take_class_of(Symbol reference, ModuleCall& root) {
+  const Symbol type = *torchscript::pytorch_class_of(reference);
+  const std::optional<ir::Weighted> read = root.module && operators::is_weighted(type)
+                                               ? operators::weighted_parameters(type, *root.module)
+                                               : std::nullopt;
+  if (!read) {
+    throw Error(
+        ErrorCode::BadConfig,
+        fmt::format("'{}' cannot stand for it: it lacks attributes of a {}", reference.name, type.name),
+        "give the class those attributes, or register a reference module of your own",
+        Where{.layer = root.path, .op = std::string(root.type.name)});
+  }
+  root.weighted = *read;
+  root.type = type;
+  root.module.reset();
+}
+
+bool quantize_module(const PassContext& context, ModuleCall& call, const ObserverSpec& spec,
+                     std::size_t inputs) {
   const std::optional<Symbol> reference = match::reference_module_of(context.table, call);
   if (reference && torchscript::is_registered_reference(*reference)) {
-    take_registered_reference(call.members.empty() ? call : call.members.front(), *reference, spec);
+    const bool is_root = call.members.empty();
+    // The root of a fused module reads the first input, the addend of an addition is not its own.
+    take_registered_reference(is_root ? call : call.members.front(), *reference, spec, is_root ? inputs : 1);
     return true;
   }
+  if (reference && is_of_another_class(*reference, call))
+    take_class_of(*reference, call.members.empty() ? call : call.members.front());
   if (ir::weighted_of(call) != nullptr) return quantize_layer(call, spec);
   return call.module && torchscript::is_recurrent(call.type) && quantize_recurrent(call, spec);
 }
@@ -168,7 +194,7 @@ bool quantize_weights(Model& model, const PassContext& context) {
       has_changed |= forget_qparams(call);
       continue;
     }
-    has_changed |= quantize_module(context, call, *spec);
+    has_changed |= quantize_module(context, call, *spec, node->inputs().size());
     if (call.embedding) has_changed |= quantize_table(model, node, *spec);
   }
   return has_changed;

@@ -6,32 +6,32 @@
 #include <tsq/error.h>
 
 #include <algorithm>
-#include <map>
+#include <ranges>
+#include <unordered_set>
 
 #include "backends/kernels/engine_packing.h"
-#include "backends/kernels/first_row.h"
 #include "backends/kernels/packed.h"
+#include "base/user_call.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
+#include "match/dtype_check.h"
+#include "match/matcher.h"
+#include "operators/dynamic_input.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
+#include "passes/lower/registered_weights.h"
+#include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
 
-using torch::jit::Module;
+using match::MatchedNode;
 
 c10::FunctionSchema schema_of(const std::string& name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").schema();
 }
-
-/// A weight as packing operators want it.
-struct ToPack {
-  at::Tensor quantized{};
-  at::Tensor bias{};
-  ir::Weighted layer{};  ///< strides and so on; the defaults for a reference module of the user's
-};
 
 c10::IValue layer_argument(const LoweringRow& row, const std::string& name, const ir::Weighted& layer) {
   if (name == "stride") return layer.stride;
@@ -44,103 +44,232 @@ c10::IValue layer_argument(const LoweringRow& row, const std::string& name, cons
               "take weight and bias, then any of stride, padding, output_padding, dilation and groups");
 }
 
-/// The weight in a reference module of the user's: `weight` with its `weight_scale` and so on.
-std::optional<ToPack> weight_in(const Module& module) {
-  for (const char* name : {"weight", "weight_scale", "weight_zero_point", "weight_axis", "weight_dtype"}) {
-    if (!module.hasattr(name)) return std::nullopt;
+/// The matched operators in the order of the flow.
+std::vector<Node*> in_flow_order(const MatchedNode& tree) {
+  std::vector<Node*> nodes;
+  for (const MatchedNode& argument : tree.args)
+    std::ranges::copy(in_flow_order(argument), std::back_inserter(nodes));
+  if (tree.node != nullptr) nodes.push_back(tree.node);
+  return nodes;
+}
+
+bool is_dequantized(const Value* value) { return value->node()->kind() == ir::kDequantize; }
+bool is_list(const Value* value) { return value->node()->kind() == c10::prim::ListConstruct; }
+
+/// A row, and the operators that it replaces.
+struct Use {
+  const LoweringRow& row;
+  std::vector<Node*> nodes{};  ///< in the order of the flow
+  Node* quantize{};            ///< of the result, in form Static
+
+  [[nodiscard]] Node* last() const { return nodes.back(); }
+  [[nodiscard]] Node* place() const { return quantize == nullptr ? nodes.back() : quantize; }
+};
+
+/// An argument of the operators as a kernel may get it.
+struct Given {
+  Value* value{};
+  bool is_default{false};  ///< the operator's own default
+};
+
+bool is_default(const Node* node, std::size_t input) {
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  if (schema == nullptr || input >= schema->arguments().size()) return false;
+  const std::optional<c10::IValue>& value = schema->arguments()[input].default_value();
+  const std::optional<c10::IValue> given = ir::constant_value(node->input(input));
+  return value && given && *given == *value;
+}
+
+/// Without the operators' defaults, where the kernel has no place for them (the alpha of an addition).
+std::vector<Value*> as_taken(const std::vector<Given>& given, std::size_t places) {
+  std::vector<Value*> inputs;
+  for (const Given& each : given) {
+    if (given.size() <= places || !each.is_default) inputs.push_back(each.value);
   }
-  const at::Tensor scale = module.attr("weight_scale").toTensor();
-  const auto axis = module.attr("weight_axis").toInt();
-  const bool per_channel = axis >= 0 && scale.dim() > 0;
-  ir::Weighted layer;
-  layer.weight = module.attr("weight").toTensor().detach();
-  layer.weight_qparams = QParams{.scale = scale,
-                                 .zero_point = module.attr("weight_zero_point").toTensor(),
-                                 .dtype = static_cast<c10::ScalarType>(module.attr("weight_dtype").toInt()),
-                                 .qscheme = per_channel ? c10::kPerChannelAffine : c10::kPerTensorAffine,
-                                 .axis = axis};
-  ToPack result{.quantized = kernels::quantized_weight(layer), .bias = {}, .layer = {}};
-  if (module.hasattr("bias") && module.attr("bias").isTensor()) result.bias = module.attr("bias").toTensor();
-  return result;
+  return inputs;
+}
+
+/// Where a kernel takes the scale of its result, and the zero point after it.
+std::optional<std::size_t> place_of_qparams(const c10::FunctionSchema& schema) {
+  const std::vector<c10::Argument>& arguments = schema.arguments();
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
+    if (arguments[i].name().ends_with("scale") && arguments[i + 1].name().ends_with("zero_point")) return i;
+  }
+  return std::nullopt;
 }
 
 class RegisteredLowering {
  public:
-  RegisteredLowering(Model& model, std::span<const LoweringRow> rows) : model_(model), rows_(rows) {}
+  RegisteredLowering(Model& model, std::span<const LoweringRow> rows)
+      : model_(model), rows_(rows), matcher_(model) {}
 
   bool run() {
-    bool has_changed = false;
-    for (Node* quantize : ir::nodes_in_order(*model_.graph)) {
-      if (quantize->kind() != ir::kQuantize) continue;
-      Node* op = quantize->input(0)->node();
-      const LoweringRow* row = may_have_kernel(model_, op) ? row_of(op) : nullptr;
-      if (row != nullptr && lower(quantize, op, *row)) has_changed = true;
+    // The last operator of a pattern comes before those that it reads.
+    for (Node* node : ir::nodes_in_order(*model_.graph) | std::views::reverse) {
+      if (!replaced_.contains(node)) lower_by_first_row(node);
     }
+    const bool has_changed = !replaced_.empty();
     ir::eliminate_dead_code(*model_.graph);
     return has_changed;
   }
 
  private:
-  const LoweringRow* row_of(const Node* op) const {
-    const std::vector<Symbol> targets =
-        ir::is_module_call(op) ? std::vector{ir::call_of(model_, op).type} : ir::targets(model_, op);
-    return kernels::first_row(
-        rows_, [&](const LoweringRow& row) { return std::ranges::find(targets, row.op) != targets.end(); });
+  void lower_by_first_row(Node* node) {
+    for (const LoweringRow& row : rows_) {
+      const auto tree = matcher_.match(node, row.op);
+      if (!tree) continue;
+      Use use{.row = row, .nodes = in_flow_order(*tree)};
+      if (has_form(use) && lower(use)) return;
+    }
   }
 
-  /// False where the operator is not one between quantized tensors, or its weight is not known.
-  bool lower(Node* quantize, Node* op, const LoweringRow& row) {
-    std::vector<Value*> inputs;
-    for (Value* input : op->inputs()) {
-      const bool is_quantized = input->node()->kind() == ir::kDequantize;
-      if (!is_quantized && ir::holds_tensor(input)) return false;
-      inputs.push_back(is_quantized ? input->node()->input(0) : input);
+  /// Whether the reference model rounds around the operators as the row wants it. Finds Use::quantize.
+  bool has_form(Use& use) const {
+    const Node* root = use.nodes.front();
+    switch (use.row.form) {
+      case LoweringForm::Static:
+        if (!may_have_kernel(model_, use.last())) return false;
+        use.quantize = ir::only_reader(use.last());
+        return use.quantize->kind() == ir::kQuantize;
+      case LoweringForm::FloatOutput:
+        return true;
+      case LoweringForm::Dynamic:
+        return !root->inputs().empty() && operators::dynamic_input(root->input(0)).has_value();
+      case LoweringForm::WeightOnly: {
+        const QConfig* qconfig = ir::observed_qconfig(model_, root);
+        return qconfig != nullptr && match::is_weight_only(*qconfig);
+      }
     }
-    if (!row.prepack.empty()) {
-      Value* packed = packed_weight(op, row, quantize);
+    return false;
+  }
+
+  /// False where an operator reads anything else than the form says, or its weight is not known.
+  bool lower(const Use& use) {
+    const std::optional<std::vector<Given>> given = inputs_of(use);
+    if (!given) return false;
+    const c10::FunctionSchema schema = schema_of(use.row.kernel);
+    const std::optional<std::size_t> qparams = place_of_qparams(schema);
+    const std::size_t weights = use.row.prepack.empty() ? 0 : 1;
+    std::vector<Value*> inputs = as_taken(*given, qparams.value_or(schema.arguments().size()) - weights);
+    if (use.quantize != nullptr && !qparams && !keeps_qparams(inputs, use.quantize)) return false;
+    if (weights > 0) {
+      Value* packed = packed_weight(use);
       if (packed == nullptr) return false;
       inputs.push_back(packed);
     }
-    inputs.insert(inputs.end(), {quantize->input(1), quantize->input(2)});
-    const std::size_t wanted = schema_of(row.kernel).arguments().size();
-    if (wanted != inputs.size()) {
-      throw Error(ErrorCode::BadConfig,
-                  fmt::format("the kernel {} takes {} arguments, and {} has {} with scale and zero point",
-                              row.kernel, wanted, row.op.name, inputs.size()),
-                  "see LoweringRow::kernel for the arguments");
-    }
-    replace_by_kernel(model_, op, row.kernel, inputs, quantize);
+    if (use.quantize != nullptr && qparams)
+      inputs.insert(inputs.end(), {use.quantize->input(1), use.quantize->input(2)});
+    add_defaults(use, schema, inputs);
+    replace(use, inputs);
     return true;
   }
 
-  std::optional<ToPack> weight_of(const Node* op) const {
-    if (!ir::is_module_call(op)) return std::nullopt;
-    const ir::ModuleCall& call = ir::call_of(model_, op);
-    if (const ir::Weighted* weighted = ir::weighted_of(call)) {
-      if (!weighted->weight_qparams) return std::nullopt;
-      return ToPack{
-          .quantized = kernels::quantized_weight(*weighted), .bias = weighted->bias, .layer = *weighted};
+  void replace(const Use& use, const std::vector<Value*>& inputs) {
+    Value* made = insert_kernel(model_, use.last(), use.row.kernel, inputs, use.place());
+    Node* result = use.place();
+    result->output()->replaceAllUsesWith(made);
+    const bool returns_float = use.row.form == LoweringForm::FloatOutput;
+    for (Node* node : use.nodes) {
+      set_kernel(model_, node, use.row.kernel,
+                 returns_float ? ir::Placement::Int8FloatOut : ir::Placement::Int8);
+      replaced_.insert(node);
     }
-    const ir::ModuleCall& root = call.members.empty() ? call : call.members.front();
-    return root.module ? weight_in(*root.module) : std::nullopt;
+    if (use.quantize != nullptr) use.quantize->destroy();
   }
 
-  Value* packed_weight(const Node* op, const LoweringRow& row, Node* before) {
-    const auto weight = weight_of(op);
-    if (!weight) return nullptr;
-    torch::jit::Stack stack{weight->quantized,
-                            weight->bias.defined() ? c10::IValue(weight->bias.detach()) : c10::IValue()};
+  std::optional<std::vector<Given>> inputs_of(const Use& use) const {
+    std::vector<Given> inputs;
+    for (const Node* node : use.nodes) {
+      const bool is_layer = is_functional_layer(model_, node);
+      const std::size_t count = is_layer && !use.row.prepack.empty() ? 1 : node->inputs().size();
+      for (std::size_t i = 0; i < count; ++i) {
+        Value* input = const_cast<Value*>(node->input(i));
+        if (std::ranges::find(use.nodes, input->node()) != use.nodes.end()) continue;
+        constexpr std::size_t kBias = 2;
+        Value* read = is_layer && i == kBias ? input : read_by_kernel(use, input);
+        if (read == nullptr) return std::nullopt;
+        inputs.push_back({.value = read, .is_default = is_default(node, i)});
+      }
+    }
+    return inputs;
+  }
+
+  /// What the kernel is given for an input; null where the form does not allow it.
+  Value* read_by_kernel(const Use& use, Value* input) const {
+    if (is_list(input) && ir::holds_tensor(input)) return list_read_by_kernel(use, input);
+    if (!ir::holds_tensor(input) || use.row.form == LoweringForm::WeightOnly) return input;
+    if (use.row.form == LoweringForm::Dynamic) {
+      const auto rounded = operators::dynamic_input(input);
+      return rounded ? rounded->value : input;
+    }
+    return is_dequantized(input) ? input->node()->input(0) : nullptr;
+  }
+
+  Value* list_read_by_kernel(const Use& use, Value* list) const {
+    std::vector<Value*> elements;
+    for (Value* element : list->node()->inputs()) elements.push_back(read_by_kernel(use, element));
+    if (std::ranges::find(elements, nullptr) != elements.end()) return nullptr;
+    return ir::list_before(use.place(), c10::TensorType::get(), elements);
+  }
+
+  /// Whether a result that has the scale and zero point of the first tensor is rounded as the model wants it.
+  static bool keeps_qparams(const std::vector<Value*>& inputs, const Node* quantize) {
+    const Node* first = inputs.empty() ? nullptr : inputs.front()->node();
+    if (first == nullptr || first->kind() != ir::kQuantize) return false;
+    const auto is_same = [&](std::size_t i) {
+      const auto of_input = ir::number_constant(first->input(i));
+      return of_input && of_input == ir::number_constant(quantize->input(i));
+    };
+    return is_same(1) && is_same(2);
+  }
+
+  /// Null where no operator has a weight that is known.
+  Value* packed_weight(const Use& use) {
+    for (const Node* op : use.nodes) {
+      const auto weight = weight_to_pack(model_, op);
+      if (!weight) continue;
+      const c10::IValue packed = packed_by(use.row, *weight, where(use));
+      const torch::jit::WithInsertPoint guard(use.place());
+      return ir::insert_attribute(model_, where(use).layer + "_packed_params", packed, packed.type());
+    }
+    return nullptr;
+  }
+
+  static c10::IValue packed_by(const LoweringRow& row, const WeightToPack& weight, const Where& where) {
+    torch::jit::Stack stack{weight.quantized,
+                            weight.bias.defined() ? c10::IValue(weight.bias.detach()) : c10::IValue()};
     const c10::FunctionSchema schema = schema_of(row.prepack);
     for (std::size_t i = 2; i < schema.arguments().size(); ++i)
-      stack.push_back(layer_argument(row, schema.arguments()[i].name(), weight->layer));
-    const c10::IValue packed = kernels::call_operator(row.prepack, std::move(stack)).back();
-    const torch::jit::WithInsertPoint guard(before);
-    return ir::insert_attribute(model_, ir::call_of(model_, op).path + "_packed_params", packed,
-                                packed.type());
+      stack.push_back(layer_argument(row, schema.arguments()[i].name(), weight.layer));
+    return call_of_user(
+        fmt::format("the packing operator {} of the row '{}'", row.prepack, to_string(row.op)), where,
+        [&] { return kernels::call_operator(row.prepack, std::move(stack)).back(); });
+  }
+
+  void add_defaults(const Use& use, const c10::FunctionSchema& schema, std::vector<Value*>& inputs) const {
+    const std::vector<c10::Argument>& arguments = schema.arguments();
+    const std::size_t given = inputs.size();
+    const torch::jit::WithInsertPoint guard(use.place());
+    while (inputs.size() < arguments.size() && arguments[inputs.size()].default_value())
+      inputs.push_back(model_.graph->insertConstant(*arguments[inputs.size()].default_value()));
+    if (inputs.size() == arguments.size()) return;
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the kernel {} takes {} arguments, and the row '{}' has {} for it",
+                            use.row.kernel, arguments.size(), to_string(use.row.op), given),
+                "see LoweringRow::kernel for the arguments", where(use));
+  }
+
+  Where where(const Use& use) const {
+    const Node* root = use.nodes.front();
+    return {
+        .layer = ir::is_module_call(root) ? ir::call_of(model_, root).path : ir::scope_of(model_, root).path,
+        .op = ir::display_name(model_, root)};
   }
 
   Model& model_;
   std::span<const LoweringRow> rows_;
+  match::Matcher matcher_;
+  std::unordered_set<const Node*> replaced_{};
 };
 
 }  // namespace

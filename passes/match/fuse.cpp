@@ -4,6 +4,7 @@
 // (C-01, C-02); the fused module takes its root's path. What cannot be fused soundly (a batch norm without
 // statistics) stays as it is.
 
+#include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <tsq/error.h>
 
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/user_call.h"
 #include "config/fusers.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
@@ -99,7 +101,6 @@ bool has_training_form(const BackendPatternConfig& row) {
     case Fuser::ConvBnAdd:
     case Fuser::ConvBnAddReLU:
     case Fuser::LinearBnLeakyReLU:
-    case Fuser::Registered:
       return false;
     default:
       return true;
@@ -239,20 +240,31 @@ ModuleCall sequence(const BackendPatternConfig& row, std::vector<ModuleCall> mem
           .members = std::move(members)};
 }
 
-/// What the user's fuser makes of them.
-ModuleCall fused_by_user(const BackendPatternConfig& row, const std::vector<ModuleCall>& members) {
+/// What the user's fuser makes of them. It is called with `inputs` values.
+ModuleCall fused_by_user(const BackendPatternConfig& row, const std::vector<ModuleCall>& members, Form form,
+                         std::size_t inputs) {
   const FuserFunction fuser = registered_fuser(row.fuser_method_name);
   std::vector<Module> matched;
   for (const ModuleCall& member : members) matched.push_back(torchscript::float_module(member));
-  const Module fused = fuser(/*is_qat=*/false, matched);
-  return {.type = parse_symbol(fused.type()->name()->qualifiedName()),
-          .path = members.front().path,
-          .module = fused};
+  const std::string function =
+      fmt::format("the fuser '{}' of the row '{}'", row.fuser_method_name, to_string(row.key()));
+  const Where where{.layer = members.front().path, .op = std::string(members.front().type.name)};
+  const Module fused = call_of_user(function, where, [&] { return fuser(form == Form::Trained, matched); });
+  const Symbol type = parse_symbol(fused.type()->name()->qualifiedName());
+  if (row.fused_module && type != *row.fused_module) {
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("{} returns a '{}', and the row says fused_module '{}'", function, type.name,
+                            row.fused_module->name),
+                "name the class that the function returns", where);
+  }
+  check_call(fused, inputs, function + " returns", where);
+  return {.type = type, .path = members.front().path, .module = fused};
 }
 
 /// What the row's fuser makes of the matched operators, in data-flow order. Empty: not sound.
 std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vector<ModuleCall> members,
-                                       Form form) {
+                                       Form form, std::size_t inputs) {
+  if (row.fuser_method == Fuser::Registered) return fused_by_user(row, members, form, inputs);
   if (form == Form::Trained) return sequence(row, std::move(members));  // QT-05: nothing is folded
   const auto fold_first_two = [&]() -> bool {
     auto result = folded(members.at(0), members.at(1));
@@ -285,7 +297,7 @@ std::optional<ModuleCall> fuse_members(const BackendPatternConfig& row, std::vec
     case Fuser::ConvAddReLU:
       return sequence(row, std::move(members));
     case Fuser::Registered:
-      return fused_by_user(row, members);
+      break;
   }
   return std::nullopt;
 }
@@ -322,13 +334,13 @@ std::vector<ir::Scope> parts_of(const Model& model, const FusionMatch& match, co
 bool apply(Model& model, const FusionMatch& match, Form form) {
   Node* root = match::root_of(match.tree, *match.row).node;
   if (root == nullptr || !ir::is_module_call(root)) return false;
-  auto fused = fuse_members(*match.row, members_of(model, match, root), form);
+  std::vector<Value*> inputs = root->inputs().vec();
+  std::ranges::copy(match::extra_inputs_of(match.tree, *match.row), std::back_inserter(inputs));
+  auto fused = fuse_members(*match.row, members_of(model, match, root), form, inputs.size());
   if (!fused) return false;
   fused->parts = parts_of(model, match, root);
   fused->addend_may_broadcast = match.fit_of_addend != ImageShapes::Fit::SameShape;
   Node* last = match.tree.node;
-  std::vector<Value*> inputs = root->inputs().vec();
-  std::ranges::copy(match::extra_inputs_of(match.tree, *match.row), std::back_inserter(inputs));
   ir::Value* made = ir::Rewriter(model, last, root).call(std::move(*fused), inputs);
   last->output()->replaceAllUsesWith(made->setType(last->output()->type()));
   // Last first: each node's reader is gone before the node.

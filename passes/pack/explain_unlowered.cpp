@@ -134,7 +134,7 @@ bool has_dtypes_of_engines(const Model& model, const Node* node) {
 
 class Explaining {
  public:
-  explicit Explaining(Model& model) : model_(model) {
+  Explaining(Model& model, const BackendConfig& table) : model_(model), table_(table) {
     for (std::size_t i = 0; i < model.report_order.size(); ++i)
       places_.emplace(model.records[model.report_order[i]].decision.node, i);
   }
@@ -156,6 +156,11 @@ class Explaining {
   Explanation explanation(const Node* node) {
     if (const auto of_partner = explanation_by_partner(node)) return *of_partner;
     const std::string name = ir::display_name(model_, node);
+    if (!table_.falls_back_to_libtorch()) {
+      return {
+          fmt::format("no lowering row of the backend '{}' takes {} as it stands here", table_.name(), name),
+          "register a row for it, or let the table fall back to LibTorch's kernels"};
+    }
     if (reads_dynamic(model_, node)) {
       return {fmt::format("its qconfig is dynamic, and {} has no dynamic kernel", name),
               "give it a static qconfig and calibrate"};
@@ -248,6 +253,7 @@ class Explaining {
   }
 
   Model& model_;
+  const BackendConfig& table_;
   std::unordered_map<std::string, std::size_t> places_;  ///< in the report, by Decision::node
   /// The modules that the backend would fuse and that are not.
   std::unordered_set<const Node*> unfused_;
@@ -255,6 +261,8 @@ class Explaining {
 
 }  // namespace
 
-bool explain_unlowered(Model& model, const PassContext& /*context*/) { return Explaining(model).run(); }
+bool explain_unlowered(Model& model, const PassContext& context) {
+  return Explaining(model, context.table).run();
+}
 
 }  // namespace tsq::passes

@@ -92,9 +92,16 @@ bool is_functional_layer(const Model& model, const Node* node) {
   });
 }
 
+bool is_of_another_class(Symbol reference, const ir::ModuleCall& call) {
+  const std::optional<Symbol> known = torchscript::pytorch_class_of(reference);
+  return known && *known != (call.members.empty() ? call.type : call.members.front().type);
+}
+
 bool has_registered_reference(const Model& model, const PassContext& context, const Node* node) {
-  const auto reference = match::reference_module_of(context.table, ir::call_of(model, node));
-  return reference && torchscript::is_registered_reference(*reference);
+  const ir::ModuleCall& call = ir::call_of(model, node);
+  const auto reference = match::reference_module_of(context.table, call);
+  return reference &&
+         (torchscript::is_registered_reference(*reference) || is_of_another_class(*reference, call));
 }
 
 ir::Weighted* int8_layer(Model& model, const PassContext& context, const Node* node) {

@@ -36,7 +36,12 @@ namespace tsq::passes {
 /// Whether a node calls F.linear, F.conv* or F.conv_transpose*.
 [[nodiscard]] bool is_functional_layer(const ir::Model& model, const ir::Node* node);
 
-/// Whether the node calls a module whose place a reference module of the user's takes.
+/// Whether one of PyTorch's reference modules is to stand for a module of another class than its own: a class
+/// of the user's.
+[[nodiscard]] bool is_of_another_class(Symbol reference, const ir::ModuleCall& call);
+
+/// Whether the node calls a module whose place a reference module of the user's takes, or one of PyTorch's
+/// that is made for another class.
 [[nodiscard]] bool has_registered_reference(const ir::Model& model, const PassContext& context,
                                             const ir::Node* node);
 

@@ -112,4 +112,9 @@ BackendConfig& BackendConfig::set_backend_pattern_configs(std::vector<BackendPat
   return *this;
 }
 
+BackendConfig& BackendConfig::set_falls_back_to_libtorch(bool falls_back) {
+  falls_back_to_libtorch_ = falls_back;
+  return *this;
+}
+
 }  // namespace tsq

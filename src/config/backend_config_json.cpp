@@ -25,7 +25,8 @@ constexpr std::string_view kReferenceKey = "reference_quantized_module_for_root"
 /// The spelling of PyTorch's documents, which PyTorch itself ignores.
 constexpr std::string_view kDocumentedReferenceKey = "reference_quantized_module";
 
-constexpr std::array<std::string_view, 2> kBackendConfigKeys{"name", "configs"};
+constexpr const char* kFallsBackKey = "falls_back_to_libtorch";
+constexpr std::array<std::string_view, 3> kBackendConfigKeys{"name", "configs", kFallsBackKey};
 constexpr std::array<std::string_view, 14> kPatternConfigKeys{"pattern",
                                                               "observation_type",
                                                               "dtype_configs",
@@ -224,6 +225,7 @@ BackendConfig BackendConfig::from_dict(const json& dict, std::vector<std::string
   const JsonValue at(dict);
   at.expect_object("BackendConfig", kBackendConfigKeys);
   BackendConfig backend(at.has("name") ? at.at("name").string() : std::string{});
+  if (at.is_given(kFallsBackKey)) backend.set_falls_back_to_libtorch(at.at(kFallsBackKey).boolean());
   if (!at.has("configs")) return backend;
   for (const JsonValue& item : at.at("configs").elements("BackendPatternConfigs")) {
     BackendPatternConfig config = read_backend_pattern_config(item);
@@ -238,7 +240,9 @@ BackendConfig BackendConfig::from_dict(const json& dict, std::vector<std::string
 }
 
 json BackendConfig::to_dict() const {
-  return {{"name", name_}, {"configs", mapped(configs_, &BackendPatternConfig::to_dict)}};
+  json dict{{"name", name_}, {"configs", mapped(configs_, &BackendPatternConfig::to_dict)}};
+  if (!falls_back_to_libtorch_) dict[kFallsBackKey] = false;
+  return dict;
 }
 
 }  // namespace tsq

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/user_call.h"
 #include "config/fusers.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
@@ -92,9 +93,12 @@ const Pattern* match_all_in(const Pattern& pattern) {
   return nullptr;
 }
 
+std::string getter_of(const std::string& name, const BackendPatternConfig& row) {
+  return fmt::format("the getter '{}' of the row '{}'", name, to_string(row.key()));
+}
+
 [[noreturn]] void fail_getter(const std::string& name, const BackendPatternConfig& row) {
-  throw Error(ErrorCode::BadConfig,
-              fmt::format("the getter '{}' returns no part of the pattern '{}'", name, to_string(row.key())),
+  throw Error(ErrorCode::BadConfig, getter_of(name, row) + " returns no part of the pattern",
               "return a reference into the pattern that it is given");
 }
 
@@ -102,7 +106,9 @@ const Pattern* match_all_in(const Pattern& pattern) {
 
 const MatchedNode& root_of(const MatchedNode& matched, const BackendPatternConfig& row) {
   if (is_registered(row.root_node_getter)) {
-    const Pattern& part = registered_root_node_getter(row.root_node_getter)(row.key());
+    const RootNodeFunction getter = registered_root_node_getter(row.root_node_getter);
+    const Pattern& part =
+        *call_of_user(getter_of(root_node_getter_name(row), row), {}, [&] { return &getter(row.key()); });
     const MatchedNode* found = node_at(matched, &part);
     if (found == nullptr) fail_getter(root_node_getter_name(row), row);
     return *found;
@@ -123,7 +129,9 @@ std::vector<ir::Value*> extra_inputs_of(const MatchedNode& matched, const Backen
   if (row.extra_inputs_getter == ExtraInputsGetter::OtherAddend) {
     parts.push_back(match_all_in(row.key()));
   } else if (is_registered(row.extra_inputs_getter)) {
-    parts = registered_extra_inputs_getter(row.extra_inputs_getter)(row.key());
+    const ExtraInputsFunction getter = registered_extra_inputs_getter(row.extra_inputs_getter);
+    parts =
+        call_of_user(getter_of(extra_inputs_getter_name(row), row), {}, [&] { return getter(row.key()); });
   }
   std::vector<ir::Value*> values;
   for (const Pattern* part : parts) {

@@ -78,16 +78,18 @@ def forward(self, image):
   return module;
 }
 
-/// Two linear layers with ReLU: what the accelerator of examples/custom_backend can do.
+/// Linear layers and an addition, all with ReLU: what the accelerator of examples/custom_backend can do.
 Module perceptron() {
   const auto unit = std::make_shared<torch::jit::CompilationUnit>();
   Module module = new_module("Perceptron", unit);
   module.register_module("hidden", linear(unit, 432, 16));
+  module.register_module("middle", linear(unit, 16, 16));
   module.register_module("classify", linear(unit, 16, 4));
   module.register_module("relu", relu(unit));
   module.define(R"(
 def forward(self, image):
     x = self.relu.forward(self.hidden.forward(torch.flatten(image, 1)))
+    x = torch.relu(torch.add(x, self.relu.forward(self.middle.forward(x))))
     return self.relu.forward(self.classify.forward(x))
 )");
   return module;

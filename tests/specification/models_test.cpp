@@ -164,6 +164,46 @@ TEST(SpecModels, AGetterThatLeavesThePatternIsRefused) {
   });
 }
 
+TEST(SpecModels, AFuserThatFailsIsNamedWithLayerAndRow) {
+  const auto expect = [](const std::string& sentence, FuserFunction fuser) {
+    register_fuser("mine.faulty", std::move(fuser));
+    BackendConfig backend = table_with_own_fusion();
+    BackendPatternConfig row = backend.configs().front();
+    backend.set_backend_pattern_config(row.set_fuser_method("mine.faulty"));
+    const std::string begin =
+        "fuse: layer 'fc' (torch.nn.Linear): the fuser 'mine.faulty' of the row "
+        "'torch.nn.ReLU(torch.nn.Linear)' ";
+    expect_error_with(begin + sentence, [&] {
+      prepare(linear_model("self.relu.forward(self.fc.forward(x))"), default_qconfig_mapping("x86"), backend,
+              {.recipe = {.recipe = Recipe::Fx}});
+    });
+  };
+  const auto module_with = [](const std::string& name, const std::string& forward) {
+    Module module = module_named(name);
+    module.define(forward);
+    return module;
+  };
+  expect("failed: it asks for an element that is not there",
+         [](bool, const std::vector<Module>& matched) { return matched.at(7); });
+  expect("failed: no bias here",
+         [](bool, const std::vector<Module>&) -> Module { throw std::runtime_error("no bias here"); });
+  expect("failed: it calls LibTorch with what that does not take",
+         [](bool, const std::vector<Module>& matched) {
+           TORCH_INTERNAL_ASSERT(matched.empty());
+           return matched.front();
+         });
+  expect("returns a 'mine.Other', and the row says fused_module 'mine.LinearReLU'",
+         [&](bool, const std::vector<Module>&) {
+           return module_with("mine.Other", "def forward(self, x):\n  return x\n");
+         });
+  expect("returns a module whose forward takes 2 arguments, and it is called with 1",
+         [&](bool, const std::vector<Module>&) {
+           return module_with("mine.LinearReLU", "def forward(self, x, y):\n  return x + y\n");
+         });
+  expect("returns a module without forward",
+         [](bool, const std::vector<Module>&) { return module_named("mine.LinearReLU"); });
+}
+
 BackendConfig table_with_own_reference() {
   return BackendConfig("x86").set_backend_pattern_config(
       BackendPatternConfig{symbol("torch.nn.Linear")}
@@ -236,6 +276,60 @@ TEST(SpecModels, AUsersRootClassIsSwappedWhereItIsALeaf) {
   EXPECT_LT(ratio, 100);
   EXPECT_TRUE(torch::equal(run(quantized(model, backend).lowered, input), run(model, input)))
       << "traced through, as in FX";
+}
+
+TEST(SpecModels, AReferenceFunctionThatFailsIsNamedWithItsLayer) {
+  const auto expect = [](const std::string& sentence, ReferenceFunction function) {
+    register_reference_module("mine.ReferenceLinear", std::move(function));
+    expect_error_with("layer 'fc' (torch.nn.Linear): " + sentence,
+                      [&] { quantized(linear_model("self.fc.forward(x)"), table_with_own_reference()); });
+  };
+  expect("the function of the reference module 'mine.ReferenceLinear' failed: not today",
+         [](const Module&, const QParams&) -> Module { throw std::runtime_error("not today"); });
+  expect("the reference module 'mine.ReferenceLinear' is a module whose forward takes 0 arguments",
+         [](const Module&, const QParams&) {
+           Module module = module_named("mine.ReferenceLinear");
+           module.define("def forward(self):\n  return 1\n");
+           return module;
+         });
+}
+
+/// A layer of the user's that has the attributes of a linear layer, and does more.
+Module own_linear() {
+  Module layer = module_named("mine.Linear");
+  torch::manual_seed(2);
+  layer.register_parameter("weight", torch::randn({8, 8}), false);
+  layer.register_parameter("bias", torch::randn({8}), false);
+  layer.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
+  Module model = testing::user_module("Owner");
+  model.register_module("layer", layer);
+  model.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  return model;
+}
+
+BackendConfig swapped_by_pytorchs(const std::string& reference) {
+  const Symbol own = symbol("mine.Linear");
+  return BackendConfig("x86").set_backend_pattern_config(
+      BackendPatternConfig{own}
+          .add_dtype_config(kWeighted)
+          .set_root_module(own)
+          .set_reference_quantized_module(symbol("torch.ao.nn.quantized.reference." + reference)));
+}
+
+TEST(SpecModels, PyTorchsReferenceModulesReadOtherClassesByTheirAttributes) {
+  const auto custom = PrepareCustomConfig().set_non_traceable_module_classes({symbol("mine.Linear")});
+  const Module model = own_linear();
+  const Result result = quantized(model, swapped_by_pytorchs("Linear"), custom);
+  const at::Tensor input = rows();
+  EXPECT_GT(sqnr(run(model, input), run(result.reference, input)), kRounded);
+  EXPECT_EQ(result.report.decisions.front().kernel, "quantized::linear");
+  expect_error_with(
+      "layer 'layer' (mine.Linear): 'torch.ao.nn.quantized.reference.Conv2d' cannot stand for it",
+      [&] { quantized(model, swapped_by_pytorchs("Conv2d"), custom); });
+  // A row that never matches does no harm.
+  EXPECT_TRUE(torch::equal(
+      run(quantized(linear_model("self.fc.forward(x)"), swapped_by_pytorchs("Conv2d")).lowered, input),
+      run(linear_model("self.fc.forward(x)"), input)));
 }
 
 constexpr const char* kReferenceSource = R"(class ReferenceLinear(Module):

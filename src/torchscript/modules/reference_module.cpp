@@ -12,6 +12,7 @@
 #include "base/module_source.h"
 #include "base/registry.h"
 #include "base/text.h"
+#include "base/user_call.h"
 #include "config/reference_definitions.h"
 
 namespace tsq {
@@ -57,14 +58,15 @@ void check_row(const BackendPatternConfig& row, const std::vector<std::string>& 
                             to_string(row.key()), reference.name),
                 suggestion(reference.name, known));
   }
-  const bool is_of_root =
-      !row.root_module || root_of(reference).empty() || root_of(reference) == row.root_module->name;
-  if (!is_of_root)
-    throw Error(
-        ErrorCode::BadConfig,
-        fmt::format("the row of '{}' swaps '{}' by '{}'", to_string(row.key()), row.root_module->name,
-                    reference.name),
-        fmt::format("it stands for {} alone; register a reference module of your own", root_of(reference)));
+  const std::string root = root_of(reference);
+  // A class of the user's is read by its attributes.
+  const bool is_other_layer =
+      row.root_module && row.root_module->name.starts_with("torch.nn.") && row.root_module->name != root;
+  if (!root.empty() && is_other_layer)
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("the row of '{}' swaps '{}' by '{}'", to_string(row.key()), row.root_module->name,
+                            reference.name),
+                fmt::format("it stands for {} alone; register a reference module of your own", root));
 }
 
 Module from_file(const std::string& file) {
@@ -78,13 +80,16 @@ Module from_file(const std::string& file) {
   }
 }
 
-Module new_reference(Symbol reference, const Module& float_module, const QParams& weight) {
+Module new_reference(Symbol reference, const Module& float_module, const QParams& weight,
+                     const Where& where) {
   if (const auto definition = reference_definition(reference)) {
     return definition->file.empty()
                ? module_of_source("__torch__.json.", definition->source, "reference module")
                : from_file(definition->file);
   }
-  return reference_functions().find(reference.name).value()(float_module, weight);
+  const ReferenceFunction function = reference_functions().find(reference.name).value();
+  return call_of_user(fmt::format("the function of the reference module '{}'", reference.name), where,
+                      [&] { return function(float_module, weight); });
 }
 
 }  // namespace
@@ -115,12 +120,19 @@ void check_reference_modules(const BackendConfig& backend) {
   }
 }
 
+std::optional<Symbol> pytorch_class_of(Symbol reference) {
+  const std::string root = root_of(reference);
+  return root.empty() ? std::nullopt : std::optional(symbol(root));
+}
+
 bool is_registered_reference(Symbol reference) {
   return reference_definition(reference) || reference_functions().index_of(reference.name);
 }
 
-Module registered_reference(Symbol reference, const Module& float_module, const QParams& weight) {
-  Module module = new_reference(reference, float_module, weight);
+Module registered_reference(Symbol reference, const Module& float_module, const QParams& weight,
+                            std::size_t values, const Where& where) {
+  Module module = new_reference(reference, float_module, weight, where);
+  check_call(module, values, fmt::format("the reference module '{}' is", reference.name), where);
   for (const auto& [name, value] : {std::pair<const char*, c10::IValue>{"weight_scale", weight.scale},
                                     {"weight_zero_point", weight.zero_point},
                                     {"weight_axis", weight.axis},

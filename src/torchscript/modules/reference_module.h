@@ -1,21 +1,29 @@
 #pragma once
 
 #include <tsq/backend_config.h>
+#include <tsq/error.h>
 #include <tsq/reference_module.h>
+
+#include <cstddef>
+#include <optional>
 
 #include "ir/model.h"
 
 namespace tsq::torchscript {
 
-/// Throws Error(BadConfig) with the known names where a row names a reference module that nobody registered,
-/// or one of PyTorch's that is of another class than its root module.
+/// Throws Error(BadConfig) with the known names where a row names a reference module that nobody registered.
 void check_reference_modules(const BackendConfig& backend);
+
+/// The class of torch.nn that one of PyTorch's reference modules computes as; none for others.
+[[nodiscard]] std::optional<Symbol> pytorch_class_of(Symbol reference);
 
 /// Whether a reference module is the user's.
 [[nodiscard]] bool is_registered_reference(Symbol reference);
 
-/// The user's reference module of a float module, filled as register_reference_module promises.
+/// The user's reference module of a float module, filled as register_reference_module promises. It is called
+/// with `values` tensors. Throws Error(BadConfig) with the place where its function throws or it takes
+/// another number.
 torch::jit::Module registered_reference(Symbol reference, const torch::jit::Module& float_module,
-                                        const QParams& weight);
+                                        const QParams& weight, std::size_t values, const Where& where);
 
 }  // namespace tsq::torchscript
