@@ -108,7 +108,8 @@ std::vector<Symbol> expression_spelling(const std::string& text, std::string_vie
   if (dot == std::string::npos) return {parse_symbol("torch." + std::string(plain))};
   const std::string_view prefix = std::string_view(text).substr(0, dot);
   if (prefix == "torch") return {parse_symbol("torch." + std::string(plain))};
-  if (prefix == "F" || prefix.ends_with("functional"))
+  // FX writes "torch._C._nn.linear" in the code of its GraphModules.
+  if (prefix == "F" || prefix.ends_with("functional") || prefix == "torch._C._nn")
     return {parse_symbol("torch.nn.functional." + std::string(callee))};
   return {parse_symbol(callee)};
 }

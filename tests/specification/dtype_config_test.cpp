@@ -14,7 +14,8 @@ using c10::ScalarType;
 using nlohmann::json;
 
 TEST(SpecDTypeConfig, BiasTypeIsTheDocumentsNameOfBiasDType) {
-  TSQ_SAYS("DTypeConfig", "\\\"bias_type\\\": torch.dtype");
+  TSQ_SAYS("DTypeConfig", "\\\"bias_type\\\": torch.dtype",
+           "PyTorch's from_dict reads bias_dtype alone; tsq reads both.");
   EXPECT_EQ(DTypeConfig::from_dict({{"bias_type", "float"}}), DTypeConfig{.bias_dtype = ScalarType::Float});
   EXPECT_EQ(DTypeConfig::from_dict({{"bias_type", "float"}, {"bias_dtype", "torch.float32"}}).bias_dtype,
             ScalarType::Float);
@@ -60,7 +61,8 @@ TEST(SpecDTypeConfig, TwoSpellingsThatContradictEachOtherAreRefused) {
 TEST(SpecDTypeConfig, TheOlderKeyOfTheReferenceModuleIsRead) {
   TSQ_SAYS("BackendPatternConfig",
            "\\\"reference_quantized_module\\\": a torch.nn.Module that represents the reference quantized "
-           "implementation for this pattern's root module");
+           "implementation for this pattern's root module",
+           "PyTorch's from_dict reads reference_quantized_module_for_root alone; tsq reads both.");
   const json row = {{"pattern", "torch.nn.Linear"},
                     {"reference_quantized_module", "torch.ao.nn.quantized.reference.Linear"}};
   EXPECT_EQ(BackendPatternConfig::from_dict(row).reference_quantized_module,

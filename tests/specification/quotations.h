@@ -8,4 +8,7 @@
 /// documentation
 /// (docs.pytorch.org/docs/stable/generated/torch.ao.quantization.backend_config.BackendConfig.html and its
 /// siblings) re: docs.python.org/3/library/re.html
-#define TSQ_SAYS(document, sentence) SCOPED_TRACE(document ": \"" sentence "\"")
+///
+/// A third argument says where tsq differs. scripts/specification_page.py makes docs/specification.md of
+/// them.
+#define TSQ_SAYS(document, sentence, ...) SCOPED_TRACE(document ": \"" sentence "\"")
