@@ -3,12 +3,15 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "backends/kernels/target.h"
 #include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/fx_names.h"
 #include "ir/quantize_operators.h"
 #include "observers/observer_module.h"
 #include "passes/convert/passes.h"
@@ -31,6 +34,23 @@ Value* round_to_half(const ir::Rewriter& rewriter, Value* input) {
   return rewriter.op(
       "aten::to", {input, rewriter.constant(static_cast<int64_t>(ScalarType::Half)), rewriter.constant(false),
                    rewriter.constant(false), rewriter.constant(c10::IValue())});
+}
+
+const std::string& path_of(const Model& model, const Node* node) {
+  return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
+}
+
+/// What the scale and zero point of an observer are named after in FX: the operator that it observes, or the
+/// one that reads it where that has no QConfig (_get_module_path_and_prefix).
+std::string qparams_prefix(const Model& model, const Node* observer) {
+  const Node* maker = observer->input(0)->node();
+  const ir::NodeRecord* record = ir::record_of(model, maker);
+  if (record != nullptr && record->lookup.qconfig) return path_of(model, maker);
+  const std::vector<Node*> readers = ir::users(observer->output());
+  if (readers.empty()) return "";
+  const auto linear =
+      std::ranges::find_if(readers, [](const Node* reader) { return reader->kind() == c10::aten::linear; });
+  return path_of(model, linear == readers.end() ? readers.front() : *linear) + "_input";
 }
 
 Value* quantize_static(const ir::Rewriter& rewriter, Model& model, Node* observer, const QParams& qparams) {
@@ -64,8 +84,14 @@ Value* quantize(Model& model, Node* observer, const kernels::Target& target) {
   return quantize_static(rewriter, model, observer, *found.qparams);
 }
 
+bool is_static(const Value* quantized) {
+  return quantized->node()->kind() == ir::kQuantize || quantized->node()->kind() == ir::kQuantizePerChannel;
+}
+
 void replace_observer(Model& model, Node* observer, const kernels::Target& target) {
   Value* quantized = quantize(model, observer, target);
+  if (quantized != nullptr && is_static(quantized))
+    quantized->node()->s_(ir::kQParamsPrefix, qparams_prefix(model, observer));
   Value* result = quantized == nullptr ? observer->input(0)
                                        : ir::Rewriter(model, observer).op("aten::dequantize", {quantized});
   observer->output()->replaceAllUsesWith(result);

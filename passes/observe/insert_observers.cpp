@@ -9,6 +9,7 @@
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "ir/fx_names.h"
 #include "passes/context/names.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
@@ -42,9 +43,16 @@ Node* observer_before(Value* value, bool first_node) {
   return value->node();
 }
 
+/// From here on the node calls another observer, which FX then has under two names.
+void take_observer(Model& model, Node* node, std::size_t index) {
+  if (ir::observer_index(node) == index) return;
+  if (!node->hasAttribute(ir::kObserverName)) node->s_(ir::kObserverName, ir::observer_of(model, node).name);
+  ir::set_observer_index(node, index);
+}
+
 /// D-28, D-31: output and further list elements take the observer of the first tensor argument. False when
 /// there is none.
-bool share_input_observer(const Node* node, Node* output_observer) {
+bool share_input_observer(Model& model, const Node* node, Node* output_observer) {
   const auto arguments = ir::arguments(node);
   const auto first =
       std::ranges::find_if(arguments, [](const ir::Argument& a) { return !ir::is_constant(a.value); });
@@ -57,10 +65,10 @@ bool share_input_observer(const Node* node, Node* output_observer) {
     for (std::size_t i = 1; i < first->elements.size(); ++i) {
       Node* other = observer_before(first->elements[i], /*first_node=*/false);
       if (other == nullptr) return false;
-      ir::set_observer_index(other, index);
+      take_observer(model, other, index);
     }
   }
-  ir::set_observer_index(output_observer, index);
+  take_observer(model, output_observer, index);
   return true;
 }
 
@@ -183,8 +191,9 @@ OutputObserver ObserverInsertion::observe_output(Node* last) {
   last->output()->replaceAllUsesAfterNodeWith(observer, observer->output());
   const bool shares = info.shares_observer && !reads_quantized_input(infos_, last);
   if (!shares && !info.reuses_input) return OutputObserver::Inserted;
+  const bool is_shared = share_input_observer(model_, last, observer);
   model_.observers.pop_back();
-  if (share_input_observer(last, observer)) return OutputObserver::Inserted;
+  if (is_shared) return OutputObserver::Inserted;
   replace_node(observer, last->output());
   return OutputObserver::NothingToShare;
 }

@@ -34,8 +34,10 @@ bool is_observed_root(const Model& model, const Node* node) {
 
 std::size_t new_observer(Model& model, ObserverSpec spec, std::string layer, const char* name) {
   const std::size_t index = model.observers.size();
+  // As in FX, an observer that is taken out again has used up its number.
+  const int number = model.first_free_numbers[name]++;
   model.observers.push_back(
-      {.name = fmt::format("{}_{}", name, index), .spec = std::move(spec), .layer = std::move(layer)});
+      {.name = fmt::format("{}_{}", name, number), .spec = std::move(spec), .layer = std::move(layer)});
   return index;
 }
 

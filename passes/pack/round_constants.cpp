@@ -17,7 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
 bool is_same_rounding(const ir::Weighted& a, const ir::Weighted& b) {
   const QParams& of_a = *a.weight_qparams;
@@ -80,7 +79,7 @@ bool round_constants(Model& model, const PassContext& /*context*/) {
   const bool has_rounded = round_weights_of_layers(model);
   // What is dequantized at once is not kept as bytes, too.
   const bool has_dequantized = fold(model, std::array{ir::kDequantize});
-  const bool has_quantized = fold(model, std::array{ir::kQuantize, kQuantizePerChannel});
+  const bool has_quantized = fold(model, std::array{ir::kQuantize, ir::kQuantizePerChannel});
   return has_rounded || has_dequantized || has_quantized;
 }
 

@@ -10,6 +10,7 @@
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
+#include "ir/quantize_operators.h"
 #include "passes/weights/passes.h"
 #include "torchscript/modules/embedding.h"
 #include "torchscript/modules/tied_table.h"
@@ -19,7 +20,6 @@ namespace {
 
 using ir::EmbeddingTable;
 
-const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
 /// A weight and what it is rounded to.
 struct Rounded {
@@ -39,7 +39,7 @@ std::optional<at::Tensor> attribute_of(const Model& model, const Value* value) {
 
 /// quantize_per_channel(weight, scale, zero_point, axis, dtype) of parameters, as functions read it.
 std::optional<Rounded> rounded_parameter(const Model& model, const Node* node) {
-  if (node->kind() != kQuantizePerChannel) return std::nullopt;
+  if (node->kind() != ir::kQuantizePerChannel) return std::nullopt;
   const auto weight = attribute_of(model, node->input(0));
   const auto scale = attribute_of(model, node->input(1));
   const auto zero_point = attribute_of(model, node->input(2));

@@ -27,8 +27,8 @@ struct Uses {
 
 class OwnClasses {
  public:
-  OwnClasses(Model& model, const std::shared_ptr<torch::jit::CompilationUnit>& unit)
-      : model_(model), unit_(unit) {}
+  OwnClasses(Model& model, const std::shared_ptr<torch::jit::CompilationUnit>& unit, bool keeps_tensors)
+      : model_(model), unit_(unit), keeps_tensors_(keeps_tensors) {}
 
   void run() {
     collect(*model_.graph);
@@ -108,7 +108,8 @@ class OwnClasses {
     const auto type = object->type();
     Module made("__torch__.tsq." + type->name()->name(), unit_, /*shouldMangle=*/true);
     for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-      if (uses->second.attributes.contains(type->getAttributeName(i)))
+      const bool is_kept = keeps_tensors_ && (type->is_parameter(i) || type->is_buffer(i));
+      if (is_kept || uses->second.attributes.contains(type->getAttributeName(i)))
         add_attribute(made, with_own_class(attribute_at(*object, i)));
     }
     return replaced_.emplace(object.get(), made).first->second._ivalue();
@@ -116,6 +117,7 @@ class OwnClasses {
 
   Model& model_;
   const std::shared_ptr<torch::jit::CompilationUnit>& unit_;
+  bool keeps_tensors_;
   std::vector<std::pair<Value*, Object>> objects_{};
   std::map<const void*, Uses> uses_{};
   std::map<const void*, Module> replaced_{};
@@ -123,8 +125,8 @@ class OwnClasses {
 
 }  // namespace
 
-void own_classes(Model& model, const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
-  OwnClasses(model, unit).run();
+void own_classes(Model& model, const std::shared_ptr<torch::jit::CompilationUnit>& unit, bool keeps_tensors) {
+  OwnClasses(model, unit, keeps_tensors).run();
 }
 
 }  // namespace tsq::ir

@@ -18,7 +18,6 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-const c10::Symbol kQuantizePerChannel = c10::Symbol::fromQualString("aten::quantize_per_channel");
 
 /// Undefined where it is not known now.
 at::Tensor attribute_tensor(const Model& model, const Value* value) {
@@ -69,7 +68,7 @@ std::optional<c10::ScalarType> functional_weight_dtype(const Node* op) {
   if (dequantize->kind() != kDequantize) return std::nullopt;
   const Node* quantize = dequantize->input(0)->node();
   const bool is_cast = quantize->kind() == c10::aten::to && quantize->inputs().size() == 5;
-  if (!is_cast && quantize->kind() != kQuantize && quantize->kind() != kQuantizePerChannel)
+  if (!is_cast && quantize->kind() != kQuantize && quantize->kind() != ir::kQuantizePerChannel)
     return std::nullopt;
   return ir::dtype_constant(is_cast ? quantize->input(1) : quantize->inputs().back());
 }
@@ -84,7 +83,7 @@ std::optional<ir::Weighted> functional_parameters(const Model& model, const Node
   if (quantize->kind() == kQuantize) {
     qparams.scale = at::scalar_tensor(ir::constant_value(quantize->input(1))->toDouble(), at::kFloat);
     qparams.zero_point = at::scalar_tensor(ir::constant_value(quantize->input(2))->toInt(), at::kLong);
-  } else if (quantize->kind() == kQuantizePerChannel) {
+  } else if (quantize->kind() == ir::kQuantizePerChannel) {
     qparams.qscheme = c10::QScheme::PER_CHANNEL_AFFINE;
     qparams.scale = attribute_tensor(model, quantize->input(1));
     qparams.zero_point = attribute_tensor(model, quantize->input(2));

@@ -64,7 +64,10 @@ passes::PassContext context_of(const Stage& stage) {
 
 Module module_of(const Stage& stage, torchscript::Layout layout) {
   const bool is_training = stage.trains && !stage.is_trained;
-  Module module = is_training ? trained_module(stage) : torchscript::emit(stage.model, layout);
+  const bool has_keys_of_fx = layout == torchscript::Layout::OfUser && stage.options.recipe == Recipe::Fx;
+  Module module = is_training
+                      ? trained_module(stage)
+                      : torchscript::emit(stage.model, has_keys_of_fx ? torchscript::Layout::OfFx : layout);
   torchscript::keep_user_attributes(module, stage.float_model, stage.preserved_attributes,
                                     memory_of_weights(stage.model));
   return is_training ? module : torchscript::with_shared_classes(module);

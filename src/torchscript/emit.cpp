@@ -15,8 +15,10 @@
 
 #include "backends/kernels/packed.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/define_method.h"
 #include "ir/edit.h"
+#include "ir/fx_names.h"
 #include "ir/methods.h"
 #include "ir/own_classes.h"
 #include "ir/quantize_operators.h"
@@ -62,6 +64,8 @@ class Emitter {
         expand(node);
       } else if (ir::is_observer(node)) {
         call_observer(node);
+      } else if (layout_ == Layout::OfFx && node->hasAttribute(ir::kQParamsPrefix)) {
+        read_qparams_of_buffers(node);
       }
     }
     ir::eliminate_dead_code(*model_.graph);
@@ -72,7 +76,7 @@ class Emitter {
       // Observers stay calls: each class is compiled once, where inlining would copy their code everywhere.
       if (!has_observers_ || each != model_.graph) inline_calls(each);
     }
-    if (!has_observers_) own_classes(model_, root_._ivalue()->compilation_unit());
+    if (!has_observers_) own_classes(model_, root_._ivalue()->compilation_unit(), layout_ == Layout::OfFx);
     copy_attributes();
     call_layers();
     ir::define_method(root_, "forward", model_.graph, model_.schema);
@@ -146,6 +150,8 @@ class Emitter {
     const ir::ObserverEntry& observer = ir::observer_of(model_, node);
     Value* result =
         call_method("forward", observer.name, *observer.module, {node->input(0)}, c10::TensorType::get());
+    if (layout_ == Layout::OfFx && node->hasAttribute(ir::kObserverName))
+      aliases_.emplace(node->s(ir::kObserverName), *observer.module);
     node->output()->replaceAllUsesWith(result);
     node->destroy();
   }
@@ -153,17 +159,18 @@ class Emitter {
   void expand(Node* node) {
     const torch::jit::WithInsertPoint guard(node);
     const ModuleCall& call = call_of(model_, node);
-    Value* result = apply(call, node->inputs().vec(), node->output()->type());
+    Value* result = apply(call, node->inputs().vec(), node->output()->type(), call.path);
     if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
     node->output()->replaceAllUsesWith(result);
     node->destroy();
   }
 
-  Value* apply(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
-    if (call.weighted) return apply_weighted(call, inputs.front());
+  Value* apply(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result,
+               const std::string& path) {
+    if (call.weighted) return apply_weighted(call, inputs.front(), path);
     if (!call.members.empty()) return apply_fused(call, inputs, result);
     if (!call.recurrent_qparams.empty()) return apply_recurrent(call, inputs, result);
-    if (call.module) return call_method(call.method, call.path, *call.module, inputs, result);
+    if (call.module) return call_method(call.method, path, *call.module, inputs, result);
     if (call.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
     if (call.type.name == "torch.nn.LeakyReLU")
       return insert("aten::leaky_relu", {inputs.front(), constant(call.constants.front())});
@@ -178,20 +185,23 @@ class Emitter {
       layers_.push_back(
           {.path = call.path, .module = rounded_recurrent(call, call.recurrent_qparams), .call = &call});
     }
-    if (layout_ == Layout::OfUser) return call_layer(found->second, inputs, result);
+    if (layout_ != Layout::Flat) return call_layer(found->second, inputs, result);
     return call_method("forward", call.path, layers_.at(found->second).module, inputs, result);
   }
 
   /// The members in sequence; a second input is the other addend, added to the root's output.
   Value* apply_fused(const ModuleCall& call, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
-    Value* value = apply(call.members.front(), {inputs.front()}, result);
+    const ModuleCall& root = call.members.front();
+    Value* value =
+        apply(root, {inputs.front()}, result, layout_ == Layout::OfFx ? root.path + ".0" : root.path);
     if (inputs.size() == 2) value = insert("aten::add", {value, inputs[1], constant(int64_t{1})});
-    for (std::size_t i = 1; i < call.members.size(); ++i) value = apply(call.members[i], {value}, result);
+    for (std::size_t i = 1; i < call.members.size(); ++i)
+      value = apply(call.members[i], {value}, result, call.members[i].path);
     return value;
   }
 
-  Value* apply_weighted(const ModuleCall& call, Value* input) {
-    if (const std::optional<std::size_t> layer = layer_of(call))
+  Value* apply_weighted(const ModuleCall& call, Value* input, const std::string& path) {
+    if (const std::optional<std::size_t> layer = layer_of(call, path))
       return call_layer(*layer, {input}, c10::TensorType::get());
     const Weighted& w = *call.weighted;
     LayerValues values{.input = input,
@@ -223,18 +233,54 @@ class Emitter {
   bool weight_is_parameter(const Weighted& weighted) const { return weighted.was_frozen && has_observers_; }
 
   /// The module at a layer's own path; none where the layer is operators of the graph.
-  std::optional<std::size_t> layer_of(const ModuleCall& call) {
-    if (layout_ == Layout::Flat || call.path.empty()) return std::nullopt;
-    const auto [begin, end] = layers_at_.equal_range(call.path);
+  std::optional<std::size_t> layer_of(const ModuleCall& call, const std::string& path) {
+    if (layout_ == Layout::Flat || path.empty()) return std::nullopt;
+    const auto [begin, end] = layers_at_.equal_range(path);
     for (auto known = begin; known != end; ++known) {
       if (is_same_layer(*layers_.at(known->second).call, call)) return known->second;
     }
-    layers_at_.emplace(call.path, layers_.size());
-    layers_.push_back({.path = call.path,
+    layers_at_.emplace(path, layers_.size());
+    layers_.push_back({.path = path,
                        .module = layer_module(call, weight_is_parameter(*call.weighted),
-                                              root_._ivalue()->compilation_unit()),
+                                              layout_ == Layout::OfFx, root_._ivalue()->compilation_unit()),
                        .call = &call});
     return layers_.size() - 1;
+  }
+
+  /// quantize_per_tensor(x, 0.1, 0, dtype)   →   quantize_per_tensor(x, self.fc_scale_0,
+  /// self.fc_zero_point_0, dtype)
+  void read_qparams_of_buffers(Node* node) {
+    std::string prefix = node->s(ir::kQParamsPrefix);
+    std::ranges::replace(prefix, '.', '_');
+    at::Tensor scale;
+    at::Tensor zero_point;
+    if (node->kind() == ir::kQuantizePerChannel) {
+      scale = ir::held_tensor(model_, node->input(1));
+      zero_point = ir::held_tensor(model_, node->input(2));
+    } else if (const auto number = held_number(node->input(1))) {
+      scale = at::scalar_tensor(*number, at::kFloat);
+      zero_point = at::scalar_tensor(ir::whole_number_constant(node->input(2)).value(), at::kLong);
+    }
+    if (!scale.defined() || !zero_point.defined()) return;
+    const torch::jit::WithInsertPoint guard(node);
+    node->replaceInput(1, numbered_buffer(prefix + "_scale", scale));
+    node->replaceInput(2, numbered_buffer(prefix + "_zero_point", zero_point));
+  }
+
+  std::optional<double> held_number(const Value* value) const {
+    const auto held = ir::held_value(model_, value);
+    return held && held->isDouble() ? std::optional(held->toDouble()) : std::nullopt;
+  }
+
+  /// Named as get_new_attr_name_with_prefix does it.
+  Value* numbered_buffer(const std::string& name, const at::Tensor& value) {
+    std::string numbered;
+    do {
+      numbered = fmt::format("{}_{}", name, numbers_[name]++);
+    } while (model_.attributes.hasattr(numbered));
+    model_.attributes.add(
+        {.name = numbered, .type = c10::TensorType::get(), .value = value.clone(), .is_buffer = true});
+    return get_attribute(numbered, c10::TensorType::get());
   }
 
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
@@ -268,12 +314,13 @@ class Emitter {
       if (found == submodules_.end() || used.erase(found->second) == 0) continue;
       hung_.hang(model_.attributes.at(found->second), std::nullopt);
     }
+    for (const auto& [name, module] : aliases_) hung_.hang(ir::submodule(name, module), std::nullopt);
     c10::IValue::HashIdentityIValueMap copies;
     for (const ir::Attribute& held : model_.attributes) {
       if (!used.contains(held.name)) continue;
       ir::Attribute each = held;
       const auto slot = model_.slots.find(each.name);
-      const bool is_placed = layout_ == Layout::OfUser && slot != model_.slots.end();
+      const bool is_placed = layout_ != Layout::Flat && slot != model_.slots.end();
       if (model_.state.contains(each.name)) each.value = each.value.deepcopy(copies);
       hung_.hang(std::move(each), is_placed ? std::optional(slot->second) : std::nullopt);
     }
@@ -305,6 +352,8 @@ class Emitter {
   std::multimap<std::string, std::size_t> layers_at_{};  ///< by the user's path
   std::map<std::pair<const void*, std::string>, std::string> tensors_;
   std::map<const void*, std::string> submodules_;
+  std::map<std::string, Module> aliases_{};                               ///< further names of observers
+  std::map<std::string, int> numbers_{};                                  ///< the next of buffers, by name
   std::map<std::pair<const void*, std::string>, std::size_t> recurrent_;  ///< layers, by module and method
 };
 

@@ -9,6 +9,8 @@ enum class Layout {
   Flat,    ///< on the module itself, layers as operators of its forward
   OfUser,  ///< under modules at the user's paths; linear layers and convolutions are modules, which are
            ///< called
+  OfFx,    ///< the same, with the keys of FX's state_dict: layers of fused modules are "0" in them, shared
+           ///< observers have all their names, and quantize operators read buffers
 };
 
 /// The executable module of a graph: module calls and observers become calls of sub-modules and plain

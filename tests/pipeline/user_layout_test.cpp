@@ -58,8 +58,9 @@ std::set<std::string> without(std::set<std::string> keys, const std::string& beg
   return keys;
 }
 
-const std::set<std::string> kFloatKeys{"layers.0.conv.weight", "layers.0.conv.bias",   "layers.1.fc.weight",
-                                       "layers.1.fc.bias",     "layers.1.norm.weight", "layers.1.norm.bias",
+/// The convolution is the first of a fused module.
+const std::set<std::string> kFloatKeys{"layers.0.conv.0.weight", "layers.0.conv.0.bias", "layers.1.fc.weight",
+                                       "layers.1.fc.bias",       "layers.1.norm.weight", "layers.1.norm.bias",
                                        "layers.1.shift"};
 
 TEST(UserLayout, PreparedModelsHaveTheKeysOfTheUser) {
@@ -70,9 +71,19 @@ TEST(UserLayout, PreparedModelsHaveTheKeysOfTheUser) {
 TEST(UserLayout, ReferenceModelsHaveTheKeysOfTheUserAndOfReferenceModules) {
   const Reference reference = convert_to_reference(calibrated(nested_model()), backend_config("x86"));
   std::set<std::string> expected = kFloatKeys;
-  for (const char* layer : {"layers.0.conv.", "layers.1.fc."}) {
-    expected.insert(std::string(layer) + "weight_scale");
-    expected.insert(std::string(layer) + "weight_zero_point");
+  for (const std::string layer : {"layers.0.conv.0.", "layers.1.fc."}) {
+    for (const char* name : {"weight_scale", "weight_zero_point", "weight_axis"})
+      expected.insert(layer + name);
+  }
+  for (const std::string name :
+       {"layers_0_conv_input", "layers_0_conv", "layers_1_fc", "layers_1_norm", "layers_1"}) {
+    expected.insert(name + "_scale_0");
+    expected.insert(name + "_zero_point_0");
+  }
+  // Of the second call of `fc`, and of the sum beside its addend `shift`.
+  for (const std::string name : {"layers_1_fc", "layers_1"}) {
+    expected.insert(name + "_scale_1");
+    expected.insert(name + "_zero_point_1");
   }
   EXPECT_EQ(state_keys(reference.module()), expected);
 }
@@ -93,7 +104,7 @@ TEST(UserLayout, AReferenceModuleRoundsItsWeightAsPyTorchsDoes) {
   const at::NoGradGuard no_grad;
   const at::Tensor rounded =
       at::quantize_per_channel(fc.attr("weight").toTensor(), fc.attr("weight_scale").toTensor(),
-                               fc.attr("weight_zero_point").toTensor(), fc.attr("weight_axis").toInt(),
+                               fc.attr("weight_zero_point").toTensor(), fc.attr("weight_axis_int").toInt(),
                                static_cast<c10::ScalarType>(fc.attr("weight_dtype").toInt()))
           .dequantize();
   const at::Tensor input = torch::randn({2, 8});

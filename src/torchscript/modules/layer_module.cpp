@@ -112,7 +112,7 @@ class LayerModule {
         graph_(std::make_shared<Graph>()),
         self_(graph_->addInput("self")) {}
 
-  Module run(bool weight_is_parameter) {
+  Module run(bool weight_is_parameter, bool axis_is_buffer) {
     const Weighted& w = *call_.weighted;
     LayerValues values{.input = graph_->addInput("input"),
                        .weight = tensor("weight", w.weight, weight_is_parameter),
@@ -121,7 +121,8 @@ class LayerModule {
       const QParams& qparams = *w.weight_qparams;
       values.weight_scale = tensor("weight_scale", flat_qparam(w, qparams.scale));
       values.weight_zero_point = tensor("weight_zero_point", flat_qparam(w, qparams.zero_point));
-      values.weight_axis = number("weight_axis", qparams.axis);
+      values.weight_axis = number(axis_is_buffer ? "weight_axis_int" : "weight_axis", qparams.axis);
+      if (axis_is_buffer) module_.register_buffer("weight_axis", at::scalar_tensor(qparams.axis, at::kLong));
       values.weight_dtype = number("weight_dtype", static_cast<int64_t>(qparams.dtype));
     }
     graph_->registerOutput(write_layer(*graph_, call_, values));
@@ -173,9 +174,9 @@ Value* write_layer(Graph& graph, const ModuleCall& call, const LayerValues& valu
   return LayerWriter(graph, call, values).run();
 }
 
-Module layer_module(const ModuleCall& call, bool weight_is_parameter,
+Module layer_module(const ModuleCall& call, bool weight_is_parameter, bool axis_is_buffer,
                     const std::shared_ptr<torch::jit::CompilationUnit>& unit) {
-  return LayerModule(call, unit).run(weight_is_parameter);
+  return LayerModule(call, unit).run(weight_is_parameter, axis_is_buffer);
 }
 
 bool is_same_layer(const ModuleCall& one, const ModuleCall& other) {

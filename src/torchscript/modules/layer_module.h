@@ -27,8 +27,9 @@ ir::Value* write_layer(ir::Graph& graph, const ir::ModuleCall& call, const Layer
 
 /// A linear layer or convolution as a module of tsq's own, with forward(input) and the attributes of
 /// PyTorch's: weight, bias, and those of its reference modules where the weight is rounded (weight_scale,
-/// weight_zero_point, weight_axis, weight_dtype). `unit`: the home of its class.
-torch::jit::Module layer_module(const ir::ModuleCall& call, bool weight_is_parameter,
+/// weight_zero_point, weight_axis, weight_dtype). `axis_is_buffer`: weight_axis is a tensor, as in PyTorch's
+/// state_dict, and weight_axis_int the number. `unit`: the home of its class.
+torch::jit::Module layer_module(const ir::ModuleCall& call, bool weight_is_parameter, bool axis_is_buffer,
                                 const std::shared_ptr<torch::jit::CompilationUnit>& unit);
 /// Whether one such module does for both calls.
 [[nodiscard]] bool is_same_layer(const ir::ModuleCall& one, const ir::ModuleCall& other);
