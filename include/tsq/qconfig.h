@@ -18,7 +18,7 @@ namespace tsq {
 struct ObserverSpec {
   std::string observer{};       ///< PyTorch's class name, "HistogramObserver"
   std::string fake_quantize{};  ///< QAT: "FakeQuantize", "FusedMovingAvgObsFakeQuantize",
-                                ///< "FixedQParamsFakeQuantize"; else empty
+                                ///< "FixedQParamsFakeQuantize", "_LearnableFakeQuantize"; else empty
   std::optional<c10::ScalarType> dtype{};
   std::optional<c10::QScheme> qscheme{};
   std::optional<bool> reduce_range{};
@@ -32,8 +32,9 @@ struct ObserverSpec {
                                         ///< weight that share a scale
   std::optional<int64_t> bins{};        ///< HistogramObserver and tsq's own that count as it does
   std::optional<double> percentile{};   ///< PercentileObserver, tsq's own: the share that is kept, in percent
-  std::optional<double> scale{};        ///< FixedQParamsObserver
-  std::optional<int64_t> zero_point{};  ///< FixedQParamsObserver
+  std::optional<bool> use_grad_scaling{};  ///< _LearnableFakeQuantize
+  std::optional<double> scale{};           ///< FixedQParamsObserver
+  std::optional<int64_t> zero_point{};     ///< FixedQParamsObserver
 
   /// {"observer": "HistogramObserver", "reduce_range": true, …}: what was given and nothing else. Throws
   /// Error(BadConfig) naming the key.

@@ -19,6 +19,7 @@ void visit_arguments(Spec& spec, const Visit& visit) {
   visit("group_size", spec.group_size);
   visit("bins", spec.bins);
   visit("percentile", spec.percentile);
+  visit("use_grad_scaling", spec.use_grad_scaling);
   visit("scale", spec.scale);
   visit("zero_point", spec.zero_point);
 }

@@ -25,9 +25,9 @@ struct ObserverConstructor {
 /// Throws Error(BadConfig) for an unknown class, with the nearest.
 ObserverConstructor observer_constructor(std::string_view name);
 
-/// torch/ao/quantization/fake_quantize.py.
-inline constexpr std::array<std::string_view, 3> kFakeQuantizeClasses{
-    "FakeQuantize", "FusedMovingAvgObsFakeQuantize", "FixedQParamsFakeQuantize"};
+/// torch/ao/quantization/fake_quantize.py and _learnable_fake_quantize.py.
+inline constexpr std::array<std::string_view, 4> kFakeQuantizeClasses{
+    "FakeQuantize", "FusedMovingAvgObsFakeQuantize", "FixedQParamsFakeQuantize", "_LearnableFakeQuantize"};
 /// The observer that a class of fake quantize modules has where none is given; empty for names of no
 /// such class.
 std::string_view observer_of_fake_quantize(std::string_view name);

@@ -9,10 +9,23 @@
 namespace tsq {
 namespace {
 
-constexpr std::array<std::string_view, 16> kSpecKeys{
-    "observer",   "fake_quantize",      "dtype",   "qscheme",    "reduce_range", "quant_min", "quant_max",
-    "eps",        "averaging_constant", "ch_axis", "is_dynamic", "bins",         "scale",     "zero_point",
-    "group_size", "percentile"};
+constexpr std::array<std::string_view, 17> kSpecKeys{"observer",
+                                                     "fake_quantize",
+                                                     "dtype",
+                                                     "qscheme",
+                                                     "reduce_range",
+                                                     "quant_min",
+                                                     "quant_max",
+                                                     "eps",
+                                                     "averaging_constant",
+                                                     "ch_axis",
+                                                     "is_dynamic",
+                                                     "bins",
+                                                     "scale",
+                                                     "zero_point",
+                                                     "group_size",
+                                                     "percentile",
+                                                     "use_grad_scaling"};
 
 /// A dtype or a scheme that is null is an error; other arguments then have their default.
 void read_optional(const JsonValue& at, std::string_view key, std::optional<c10::ScalarType>& value) {

@@ -23,6 +23,8 @@ constexpr double kFloat32Eps = std::numeric_limits<float>::epsilon();
 
 using enum ObserverConstructor::Range;
 
+constexpr std::string_view kLearnable = "_LearnableFakeQuantize";
+
 /// The dtypes of UniformQuantizationObserverBase, and quint2x4 for embeddings.
 constexpr std::array kUniformDTypes{ScalarType::QInt8,         ScalarType::QUInt8, ScalarType::QUInt4x2,
                                     ScalarType::QInt32,        ScalarType::Char,   ScalarType::Byte,
@@ -66,7 +68,8 @@ int64_t halved(int64_t value) { return value >> 1; }
 
 void check_arguments(const ObserverConstructor& known, const ObserverSpec& spec) {
   visit_arguments(spec, [&](std::string_view argument, const auto& value) {
-    if (value && !has_word(known.arguments, argument))
+    const bool is_of_learning = spec.fake_quantize == kLearnable && argument == "use_grad_scaling";
+    if (value && !is_of_learning && !has_word(known.arguments, argument))
       fail(spec, fmt::format("takes no argument '{}'", argument),
            known.arguments.empty() ? "it takes none" : fmt::format("it takes: {}", known.arguments));
   });
@@ -144,9 +147,9 @@ void resolve_range(const ObserverConstructor& known, const ObserverSpec& spec, R
   }
 }
 
-/// FusedMovingAvgObsFakeQuantize has 0 to 255 for a range that is not given, whatever the dtype is.
+/// These two have 0 to 255 for a range that is not given, whatever the dtype is.
 ObserverSpec with_fake_quantize_defaults(ObserverSpec spec) {
-  if (spec.fake_quantize == "FusedMovingAvgObsFakeQuantize") {
+  if (spec.fake_quantize == "FusedMovingAvgObsFakeQuantize" || spec.fake_quantize == kLearnable) {
     if (!spec.quant_min) spec.quant_min = 0;
     if (!spec.quant_max) spec.quant_max = 255;
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "config/qscheme.h"
+#include "observers/learnable_fake_quantize.h"
 #include "observers/observer_class.h"
 #include "observers/observer_module.h"
 #include "observers/uniform_qparams.h"
@@ -21,6 +22,7 @@ using torch::jit::Module;
 
 constexpr const char* kObserver = "activation_post_process";
 constexpr const char* kNamespace = "torch.ao.quantization.fake_quantize.";
+constexpr const char* kLearnableNamespace = "torch.ao.quantization._learnable_fake_quantize.";
 constexpr const char* kFused = "FusedMovingAvgObsFakeQuantize";
 constexpr const char* kFixed = "FixedQParamsFakeQuantize";
 
@@ -90,7 +92,7 @@ def calculate_qparams(self) -> Tuple[Tensor, Tensor]:
 /// UniformQuantizationObserverBase._calculate_qparams: the tensor operations of qparams_of_range(), in the
 /// same order (M-01 to M-06). An observer that saw nothing has its minimum above its maximum.
 constexpr const char* kReadRange = R"(
-def calculate_qparams(self) -> Tuple[Tensor, Tensor]:
+def {}(self) -> Tuple[Tensor, Tensor]:
     observer = self.activation_post_process
     min_val = observer.min_val
     max_val = observer.max_val
@@ -129,12 +131,20 @@ std::string calculate_source(const ObserverSpec& spec, const ResolvedObserver& c
                 fmt::format("{} cannot have the observer {}", spec.fake_quantize, config.observer),
                 "use a MinMax or MovingAverage observer");
   }
-  if (config.qscheme == c10::kPerChannelAffineFloatQParams) return std::string(kReadRange) + kFloatQParams;
-  if (!is_symmetric(config.qscheme)) return std::string(kReadRange) + kAffine;
-  return kReadRange + fmt::format(fmt::runtime(kSymmetric), symmetric_zero_point(uniform_config(config)));
+  const bool learns = spec.fake_quantize == kLearnableFakeQuantize;
+  const std::string read_range =
+      fmt::format(fmt::runtime(kReadRange), learns ? "observed_qparams" : "calculate_qparams");
+  if (config.qscheme == c10::kPerChannelAffineFloatQParams) return read_range + kFloatQParams;
+  if (!is_symmetric(config.qscheme)) return read_range + kAffine;
+  return read_range + fmt::format(fmt::runtime(kSymmetric), symmetric_zero_point(uniform_config(config)));
 }
 
 std::string source_of(const ObserverSpec& spec, const ResolvedObserver& config, int64_t channels) {
+  if (spec.fake_quantize == kLearnableFakeQuantize) {
+    return calculate_source(spec, config) + learnable_source(is_per_channel(config.qscheme),
+                                                             is_symmetric(config.qscheme),
+                                                             spec.use_grad_scaling.value_or(false));
+  }
   std::string source = kSwitches + calculate_source(spec, config) + kForward;
   if (is_per_channel(config.qscheme) && channels == 0) source += kSizeBuffers;
   if (spec.fake_quantize == kFused) return source + kFusedForward;
@@ -148,6 +158,42 @@ void size_ranges(Module& observer, int64_t channels) {
   observer.setattr("max_val", at::full({channels}, -kInfinity, at::kFloat));
 }
 
+/// A channel has a scale of its own, and how many there are must be known: a parameter does not grow.
+Module make_learnable(const ObserverSpec& spec, const ResolvedObserver& config, const Module& observer,
+                      int64_t channels) {
+  const bool per_channel = is_per_channel(config.qscheme);
+  if (per_channel && channels == 0) {
+    throw Error(ErrorCode::Unsupported, "the scales of a weight that the model computes cannot be learned",
+                "use FakeQuantize for it, or a qscheme of the whole tensor");
+  }
+  ObserverState state{{"training", true},
+                      {"ch_axis", per_channel ? config.ch_axis : int64_t{-1}},
+                      {"quant_min", config.quant_min.value()},
+                      {"quant_max", config.quant_max.value()}};
+  for (const ObserverAttribute& each : learnable_state(per_channel ? channels : 1)) state.push_back(each);
+  state.push_back({kObserver, observer._ivalue()});
+  return shared_class(fmt::format("__torch__.{}{}", kLearnableNamespace, spec.fake_quantize), state,
+                      source_of(spec, config, channels), /*variant=*/observer_class_name(observer))
+      .instance(state);
+}
+
+/// The buffers of the fused operator, found anew of its range on copies of them.
+void refresh_buffers(const Module& fused, at::Tensor& scale, at::Tensor& zero_point) {
+  const Module observer = observer_of_fake_quantize(fused);
+  const auto copy = [&](const char* name) { return observer.attr(name).toTensor().detach().clone(); };
+  at::Tensor min_val = copy("min_val");
+  at::Tensor max_val = copy("max_val");
+  const bool per_channel = fused.attr("is_per_channel").toBool();
+  const int64_t axis = fused.attr("ch_axis").toInt();
+  std::vector<int64_t> shape(static_cast<std::size_t>(per_channel ? axis + 1 : 1), 1);
+  if (per_channel) shape.back() = min_val.numel();
+  at::fused_moving_avg_obs_fake_quant(
+      at::zeros(shape), at::zeros({1}, at::kLong), at::ones({1}, at::kLong), min_val, max_val, scale,
+      zero_point, observer.attr("averaging_constant").toDouble(), observer.attr("quant_min").toInt(),
+      observer.attr("quant_max").toInt(), per_channel ? axis : 0, per_channel,
+      fused.attr("is_symmetric_quant").toBool());
+}
+
 }  // namespace
 
 Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
@@ -157,8 +203,9 @@ Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
   const std::string source = source_of(spec, config, channels);
   ObserverSpec plain = spec;
   plain.fake_quantize.clear();
+  plain.use_grad_scaling.reset();
   if (config.quant_min && config.has_custom_range) {
-    // FusedMovingAvgObsFakeQuantize has a range where none is given.
+    // Some classes have a range where none is given.
     plain.quant_min = spec.quant_min.value_or(0);
     plain.quant_max = spec.quant_max.value_or(255);
   }
@@ -166,6 +213,7 @@ Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
   const bool per_channel = is_per_channel(config.qscheme);
   if (per_channel) size_ranges(observer, channels);
   const auto enabled_dtype = spec.fake_quantize == kFused ? at::kLong : at::kByte;
+  if (spec.fake_quantize == kLearnableFakeQuantize) return make_learnable(spec, config, observer, channels);
   const bool is_fixed = spec.fake_quantize == kFixed;
   const auto zero_point_dtype = config.qscheme == c10::kPerChannelAffineFloatQParams ? at::kFloat : at::kInt;
   const int64_t size = per_channel ? channels : 1;
@@ -186,11 +234,41 @@ Module make_fake_quantize(const ObserverSpec& spec, int64_t channels) {
 
 bool is_fake_quantize(const Module& module) {
   const auto& name = module.type()->name();
-  return name && name->qualifiedName().find(kNamespace) != std::string::npos;
+  return name && (name->qualifiedName().find(kNamespace) != std::string::npos ||
+                  name->qualifiedName().find(kLearnableNamespace) != std::string::npos);
 }
 
 Module observer_of_fake_quantize(const Module& fake_quantize) {
   return fake_quantize.attr(kObserver).toModule();
+}
+
+QParams qparams_of_fake_quantize(const Module& fake_quantize) {
+  const c10::NoGradGuard no_grad;
+  QParams qparams = calculate_qparams(observer_of_fake_quantize(fake_quantize));
+  if (observer_class_name(fake_quantize) != kLearnableFakeQuantize) return qparams;
+  const float eps = fake_quantize.attr("eps").toTensor().item<float>();
+  qparams.scale = fake_quantize.attr("scale").toTensor().detach().clamp_min(eps);
+  qparams.zero_point =
+      fake_quantize.attr("zero_point")
+          .toTensor()
+          .detach()
+          .round()
+          .clamp(fake_quantize.attr("quant_min").toInt(), fake_quantize.attr("quant_max").toInt())
+          .to(at::kLong);
+  return qparams;
+}
+
+QParams trained_qparams(const Module& fake_quantize) {
+  const c10::NoGradGuard no_grad;
+  QParams qparams = qparams_of_fake_quantize(fake_quantize);
+  const std::string name = observer_class_name(fake_quantize);
+  if (name == kLearnableFakeQuantize || name == kFixed || !saw_data(fake_quantize)) return qparams;
+  at::Tensor scale = fake_quantize.attr("scale").toTensor().detach().clone();
+  at::Tensor zero_point = fake_quantize.attr("zero_point").toTensor().detach().clone();
+  if (name == kFused) refresh_buffers(fake_quantize, scale, zero_point);
+  qparams.scale = scale.to(qparams.scale.scalar_type());
+  qparams.zero_point = zero_point.to(qparams.zero_point.scalar_type());
+  return qparams;
 }
 
 }  // namespace tsq

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
+#include <tsq/observer.h>
 #include <tsq/qconfig.h>
 
 #include <cstdint>
@@ -20,5 +21,13 @@ bool is_fake_quantize(const torch::jit::Module& module);
 
 /// The observer inside.
 torch::jit::Module observer_of_fake_quantize(const torch::jit::Module& fake_quantize);
+
+/// PyTorch's calculate_qparams of such a module: its observer's, but for scales that learn.
+QParams qparams_of_fake_quantize(const torch::jit::Module& fake_quantize);
+
+/// The scale and zero point by which it rounds, which are not those of its observer everywhere (QT-54,
+/// QT-55). The fused operator's are those of the range that it has now, also where rounding was off meanwhile
+/// (QT-57).
+QParams trained_qparams(const torch::jit::Module& fake_quantize);
 
 }  // namespace tsq

@@ -49,8 +49,8 @@ ObserverClass::ObserverClass(const std::string& name, const ObserverState& state
   torch::jit::Module prototype(c10::QualifiedName(name), unit_);
   type_ = prototype.type();
   for (const ObserverAttribute& each : state)
-    type_->addAttribute(each.name, type_of(each), /*is_parameter=*/false,
-                        /*is_buffer=*/each.value.isTensor());
+    type_->addAttribute(each.name, type_of(each), each.is_parameter,
+                        /*is_buffer=*/each.value.isTensor() && !each.is_parameter);
   prototype.define(source);
 }
 

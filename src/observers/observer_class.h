@@ -14,6 +14,7 @@ struct ObserverAttribute {
   std::string name{};
   c10::IValue value{};
   c10::TypePtr type{};  ///< null: the value's own
+  bool is_parameter{false};
 };
 using ObserverState = std::vector<ObserverAttribute>;
 

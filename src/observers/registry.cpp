@@ -84,7 +84,7 @@ torch::jit::Module make_observer(const ObserverSpec& spec, int64_t channels) {
 }
 
 QParams calculate_qparams(const torch::jit::Module& observer) {
-  if (is_fake_quantize(observer)) return calculate_qparams(observer_of_fake_quantize(observer));
+  if (is_fake_quantize(observer)) return qparams_of_fake_quantize(observer);
   const ObserverKind& kind = kind_of(observer);
   if (kind.calculate_qparams == nullptr) throw no_qparams(kind.name);
   const c10::NoGradGuard no_grad;

@@ -79,12 +79,22 @@ Module module_at(const Module& root, const std::string& path) {
   return at;
 }
 
+/// deepcopy forgets which parameters learn.
+Module copy_of_observer(const Module& observer) {
+  Module copy = observer.deepcopy();
+  const auto learned = observer.parameters();
+  auto original = learned.begin();
+  for (const at::Tensor& parameter : copy.parameters())
+    parameter.set_requires_grad((*original++).requires_grad());
+  return copy;
+}
+
 /// Copies of the observers and fake quantize modules of one stage for another of the same structure.
 void copy_observers(const Stage& from, Stage& to) {
   for (std::size_t i = 0; i < from.model.observers.size(); ++i)
-    to.model.observers.at(i).module = from.model.observers[i].module->deepcopy();
+    to.model.observers.at(i).module = copy_of_observer(*from.model.observers[i].module);
   for (const auto& [path, fake_quantize] : from.model.weight_fake_quants)
-    to.model.weight_fake_quants.at(path) = fake_quantize.deepcopy();
+    to.model.weight_fake_quants.at(path) = copy_of_observer(fake_quantize);
   for (const auto& [path, child] : from.standalone) copy_observers(*child, *to.standalone.at(path));
   to.module = trained_module(to);
 }

@@ -48,7 +48,8 @@ def observer_json(constructor) -> dict:
         return {"observer": partial.__name__}
     if partial.args:
         raise ValueError(f"positional arguments in {partial!r}")
-    given = {key: _value(value) for key, value in partial.keywords.items() if key != "observer"}
+    # How many channels there are, tsq knows of the weight.
+    given = {key: _value(value) for key, value in partial.keywords.items() if key not in ("observer", "channel_len")}
     if not issubclass(partial.func, FakeQuantizeBase):
         return {"observer": partial.func.__name__, **given}
     observer = observer_json(partial.keywords.get("observer", MovingAverageMinMaxObserver))

@@ -16,6 +16,8 @@ import torch
 import torch.ao.quantization as ao
 from torch.ao.quantization import fake_quantize, qconfig
 
+from torch.ao.quantization._learnable_fake_quantize import _LearnableFakeQuantize
+
 from configuration_json import observer_json
 
 CHANNELS = 5
@@ -39,6 +41,26 @@ CONSTRUCTORS = {
     "symmetric_quint8": fake_quantize.FakeQuantize.with_args(observer=ao.MovingAverageMinMaxObserver, quant_min=0, quant_max=255, qscheme=torch.per_tensor_symmetric),
     "reduced_quint8": fake_quantize.FusedMovingAvgObsFakeQuantize.with_args(observer=ao.MovingAverageMinMaxObserver, quant_min=0, quant_max=255, reduce_range=True),
 }
+# LSQ (QT-62): scale and zero point are parameters.
+CONSTRUCTORS.update(
+    {
+        "learned": _LearnableFakeQuantize.with_args(observer=ao.MovingAverageMinMaxObserver, quant_min=0, quant_max=255),
+        "learned_scaled": _LearnableFakeQuantize.with_args(observer=ao.MovingAverageMinMaxObserver, quant_min=0, quant_max=127, use_grad_scaling=True),
+        "learned_symmetric": _LearnableFakeQuantize.with_args(
+            observer=ao.MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, use_grad_scaling=True
+        ),
+    }
+)
+CONSTRUCTORS["learned_per_channel"] = _LearnableFakeQuantize.with_args(
+    observer=ao.MovingAveragePerChannelMinMaxObserver,
+    quant_min=-128,
+    quant_max=127,
+    dtype=torch.qint8,
+    qscheme=torch.per_channel_symmetric,
+    use_grad_scaling=True,
+    channel_len=CHANNELS,
+    ch_axis=0,
+)
 for engine in ("x86", "fbgemm", "qnnpack", "onednn"):
     for version in (0, 1):
         for role in ("activation", "weight"):
@@ -87,6 +109,8 @@ def compare(name: str, constructor, path: str) -> None:
             torch.jit.save(mine, path)
             mine = torch.jit.load(path)
     assert sizes == {key: value.shape for key, value in mine.state_dict().items()}, f"{name}: buffers have grown"
+    if isinstance(theirs, _LearnableFakeQuantize):
+        return learn(name, theirs, mine)
     switches = [ao.disable_observer, ao.disable_fake_quant, ao.enable_observer, ao.enable_fake_quant]
     if isinstance(theirs, ao.FixedQParamsFakeQuantize):
         switches = []  # PyTorch's functions pass by scripted ones (QT-63)
@@ -94,6 +118,26 @@ def compare(name: str, constructor, path: str) -> None:
         mine.apply(switch), theirs.apply(switch)
         values = batches(len(name) + 1)[0]
         check(name, switch.__name__, (theirs, values), (mine, values))
+
+
+def learn(name: str, theirs, mine) -> None:
+    """Three steps of learning, whose gradients and values are PyTorch's, then the observer's scale again."""
+    for switch in ("enable_param_learning", "enable_static_observation", "enable_static_estimate", "enable_param_learning"):
+        getattr(theirs, switch)(), getattr(mine, switch)()
+        for step, values in enumerate(batches(len(name) + 2)[:3]):
+            for module in (theirs, mine):
+                module.zero_grad(set_to_none=True)
+            check(name, f"{switch}, step {step}", (theirs, values), (mine, values))
+            for parameter, (key, own) in zip(theirs.parameters(), mine.named_parameters()):
+                assert own.requires_grad == parameter.requires_grad, f"{name}, {switch}: {key}"
+                assert (own.grad is None) == (parameter.grad is None), f"{name}, {switch}: {key} has a gradient or has not"
+                if parameter.grad is None:
+                    continue
+                assert torch.equal(own.grad, parameter.grad), f"{name}, {switch}: the gradient of {key} is {own.grad}, PyTorch {parameter.grad}"
+                with torch.no_grad():
+                    own.sub_(own.grad * 1e-3), parameter.sub_(parameter.grad * 1e-3)
+    for want, have in zip(theirs.calculate_qparams(), mine.calculate_qparams()):
+        assert torch.equal(want, have), f"{name}: qparams {have}, PyTorch {want}"
 
 
 def main(program: str) -> None:
