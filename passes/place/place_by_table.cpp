@@ -1,9 +1,6 @@
 // The first answer to "float or int8": that of the table, which is FX's too.
 
-#include <algorithm>
-
 #include "config/qscheme.h"
-#include "match/dtype_check.h"
 #include "match/root_modules.h"
 #include "passes/context/nodes.h"
 #include "passes/place/passes.h"
@@ -18,16 +15,6 @@ using ir::ModuleCall;
 using ir::NodeRecord;
 using ir::Placement;
 using ir::Reason;
-
-/// Whether a call's row takes the dtypes of its QConfig, the weight's among them, and the table has a
-/// reference module for its root, where that is a module.
-bool takes_quantized_weight(const BackendConfig& table, const ModuleCall& call, const QConfig& qconfig) {
-  if (call.type.kind == SymbolKind::Module && !match::reference_module_of(table, call)) return false;
-  const auto row = std::ranges::find_if(
-      table.configs(), [&](const BackendPatternConfig& each) { return each.key() == Pattern(call.type); });
-  return row != table.configs().end() && match::dtypes_supported(qconfig, row->dtype_configs) &&
-         match::weight_is_quantized(qconfig);
-}
 
 /// Whether there are kernels for the rows of a table: nothing is rounded for others.
 bool has_quantizable_rows(const ir::EmbeddingTable& table, const ObserverSpec& spec) {
@@ -58,7 +45,7 @@ bool table_takes(const Model& model, const PassContext& context, const Node* nod
     const ModuleCall& call = ir::call_of(model, node);
     const bool is_registered = has_registered_reference(model, context, node);
     if (is_registered || has_weight(call))
-      return takes_quantized_weight(context.table, call, qconfig) &&
+      return match::takes_quantized_weight(context.table, call, qconfig) &&
              (is_registered || has_quantizable_shape(call, qconfig.weight));
   } else if (is_functional_layer(model, node)) {
     return node->inputs().size() > 1 && is_rounded(model, context, node->input(1));
