@@ -41,6 +41,10 @@ bool may_quantize(const Model&, const PassContext& context) {
 bool captures_as_fx(const Model& model, const PassContext& context) {
   return context.options.recipe == Recipe::Fx || !may_quantize(model, context);
 }
+bool in_recipe_best(const Model&, const PassContext& context) {
+  return context.options.recipe == Recipe::Best;
+}
+bool in_recipe_fx(const Model& model, const PassContext& context) { return !in_recipe_best(model, context); }
 bool smooths(const Model&, const PassContext& context) {
   return context.equalization.empty() && migration_strength(context.options).has_value();
 }
@@ -84,7 +88,7 @@ constexpr FlowRow kFlow[] = {
     {"lift", Room::Plain, Step::Fuse, Takes::PostTraining, lift, "aten::conv2d with constant weights → Conv2d(x)", kOnEachMethod},
     {"lift_embeddings", Room::Plain, Step::Fuse, Takes::PostTraining, lift_embeddings, "aten::embedding of a parameter → Embedding(indices)", kOnEachMethod},
     {"find_embedding_tables", Room::Plain, Step::Fuse, Takes::Training, find_embedding_tables, "modules of embeddings → modules with their tables", kOnEachMethod},
-    {"take_any_spelling", Room::Plain, Step::Fuse, Takes::Best, take_any_spelling, "a row of the table holds for every spelling of its operator"},
+    {"take_any_spelling", Room::Plain, Step::Fuse, Takes::EachBest, take_any_spelling, "a row of the table holds for every spelling of its operator"},
 
     {"find_whether_quantized", Room::Rewrite, Step::Fuse, Takes::All, find_whether_quantized, "whether the mapping quantizes anything; if not, nothing is rewritten or fused", kOnEachMethod},
     {"drop_identities", Room::Rewrite, Step::Fuse, Takes::Best, drop_identities, "Identity(x), Dropout(x) → x", kOnEachMethod, is_quantized},
@@ -104,13 +108,14 @@ constexpr FlowRow kFlow[] = {
 
     {"check_quantized_indexes", Room::Match, Step::Match, Takes::All, check_quantized_indexes, "refuses input_quantized_idxs that forward has not"},
     {"find_unmatched_entries", Room::Match, Step::Match, Takes::All, find_unmatched_entries, "entries of the mapping that no operator looks up, for the report"},
-    {"swap_for_training", Room::Match, Step::Match, Takes::Training, swap_for_training, "ConvBnReLU2d(x) → qat.ConvBnReLU2d(x)"},
+    {"swap_for_training", Room::Match, Step::Match, Takes::Training, swap_for_training, "ConvBnReLU2d(x) → qat.ConvBnReLU2d(x)", false, in_recipe_fx},
     {"match", Room::Match, Step::Match, Takes::All, match, "each operator → its QConfig, and the row of the table that it matches"},
-    {"leave_unswapped", Room::Match, Step::Match, Takes::Best, leave_unswapped, "layers without a reference module in the table stay float"},
-    {"absorb_clamps", Room::Match, Step::Match, Takes::Best, absorb_clamps, "{conv}, {hardtanh} → {conv, hardtanh}"},
-    {"leave_float_islands", Room::Match, Step::Match, Takes::Best, leave_float_islands, "operators that do not lie between quantized ones stay float"},
-    {"separate_concatenations", Room::Match, Step::Match, Takes::Best, separate_concatenations, "concatenations of values that others read have a range of their own"},
-    {"separate_scalar_arithmetic", Room::Match, Step::Match, Takes::Best, separate_scalar_arithmetic, "sums and products with a number have a range of their own"},
+    {"leave_unswapped", Room::Match, Step::Match, Takes::EachBest, leave_unswapped, "layers without a reference module in the table stay float"},
+    {"absorb_clamps", Room::Match, Step::Match, Takes::EachBest, absorb_clamps, "{conv}, {hardtanh} → {conv, hardtanh}"},
+    {"leave_float_islands", Room::Match, Step::Match, Takes::EachBest, leave_float_islands, "operators that do not lie between quantized ones stay float"},
+    {"separate_concatenations", Room::Match, Step::Match, Takes::EachBest, separate_concatenations, "concatenations of values that others read have a range of their own"},
+    {"separate_scalar_arithmetic", Room::Match, Step::Match, Takes::EachBest, separate_scalar_arithmetic, "sums and products with a number have a range of their own"},
+    {"mark_for_training", Room::Match, Step::Match, Takes::Training, mark_for_training, "layers whose weights convert will round → layers of rounded weights", false, in_recipe_best},
 
     {"observe", Room::Observe, Step::Observe, Takes::All, observe, "conv(x) → observer(conv(observer(x)))"},
     {"equalize", Room::Observe, Step::Observe, Takes::PostTraining, equalize, "observer(x) → equalization_observer(observer(x))"},
@@ -139,7 +144,7 @@ constexpr FlowRow kFlow[] = {
     {"normalise_in_float", Room::Place, Step::Place, Takes::All, normalise_in_float, "norms of samples without a batch stay float"},
     {"apply_convert_mapping", Room::Place, Step::Place, Takes::All, apply_convert_mapping, "operators to which convert's mapping gives no QConfig stay float"},
     {"keep_float", Room::Place, Step::Place, Takes::All, keep_float, "operators that the caller names stay float"},
-    {"leave_non_finite", Room::Place, Step::Place, Takes::Best, leave_non_finite, "operators that hand on NaN to isnan or the like stay float"},
+    {"leave_non_finite", Room::Place, Step::Place, Takes::EachBest, leave_non_finite, "operators that hand on NaN to isnan or the like stay float"},
     {"explain_calibrated", Room::Place, Step::Place, Takes::All, explain_calibrated, "what no data reached, and what is not finite, for the report"},
     {"drop_idle_observers", Room::Place, Step::Place, Takes::All, drop_idle_observers, "observers between float operators → nothing"},
     {"place_by_table", Room::Place, Step::Place, Takes::All, place_by_table, "operators whose row takes their QConfig → int8"},
@@ -170,35 +175,35 @@ constexpr FlowRow kFlow[] = {
 
     {"round_weights", Room::Weights, Step::Convert, Takes::Best, round_weights, "weights → the codes that lower the error of the layer's output"},
     {"fold_padding", Room::Weights, Step::Convert, Takes::Best, fold_padding, "conv3x3(pad(x)) → conv4x4(x)"},
-    {"bound_pair_sums", Room::Weights, Step::Convert, Takes::Best, bound_pair_sums, "weights whose sums could overflow → smaller codes"},
+    {"bound_pair_sums", Room::Weights, Step::Convert, Takes::EachBest, bound_pair_sums, "weights whose sums could overflow → smaller codes"},
     {"tie_tables", Room::Weights, Step::Convert, Takes::Best, tie_tables, "a table and a layer of one weight → of one code"},
     {"tie_transposes", Room::Weights, Step::Convert, Takes::Best, tie_transposes, "linear(x, w), linear(y, wᵀ) → linear(x, w), linear(y, rounded(w)ᵀ)"},
     {"correct_biases", Room::Weights, Step::Convert, Takes::Best, correct_biases, "biases → biases without the mean error of the weights"},
-    {"share_parameters", Room::Weights, Step::Convert, Takes::Best, share_parameters, "equal parameters of one layer's calls → one parameter"},
+    {"share_parameters", Room::Weights, Step::Convert, Takes::EachBest, share_parameters, "equal parameters of one layer's calls → one parameter"},
     {"report_pair_sums", Room::Weights, Step::Convert, Takes::All, report_pair_sums, "whether 16-bit sums can overflow, for the report"},
     {"correct_mean_errors", Room::Weights, Step::Convert, Takes::All, correct_mean_errors, "biases → biases without the mean error over the samples"},
 
     {"keep_reference", Room::Lower, Step::Lower, Takes::All, keep_reference, "operators that the caller names get no kernel"},
-    {"saturate_clamps", Room::Lower, Step::Lower, Takes::Best, saturate_clamps, "quantize(clamp(conv(x))) → quantize(conv(x))"},
+    {"saturate_clamps", Room::Lower, Step::Lower, Takes::EachBest, saturate_clamps, "quantize(clamp(conv(x))) → quantize(conv(x))"},
     {"lower_registered", Room::Lower, Step::Lower, Takes::All, lower_registered, "operators of registered rows → their kernels"},
     {"cut_programs", Room::Lower, Step::Lower, Takes::All, cut_programs, "regions of int8 and float operators → tsq::run(program, inputs)", false, runs_programs},
-    {"requantize_concatenations", Room::Lower, Step::Lower, Takes::Best, requantize_concatenations, "quantize(cat([dequantize(a), dequantize(b)])) → quantized::cat([a, b])", false, falls_back},
+    {"requantize_concatenations", Room::Lower, Step::Lower, Takes::EachBest, requantize_concatenations, "quantize(cat([dequantize(a), dequantize(b)])) → quantized::cat([a, b])", false, falls_back},
     {"lower_dynamic", Room::Lower, Step::Lower, Takes::All, lower_dynamic, "linear(dequantize(quantize_dynamic(x))) → quantized::linear_dynamic(x, packed)", false, falls_back},
     {"lower_recurrent", Room::Lower, Step::Lower, Takes::All, lower_recurrent, "LSTM(x) → LSTM of packed weights", false, falls_back},
     {"lower_static", Room::Lower, Step::Lower, Takes::All, lower_static, "quantize(conv(dequantize(x))) → quantized::conv2d(x, packed)", false, falls_back},
-    {"lower_float_outputs", Room::Lower, Step::Lower, Takes::Best, lower_float_outputs, "linear(dequantize(x)) → a kernel that returns float", false, falls_back},
+    {"lower_float_outputs", Room::Lower, Step::Lower, Takes::EachBest, lower_float_outputs, "linear(dequantize(x)) → a kernel that returns float", false, falls_back},
     {"lower_embeddings", Room::Lower, Step::Lower, Takes::All, lower_embeddings, "Embedding(indices) → quantized::embedding_byte(packed, indices)", false, falls_back},
     {"hold_tied_tables_once", Room::Lower, Step::Lower, Takes::All, hold_tied_tables_once, "a packed weight with the codes of a table → made of the table at load"},
     {"lower_weight_only_linear", Room::Lower, Step::Lower, Takes::All, lower_weight_only_linear, "Linear(x) → _weight_int8pack_mm(x, weight, scales)", false, falls_back},
 
-    {"pool_averages", Room::Tune, Step::Lower, Takes::Best, pool_averages, "adaptive_avg_pool2d(x, 1) → avg_pool2d(x, size)"},
-    {"widen_dynamic_ranges", Room::Tune, Step::Lower, Takes::Best, widen_dynamic_ranges, "7-bit dynamic inputs → 8-bit ones, where the processor is exact"},
-    {"join_linear_layers", Room::Tune, Step::Lower, Takes::Best, join_linear_layers, "linear_dynamic(x, q), linear_dynamic(x, k) → split(linear_dynamic(x, [q; k]))"},
-    {"transform_filter_banks", Room::Tune, Step::Lower, Takes::Best, transform_filter_banks, "conv1d(x, windowed cosines and sines) → stft(x)"},
-    {"window_filter_banks", Room::Tune, Step::Lower, Takes::Best, window_filter_banks, "conv1d(x, filters) → linear(unfold(x), filters)"},
-    {"call_cells_directly", Room::Tune, Step::Lower, Takes::Best, call_cells_directly, "GRUCell(x, h) → aten::gru_cell(x, h)"},
-    {"signals_as_images", Room::Tune, Step::Lower, Takes::Best, signals_as_images, "quantized::conv1d(x) → quantized::conv2d(x) of height one"},
-    {"batch_dynamic_inputs", Room::Tune, Step::Lower, Takes::Best, batch_dynamic_inputs, "linear_dynamic(x) of one sample → of a batch of one"},
+    {"pool_averages", Room::Tune, Step::Lower, Takes::EachBest, pool_averages, "adaptive_avg_pool2d(x, 1) → avg_pool2d(x, size)"},
+    {"widen_dynamic_ranges", Room::Tune, Step::Lower, Takes::EachBest, widen_dynamic_ranges, "7-bit dynamic inputs → 8-bit ones, where the processor is exact"},
+    {"join_linear_layers", Room::Tune, Step::Lower, Takes::EachBest, join_linear_layers, "linear_dynamic(x, q), linear_dynamic(x, k) → split(linear_dynamic(x, [q; k]))"},
+    {"transform_filter_banks", Room::Tune, Step::Lower, Takes::EachBest, transform_filter_banks, "conv1d(x, windowed cosines and sines) → stft(x)"},
+    {"window_filter_banks", Room::Tune, Step::Lower, Takes::EachBest, window_filter_banks, "conv1d(x, filters) → linear(unfold(x), filters)"},
+    {"call_cells_directly", Room::Tune, Step::Lower, Takes::EachBest, call_cells_directly, "GRUCell(x, h) → aten::gru_cell(x, h)"},
+    {"signals_as_images", Room::Tune, Step::Lower, Takes::EachBest, signals_as_images, "quantized::conv1d(x) → quantized::conv2d(x) of height one"},
+    {"batch_dynamic_inputs", Room::Tune, Step::Lower, Takes::EachBest, batch_dynamic_inputs, "linear_dynamic(x) of one sample → of a batch of one"},
     {"float_in_bfloat16", Room::Tune, Step::Lower, Takes::All, float_in_bfloat16, "float operators → the same in bfloat16", false, computes_in_bfloat16},
 
     {"view_any_layout", Room::Pack, Step::Lower, Takes::All, view_any_layout, "view(dequantize(y)) → reshape(dequantize(y))"},
@@ -233,6 +238,8 @@ bool is_taken(const FlowRow& row, const Model& model, const PassContext& context
       return context.trains;
     case Takes::Best:
       return !context.trains && is_best;
+    case Takes::EachBest:
+      return is_best;
   }
   return false;
 }

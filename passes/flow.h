@@ -35,8 +35,8 @@ enum class Step { Fuse, Match, Observe, Place, Convert, Lower };
 
 /// Which recipes and which ways take a pass. What is static, dynamic or weight-only is asked of each node's
 /// QConfig, for one mapping may have all of them. What has been trained is deployed as it is: of what recipe
-/// best adds, a model that trains takes nothing.
-enum class Takes { All, PostTraining, Training, Best };
+/// best adds, a model that trains takes what moves no value to another grid (EachBest).
+enum class Takes { All, PostTraining, Training, Best, EachBest };
 
 struct FlowRow {
   std::string_view name;

@@ -6,17 +6,46 @@
 #include <tsq/quantize.h>
 #include <tsq/recipe.h>
 
+#include <span>
+#include <vector>
+
 /// Quantization-aware training of a TorchScript model.
 namespace tsq {
 
 /// prepare_qat_fx: captures `model` (which is not modified), fuses it in training form, puts fake quantize
 /// modules in. The prepared module trains in any LibTorch and, saved, in Python: its parameters and buffers
 /// have the names and values of the model's, train() and eval() work as in it. A mapping for training is
-/// default_qat_qconfig_mapping(backend). After training, convert and lower take the stage, or the file that
-/// torch.jit.save wrote, as they take a calibrated model. Throws Error(BadModel) for a model without
-/// parameters, Error(BadConfig), and Error(Unsupported) for what has no form that trains.
+/// default_qat_qconfig_mapping(backend) in recipe Fx and best_qat_qconfig_mapping(backend) in Best. After
+/// training, convert and lower take the stage, or the file that torch.jit.save wrote, as they take a
+/// calibrated model. Throws Error(BadModel) for a model without parameters or with others than float32,
+/// Error(BadConfig), in recipe Best also for a mapping by which nothing would be rounded, and
+/// Error(Unsupported) for what has no form that trains.
 Prepared prepare_qat(const torch::jit::Module& model, const QConfigMapping& mapping,
                      const BackendConfig& backend, const PrepareOptions& options = {});
+
+/// The mapping for training in recipe `best`: that of best_qconfig_mapping with fake quantize modules. The
+/// range of a weight is that of the weight that is rounded, not an average over steps. Throws
+/// Error(BadConfig) for others than fbgemm, x86, qnnpack and onednn.
+QConfigMapping best_qat_qconfig_mapping(std::string_view backend = "x86");
+
+/// A mapping for training without the layers that recipe `best` would leave float: it quantizes `model` by
+/// calibration on `samples`, and gives None to each layer that computes in float then. Such a layer would
+/// train with roundings that the model in use does not have. Throws as prepare and calibrate.
+QConfigMapping without_float_layers(QConfigMapping mapping, const torch::jit::Module& model,
+                                    const BackendConfig& backend, std::span<const Sample> samples,
+                                    const PrepareOptions& options = {});
+
+/// Whether some QConfig of a mapping fake-quantizes. By another mapping, one for calibration, training rounds
+/// nothing; FX takes it all the same.
+bool rounds_in_training(const QConfigMapping& mapping);
+
+/// What an optimizer of torch::optim takes: the parameters of a prepared module that require gradients, each
+/// once.
+std::vector<at::Tensor> parameters_to_train(const torch::jit::Module& module);
+
+/// What a loaded module that trains was prepared with, as read_metadata says it of files: Python's
+/// torch.jit.save keeps the module alone. Null for other modules.
+nlohmann::json training_metadata(const torch::jit::Module& module);
 
 /// Whether observers of a prepared module, loaded or just made, follow what they see.
 void enable_observer(const torch::jit::Module& module);

@@ -9,8 +9,6 @@
 #include <array>
 #include <utility>
 
-#include "config/names/observer_classes.h"
-#include "config/qscheme.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "match/root_modules.h"
@@ -41,21 +39,6 @@ const ObserverSpec* weight_observer(const Model& model, const Node* node) {
   return is_rounded ? &record->lookup.qconfig->weight : nullptr;
 }
 
-/// B-19: FX refuses a model that has per-channel weights of a transposed convolution. Along axis 1, of the
-/// output channels, they are kept; along another axis, the default 0 among them, kernels would read them as
-/// scales of other channels: the observer's counterpart for whole tensors takes their place.
-ObserverSpec of_transposed(ObserverSpec spec) {
-  constexpr int64_t kOutputChannels = 1;
-  const ResolvedObserver resolved = resolve(spec);
-  if (!is_per_channel(resolved.qscheme) || resolved.ch_axis == kOutputChannels) return spec;
-  spec.observer = spec.observer == observer_classes::kPerChannelMinMax
-                      ? observer_classes::kMinMax
-                      : observer_classes::kMovingAverageMinMax;
-  spec.qscheme = is_symmetric(resolved.qscheme) ? c10::kPerTensorSymmetric : c10::kPerTensorAffine;
-  spec.ch_axis.reset();
-  return spec;
-}
-
 QParams weight_qparams(const ObserverSpec& spec, const at::Tensor& weight) {
   if (resolve(spec).dtype == c10::ScalarType::Half) return {.dtype = c10::ScalarType::Half};
   return observe_once(spec, weight);
@@ -79,8 +62,7 @@ bool quantize_layer(ModuleCall& call, const ObserverSpec& spec) {
   if (weighted.weight_qparams) return false;  // by training
   if (resolve(spec).group_size > 0) return quantize_in_groups(weighted, spec);
   const Symbol root = call.members.empty() ? call.type : call.members.front().type;
-  weighted.weight_qparams =
-      weight_qparams(operators::is_transposed(root) ? of_transposed(spec) : spec, weighted.weight);
+  weighted.weight_qparams = weight_qparams(operators::weight_observer(root, spec), weighted.weight);
   return true;
 }
 

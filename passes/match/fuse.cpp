@@ -30,6 +30,7 @@
 #include "operators/weighted.h"
 #include "passes/context/nodes.h"
 #include "passes/match/passes.h"
+#include "passes/match/training_form.h"
 #include "torchscript/modules/float_module.h"
 
 namespace tsq::passes {
@@ -44,15 +45,6 @@ struct FusionMatch {
   MatchedNode tree{};
   ImageShapes::Fit fit_of_addend{ImageShapes::Fit::SameShape};  ///< that of the root's output
 };
-
-/// The matched operators in data-flow order, match_all left out.
-std::vector<const MatchedNode*> in_forward_order(const MatchedNode& tree) {
-  std::vector<const MatchedNode*> forward;
-  for (const MatchedNode& argument : tree.args)
-    std::ranges::copy(in_forward_order(argument), std::back_inserter(forward));
-  if (tree.node != nullptr) forward.push_back(&tree);
-  return forward;
-}
 
 /// The addition of a match; null where there is none.
 const Node* addition_of(const MatchedNode& tree) {
@@ -93,50 +85,6 @@ enum class Form {
   Trained,     ///< they train beside each other
 };
 
-/// Rows whose fused module cannot train: FX stops the whole model there (QT-08, QT-20). The layers in it are
-/// fused by shorter rows, or stay by themselves.
-bool has_training_form(const BackendPatternConfig& row) {
-  switch (*row.fuser_method) {
-    case Fuser::ConvTransposeBn:
-    case Fuser::ConvBnAdd:
-    case Fuser::ConvBnAddReLU:
-    case Fuser::LinearBnLeakyReLU:
-      return false;
-    default:
-      return true;
-  }
-}
-
-bool is_batch_norm(const Model& model, const Node* node) {
-  return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");
-}
-
-/// The batch norm of a match; null where there is none.
-const Node* batch_norm_of(const Model& model, const MatchedNode& tree) {
-  for (const MatchedNode* matched : in_forward_order(tree)) {
-    if (is_batch_norm(model, matched->node)) return matched->node;
-  }
-  return nullptr;
-}
-
-/// A batch norm trains inside its layer where it has statistics and a factor for each of its channels (QT-07,
-/// which FX asserts).
-bool can_train_together(const Model& model, const FusionMatch& match) {
-  if (!has_training_form(*match.row)) return false;
-  const bool joins_batch_norm = *match.row->fuser_method == Fuser::ConvBn ||
-                                *match.row->fuser_method == Fuser::LinearBn ||
-                                *match.row->fuser_method == Fuser::ConvBnReLU;
-  if (!joins_batch_norm) return true;
-  const Node* root = match::root_of(match.tree, *match.row).node;
-  const Node* bn = batch_norm_of(model, match.tree);
-  if (root == nullptr || bn == nullptr || !ir::is_module_call(root)) return false;
-  const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model, root));
-  const ModuleCall& call = ir::call_of(model, bn);
-  const auto parameters = call.module ? operators::batch_norm_parameters(*call.module) : std::nullopt;
-  return weighted != nullptr && parameters && parameters->weight.defined() && parameters->bias.defined() &&
-         parameters->running_var.numel() == weighted->weight.size(0);
-}
-
 /// What follows the calls of each weight of the file: the batch norms that alone read them, or null.
 class BatchNormsAfter {
  public:
@@ -170,13 +118,22 @@ class BatchNormsAfter {
   std::unordered_map<const void*, std::set<const void*>> after_{};
 };
 
-std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& table, Form form) {
-  std::vector<const BackendPatternConfig*> rows = match::sorted_rows(table);
+/// What was found, and of rows that would have matched, why they do not train, by the operator that stays
+/// apart.
+struct Fusions {
+  std::vector<FusionMatch> found{};
+  std::unordered_map<Node*, std::string> refused{};
+};
+
+Fusions find_fusions(const Model& model, const PassContext& context, Form form) {
+  std::vector<const BackendPatternConfig*> rows = match::sorted_rows(context.table);
   std::erase_if(rows, [](const BackendPatternConfig* row) { return !row->fuser_method.has_value(); });
   match::Matcher matcher(model);
   ImageShapes shapes(model);
   const BatchNormsAfter batch_norms(model);
-  std::vector<FusionMatch> found;
+  const Recipe recipe = context.options.recipe;
+  Fusions fusions;
+  std::vector<FusionMatch>& found = fusions.found;
   std::unordered_set<const Node*> claimed;
   for (Node* node : std::views::reverse(ir::nodes_in_order(*model.graph))) {
     if (claimed.contains(node)) continue;
@@ -186,7 +143,12 @@ std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& t
       const auto matched = match::nodes_of(*tree);
       if (std::ranges::any_of(matched, [&](const Node* each) { return claimed.contains(each); })) continue;
       FusionMatch match{.row = row, .tree = std::move(*tree)};
-      if (form == Form::Trained && !can_train_together(model, match)) continue;
+      if (form == Form::Trained && !can_train_together(model, *row, match.tree, recipe)) {
+        const auto bn = std::ranges::find(matched, batch_norm_of(model, match.tree));
+        const bool is_of_row = !has_training_form(*row, recipe) || bn == matched.end();
+        fusions.refused.emplace(is_of_row ? node : *bn, why_apart(*row, recipe));
+        continue;
+      }
       if (form == Form::FoldedOnce && batch_norm_of(model, match.tree) != nullptr &&
           !batch_norms.are_one(match::root_of(match.tree, *row).node))
         continue;
@@ -200,7 +162,7 @@ std::vector<FusionMatch> find_fusions(const Model& model, const BackendConfig& t
     }
   }
   std::reverse(found.begin(), found.end());
-  return found;
+  return fusions;
 }
 
 /// FX wraps a functional in a module of its own for each match (C-13).
@@ -348,20 +310,21 @@ bool apply(Model& model, const FusionMatch& match, Form form) {
   return true;
 }
 
-bool fuse_rows(Model& model, const BackendConfig& table, Form form) {
-  return change_each(find_fusions(model, table, form),
-                     [&](const FusionMatch& match) { return apply(model, match, form); });
+bool fuse_rows(Model& model, const PassContext& context, Form form) {
+  const Fusions fusions = find_fusions(model, context, form);
+  for (const auto& [node, why] : fusions.refused) ir::record_for(model, node).decision.notes.push_back(why);
+  return change_each(fusions.found, [&](const FusionMatch& match) { return apply(model, match, form); });
 }
 
 }  // namespace
 
 bool fuse(Model& model, const PassContext& context) {
   const bool is_best = context.options.recipe == Recipe::Best;
-  return fuse_rows(model, context.table, is_best ? Form::FoldedOnce : Form::Folded);
+  return fuse_rows(model, context, is_best ? Form::FoldedOnce : Form::Folded);
 }
 
 bool fuse_for_training(Model& model, const PassContext& context) {
-  return fuse_rows(model, context.table, Form::Trained);
+  return fuse_rows(model, context, Form::Trained);
 }
 
 }  // namespace tsq::passes

@@ -30,7 +30,8 @@ bool check_quantized_indexes(ir::Model& model, const PassContext& context);
 /// Model::unmatched_entries: the entries of the mapping that no operator looks up.
 bool find_unmatched_entries(ir::Model& model, const PassContext& context);
 
-/// Layers to which the mapping gives a QConfig become the modules that their rows name for training, which
+/// In recipe fx, layers to which the mapping gives a QConfig become the modules that their rows name for
+/// training, which
 /// fake-quantize the weight (QT-09, QT-10); Model::trained_qconfigs has their QConfigs. match reads the
 /// mapping with the entries of float types for the training ones (QT-12). Regular expressions and the order
 /// of calls choose no module, as in FX; they choose what is observed.
@@ -62,5 +63,9 @@ bool separate_concatenations(ir::Model& model, const PassContext& context);
 /// Sums and products with a number do not share the range of what they are computed from. After
 /// absorb_clamps: their kernels do not saturate, so that no clamp may join them.
 bool separate_scalar_arithmetic(ir::Model& model, const PassContext& context);
+
+/// In recipe best, fills Model::trained_qconfigs with the layers whose weights convert will round: of every
+/// class that the table takes so, transposed convolutions and containers with a sum among them, and PReLUs.
+bool mark_for_training(ir::Model& model, const PassContext& context);
 
 }  // namespace tsq::passes

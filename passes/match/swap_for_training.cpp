@@ -19,12 +19,6 @@ QConfigMapping without_patterns(const QConfigMapping& mapping) {
   return result;
 }
 
-/// The table of an embedding has a float zero point for each row (QT-40); FX stops the model for others.
-bool trains_weight(const ir::ModuleCall& call, const QConfig& qconfig) {
-  if (!call.embedding) return ir::weighted_of(call) != nullptr;
-  return resolve(qconfig.weight).qscheme == c10::kPerChannelAffineFloatQParams;
-}
-
 bool swap_layers(ir::Model& model, const QConfigMapping& mapping, const BackendConfig& table) {
   const auto decisions = match::find_qconfigs(model, without_patterns(mapping));
   return change_nodes(model, [&](const Node* node) {

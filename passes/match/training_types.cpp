@@ -11,6 +11,11 @@ const BackendPatternConfig* row_to_train(const BackendConfig& table, Symbol type
   return found == table.configs().end() ? nullptr : &*found;
 }
 
+bool trains_weight(const ir::ModuleCall& call, const QConfig& qconfig) {
+  if (!call.embedding) return ir::weighted_of(call) != nullptr;
+  return resolve(qconfig.weight).qscheme == c10::kPerChannelAffineFloatQParams;
+}
+
 QConfigMapping with_training_types(const QConfigMapping& mapping, const BackendConfig& table) {
   QConfigMapping result = mapping;
   for (const auto& [type, qconfig] : mapping.object_type_qconfigs()) {

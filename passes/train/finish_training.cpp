@@ -13,6 +13,7 @@
 #include "backends/kernels/layer_kind.h"
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "observers/fake_quantize.h"
 #include "observers/observer_module.h"
 #include "operators/constant_expressions.h"
 #include "operators/weighted.h"
@@ -83,23 +84,34 @@ Symbol fused_type(const ModuleCall& root) {
   return symbol(fmt::format("torch.ao.nn.intrinsic.{}ReLU{}", dims.empty() ? "Linear" : "Conv", dims));
 }
 
+/// Whether a fused layer already has the class that it has without its batch norm.
+bool is_named_without_batch_norm(const ModuleCall& call) {
+  const bool is_plain = call.type == call.members.front().type;
+  return !is_plain && !torchscript::is_training_class(call.type) &&
+         call.type.name.find("Bn") == std::string_view::npos;
+}
+
 at::Tensor detached_copy(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.detach().clone().set_requires_grad(tensor.requires_grad()) : tensor;
 }
 
 class FinishTraining {
  public:
-  explicit FinishTraining(Model& model) : model_(model) {}
+  FinishTraining(Model& model, Recipe recipe) : model_(model), recipe_(recipe) {}
 
   void run() {
     for (const Node* node : ir::nodes_in_order(*model_.graph)) {
-      if (ir::is_module_call(node)) finish(ir::call_of(model_, node));
+      if (!ir::is_module_call(node)) continue;
+      ModuleCall& call = ir::call_of(model_, node);
+      const bool trained = torchscript::is_training_layer(model_, call);
+      finish(call, trained);
+      Decision* decision = ir::decision_of(model_, node);
+      if (trained && decision != nullptr) decision->op = ir::display_name(model_, node);
     }
   }
 
  private:
-  void finish(ModuleCall& call) {
-    const bool trained = torchscript::is_training_layer(call);
+  void finish(ModuleCall& call, bool trained) {
     const std::string path = call.path;
     if (trained) make_float(call);
     copy_parameters(call);
@@ -107,13 +119,14 @@ class FinishTraining {
     if (!trained) return;
     if (call.embedding) {
       call.embedding->weight_qparams = qparams_of(path, call.embedding->weight);
-    } else {
-      ir::weighted_of(call)->weight_qparams = qparams_of(path, ir::weighted_of(call)->weight);
+    } else if (ir::Weighted* weighted = ir::weighted_of(call)) {
+      weighted->weight_qparams = qparams_of(path, weighted->weight);
     }
   }
 
   static void make_float(ModuleCall& call) {
     if (call.members.empty()) {
+      if (!torchscript::is_training_class(call.type)) return;
       call.type = symbol(fmt::format("torch.nn.{}", call.type.name.substr(call.type.name.rfind('.') + 1)));
       return;
     }
@@ -123,6 +136,7 @@ class FinishTraining {
       root.weighted = operators::fold_batch_norm(*root.weighted, *bn, root.type);
       call.members.erase(call.members.begin() + 1);
     }
+    if (is_named_without_batch_norm(call)) return;
     if (call.members.size() > 1) {
       call.type = fused_type(root);
       return;
@@ -145,16 +159,21 @@ class FinishTraining {
     call.module = found->second;
   }
 
-  /// QT-82: the folded weight is observed once more.
+  /// QT-82: as in FX, the folded weight is observed once more. Recipe best keeps the grid that was trained
+  /// (QT-100, QT-103).
   QParams qparams_of(const std::string& path, const at::Tensor& weight) {
     const auto known = qparams_.find(path);
     if (known != qparams_.end()) return known->second;
     Module fake_quantize = model_.weight_fake_quants.at(path).deepcopy();
-    fake_quantize.forward({weight.detach()});
-    return qparams_.emplace(path, calculate_qparams(fake_quantize)).first->second;
+    const bool keeps_grid = recipe_ == Recipe::Best && saw_data(fake_quantize);
+    if (!keeps_grid) fake_quantize.forward({weight.detach()});
+    return qparams_
+        .emplace(path, keeps_grid ? trained_qparams(fake_quantize) : calculate_qparams(fake_quantize))
+        .first->second;
   }
 
   Model& model_;
+  Recipe recipe_;
   std::map<const void*, Module> copies_{};
   std::map<std::string, QParams> qparams_{};  ///< by path
 };
@@ -191,9 +210,18 @@ class FunctionalWeights {
   std::set<std::size_t> copied_{};
 };
 
+/// Observers find the scale and zero point by which values were rounded in training (QT-100, QT-102).
+void keep_trained_grids(Model& model) {
+  for (ir::ObserverEntry& entry : model.observers) {
+    if (entry.spec.fake_quantize.empty() || !saw_data(entry.module.value())) continue;
+    entry.result = ir::ObserverResult{.qparams = trained_qparams(*entry.module),
+                                      .saw_other_dtype = saw_other_dtype(*entry.module)};
+  }
+}
+
 }  // namespace
 
-bool finish_training(Model& model, const PassContext& /*context*/) {
+bool finish_training(Model& model, const PassContext& context) {
   const c10::NoGradGuard no_grad;
   set_eval_mode(model.graph, model.slots);
   for (ir::Method& method : model.methods) {
@@ -203,8 +231,12 @@ bool finish_training(Model& model, const PassContext& /*context*/) {
     if (each.is_parameter && each.value.isTensor())
       model.attributes.setattr(each.name, detached_copy(each.value.toTensor()));
   }
-  FinishTraining(model).run();
-  FunctionalWeights(model).observe();
+  FinishTraining(model, context.options.recipe).run();
+  if (context.options.recipe == Recipe::Best) {
+    keep_trained_grids(model);
+  } else {
+    FunctionalWeights(model).observe();
+  }
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 #include <tsq/recipe.h>
+#include <tsq/train.h>
 
 #include <algorithm>
 #include <array>
@@ -32,9 +33,7 @@ ObserverSpec with_whole_range(ObserverSpec activation) {
 }
 
 /// Tables of embeddings with 8 bits and a scale a row. No range of an activation comes into it.
-void quantize_embeddings(QConfigMapping& mapping) {
-  constexpr int kBits = 8;
-  const QConfig embedding = embedding_weight_only_qconfig(kBits);
+void quantize_embeddings(QConfigMapping& mapping, const QConfig& embedding) {
   mapping.set_object_type("torch.nn.Embedding", embedding)
       .set_object_type("torch.nn.EmbeddingBag", embedding)
       .set_object_type("torch.nn.functional.embedding", embedding)
@@ -47,6 +46,14 @@ void quantize_recurrent(QConfigMapping& mapping) {
   for (const std::string_view type :
        {"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.LSTMCell", "torch.nn.GRUCell", "torch.nn.RNNCell"})
     mapping.set_object_type(type, recurrent);
+}
+
+constexpr int kEmbeddingBits = 8;
+
+/// A weight is there at each step: there is nothing to average over steps.
+ObserverSpec of_weight_as_it_is(ObserverSpec weight) {
+  if (!weight.fake_quantize.empty()) weight.averaging_constant = 1;
+  return weight;
 }
 
 }  // namespace
@@ -118,7 +125,28 @@ QConfigMapping best_qconfig_mapping(std::string_view backend) {
     if (!qconfig) continue;
     mapping.set_object_type(type, QConfig{with_whole_range(qconfig->activation), qconfig->weight});
   }
-  quantize_embeddings(mapping);
+  quantize_embeddings(mapping, embedding_weight_only_qconfig(kEmbeddingBits));
+  quantize_recurrent(mapping);
+  return mapping;
+}
+
+QConfigMapping best_qat_qconfig_mapping(std::string_view backend) {
+  QConfigMapping mapping = default_qat_qconfig_mapping(backend);
+  const ObserverSpec seven_bits = mapping.global_qconfig()->activation;
+  const ObserverSpec activation = observers::fused_activation();
+  const ObserverSpec weight = of_weight_as_it_is(observers::fake_per_channel_weight());
+  mapping.set_global(QConfig{activation, weight});
+  const auto entries = mapping.object_type_qconfigs();
+  for (const auto& [type, qconfig] : entries) {
+    if (!qconfig) continue;
+    const bool is_plain = qconfig->activation == seven_bits;
+    mapping.set_object_type(
+        type, QConfig{is_plain ? activation : qconfig->activation, of_weight_as_it_is(qconfig->weight)});
+  }
+  ObserverSpec slopes = observers::fake_activation();
+  slopes.reduce_range = false;
+  mapping.set_object_type("torch.nn.PReLU", QConfig{activation, of_weight_as_it_is(slopes)});
+  quantize_embeddings(mapping, qconfig("default_embedding_qat_qconfig"));
   quantize_recurrent(mapping);
   return mapping;
 }
@@ -126,7 +154,7 @@ QConfigMapping best_qconfig_mapping(std::string_view backend) {
 QConfigMapping best_dynamic_qconfig_mapping() {
   QConfigMapping mapping;
   mapping.set_global(qconfig("per_channel_dynamic_qconfig"));
-  quantize_embeddings(mapping);
+  quantize_embeddings(mapping, embedding_weight_only_qconfig(kEmbeddingBits));
   return mapping;
 }
 

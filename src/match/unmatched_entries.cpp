@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <tsq/recipe.h>
+#include <tsq/train.h>
 
 #include <algorithm>
 #include <ranges>
@@ -167,6 +168,7 @@ std::vector<QConfigMapping> default_mappings() {
   for (const std::string_view backend : known_engines()) {
     mappings.push_back(default_qconfig_mapping(backend));
     mappings.push_back(best_qconfig_mapping(backend));
+    mappings.push_back(best_qat_qconfig_mapping(backend));
     for (const int version : {0, 1}) mappings.push_back(default_qat_qconfig_mapping(backend, version));
   }
   for (const int bits : {8, 4, 2}) {

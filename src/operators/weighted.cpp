@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "config/names/observer_classes.h"
+#include "config/qscheme.h"
 #include "ir/constants.h"
 #include "operators/arguments.h"
 #include "operators/inlined_graph.h"
@@ -60,6 +62,19 @@ bool take_traced_padding(const Module& module, ir::Weighted& result) {
 }  // namespace
 
 bool is_transposed(Symbol type) { return type.name.starts_with("torch.nn.ConvTranspose"); }
+
+ObserverSpec weight_observer(Symbol type, ObserverSpec spec) {
+  constexpr int64_t kOutputChannels = 1;
+  const ResolvedObserver resolved = resolve(spec);
+  if (!is_transposed(type) || !is_per_channel(resolved.qscheme) || resolved.ch_axis == kOutputChannels)
+    return spec;
+  spec.observer = spec.observer == observer_classes::kPerChannelMinMax
+                      ? observer_classes::kMinMax
+                      : observer_classes::kMovingAverageMinMax;
+  spec.qscheme = is_symmetric(resolved.qscheme) ? c10::kPerTensorSymmetric : c10::kPerTensorAffine;
+  spec.ch_axis.reset();
+  return spec;
+}
 
 bool is_weighted(Symbol type) {
   return is_linear(type) || is_transposed(type) || type.name == "torch.nn.Conv1d" ||

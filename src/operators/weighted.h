@@ -8,6 +8,12 @@ namespace tsq::operators {
 [[nodiscard]] bool is_weighted(Symbol type);
 [[nodiscard]] bool is_transposed(Symbol type);
 
+/// The observer for the weight of a layer of class `type` whose QConfig has `spec`. B-19: FX refuses a model
+/// that has per-channel weights of a transposed convolution. Along axis 1, of the output channels, they are
+/// kept; along another axis, the default 0 among them, kernels would read them as scales of other channels:
+/// the observer's counterpart for whole tensors takes their place.
+[[nodiscard]] ObserverSpec weight_observer(Symbol type, ObserverSpec spec);
+
 /// The parameters of such a module, from its attributes and constants, or, in a traced file, from the
 /// arguments of the operator in its forward. Empty when they cannot be told.
 std::optional<ir::Weighted> weighted_parameters(Symbol type, const torch::jit::Module& module);

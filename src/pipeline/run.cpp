@@ -98,7 +98,8 @@ Stage configured_child(const Stage& stage, const ir::ModuleCall& call) {
       .custom = config.prepare_custom_config,
       .options = stage.options,
       .trains = stage.trains};
-  if (stage.trains) child.mapping_around = mapping_within(stage.mapping, call.path);
+  const bool is_fx = stage.options.recipe == Recipe::Fx;
+  if (stage.trains && is_fx) child.mapping_around = mapping_within(stage.mapping, call.path);
   return child;
 }
 

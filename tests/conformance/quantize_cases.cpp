@@ -112,14 +112,17 @@ std::string write_converted(const tsq::Prepared& prepared, const tsq::BackendCon
 }
 
 void prepare_to_train(const json& job) {
-  const tsq::BackendConfig backend = table_of(job);
+  const tsq::Recipe recipe = tsq::recipe_from_name(job.value("recipe", "fx"));
+  const tsq::BackendConfig backend =
+      tsq::mode_backend_config(tsq::QuantizeMode::Static, recipe, table_of(job));
+  const tsq::QConfigMapping mapping = recipe == tsq::Recipe::Best
+                                          ? tsq::best_qat_qconfig_mapping(backend.name())
+                                          : tsq::default_qat_qconfig_mapping(backend.name());
   tsq::prepare_qat(tsq::load(job.at("model").get<std::string>()),
-                   read_config<tsq::QConfigMapping>(job, "qconfig")
-                       .value_or(tsq::default_qat_qconfig_mapping(backend.name())),
-                   backend,
+                   read_config<tsq::QConfigMapping>(job, "qconfig").value_or(mapping), backend,
                    {.custom = read_config<tsq::PrepareCustomConfig>(job, "prepare_custom_config")
                                   .value_or(tsq::PrepareCustomConfig{}),
-                    .recipe = {.recipe = tsq::recipe_from_name(job.value("recipe", "fx"))}})
+                    .recipe = {.recipe = recipe}})
       .save(job.at("prepared").get<std::string>());
 }
 

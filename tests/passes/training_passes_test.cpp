@@ -106,6 +106,36 @@ TEST(SwapForTraining, WithoutAQConfigNothingChanges) {
   EXPECT_TRUE(swapped.trained_qconfigs.empty());
 }
 
+passes::PassContext best_training_context(const Module& module) {
+  passes::PassContext context = testing::training_context(module);
+  context.options.recipe = Recipe::Best;
+  context.mapping = best_qat_qconfig_mapping("x86");
+  return context;
+}
+
+// QT-104.
+TEST(MarkForTraining, EveryLayerWhoseWeightConvertRoundsIsMarkedAndKeepsItsClass) {
+  Module module = testing::user_module("Marked");
+  module.register_module("conv", testing::conv2d(3, 4, 1));
+  module.register_module("prelu", testing::prelu(4));
+  module.register_module("up", testing::conv_transpose2d(4, 2, 3));
+  module.define(
+      "def forward(self, x):\n  return self.up.forward(self.prelu.forward(self.conv.forward(x)))\n");
+  const passes::PassContext context = best_training_context(module);
+  ir::Model marked = model_before(context, "mark_for_training");
+  EXPECT_TRUE(passes::mark_for_training(marked, context));
+  for (const std::string layer : {"conv", "prelu", "up"})
+    EXPECT_TRUE(marked.trained_qconfigs.contains(layer)) << layer;
+  EXPECT_EQ(call_of_layer(marked, "up").type, symbol("torch.nn.ConvTranspose2d"));
+}
+
+TEST(MarkForTraining, AMappingWithoutFakeQuantizesMarksNothing) {
+  passes::PassContext context = best_training_context(model());
+  context.mapping = best_qconfig_mapping("x86");
+  ir::Model marked = model_before(context, "mark_for_training");
+  EXPECT_FALSE(passes::mark_for_training(marked, context));
+}
+
 TEST(FinishTraining, ATrainedLayerIsFloatAndKnowsTheRangeOfItsWeight) {
   const Prepared prepared = prepare_qat(model(), only_inner(), backend_config("x86"));
   testing::CalibratedModel trained = testing::before_pass(prepared, "finish_training");

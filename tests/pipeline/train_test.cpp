@@ -4,6 +4,7 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -175,6 +176,46 @@ TEST(PrepareQat, AFrozenFileTrainsOnItsConstants) {
   const at::Tensor before = weight.detach().clone();
   train(stage.module(), 1);
   EXPECT_FALSE(at::equal(weight, before));
+}
+
+TEST(PrepareQat, TheReportCountsTrainedLayersAsQuantized) {
+  const Prepared stage = prepared(model());
+  train(stage.module());
+  for (const Report& report : {stage.report(), convert_to_reference(stage, backend_config("x86")).report()}) {
+    const Totals sums = totals(report);
+    EXPECT_EQ(sums.operators, 3U);
+    EXPECT_EQ(sums.quantized, 3U);
+  }
+  const Report lowered = convert(stage, backend_config("x86")).report();
+  EXPECT_EQ(totals(lowered).in_kernels, 3U);
+  EXPECT_EQ(lowered.decisions.at(1).op, "torch.ao.nn.intrinsic.ConvReLU2d");
+}
+
+// QT-08.
+TEST(PrepareQat, ABatchNormThatStaysApartHasItsReason) {
+  Module module = testing::user_module("Up");
+  module.register_module("conv", testing::conv_transpose2d(3, 4, 3));
+  module.register_module("bn", testing::batch_norm2d(4));
+  module.define("def forward(self, x):\n  return self.bn.forward(self.conv.forward(x))\n");
+  const auto has_reason = [](const Decision& decision) {
+    return std::ranges::any_of(decision.notes, [](const std::string& note) {
+      return note.find("PyTorch has no form of them that trains") != std::string::npos;
+    });
+  };
+  EXPECT_EQ(std::ranges::count_if(prepared(module).report().decisions, has_reason), 1);
+  EXPECT_EQ(std::ranges::count_if(prepared(model()).report().decisions, has_reason), 0);
+}
+
+TEST(PrepareQat, RefusesAModelInDouble) {
+  Module module = model();
+  module.to(at::kDouble);
+  try {
+    prepared(module);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::BadModel);
+    EXPECT_NE(std::string(error.what()).find("float64"), std::string::npos) << error.what();
+  }
 }
 
 TEST(PrepareQat, RefusesAModelWithoutParameters) {

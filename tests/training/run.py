@@ -6,6 +6,9 @@ lowered model that either side makes of it.
 
   run.py --jobs-by build/release/bin/quantize_cases --all
   run.py --jobs-by … --engine x86 --case 'resnet|conv2d_bn.*'
+  run.py --jobs-by … --recipe best
+
+Recipe best is no oracle's: there a model trains to finite losses, and what is converted returns what was trained.
 
 The cases are those of the static suite that can be trained, and training_cases.py. Without --all, a seed draws an even sample.
 """
@@ -14,6 +17,7 @@ import argparse
 import collections
 import contextlib
 import copy
+import functools
 import json
 import os
 import random
@@ -27,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "conformance"))
 
 import torch
-from torch.ao.quantization import get_default_qat_qconfig_mapping
+from torch.ao.quantization import disable_observer, get_default_qat_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_qat_fx
 
 import models  # noqa: F401
@@ -150,8 +154,8 @@ class Fx:
 
 
 class Tsq:
-    def __init__(self, case: TrainingCase, engine: str, server: JobServer, folder: Path) -> None:
-        self.server, self.folder, self.engine = server, folder, engine
+    def __init__(self, case: TrainingCase, engine: str, server: JobServer, folder: Path, recipe: str = "fx") -> None:
+        self.server, self.folder, self.engine, self.recipe = server, folder, engine, recipe
         model = case.build().train()
         torch.jit.save(case.file_of(model), str(folder / "model.pt"))
         job = {"model": "model.pt", "prepared": "prepared.pt"}
@@ -165,7 +169,7 @@ class Tsq:
         self.model = torch.jit.load(str(folder / "prepared.pt"))
 
     def ask(self, job: dict) -> None:
-        answer = self.server.ask({"backend": self.engine, **{key: str(self.folder / value) for key, value in job.items()}})
+        answer = self.server.ask({"backend": self.engine, "recipe": self.recipe, **{key: str(self.folder / value) for key, value in job.items()}})
         if answer["exit"]:
             raise Difference(answer["error"])
 
@@ -251,6 +255,25 @@ def compare(case: TrainingCase, engine: str, server: JobServer, folder: Path) ->
     return EQUAL, ""
 
 
+def compare_best(case: TrainingCase, engine: str, server: JobServer, folder: Path) -> tuple:
+    """The reference returns what training did with its last ranges, but for values that rounding moves to the neighbouring code."""
+    try:
+        tsq = Tsq(case, engine, server, folder, "best")
+    except Difference as error:
+        if "no parameters that could be trained" in str(error) or "nothing would be rounded" in str(error):
+            return EQUAL, "refused"
+        raise
+    losses = train(case, tsq.model, case.batches(), case.events_in_tsq)
+    if not all(loss.isfinite() for loss in losses):
+        return EQUAL, DIVERGES
+    tsq.model.apply(disable_observer)
+    tsq.model.eval()
+    trained = outputs_of(tsq.model, case.evaluation_batches())
+    for model in tsq.converted():
+        check_is_near(case, trained, outputs_of(model, case.evaluation_batches()), "recipe best")
+    return EQUAL, ""
+
+
 def by_itself(case: TrainingCase, tsq: Tsq, losses: list, evaluation: list, fx_error: str) -> tuple:
     """Where FX stops: the model trains to finite values, and the converted one is near it."""
     if not all(loss.isfinite() for loss in losses):
@@ -292,13 +315,13 @@ def import_all() -> None:
     torch.jit.script(torch.nn.Linear(1, 1))
 
 
-def work(job: tuple, server: JobServer) -> tuple:
+def work(job: tuple, server: JobServer, recipe: str) -> tuple:
     case, engine = job
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            verdict, text = compare(case, engine, server, Path(folder))
+            verdict, text = (compare if recipe == "fx" else compare_best)(case, engine, server, Path(folder))
         except Difference as error:
             verdict, text = DIFFERENT, str(error)
     if case.known_difference and verdict == DIFFERENT:
@@ -323,6 +346,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs-by", required=True, help="the program quantize_cases")
     parser.add_argument("--engine", default="all")
+    parser.add_argument("--recipe", default="fx", choices=("fx", "best"))
     parser.add_argument("--case", default="", help="a regular expression of the cases' names")
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--sample", type=int, default=160)
@@ -351,7 +375,7 @@ def main() -> int:
             print(f"{verdict:14} {job[1]:8} {job[0].name} ({seconds:.1f} s) {text}", flush=True)
 
     begin = time.monotonic()
-    forked(jobs, work, servers, report)
+    forked(jobs, functools.partial(work, recipe=options.recipe), servers, report)
     for server in servers:
         server.stop()
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())), f"in {time.monotonic() - begin:.0f} s, seed {options.seed}")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <tsq/error.h>
 #include <tsq/quantize_model.h>
+#include <tsq/train.h>
 
 #include <array>
 #include <filesystem>
@@ -60,8 +61,16 @@ void refuse_ignored(const ConfigurationOptions& options) {
   const bool weight_only = options.mode == "weight_only";
   const bool calibrates = options.mode == "static" || own;
   const bool best = options.recipe == "best";
+  const bool trains = options.qat;
+  constexpr std::string_view kCalibrated = "quantization without training";
+  constexpr std::string_view kLeaveQatOut = "leave --qat out";
   const std::string_view kOwn = "the mapping of --qconfig sets it for each layer";
-  const std::array<Given, 10> all{{
+  const std::array<Given, 14> all{{
+      {"--smooth-quant", options.smooth_quant.has_value(), !trains, kCalibrated, kLeaveQatOut},
+      {"--weight-rounding", options.weight_rounding.has_value(), !trains, kCalibrated, kLeaveQatOut},
+      {"--cross-layer-equalization", options.cross_layer_margin.has_value(), !trains, kCalibrated,
+       kLeaveQatOut},
+      {"--effort", options.effort.has_value(), !trains, kCalibrated, kLeaveQatOut},
       {"--bits", options.bits.has_value(), weight_only, "mode weight_only", "add --mode weight_only"},
       {"--bits", options.bits.has_value(), !own, kOwn, ""},
       {"--group-size", options.group_size.has_value(), weight_only, "linear layers with 4 bits",
@@ -83,9 +92,9 @@ void refuse_ignored(const ConfigurationOptions& options) {
     if (each.about == kOwn)
       throw UsageError(
           fmt::format("{} cannot be used with --qconfig: {}; leave {} out", each.option, kOwn, each.option));
-    throw UsageError(fmt::format("{} applies to {}, and this is mode {}, recipe {}; {}, or leave {} out",
-                                 each.option, each.about, options.mode, options.recipe, each.remedy,
-                                 each.option));
+    throw UsageError(fmt::format("{} applies to {}, and this is mode {}, recipe {}{}; {}, or leave {} out",
+                                 each.option, each.about, options.mode, options.recipe,
+                                 trains ? ", with --qat" : "", each.remedy, each.option));
   }
 }
 
@@ -102,7 +111,9 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
                                        options.group_size.value_or(kDefaultGroupSize));
   }
   const std::string_view engine = is_known_engine(backend.name()) ? backend.name() : kDefaultBackend;
-  if (options.qat && options.mode != "dynamic") return default_qat_qconfig_mapping(engine);
+  if (options.qat && options.mode != "dynamic") {
+    return options.recipe == "best" ? best_qat_qconfig_mapping(engine) : default_qat_qconfig_mapping(engine);
+  }
   return mode_qconfig_mapping(mode_of(options), recipe_from_name(options.recipe), engine);
 }
 

@@ -2,6 +2,7 @@
 #include <torch/script.h>
 #include <tsq/quantize.h>
 #include <tsq/runtime_library.h>
+#include <tsq/train.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -129,7 +130,8 @@ void run_inspect(const std::string& path, const Session& session) {
   const ModelFile model = load_any(path);
   tell_devices(model, session);
   const ModelFacts facts = model_facts(model.module, path);
-  const json metadata = read_metadata(path);
+  json metadata = read_metadata(path);
+  if (metadata.is_null()) metadata = training_metadata(model.module);
   print_result(session, text_of(model, facts, metadata), to_json(model, facts, metadata));
 }
 

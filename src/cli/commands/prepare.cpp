@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 #include <torch/script.h>
+#include <tsq/data.h>
+#include <tsq/error.h>
 #include <tsq/train.h>
 
 #include <nlohmann/json.hpp>
@@ -27,45 +29,85 @@ constexpr CommandHelp kPrepareHelp{
         "The prepared model is an ordinary TorchScript file: any LibTorch program can run it on its data and "
         "save it again.\n\n"
         "Quantization-aware training, in Python or C++, between prepare and convert:\n"
-        "  tsq prepare --qat model.pt --recipe fx --backend x86 --output to_train.pt\n"
+        "  tsq prepare --qat model.pt --calib data.pt --output to_train.pt\n"
         "  tsq convert trained.pt --output reference.pt"};
 
 struct PrepareOptions {
   std::string model{};
   std::string output{};
+  std::string calib{};
   ConfigurationOptions configuration{};
 };
 
-void run_prepare(const PrepareOptions& options, const Session& session) {
-  OutputFiles files{options.configuration.files(), {options.model}};
-  files.claim(options.output);
-  if (options.configuration.qat && options.configuration.mode != "static")
+void check_training_options(const PrepareOptions& options) {
+  const ConfigurationOptions& chosen = options.configuration;
+  if (chosen.qat && chosen.mode != "static")
     throw UsageError(
         fmt::format("--qat applies to mode static, and this is mode {}; leave --mode out, or give a mapping "
                     "of its own with --qconfig",
-                    options.configuration.mode));
+                    chosen.mode));
+  if (options.calib.empty()) return;
+  if (!chosen.qat)
+    throw UsageError("--calib applies to --qat; the data for others is read by 'tsq calibrate'");
+  if (chosen.recipe != "best")
+    throw UsageError("--calib applies to recipe best, and this is recipe fx; leave --calib out");
+}
+
+/// For training: the layers that recipe best would leave float stay so, where there is data to tell by.
+Prepared prepared_to_train(const PrepareOptions& options, const Configuration& chosen,
+                           const torch::jit::Module& model) {
+  if (!rounds_in_training(chosen.mapping)) {
+    throw Error(ErrorCode::BadConfig,
+                "no QConfig of the mapping has a fake quantize class: nothing would be rounded in training",
+                "give a mapping for training, as 'tsq qconfig show best_qat_x86' prints it");
+  }
+  const tsq::PrepareOptions prepare{.custom = chosen.custom, .recipe = chosen.recipe};
+  if (options.calib.empty()) return prepare_qat(model, chosen.mapping, chosen.backend, prepare);
+  const std::vector<Sample> samples = load_samples(options.calib, model, "forward");
+  return prepare_qat(model, without_float_layers(chosen.mapping, model, chosen.backend, samples, prepare),
+                     chosen.backend, prepare);
+}
+
+/// What a frozen file has lost.
+std::vector<std::string> notes_on(const PrepareOptions& options, const torch::jit::Module& model) {
+  if (!options.configuration.qat || model.parameters().size() > 0) return {};
+  return {
+      "the file is frozen: its constants train as parameters, and batch norms that freezing folded stay "
+      "folded"};
+}
+
+std::string notes_text(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += fmt::format("  note       {}\n", note);
+  return text;
+}
+
+void run_prepare(const PrepareOptions& options, const Session& session) {
+  OutputFiles files{options.configuration.files(), {options.model, options.calib}};
+  files.claim(options.output);
+  check_training_options(options);
   const Configuration chosen = configuration(options.configuration);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session);
   const Prepared prepared = steps.run("prepare", [&](const Progress&) {
-    if (options.configuration.qat)
-      return prepare_qat(model.module, chosen.mapping, chosen.backend,
-                         {.custom = chosen.custom, .recipe = chosen.recipe});
-    return prepared_model(model.module, chosen);
+    return options.configuration.qat ? prepared_to_train(options, chosen, model.module)
+                                     : prepared_model(model.module, chosen);
   });
   files.write(options.output,
               [&](const std::string& place) { prepared.save(place, read_extra_files(options.model)); });
   files.commit();
-  print_result(
-      session,
-      fmt::format("'{}' prepared for {}: '{}'\n{}{}", options.model, chosen.backend.name(), options.output,
-                  operator_summary_text(prepared.report()), warnings_text(prepared.report())),
-      {{"model", options.model},
-       {"output", options.output},
-       {"backend", chosen.backend.name()},
-       {"operators", operator_summary(prepared.report())},
-       {"warnings", warnings_json(prepared.report())},
-       {"steps", seconds_json(steps.seconds())}});
+  const std::vector<std::string> notes = notes_on(options, model.module);
+  print_result(session,
+               fmt::format("'{}' prepared for {}: '{}'\n{}{}{}", options.model, chosen.backend.name(),
+                           options.output, operator_summary_text(prepared.report()),
+                           warnings_text(prepared.report()), notes_text(notes)),
+               {{"model", options.model},
+                {"output", options.output},
+                {"backend", chosen.backend.name()},
+                {"operators", operator_summary(prepared.report())},
+                {"warnings", warnings_json(prepared.report())},
+                {"notes", notes},
+                {"steps", seconds_json(steps.seconds())}});
 }
 
 void add_prepare_options(CLI::App& command, PrepareOptions& options) {
@@ -77,7 +119,9 @@ void add_prepare_options(CLI::App& command, PrepareOptions& options) {
   add_options(command,
               {{"--qat", into(options.configuration.qat),
                 "Prepare for quantization-aware training: fake quantize modules in place of observers, "
-                "parameters and train() as in MODEL.pt"}});
+                "parameters and train() as in MODEL.pt"},
+               {"--calib", into(options.calib),
+                "With --qat, recipe best: data by which it is decided which layers stay float", "DATA.pt"}});
 }
 
 }  // namespace

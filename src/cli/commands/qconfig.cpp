@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <tsq/qconfig_mapping.h>
 #include <tsq/recipe.h>
+#include <tsq/train.h>
 
 #include <algorithm>
 #include <array>
@@ -28,7 +29,7 @@ struct NamedMapping {
   std::string_view summary;
   QConfigMapping (*mapping)();
 };
-constexpr std::array<NamedMapping, 12> kMappings{{
+constexpr std::array<NamedMapping, 21> kMappings{{
     {"x86", "recipe fx, static: default of backend x86", [] { return default_qconfig_mapping("x86"); }},
     {"fbgemm", "recipe fx, static: default of backend fbgemm",
      [] { return default_qconfig_mapping("fbgemm"); }},
@@ -46,6 +47,23 @@ constexpr std::array<NamedMapping, 12> kMappings{{
     {"dynamic", "recipe fx: activations quantized at run time", [] { return dynamic_qconfig_mapping(); }},
     {"weight_only", "8-bit weights of embeddings and linear layers",
      [] { return weight_only_qconfig_mapping(); }},
+    {"qat_x86", "recipe fx, training: default of backend x86",
+     [] { return default_qat_qconfig_mapping("x86"); }},
+    {"qat_fbgemm", "recipe fx, training: default of backend fbgemm",
+     [] { return default_qat_qconfig_mapping("fbgemm"); }},
+    {"qat_qnnpack", "recipe fx, training: default of backend qnnpack",
+     [] { return default_qat_qconfig_mapping("qnnpack"); }},
+    {"qat_onednn", "recipe fx, training: default of backend onednn",
+     [] { return default_qat_qconfig_mapping("onednn"); }},
+    {"qat_symmetric_qnnpack", "recipe fx, training: symmetric activations for qnnpack",
+     [] { return symmetric_qnnpack_qat_qconfig_mapping(); }},
+    {"best_qat_x86", "recipe best, training, backend x86", [] { return best_qat_qconfig_mapping("x86"); }},
+    {"best_qat_fbgemm", "recipe best, training, backend fbgemm",
+     [] { return best_qat_qconfig_mapping("fbgemm"); }},
+    {"best_qat_qnnpack", "recipe best, training, backend qnnpack",
+     [] { return best_qat_qconfig_mapping("qnnpack"); }},
+    {"best_qat_onednn", "recipe best, training, backend onednn",
+     [] { return best_qat_qconfig_mapping("onednn"); }},
 }};
 
 void list_mappings(const Session& session) {
@@ -53,7 +71,7 @@ void list_mappings(const Session& session) {
   std::string text = "Mappings:\n";
   for (const NamedMapping& entry : kMappings) {
     mappings.push_back({{"name", entry.name}, {"summary", entry.summary}});
-    text += fmt::format("  {:<20}{}\n", entry.name, entry.summary);
+    text += fmt::format("  {:<23}{}\n", entry.name, entry.summary);
   }
   text += "QConfigs of PyTorch, each as a mapping that applies it to every layer:\n";
   for (const std::string_view name : qconfig_names()) text += fmt::format("  {}\n", name);

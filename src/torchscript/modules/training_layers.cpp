@@ -22,8 +22,14 @@ constexpr const char* kFakeQuantize = "weight_fake_quant";
 std::string ints(const std::vector<int64_t>& values) { return fmt::format("[{}]", fmt::join(values, ", ")); }
 
 /// The operator on `input`, a weight and a bias, as text.
-std::string operation(const ir::Weighted& w, const std::string& weight, const std::string& bias) {
+std::string operation(const ir::Weighted& w, bool is_transposed, const std::string& weight,
+                      const std::string& bias) {
   if (w.stride.empty()) return fmt::format("torch.linear(input, {}, {})", weight, bias);
+  if (is_transposed) {
+    return fmt::format("torch.conv_transpose{}d(input, {}, {}, {}, {}, {}, {}, {})", w.stride.size(), weight,
+                       bias, ints(w.stride), ints(w.padding), ints(w.output_padding), w.groups,
+                       ints(w.dilation));
+  }
   const auto convolution = [&](const std::string& input, const std::string& padding) {
     return fmt::format("torch.conv{}d({}, {}, {}, {}, {}, {}, {})", w.stride.size(), input, weight, bias,
                        ints(w.stride), padding, ints(w.dilation), w.groups);
@@ -39,17 +45,18 @@ std::string operation(const ir::Weighted& w, const std::string& weight, const st
 
 /// torch/ao/nn/intrinsic/qat/modules/conv_fused.py, _forward_approximate, and linear_fused.py, forward: the
 /// same operations in the same order.
-std::string source_of(const ir::Weighted& w) {
+std::string source_of(const ir::Weighted& w, bool is_transposed) {
   const auto rank = static_cast<std::size_t>(w.weight.dim());
   std::vector<int64_t> of_weight(rank, 1);
   std::vector<int64_t> of_bias(rank, 1);
-  of_weight[0] = -1;
+  const std::size_t outputs = is_transposed ? 1 : 0;
+  of_weight[outputs] = -1;
   of_bias[1] = -1;
   const bool has_bias = w.bias.defined();
   const std::string zero_bias =
       has_bias ? "torch.zeros_like(self.bias)"
                : fmt::format("torch.zeros([{}], dtype=input.dtype, device=scaled_weight.device)",
-                             w.weight.size(0));
+                             w.weight.size(static_cast<int64_t>(outputs)));
   const std::string add_bias =
       has_bias ? fmt::format("    original = original + self.bias.reshape({})\n", ints(of_bias)) : "";
   const std::string forward = fmt::format(
@@ -57,7 +64,8 @@ std::string source_of(const ir::Weighted& w) {
 def forward(self, input: Tensor) -> Tensor:
     return {}
 )",
-      operation(w, "self.weight_fake_quant.forward(self.weight)", has_bias ? "self.bias" : "None"));
+      operation(w, is_transposed, "self.weight_fake_quant.forward(self.weight)",
+                has_bias ? "self.bias" : "None"));
   return forward + fmt::format(R"(
 def forward_scaled(self, input: Tensor, gamma: Tensor, running_var: Tensor, eps: float) -> Tensor:
     running_std = torch.sqrt(running_var + eps)
@@ -69,8 +77,9 @@ def forward_scaled(self, input: Tensor, gamma: Tensor, running_var: Tensor, eps:
     original = scaled / scale_factor.reshape({})
 {}    return original
 )",
-                               ints(of_weight), zero_bias, operation(w, "scaled_weight", "zero_bias"),
-                               ints(of_bias), add_bias);
+                               ints(of_weight), zero_bias,
+                               operation(w, is_transposed, "scaled_weight", "zero_bias"), ints(of_bias),
+                               add_bias);
 }
 
 /// torch/nn/modules/batchnorm.py, forward. Without a momentum the average is cumulative.
@@ -107,6 +116,7 @@ void round_weight(ir::Graph& graph, const Module& module, const Module& fake_qua
     if (node->kind() == c10::prim::GetAttr && node->input(0) == self && node->s(c10::attr::name) == "weight")
       reads.push_back(node);
   }
+  if (reads.empty()) return;
   ir::Node* first = *graph.nodes().begin();
   ir::Value* weight = ir::read_attribute(first, self, "weight", c10::TensorType::get());
   ir::Value* rounder = ir::read_attribute(first, self, kFakeQuantize, fake_quantize.type());
@@ -120,9 +130,19 @@ void round_weight(ir::Graph& graph, const Module& module, const Module& fake_qua
 
 }  // namespace
 
-bool is_training_layer(const ir::ModuleCall& call) {
-  return call.type.name.starts_with("torch.ao.nn.qat.") ||
-         call.type.name.starts_with("torch.ao.nn.intrinsic.qat.");
+bool is_training_class(Symbol type) {
+  return type.name.starts_with("torch.ao.nn.qat.") || type.name.starts_with("torch.ao.nn.intrinsic.qat.");
+}
+
+bool is_training_layer(const ir::Model& model, const ir::ModuleCall& call) {
+  return model.trained_qconfigs.contains(call.path) && weight_to_round(call).defined();
+}
+
+at::Tensor weight_to_round(const ir::ModuleCall& call) {
+  if (call.embedding) return call.embedding->weight;
+  if (const ir::Weighted* weighted = ir::weighted_of(call)) return weighted->weight;
+  return call.type.name == "torch.nn.PReLU" && call.module ? call.module->attr("weight").toTensor()
+                                                           : at::Tensor();
 }
 
 Module TrainingLayers::instance(const std::string& name, const std::vector<Attribute>& attributes,
@@ -147,11 +167,11 @@ Module TrainingLayers::weighted(const ir::Weighted& weighted, Symbol type, const
   if (weighted.bias.defined()) attributes.push_back(parameter("bias", weighted.bias));
   attributes.push_back({"training", c10::BoolType::get(), true});
   attributes.push_back({kFakeQuantize, fake_quantize.type(), fake_quantize._ivalue()});
-  return instance("torch.ao.nn.qat." + class_name(type), attributes, source_of(weighted));
+  return instance("torch.ao.nn.qat." + class_name(type), attributes,
+                  source_of(weighted, operators::is_transposed(type)));
 }
 
-Module TrainingLayers::reading_rounded(const Module& leaf, const std::string& method,
-                                       const Module& fake_quantize) {
+Module TrainingLayers::reading_rounded(const Module& leaf, const Module& fake_quantize) {
   const auto name = leaf.type()->name();
   Module made(c10::QualifiedName("__torch__.torch.ao.nn.qat." + (name ? name->name() : "Module")),
               std::make_shared<torch::jit::CompilationUnit>());
@@ -160,9 +180,11 @@ Module TrainingLayers::reading_rounded(const Module& leaf, const std::string& me
     made.register_attribute(type->getAttributeName(i), type->getAttribute(i),
                             leaf.attr(type->getAttributeName(i)), type->is_parameter(i), type->is_buffer(i));
   made.register_module(kFakeQuantize, fake_quantize);
-  const auto graph = operators::inlined_graph(leaf, method);
-  round_weight(*graph, made, fake_quantize);
-  ir::define_method(made, method, graph, leaf.get_method(method).function().getSchema());
+  for (const torch::jit::Method& method : leaf.get_methods()) {
+    const auto graph = operators::inlined_graph(leaf, method.name());
+    round_weight(*graph, made, fake_quantize);
+    ir::define_method(made, method.name(), graph, method.function().getSchema());
+  }
   return made;
 }
 

@@ -9,8 +9,12 @@
 
 namespace tsq::torchscript {
 
-/// Whether a call is of a layer that fake-quantizes its weight: torch.ao.nn.qat, torch.ao.nn.intrinsic.qat.
-[[nodiscard]] bool is_training_layer(const ir::ModuleCall& call);
+/// Whether a call is of a layer that fake-quantizes its weight.
+[[nodiscard]] bool is_training_layer(const ir::Model& model, const ir::ModuleCall& call);
+/// Whether a class is one of PyTorch's for such layers: torch.ao.nn.qat, torch.ao.nn.intrinsic.qat.
+[[nodiscard]] bool is_training_class(Symbol type);
+/// The weight that such a layer rounds: a layer's own, a table, or the slopes of a PReLU.
+[[nodiscard]] at::Tensor weight_to_round(const ir::ModuleCall& call);
 
 /// Writes the layers of a model that is trained as if it were quantized. Parameters are the given ones, not
 /// copies, under PyTorch's names. Layers with the same settings share a class.
@@ -23,9 +27,9 @@ class TrainingLayers {
   torch::jit::Module weighted(const ir::Weighted& weighted, Symbol type,
                               const torch::jit::Module& fake_quantize);
 
-  /// A leaf of the model's whose `weight` is read through `fake_quantize`: an embedding (QT-40).
-  torch::jit::Module reading_rounded(const torch::jit::Module& leaf, const std::string& method,
-                                     const torch::jit::Module& fake_quantize);
+  /// A leaf of the model's each of whose methods reads `weight` through `fake_quantize`: an embedding
+  /// (QT-40), a PReLU. A trace has a method for each call of a module.
+  torch::jit::Module reading_rounded(const torch::jit::Module& leaf, const torch::jit::Module& fake_quantize);
 
   /// A batch norm whose statistics `freeze_bn_stats()` and `update_bn_stats()` hold and release, whatever
   /// train() says (QT-38, QT-96).

@@ -81,7 +81,7 @@ class Writer {
       if (call.standalone) {
         if (replaced_.emplace(object_of(call), source_.standalone.at(call.path)).second)
           switched_.push_back(call.path);
-      } else if (!is_training_layer(call)) {
+      } else if (!is_training_layer(model_, call)) {
         keep(call);
         for (const ModuleCall& member : call.members) keep(member);
       } else {
@@ -105,8 +105,8 @@ class Writer {
 
   Module weighted_layer(const ModuleCall& call, const ModuleCall& root) {
     const Module& fake_quantize = source_.gm.weight_fake_quants.at(call.path);
-    if (call.embedding) return layers_.reading_rounded(*call.module, call.method, fake_quantize);
-    return layers_.weighted(*root.weighted, call.members.empty() ? call.type : root.type, fake_quantize);
+    if (!root.weighted) return layers_.reading_rounded(*call.module, fake_quantize);
+    return layers_.weighted(*root.weighted, root.type, fake_quantize);
   }
 
   using Object = const c10::ivalue::Object*;
@@ -231,7 +231,7 @@ class Writer {
     const ModuleCall made = ir::call_of(model_, node);
     const std::vector<Value*> inputs = node->inputs().vec();
     Value* result = made.members.empty()
-                        ? apply(made, inputs, node->output()->type(), is_training_layer(made))
+                        ? apply(made, inputs, node->output()->type(), is_training_layer(model_, made))
                         : apply_fused(made, inputs, node->output()->type());
     if (node->output()->hasDebugName()) result->setDebugName(node->output()->debugNameBase());
     replace(node, result);
@@ -239,10 +239,12 @@ class Writer {
 
   Value* apply(const ModuleCall& made, const std::vector<Value*>& inputs, const c10::TypePtr& result,
                bool trains_weight) {
-    if (trains_weight && !made.embedding)
+    if (trains_weight && made.weighted)
       return call(made.path, "forward", {inputs.front()}, c10::TensorType::get());
     if (made.standalone) return call(made.path, "forward", inputs, result);
-    if (made.module) return call(made.path, made.method, inputs, result);
+    // A trace has a method for each call; a batch norm that trains in a layer has one for all.
+    const bool is_own = is_batch_norm(made) && made.module && is_replaced(made);
+    if (made.module) return call(made.path, is_own ? "forward" : made.method, inputs, result);
     if (made.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
     if (made.type.name == "torch.nn.LeakyReLU")
       return insert("aten::leaky_relu", {inputs.front(), constant(made.constants.front())});
@@ -251,15 +253,19 @@ class Writer {
     return nullptr;
   }
 
-  /// Members in sequence; a second input is added to what the first returns.
+  /// Members in sequence; a second input is added to what the root returns, or its batch norm.
   Value* apply_fused(const ModuleCall& fused, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
-    const bool trains_weight = is_training_layer(fused);
+    const bool trains_weight = is_training_layer(model_, fused);
     const bool is_scaled = trains_weight && fused.members.size() > 1 && is_batch_norm(fused.members[1]);
     Value* value = is_scaled ? apply_scaled(fused, inputs.front())
                              : apply(fused.members.front(), {inputs.front()}, result, trains_weight);
+    std::size_t next = 1;
+    const auto apply_next = [&] {
+      value = apply(fused.members[next++], {value}, result, /*trains_weight=*/false);
+    };
+    if (is_scaled) apply_next();
     if (inputs.size() == 2) value = insert("aten::add", {value, inputs[1], constant(int64_t{1})});
-    for (std::size_t i = 1; i < fused.members.size(); ++i)
-      value = apply(fused.members[i], {value}, result, /*trains_weight=*/false);
+    while (next < fused.members.size()) apply_next();
     return value;
   }
 
