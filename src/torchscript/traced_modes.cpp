@@ -9,6 +9,7 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "operators/arguments.h"
+#include "torchscript/traced_batch_norms.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -21,14 +22,29 @@ using torch::jit::Module;
 constexpr const char* kTraining = "training";
 constexpr const char* kCounter = "num_batches_tracked";
 
+/// A norm without running statistics takes those of its batch in either mode.
+bool lacks_statistics(const Node* node) {
+  const Value* mean = operators::argument_named(node, "running_mean");
+  const auto constant = mean == nullptr ? std::nullopt : torch::jit::toIValue(mean);
+  return constant && constant->isNone();
+}
+
 /// The argument that says whether an operator trains, where it is a constant.
 std::optional<std::size_t> constant_mode(const Node* node) {
-  if (!node->kind().is_aten()) return std::nullopt;
-  for (const char* name : {"train", kTraining}) {
+  if (!node->kind().is_aten() || lacks_statistics(node)) return std::nullopt;
+  for (const char* name : {"train", kTraining, "use_input_stats"}) {
     const auto index = operators::argument_index(node, name);
     if (index && torch::jit::constant_as<bool>(node->input(*index))) return index;
   }
   return std::nullopt;
+}
+
+/// The share of attention weights that an operator drops, where it does: a trace in evaluation mode has 0.
+std::optional<std::size_t> constant_dropout(const Node* node) {
+  if (!node->kind().is_aten()) return std::nullopt;
+  const auto index = operators::argument_index(node, "dropout_p");
+  const auto share = index ? torch::jit::constant_as<double>(node->input(*index)) : std::nullopt;
+  return share && *share > 0 ? index : std::nullopt;
 }
 
 std::shared_ptr<Graph> graph_of(const torch::jit::Method& method) {
@@ -62,7 +78,7 @@ bool is_of_library(const Module& module) {
 /// user's own modules it can be what was written; there no module of the file reads its mode.
 bool is_traced(const Module& module, bool model_reads_mode) {
   return module.hasattr(kTraining) && (!model_reads_mode || is_of_library(module)) &&
-         has_node(module, [](const Node* node) { return constant_mode(node).has_value(); });
+         has_node(module, [](const Node* node) { return constant_mode(node) || constant_dropout(node); });
 }
 
 Value* attribute(Graph& graph, const char* name, const c10::TypePtr& type) {
@@ -94,10 +110,24 @@ void count_batches(Graph& graph, Value* mode) {
   ir::insert_before(graph.insertPoint(), "aten::add_", {counter, one, one});
 }
 
+/// p if self.training else 0.0
+void drop_in_training(Graph& graph, Node* node, std::size_t share) {
+  const torch::jit::WithInsertPoint guard(node);
+  Value* mode = attribute(graph, kTraining, c10::BoolType::get());
+  Node* choice = graph.insertNode(graph.create(c10::prim::If, {mode}, 1));
+  choice->output()->setType(c10::FloatType::get());
+  choice->addBlock()->registerOutput(node->input(share));
+  torch::jit::Block* in_evaluation = choice->addBlock();
+  const torch::jit::WithInsertPoint inside(in_evaluation);
+  in_evaluation->registerOutput(graph.insertConstant(0.0));
+  node->replaceInput(share, choice->output());
+}
+
 void follow_mode(const Module& module, Graph& graph) {
   const bool has_counter = module.hasattr(kCounter) && module.attr(kCounter).isTensor();
   if (has_counter) remove_counting(graph);
   for (Node* node : ir::nodes_in_order(graph)) {
+    if (const auto share = constant_dropout(node)) drop_in_training(graph, node, *share);
     const auto index = constant_mode(node);
     if (!index) continue;
     const torch::jit::WithInsertPoint guard(node);
@@ -130,6 +160,7 @@ Module with_traced_modes(const Module& model) {
   Module copy = model.clone(/*inplace=*/true);
   std::map<const void*, Module> copies;
   share_again(model, copy, copies);
+  call_batch_norms_alike(copy);
   for (const Module& module : copy.modules()) {
     if (!traced(module)) continue;  // also a class that has been changed already
     for (const torch::jit::Method& method : module.get_methods()) follow_mode(module, *graph_of(method));

@@ -218,6 +218,27 @@ TEST(PrepareQat, RefusesAModelInDouble) {
   }
 }
 
+// A trace holds the share that attention drops as a constant.
+TEST(PrepareQat, AttentionDropsWeightsInTrainingAlone) {
+  Module module = testing::user_module("Attention");
+  module.register_module("project", testing::linear(8, 8));
+  module.define(
+      "def forward(self, x):\n  y = self.project.forward(x)\n"
+      "  return torch.scaled_dot_product_attention(y, y, y, None, 0.5, False)\n");
+  for (const at::Tensor& parameter : module.parameters()) parameter.set_requires_grad(true);
+  const Prepared stage = prepared(module);
+  const at::Tensor values = torch::randn({2, 5, 8});
+  const auto is_repeatable = [&](Module made) {
+    const at::NoGradGuard no_grad;
+    return at::equal(made.forward({values}).toTensor(), made.forward({values}).toTensor());
+  };
+  Module made = stage.module();
+  EXPECT_FALSE(is_repeatable(made));
+  made.eval();
+  EXPECT_TRUE(is_repeatable(made));
+  EXPECT_TRUE(is_repeatable(convert(stage, backend_config("x86")).module()));
+}
+
 TEST(PrepareQat, RefusesAModelWithoutParameters) {
   Module module = testing::user_module("Empty");
   module.define("def forward(self, x):\n  return torch.relu(x)\n");

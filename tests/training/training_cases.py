@@ -103,7 +103,6 @@ NOT_TRACED = {
     **{f"qat_{name}": "in a trace, torch.relu may be a module" for name in ("two_outputs", "called_twice", "frozen_and_tied")},
     **{f"qat_{name}": "in a trace, the method flatten may be a module" for name in ("of_two_stack", "functional_relu", "shared_observers")},
     **{f"qat_residual{end}": "in a trace, torch.relu may be a function that onednn fuses" for end in ("", "_adam")},
-    "qat_bn_no_statistics": "PyTorch refuses such batch norms in evaluation mode",
     **{f"qat_network{end}": "nothing in a trace is an nn.Identity" for end in ("", "_adam", "_dropout", "_version_0", "_block_float", "_head_float")},
 }
 

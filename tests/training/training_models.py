@@ -9,6 +9,7 @@ import torch.ao.quantization as ao
 import torch.nn.functional as F
 from torch import nn
 from torch.ao.quantization import QConfigMapping, get_default_qat_qconfig, get_default_qat_qconfig_mapping
+from torch.ao.quantization._learnable_fake_quantize import _LearnableFakeQuantize
 from torch.ao.quantization.qconfig_mapping import _get_symmetric_qnnpack_qat_qconfig_mapping
 
 from case import integers, normal
@@ -335,3 +336,54 @@ training_case("qat_linear_leaky_relu", stack(linear(8, 7), lambda: nn.LeakyReLU(
 training_case("qat_linear_bn_leaky_relu", stack(linear(8, 7), lambda: nn.BatchNorm1d(7), lambda: nn.LeakyReLU(0.1)), ROWS)
 training_case("qat_linear_tanh", stack(linear(8, 7), nn.Tanh), ROWS)
 training_case("qat_linear_bn_of_three_axes", stack(linear(8, 5), lambda: nn.BatchNorm1d(5)), normal(4, 5, 8))
+
+
+class ConvBnTwice(nn.Module):
+    """A trace has a method for each call of a module."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.bn = nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        return self.bn(self.conv(self.bn(self.conv(x))))
+
+
+training_case("qat_conv_bn_called_twice", ConvBnTwice, IMAGES, converted_difference="QT-85: FX observes the weight once for each call")
+
+
+class OneNormAfterTwo(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 3, 3, padding=1)
+        self.second = nn.Conv2d(3, 3, 1)
+        self.bn = nn.BatchNorm2d(3)
+
+    def forward(self, x):
+        return self.bn(self.second(self.bn(self.first(x))))
+
+
+training_case("qat_one_norm_after_two", OneNormAfterTwo, IMAGES)
+training_case("qat_instance_norm_statistics", stack(conv(), lambda: nn.InstanceNorm2d(6, affine=True, track_running_stats=True), conv(6, 4)), IMAGES, lowered_difference="FX's kernel normalises by the batch in evaluation mode too")
+training_case("qat_instance_norm", stack(conv(), lambda: nn.InstanceNorm2d(6), conv(6, 4)), IMAGES)
+
+
+def learned(engine):
+    """LSQ (QT-62)."""
+    activation = _LearnableFakeQuantize.with_args(observer=ao.MovingAverageMinMaxObserver, quant_min=0, quant_max=127, use_grad_scaling=True)
+    weight = _LearnableFakeQuantize.with_args(
+        observer=ao.MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, use_grad_scaling=True
+    )
+    return QConfigMapping().set_global(ao.QConfig(activation=activation, weight=weight))
+
+
+def learn_scales(model, step):
+    if step == 1:
+        for module in model.modules():
+            if hasattr(module, "enable_param_learning"):
+                module.enable_param_learning()
+
+
+training_case("qat_learned_scales", BLOCK, IMAGES, mapping=learned, events_in_fx=learn_scales, events_in_tsq=learn_scales)
+training_case("qat_learned_scales_of_linear", stack(linear(8, 7), nn.ReLU, linear(7, 5)), ROWS, mapping=learned, events_in_fx=learn_scales, events_in_tsq=learn_scales)
