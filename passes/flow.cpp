@@ -130,6 +130,7 @@ constexpr FlowRow kFlow[] = {
     {"observe_where_read", Room::Observe, Step::Observe, Takes::All, observe_where_read, "observers of values that may not be there → in front of their readers"},
     {"make_observers", Room::Observe, Step::Observe, Takes::All, make_observers, "observers' specifications → observers"},
 
+    {"check_trained", Room::Train, Step::Place, Takes::Training, check_trained, "refuses NaN and infinity that training has left"},
     {"finish_training", Room::Train, Step::Place, Takes::Training, finish_training, "qat.ConvBnReLU2d(x) → ConvReLU2d(x) with the ranges that training found"},
 
     {"settle_methods", Room::Ranges, Step::Place, Takes::All, settle_methods, "methods that saw no data take the ranges of forward"},

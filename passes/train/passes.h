@@ -5,6 +5,10 @@
 /// What becomes of a model that has been trained.
 namespace tsq::passes {
 
+/// Refuses a model whose training has left NaN or infinity in a range, a weight or a statistic (QT-59).
+/// Changes nothing. Throws Error(BadModel) that says where.
+bool check_trained(ir::Model& model, const PassContext& context);
+
 /// The trained graph as prepare would have it: in evaluation mode, batch norms folded into their layers,
 /// layers of float types whose weights have the scale and zero point that training found (QT-80 to QT-82).
 ///   conv = qat.ConvBnReLU2d(x)   →   conv = ConvReLU2d(x)

@@ -4,6 +4,8 @@
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
+#include <limits>
+
 #include "passes/capture/passes.h"
 #include "passes/match/passes.h"
 #include "passes/train/passes.h"
@@ -144,6 +146,15 @@ TEST(FinishTraining, ATrainedLayerIsFloatAndKnowsTheRangeOfItsWeight) {
   EXPECT_EQ(call.type, symbol("torch.ao.nn.intrinsic.ConvReLU2d"));
   EXPECT_EQ(call.members.size(), 2U) << "the batch norm is folded";
   EXPECT_TRUE(ir::weighted_of(call)->weight_qparams.has_value());
+}
+
+TEST(CheckTrained, ARangeThatIsNotFiniteIsRefusedAndNothingChanges) {
+  const Prepared prepared = prepare_qat(model(), only_inner(), backend_config("x86"));
+  testing::CalibratedModel trained = testing::before_pass(prepared, "check_trained");
+  EXPECT_FALSE(passes::check_trained(trained.model, trained.context));
+  trained.model.weight_fake_quants.at("inner.conv").attr("scale").toTensor()[0] =
+      std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(passes::check_trained(trained.model, trained.context), Error);
 }
 
 TEST(FinishTraining, ALayerWithoutAQConfigKeepsItsWeight) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "support/small_models.h"
@@ -204,6 +205,34 @@ TEST(PrepareQat, ABatchNormThatStaysApartHasItsReason) {
   };
   EXPECT_EQ(std::ranges::count_if(prepared(module).report().decisions, has_reason), 1);
   EXPECT_EQ(std::ranges::count_if(prepared(model()).report().decisions, has_reason), 0);
+}
+
+// QT-59: a NaN in one batch stays in the range.
+TEST(PrepareQat, ConvertRefusesRangesAndWeightsThatAreNotFinite) {
+  const auto expect_refusal = [](const Prepared& stage, const std::string& what) {
+    try {
+      convert_to_reference(stage, backend_config("x86"));
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::BadModel);
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+  };
+  const Prepared of_batch = prepared(model());
+  Module module = of_batch.module();
+  at::Tensor batch = input();
+  module.forward({batch.clone()});
+  batch[0][0][0][0] = std::numeric_limits<float>::quiet_NaN();
+  module.eval();
+  module.forward({batch});
+  expect_refusal(of_batch, "the range of 'x");
+
+  const Prepared of_weight = prepared(model());
+  run(of_weight.module());
+  const at::NoGradGuard no_grad;
+  of_weight.module().attr("after").toModule().attr("weight").toTensor()[0] =
+      std::numeric_limits<float>::infinity();
+  expect_refusal(of_weight, "'after'");
 }
 
 TEST(PrepareQat, RefusesAModelInDouble) {
