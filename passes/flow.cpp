@@ -99,6 +99,7 @@ constexpr FlowRow kFlow[] = {
     {"fold_batch_norms", Room::Rewrite, Step::Fuse, Takes::Best, fold_batch_norms, "conv(batch_norm(x)) → conv(x)", kOnEachMethod, is_quantized},
     {"lift_products", Room::Rewrite, Step::Fuse, Takes::PostTraining, lift_products, "addmm(b, x, w.t()) → Linear(x)", kOnEachMethod, is_quantized},
     {"drop_library_assertions", Room::Rewrite, Step::Fuse, Takes::All, drop_library_assertions, "assertions of torch.nn about shapes → nothing", kOnEachMethod, is_quantized},
+    {"join_mode_branches", Room::Rewrite, Step::Fuse, Takes::Training, join_mode_branches, "relu(y * 2 if self.training else y) → relu(y * 2) if self.training else relu(y)", kOnEachMethod, is_quantized},
     {"keep_writes", Room::Rewrite, Step::Fuse, Takes::All, keep_writes, "y[:, 0] = 7; linear(y) → y[:, 0] = 7; linear(alias(y))", kOnEachMethod, is_quantized},
 
     {"swap_around_for_training", Room::Match, Step::Fuse, Takes::Training, swap_around_for_training, "layers of a standalone module that the mapping around it trains → their training form", kOnEachMethod, is_quantized},

@@ -47,4 +47,9 @@ bool drop_library_assertions(ir::Model& model, const PassContext& context);
 ///   y = conv(x); y[:, 0] = 7; z = linear(y)   →   y = conv(x); y[:, 0] = 7; y1 = alias(y); z = linear(y1)
 bool keep_writes(ir::Model& model, const PassContext& context);
 
+/// In a model that trains, an operator that the table joins with what is in front of it moves into the
+/// branches of a condition on the mode whose result it alone reads:
+///   relu(y * 2 if self.training else y)   →   relu(y * 2) if self.training else relu(y)
+bool join_mode_branches(ir::Model& model, const PassContext& context);
+
 }  // namespace tsq::passes

@@ -8,6 +8,7 @@
 
 #include "passes/capture/passes.h"
 #include "passes/match/passes.h"
+#include "passes/rewrite/passes.h"
 #include "passes/train/passes.h"
 #include "support/before_pass.h"
 #include "support/model_before.h"
@@ -53,6 +54,31 @@ TEST(CaptureForTraining, AModuleIsThatOfTheSource) {
   ASSERT_TRUE(passes::capture_for_training(captured, {.source = source, .trains = true}));
   const Module norm = source.attr("inner").toModule().attr("bn").toModule();
   EXPECT_EQ(call_of_layer(captured, "inner.bn").module->_ivalue(), norm._ivalue());
+}
+
+/// relu(y * 2 if training else y), or of another operator that reads it
+Module scaled_in_training(const std::string& reader) {
+  Module module = testing::user_module("Scaled");
+  module.register_module("conv", testing::conv2d(3, 3, 1));
+  module.define(
+      "def forward(self, x):\n  y = self.conv.forward(x)\n  if self.training:\n    y = y * 2.0\n  return " +
+      reader + "(y)\n");
+  for (const at::Tensor& parameter : module.parameters()) parameter.set_requires_grad(true);
+  return module;
+}
+
+TEST(JoinModeBranches, AnActivationMovesIntoTheBranchesWhereTheTableJoinsIt) {
+  const passes::PassContext context = testing::training_context(scaled_in_training("torch.relu"));
+  ir::Model joined = model_before(context, "join_mode_branches");
+  EXPECT_TRUE(passes::join_mode_branches(joined, context));
+  EXPECT_EQ(testing::count(joined, "aten::relu"), 2U);
+  EXPECT_EQ(testing::node_of_kind(joined, "aten::relu")->owningBlock()->owningNode()->kind(), c10::prim::If);
+}
+
+TEST(JoinModeBranches, AnOperatorOfNoPatternOfSeveralStays) {
+  const passes::PassContext context = testing::training_context(scaled_in_training("torch.sin"));
+  ir::Model joined = model_before(context, "join_mode_branches");
+  EXPECT_FALSE(passes::join_mode_branches(joined, context));
 }
 
 TEST(SwapAroundForTraining, LayersThatTheMappingAroundTrainsFakeQuantize) {
