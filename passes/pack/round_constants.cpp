@@ -17,7 +17,6 @@
 namespace tsq::passes {
 namespace {
 
-
 bool is_same_rounding(const ir::Weighted& a, const ir::Weighted& b) {
   const QParams& of_a = *a.weight_qparams;
   const QParams& of_b = *b.weight_qparams;

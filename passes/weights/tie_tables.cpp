@@ -20,7 +20,6 @@ namespace {
 
 using ir::EmbeddingTable;
 
-
 /// A weight and what it is rounded to.
 struct Rounded {
   at::Tensor weight{};

@@ -18,7 +18,6 @@ using ir::Model;
 using ir::Node;
 using ir::Value;
 
-
 /// Undefined where it is not known now.
 at::Tensor attribute_tensor(const Model& model, const Value* value) {
   const at::Tensor held = ir::held_tensor(model, value);

@@ -54,17 +54,17 @@ class Images(nn.Module):
 
 
 class Signals(nn.Module):
-    """A layer that is called twice, once with a ReLU, operators that share observers, a transposed convolution."""
+    """A layer that is called twice, operators that share observers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
         self.second = nn.Linear(4, 4)
-        self.widen = nn.ConvTranspose1d(4, 4, 3)
+        self.widen = nn.Linear(4, 6)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.second(self.first(x))
-        y = y + F.relu(self.second(y))
+        y = y + self.second(y)
         return self.widen(y.unsqueeze(-1).repeat(1, 1, 4))
 
 

@@ -36,6 +36,7 @@ from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_f
 
 import models  # noqa: F401
 import oracle
+import pytorch_models  # noqa: F401
 import training_cases
 import training_models  # noqa: F401
 import training_networks  # noqa: F401
