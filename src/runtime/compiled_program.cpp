@@ -146,7 +146,7 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
   Compilation compilation(resolved.model, resolved.shapes, inputs, threads, weights);
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     compilation.begin(i);
-    build(compilation, program, i);
+    if (!compilation.is_written(program.operations[i].output)) build(compilation, program, i);
     labels_.push_back({program.operations[i].kind, program.operations[i].name});
   }
   compilation.finish();

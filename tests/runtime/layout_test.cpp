@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "runtime/support.h"
@@ -35,6 +36,31 @@ TEST(Layout, AResidualIsSummedIntoItsOwnMemory) {
   const auto compiled = compile(program, {random_tensor(random, Dtype::F32, {1, 3, 32, 32})});
   const auto writes = [&](std::size_t step) { return compiled->steps()[step].operands[1].buffer; };
   EXPECT_EQ(writes(5), writes(2));  // the projection, and the block's input
+}
+
+/// Also where smoothing divides what layers read, but not the residual.
+TEST(Layout, ANormalizationWritesFloatsAndTheirRoundingAtOnce) {
+  for (const bool divides : {false, true}) {
+    Random random(1);
+    Writer writer;
+    const int floats =
+        writer.add({.kind = Kind::LayerNorm, .inputs = {writer.input(float_value())}}, float_value());
+    const Tensor factors = random_tensor(random, Dtype::F32, {70});
+    const int read = divides ? writer.add({.kind = Kind::Mul,
+                                           .inputs = {floats, writer.constant_value(float_value(), factors)}},
+                                          float_value())
+                             : floats;
+    const Value codes{.dtype = Dtype::U8, .scale = 0.03, .zero_point = 120};
+    writer.returns({floats, writer.add({.kind = Kind::Convert, .inputs = {read}}, codes)});
+    const std::vector<Tensor> inputs{random_tensor(random, Dtype::F32, {3, 5, 70})};
+    LoadedProgram program(writer.model);
+    EXPECT_EQ(implementations(*compile(program, inputs)), std::vector<std::string>{"tsq:layer_norm"});
+    const auto got = run(program, inputs);
+    for (std::size_t i = 0; i < got[0].numbers.size(); ++i) {
+      const double number = got[0].numbers[i] * (divides ? factors.numbers[i % 70] : 1);
+      EXPECT_NEAR(got[1].numbers[i], std::clamp(std::nearbyint(number / 0.03) + 120, 0.0, 255.0), 1) << i;
+    }
+  }
 }
 
 TEST(Layout, ActivationsAreCopiedWhereAConcatenationCannotBeWrittenInPlaceOnly) {

@@ -113,6 +113,8 @@ struct LayerNormTask {
   const float* weight = nullptr;  ///< of `groups * length / repeat` numbers, or none
   const float* bias = nullptr;
   Rounding to{};
+  Rounding rounded{};              ///< of the same numbers in a second output, where there is one
+  const float* factors = nullptr;  ///< that multiply them before that, one for each place of a row, or none
 };
 
 /// The longest row of a softmax that the kernel takes.
@@ -168,7 +170,8 @@ struct KernelTable {
   void (*global_pool)(const GlobalPoolTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*pool_windows)(const PoolWindowsTask&, void* out, const void* in, std::int64_t begin,
                        std::int64_t end);
-  void (*layer_norm)(const LayerNormTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+  void (*layer_norm)(const LayerNormTask&, void* out, void* rounded, const void* in, std::int64_t begin,
+                     std::int64_t end);
   void (*softmax)(const SoftmaxTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*resize_nearest)(const ResizeNearestTask&, void* out, const void* in, std::int64_t begin,
                          std::int64_t end);

@@ -15,7 +15,8 @@ void embed(const EmbedTask&, void* out, const void* rows, std::int64_t begin, st
 void reduce(const ReduceTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void global_pool(const GlobalPoolTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void pool_windows(const PoolWindowsTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
-void layer_norm(const LayerNormTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
+void layer_norm(const LayerNormTask&, void* out, void* rounded, const void* in, std::int64_t begin,
+                std::int64_t end);
 void softmax(const SoftmaxTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void resize_nearest(const ResizeNearestTask&, void* out, const void* in, std::int64_t begin,
                     std::int64_t end);

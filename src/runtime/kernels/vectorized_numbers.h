@@ -57,10 +57,20 @@ void store_rounded(const Rounding& to, void* out, std::int64_t at, std::int64_t 
   }
 }
 
+constexpr float kInfinity = __builtin_inff();
+
+inline bool changes_floats(const Rounding& to) {
+  return to.scale != 1 || to.offset != 0 || to.low != -kInfinity || to.high != kInfinity;
+}
+
 inline void store_floats(const Rounding& to, void* out, std::int64_t at, std::int64_t stride,
                          std::int64_t count, const float* in) {
   float* into = static_cast<float*>(out) + at;
   const Rounding r = to;
+  if (stride == 1 && !changes_floats(to)) {
+    std::memcpy(into, in, static_cast<std::size_t>(count) * sizeof(float));
+    return;
+  }
   for (std::int64_t i = 0; i < count; ++i) {
     const float real = in[i] * r.scale + r.offset;
     const float above = real < r.low ? r.low : real;
@@ -100,10 +110,26 @@ inline float join_lanes(const Lanes& lanes, const Function& function) {
 template <typename Take, typename Function>
 inline float join(const float* row, std::int64_t count, float start, const Take& take,
                   const Function& function) {
-  Lanes lanes = start - Lanes{};
+  // Several chains: each waits for its last addition.
+  Lanes first = start - Lanes{};
+  Lanes second = first;
+  Lanes third = first;
+  Lanes fourth = first;
+  const auto lanes_at = [row](std::int64_t place) -> const Lanes& {
+    return *reinterpret_cast<const Lanes*>(row + place);
+  };
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) take(lanes, *reinterpret_cast<const Lanes*>(row + i));
-  float joined = join_lanes(lanes, function);
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    take(first, lanes_at(i));
+    take(second, lanes_at(i + kLanes));
+    take(third, lanes_at(i + 2 * kLanes));
+    take(fourth, lanes_at(i + 3 * kLanes));
+  }
+  for (; i + kLanes <= count; i += kLanes) take(first, lanes_at(i));
+  function(first, second);
+  function(third, fourth);
+  function(first, third);
+  float joined = join_lanes(first, function);
   for (; i < count; ++i) take(joined, row[i]);
   return joined;
 }
@@ -139,8 +165,6 @@ struct Smaller {
     a = a < b ? a : b;
   }
 };
-
-constexpr float kInfinity = __builtin_inff();
 
 /// Calls `work(offsets of the operands, elements)` for each unit from `begin` to `end`: blocks of the
 /// innermost loop.

@@ -29,16 +29,18 @@ void sum_positions(const T* in, std::int64_t positions, std::int64_t stride, std
 
 constexpr std::int64_t kRowChunk = 2048;
 
+/// Numbers less their mean, times the inverse of their deviation, then times weights, plus biases.
+inline void normalize(float* x, std::int64_t count, float mean, float inverse, const float* weight,
+                      const float* bias) {
+  for (std::int64_t i = 0; i < count; ++i) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
+}
+
 /// Multiplies by the weights and adds the bias of `count` elements of a row, which begin at `done`.
 inline void scale_and_shift(const LayerNormTask& task, std::int64_t row, std::int64_t done,
                             std::int64_t count, float* x) {
   const float* weight = task.weight;
   const float* bias = task.bias;
   if (task.repeat == 1 && task.groups == 1) {
-    if (weight != nullptr && bias != nullptr) {
-      for (std::int64_t i = 0; i < count; ++i) x[i] = x[i] * weight[done + i] + bias[done + i];
-      return;
-    }
     if (weight != nullptr) {
       for (std::int64_t i = 0; i < count; ++i) x[i] *= weight[done + i];
     }
@@ -149,7 +151,10 @@ void global_pool(const GlobalPoolTask& task, void* out, const void* in, std::int
 }
 
 /// The row is loaded for each of three passes, since it may be long; a row of one chunk is loaded once.
-void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64_t begin, std::int64_t end) {
+void layer_norm(const LayerNormTask& task, void* out, void* rounded, const void* in, std::int64_t begin,
+                std::int64_t end) {
+  const bool is_plain =
+      task.repeat == 1 && task.groups == 1 && task.weight != nullptr && task.bias != nullptr;
   const std::int64_t length = task.length;
   const Affine real = task.real;
   float chunk[kRowChunk];
@@ -175,9 +180,18 @@ void layer_norm(const LayerNormTask& task, void* out, const void* in, std::int64
     });
     const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(length) + task.epsilon);
     each_chunk(row, false, [&](std::int64_t done, std::int64_t part) {
-      for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - mean) * inverse;
-      scale_and_shift(task, row, done, part, chunk);
+      if (is_plain) {
+        normalize(chunk, part, mean, inverse, task.weight + done, task.bias + done);
+      } else {
+        for (std::int64_t i = 0; i < part; ++i) chunk[i] = (chunk[i] - mean) * inverse;
+        scale_and_shift(task, row, done, part, chunk);
+      }
       store(task.to, out, row * length + done, 1, part, chunk);
+      if (rounded == nullptr) return;
+      if (task.factors != nullptr) {
+        for (std::int64_t i = 0; i < part; ++i) chunk[i] *= task.factors[done + i];
+      }
+      store(task.rounded, rounded, row * length + done, 1, part, chunk);
     });
   }
 }

@@ -102,6 +102,10 @@ class Compilation {
   View any_destination(int value);
   /// The place if its numbers are quantized as the input's are, else new memory in channels-last order.
   View quantized_like(const View& input, const View& place);
+  /// Has an operation before its own written a value?
+  [[nodiscard]] bool is_written(int value) const {
+    return views_[static_cast<std::size_t>(value)].has_value();
+  }
   /// Says where a value has been written, and copies it to its reserved place if that is elsewhere.
   void deliver(int value, const View& view);
 

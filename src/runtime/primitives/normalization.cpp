@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "runtime/primitives/builders.h"
@@ -80,9 +82,40 @@ bool build_softmax(Compilation& compilation) {
 
 namespace {
 
+/// An operation that rounds what the current one returns, perhaps after a product with a constant.
+struct RoundingAfter {
+  const Operation* operation = nullptr;
+  std::optional<int> factors{};  ///< a constant, one number for each place of a row
+};
+
+std::optional<int> factors_of(const Compilation& compilation, const Operation& product, std::int64_t length) {
+  const auto& program = compilation.program();
+  const int output = compilation.operation().output;
+  if (product.kind != Kind::Mul || !product.post_ops.empty()) return std::nullopt;
+  const int other = product.inputs[product.inputs[0] == output ? 1 : 0];
+  const auto& held = program.values[static_cast<std::size_t>(other)].constant;
+  if (!held || other == output) return std::nullopt;
+  const auto& constant = compilation.constant(*held);
+  return constant.dtype == Dtype::F32 && constant.shape == Shape{length} ? held : std::nullopt;
+}
+
+/// Of floats; without operation where there is none.
+RoundingAfter rounding_after(const Compilation& compilation, const View& output) {
+  const auto& program = compilation.program();
+  if (output.dtype != Dtype::F32) return {};
+  for (const Operation& reader : program.operations) {
+    const bool reads =
+        std::ranges::find(reader.inputs, compilation.operation().output) != reader.inputs.end();
+    if (!reads || !is_int8(program.values[static_cast<std::size_t>(reader.output)].dtype)) continue;
+    if (reader.kind == Kind::Convert) return {.operation = &reader};
+    if (const auto factors = factors_of(compilation, reader, output.sizes.back())) return {&reader, factors};
+  }
+  return {};
+}
+
 /// Normalizes rows of `length` neighbours.
 void add_normalization(Compilation& compilation, const View& input, const View& output, LayerNormTask task,
-                       const char* name) {
+                       const RoundingAfter& after, const char* name) {
   const auto& operation = compilation.operation();
   task.from = input.dtype;
   task.real = real_of(input);
@@ -95,11 +128,21 @@ void add_normalization(Compilation& compilation, const View& input, const View& 
   };
   task.weight = floats_of(operation.weight);
   task.bias = floats_of(operation.bias);
-  const View views[] = {output, input};
-  compilation.add_kernel(name, views, elements_of(input.sizes) / task.length,
-                         [task, held](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
-                           kernels().layer_norm(task, pointers[0], pointers[1], begin, end);
-                         });
+  std::vector<View> views{output, input};
+  const bool rounds = after.operation != nullptr;
+  if (rounds) {
+    const View rounded = compilation.destination(after.operation->output, row_major_strides(input.sizes));
+    task.rounded = rounding_of(rounded);
+    task.factors = floats_of(after.factors);
+    views.insert(views.begin() + 1, rounded);
+  }
+  compilation.add_kernel(
+      name, views, elements_of(input.sizes) / task.length,
+      [task, held, rounds](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+        void* rounded = rounds ? pointers[1] : nullptr;
+        kernels().layer_norm(task, pointers[0], rounded, pointers[rounds ? 2 : 1], begin, end);
+      });
+  if (rounds) compilation.deliver(after.operation->output, views[1]);
 }
 
 }  // namespace
@@ -109,7 +152,8 @@ bool build_layer_norm(Compilation& compilation) {
   const View read = compilation.view(operation.inputs[0]);
   const View input = compilation.with_strides(read, row_major_strides(read.sizes));
   const View output = compilation.destination(operation.output, row_major_strides(read.sizes));
-  add_normalization(compilation, input, output, {.length = input.sizes.back()}, "layer_norm");
+  add_normalization(compilation, input, output, {.length = input.sizes.back()},
+                    rounding_after(compilation, output), "layer_norm");
   compilation.deliver(operation.output, output);
   return true;
 }
@@ -122,7 +166,7 @@ bool build_group_norm(Compilation& compilation) {
   const auto positions = elements_of(read.sizes) / read.sizes[0] / read.sizes[1];
   const auto length = read.sizes[1] / operation.groups * positions;
   add_normalization(compilation, input, output,
-                    {.length = length, .repeat = positions, .groups = operation.groups}, "group_norm");
+                    {.length = length, .repeat = positions, .groups = operation.groups}, {}, "group_norm");
   compilation.deliver(operation.output, output);
   return true;
 }
