@@ -81,6 +81,20 @@ TEST(FuseAttention, TakesFactorsAndMasks) {
   }
 }
 
+/// Values that are bytes beside float shares are floats for a product, but not for the attention.
+TEST(FuseAttention, ReadsCodesInThePlaceOfTheirFloats) {
+  Layers layers;
+  const Value codes{.dtype = Dtype::U8, .scale = 0.02, .zero_point = 120};
+  for (int* operand : {&layers.query, &layers.key, &layers.value}) {
+    const auto sizes = layers.inputs[static_cast<std::size_t>(*operand)].sizes;
+    layers.inputs.push_back(random_tensor(layers.random, Dtype::U8, sizes));
+    *operand = layers.add({.kind = Kind::Convert, .inputs = {layers.writer.input(codes)}});
+  }
+  layers.writer.returns({layers.average(layers.scores())});
+  expect_fused(layers);
+  EXPECT_EQ(count_of(layers.fused(), Kind::Convert), 1) << "that of the keys, which are turned over after it";
+}
+
 /// A mask that is a product itself is none of the scores that are scaled.
 TEST(FuseAttention, TakesTheSumOfTwoProducts) {
   Layers layers;

@@ -11,10 +11,11 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// softmax(alpha left right + mask), and the operations that compute it.
+/// softmax(alpha left right + mask) value, and the operations that compute it.
 struct Shares {
   int left = -1;
   int right = -1;  ///< keys, turned over
+  int value = -1;
   int mask = -1;
   double alpha = 1;
   std::vector<std::size_t> operations{};
@@ -50,7 +51,7 @@ class Fusing {
       if (gone[i]) continue;
       if (found[i]) {
         append(turned_keys(*found[i]));
-        append(attention_of(*found[i], before[i]));
+        append(attention_of(*found[i], before[i].output));
       } else {
         append(before[i]);
       }
@@ -85,11 +86,23 @@ class Fusing {
     const int scores = before_factor(before_mask(softmax->inputs[0], shares), shares);
     const Operation* first = step(scores, Kind::Matmul, shares);
     if (first == nullptr) return std::nullopt;
-    shares.left = first->inputs[0];
-    shares.right = first->inputs[1];
+    shares.left = codes_of(first->inputs[0], shares);
+    shares.right = codes_of(first->inputs[1], shares);
+    shares.value = codes_of(product.inputs[1], shares);
     shares.alpha *= first->alpha;
     const bool fits = std::isfinite(shares.alpha) && shares.alpha > 0;
     return fits ? std::optional(shares) : std::nullopt;
+  }
+
+  /// What has been converted to floats for a product; the kernel of attention reads any dtype.
+  int codes_of(int read, Shares& shares) {
+    const auto& writer = writers_[at(read)];
+    if (!writer || operations()[*writer].kind != Kind::Convert) return read;
+    const int codes = operations()[*writer].inputs[0];
+    const bool is_float = program().values[at(read)].dtype == Dtype::F32;
+    if (!is_float || !is_int8(program().values[at(codes)].dtype)) return read;
+    if (uses_[at(read)] == 1) shares.operations.push_back(*writer);
+    return codes;
   }
 
   /// The value to which a mask has been added, which does not change its shape.
@@ -154,10 +167,10 @@ class Fusing {
     return turned;
   }
 
-  Operation attention_of(const Shares& shares, const Operation& product) {
+  Operation attention_of(const Shares& shares, int output) {
     Operation attention{.kind = Kind::Attention,
-                        .inputs = {shares.left, operations().back().output, product.inputs[1]},
-                        .output = product.output};
+                        .inputs = {shares.left, operations().back().output, shares.value},
+                        .output = output};
     if (shares.mask >= 0) attention.inputs.push_back(shares.mask);
     attention.alpha = shares.alpha;
     return attention;
