@@ -17,6 +17,7 @@
 #include "ir/quantize_operators.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
+#include "passes/lower/program/float_values.h"
 #include "passes/lower/program/program_builder.h"
 #include "passes/lower/program/regions.h"
 #include "passes/lower/program/translations.h"
@@ -316,6 +317,7 @@ bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) 
 
 bool cut_programs(Model& model, const PassContext&) {
   TranslationCache cache;
+  write_known_dtypes(model);
   const bool has_changed = cut_block(model, model.graph->block(), cache);
   ir::eliminate_dead_code(*model.graph);
   return has_changed;

@@ -134,6 +134,25 @@ TEST(CutPrograms, ShapesThatAreComputedOutsideAreGiven) {
   EXPECT_EQ(output(result.module, other).size(0), 2);
 }
 
+/// As BERT does: the mask becomes a tensor of the dtype of what it is added to.
+TEST(CutPrograms, AMaskOfIntegersThatBecomesFloatsDividesNoProgram) {
+  torch::manual_seed(6);
+  Module model = testing::user_module("Masked");
+  model.register_module("first", testing::linear(16, 32));
+  model.register_module("last", testing::linear(32, 8));
+  model.define(
+      "def forward(self, x, mask):\n"
+      "  y = self.first.forward(x)\n"
+      "  z = torch.softmax(y + (1.0 - mask.to(y.dtype)) * -10000.0, -1)\n"
+      "  return self.last.forward(z)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({6, 16}), torch::randint(0, 2, {6, 32})});
+  const Fused result = fused(model, samples);
+  EXPECT_THAT(operators_of(result.module), ElementsAre("aten::to", "tsq::run"));
+  EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
 TEST(CutPrograms, BranchesHaveProgramsOfTheirOwn) {
   torch::manual_seed(5);
   Module model = testing::user_module("Branches");

@@ -3,8 +3,12 @@
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
+#include "ir/edit.h"
 #include "ir/quantize_operators.h"
+#include "operators/arguments.h"
 #include "operators/traits.h"
+#include "passes/context/nodes.h"
 
 namespace tsq::passes {
 namespace {
@@ -45,11 +49,26 @@ bool is_float_below(const ir::Model& model, const Value* value, int distance) {
   });
 }
 
+bool is_float_above(const ir::Model& model, const Value* value, int distance);
+
+/// Whether a conversion makes floats: it is asked for them by name, or for the dtype of a float tensor.
+bool converts_to_float(const ir::Model& model, const Node* node, int distance) {
+  if (!is_one_of(model, node, {"to", "type_as"})) return false;
+  if (const Value* dtype = operators::argument_named(node, "dtype")) {
+    if (const auto known = ir::dtype_constant(dtype)) return *known == c10::ScalarType::Float;
+    return distance > 0 && dtype->node()->kind() == c10::prim::dtype &&
+           is_float_above(model, dtype->node()->input(0), distance - 1);
+  }
+  const Value* other = operators::argument_named(node, "other");
+  return distance > 0 && other != nullptr && is_float_above(model, other, distance - 1);
+}
+
 bool is_float_above(const ir::Model& model, const Value* value, int distance) {
   if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
     return *type->scalarType() == c10::ScalarType::Float;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize || takes_floats(model, node)) return true;
+  if (converts_to_float(model, node, distance)) return true;
   if (ir::is_module_call(node) && ir::call_of(model, node).embedding) return true;
   if (distance == 0 || !keeps_dtype(model, node)) return false;
   const auto operands = ir::operands(node);
@@ -58,6 +77,15 @@ bool is_float_above(const ir::Model& model, const Value* value, int distance) {
 }
 
 }  // namespace
+
+bool write_known_dtypes(ir::Model& model) {
+  const auto is_known = [&](const Node* node) {
+    return node->kind() == c10::prim::dtype && is_float_tensor(model, node->input(0));
+  };
+  return change_nodes(model, is_known, [](Node* node) {
+    replace_node(node, ir::constant_before(node, static_cast<std::int64_t>(c10::ScalarType::Float)));
+  });
+}
 
 bool is_float_tensor(const ir::Model& model, const Value* value) {
   return value->type()->isSubtypeOf(*c10::TensorType::get()) &&

@@ -8,4 +8,8 @@ namespace tsq::passes {
 /// compute in float or int8, and TorchScript does not tell dtypes.
 [[nodiscard]] bool is_float_tensor(const ir::Model& model, const ir::Value* value);
 
+/// The dtypes of values that are known to be floats are written as numbers, so that nothing waits for them.
+///   prim::dtype(linear(x))   →   6
+bool write_known_dtypes(ir::Model& model);
+
 }  // namespace tsq::passes
