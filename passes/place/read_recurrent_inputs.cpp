@@ -19,12 +19,18 @@ bool has_byte_weights(const Model& model, const PassContext& context, const Node
          !has_registered_reference(model, context, node);
 }
 
+/// Programs do not round what the layer reads to 8 bits.
+bool is_in_program(const PassContext& context, const ir::ModuleCall& call) {
+  return context.target.runtime == LoweringTarget::Fused && torchscript::recurrent_form(call);
+}
+
 }  // namespace
 
 bool read_recurrent_inputs(Model& model, const PassContext& context) {
   return change_nodes(model, [&](const Node* node) {
     if (!has_byte_weights(model, context, node)) return false;
     ir::ModuleCall& call = ir::call_of(model, node);
+    if (is_in_program(context, call)) return false;
     const std::size_t first = torchscript::weights_of_first_layer(call);
     if (first == 0 || first >= torchscript::recurrent_weights(call).weights.size()) return false;
     call.float_recurrent_weights = first;

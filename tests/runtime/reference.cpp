@@ -107,6 +107,26 @@ class Interpreter {
     values_[static_cast<std::size_t>(operation.output)] = std::move(result);
   }
 
+  /// A constant's numbers, each row multiplied by its scale; none where there is no constant.
+  [[nodiscard]] std::vector<double> weights(std::optional<int> index, std::optional<int> scales) const {
+    if (!index) return {};
+    const auto& tensor = constant(*index);
+    const auto count = static_cast<std::size_t>(elements_of(tensor.shape));
+    const std::size_t length = count / static_cast<std::size_t>(tensor.shape[0]);
+    std::vector<double> numbers;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool one = scales && elements_of(constant(*scales).shape) == 1;
+      numbers.push_back(number(tensor, i) * (scales ? constant(*scales).floats()[one ? 0 : i / length] : 1));
+    }
+    return numbers;
+  }
+
+  [[nodiscard]] std::vector<const Real*> inputs_of(const Operation& operation) const {
+    std::vector<const Real*> read;
+    for (const int input : operation.inputs) read.push_back(&real(input));
+    return read;
+  }
+
   [[nodiscard]] Real compute(const Operation& operation) const {
     const Real& input = real(operation.inputs[0]);
     Real output = zeros(shape(operation.output));
@@ -150,6 +170,14 @@ class Interpreter {
       case Kind::Attention:
         reference_attention(operation, input, real(operation.inputs[1]), real(operation.inputs[2]),
                             operation.inputs.size() == 4 ? &real(operation.inputs[3]) : nullptr, output);
+        break;
+      case Kind::Lstm:
+      case Kind::Gru:
+        reference_recurrent(operation,
+                            {weights(operation.weight, operation.weight_scales),
+                             weights(operation.recurrent_weight, operation.recurrent_scales),
+                             weights(operation.bias, {}), weights(operation.recurrent_bias, {})},
+                            inputs_of(operation), output);
         break;
       case Kind::Add:
       case Kind::Sub:

@@ -182,4 +182,81 @@ void reference_pad(const Operation& operation, const Real& input, Real& output) 
   });
 }
 
+namespace {
+
+/// One sample's step of a recurrent layer.
+class RecurrentCell {
+ public:
+  RecurrentCell(bool lstm, const RecurrentWeights& weights, std::vector<double> hidden,
+                std::vector<double> cell)
+      : lstm_(lstm), weights_(weights), hidden_(std::move(hidden)), cell_(std::move(cell)) {}
+
+  void step(const double* input, std::size_t depth) {
+    const auto width = hidden_.size();
+    const auto before = hidden_;
+    for (std::size_t i = 0; i < width; ++i) {
+      const auto of_input = [&](std::size_t gate) {
+        return product(weights_.input, weights_.bias, gate * width + i, input, depth);
+      };
+      const auto of_states = [&](std::size_t gate) {
+        return product(weights_.recurrent, weights_.recurrent_bias, gate * width + i, before.data(), width);
+      };
+      if (lstm_) {
+        const auto gate = [&](std::size_t which) { return of_input(which) + of_states(which); };
+        cell_[i] = sigmoid(gate(1)) * cell_[i] + sigmoid(gate(0)) * std::tanh(gate(2));
+        hidden_[i] = sigmoid(gate(3)) * std::tanh(cell_[i]);
+      } else {
+        const double update = sigmoid(of_input(1) + of_states(1));
+        const double fresh = std::tanh(of_input(2) + sigmoid(of_input(0) + of_states(0)) * of_states(2));
+        hidden_[i] = (1 - update) * fresh + update * before[i];
+      }
+    }
+  }
+  [[nodiscard]] const std::vector<double>& hidden() const { return hidden_; }
+  [[nodiscard]] const std::vector<double>& cell() const { return cell_; }
+
+ private:
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+  static double product(const std::vector<double>& weights, const std::vector<double>& bias, std::size_t row,
+                        const double* numbers, std::size_t count) {
+    double sum = bias.empty() ? 0 : bias[row];
+    for (std::size_t i = 0; i < count; ++i) sum += weights[row * count + i] * numbers[i];
+    return sum;
+  }
+
+  bool lstm_;
+  const RecurrentWeights& weights_;
+  std::vector<double> hidden_;
+  std::vector<double> cell_;
+};
+
+}  // namespace
+
+void reference_recurrent(const Operation& operation, const RecurrentWeights& weights,
+                         const std::vector<const Real*>& inputs, Real& output) {
+  const auto steps = static_cast<std::size_t>(inputs[0]->sizes.front());
+  const auto depth = static_cast<std::size_t>(inputs[0]->sizes.back());
+  const auto width = static_cast<std::size_t>(output.sizes.back());
+  const auto batch = inputs[0]->numbers.size() / steps / depth;
+  const auto first_of = [&](std::size_t kind, std::size_t sample) {
+    if (kind >= inputs.size()) return std::vector<double>(width, 0);
+    const auto begin = inputs[kind]->numbers.begin() + static_cast<std::ptrdiff_t>(sample * width);
+    return std::vector<double>(begin, begin + static_cast<std::ptrdiff_t>(width));
+  };
+  const auto write = [&](std::size_t step, std::size_t sample, const std::vector<double>& states) {
+    std::ranges::copy(states,
+                      output.numbers.begin() + static_cast<std::ptrdiff_t>((step * batch + sample) * width));
+  };
+  for (std::size_t sample = 0; sample < batch; ++sample) {
+    const bool lstm = operation.kind == Kind::Lstm;
+    RecurrentCell cell(lstm, weights, first_of(1, sample), first_of(2, sample));
+    for (std::size_t i = 0; i < steps; ++i) {
+      const auto step = operation.backward ? steps - 1 - i : i;
+      cell.step(inputs[0]->numbers.data() + (step * batch + sample) * depth, depth);
+      write(step, sample, cell.hidden());
+    }
+    if (lstm) write(steps, sample, cell.cell());
+  }
+}
+
 }  // namespace tsq::runtime::test

@@ -55,4 +55,15 @@ void reference_attention(const Operation& operation, const Real& query, const Re
                          const Real* mask, Real& output);
 void reference_pad(const Operation& operation, const Real& input, Real& output);
 
+/// Of a layer in one direction: for each gate a row for each state. Biases may be empty.
+struct RecurrentWeights {
+  std::vector<double> input{};
+  std::vector<double> recurrent{};
+  std::vector<double> bias{};
+  std::vector<double> recurrent_bias{};
+};
+/// `inputs`: the sequence, then the first states that are given.
+void reference_recurrent(const Operation& operation, const RecurrentWeights& weights,
+                         const std::vector<const Real*>& inputs, Real& output);
+
 }  // namespace tsq::runtime::test

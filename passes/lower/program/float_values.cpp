@@ -29,6 +29,14 @@ bool takes_floats(const ir::Model& model, const Node* node) {
                     "log_softmax", "avg_pool2d", "scaled_dot_product_attention", "silu", "hardswish", "elu"});
 }
 
+/// Whether a recurrent layer reads a value, as its input or, perhaps in a tuple, as a state.
+bool is_read_by_recurrent(const ir::Model& model, const Value* value) {
+  return std::ranges::any_of(ir::users(value), [&](const Node* user) {
+    if (user->kind() == c10::prim::TupleConstruct) return is_read_by_recurrent(model, user->output());
+    return ir::is_module_call(user) && !ir::call_of(model, user).recurrent_qparams.empty();
+  });
+}
+
 /// Whether the result has the dtype of the first operand: of arithmetic, where no operand of another dtype
 /// makes it wider.
 bool keeps_dtype(const ir::Model& model, const Node* node) {
@@ -89,7 +97,8 @@ bool write_known_dtypes(ir::Model& model) {
 
 bool is_float_tensor(const ir::Model& model, const Value* value) {
   return value->type()->isSubtypeOf(*c10::TensorType::get()) &&
-         (is_float_above(model, value, kDistance) || is_float_below(model, value, kDistance));
+         (is_float_above(model, value, kDistance) || is_float_below(model, value, kDistance) ||
+          is_read_by_recurrent(model, value));
 }
 
 }  // namespace tsq::passes

@@ -51,7 +51,8 @@ bool acts(const Node* call) {
 
 bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions,
                       TranslationCache& cache) {
-  if (node->kind() == c10::prim::ListUnpack) node = node->input(0)->node();
+  while (node->kind() == c10::prim::ListUnpack || node->kind() == c10::prim::TupleUnpack)
+    node = node->input(0)->node();
   if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node)) return false;
   ProgramBuilder program(model, regions, cache);
   return translate(program, node);

@@ -1,5 +1,7 @@
 #include "passes/lower/program/translations.h"
 
+#include <algorithm>
+
 #include "ir/analysis.h"
 #include "ir/quantize_operators.h"
 #include "passes/lower/program/expansion.h"
@@ -26,6 +28,17 @@ bool translate_dequantize(ProgramBuilder& program, const Node* node) {
   return codes.has_value();
 }
 
+bool is_unpacking(const Node* node) {
+  return node->kind() == c10::prim::ListUnpack || node->kind() == c10::prim::TupleUnpack;
+}
+
+/// Whether a tuple is only taken apart further.
+bool is_unpacked(const ir::Value* value) {
+  const auto users = ir::users(value);
+  return value->type()->kind() == c10::TypeKind::TupleType &&
+         std::ranges::all_of(users, [](const Node* user) { return is_unpacking(user); });
+}
+
 /// Node by node what a module or a function calls.
 bool translate_expanded(ProgramBuilder& program, const Node* node) {
   auto& expansions = program.cache().expansions;
@@ -50,10 +63,15 @@ bool translate_expanded(ProgramBuilder& program, const Node* node) {
 bool translate(ProgramBuilder& program, const Node* node) {
   if (node->kind() == ir::kQuantize) return translate_quantize(program, node);
   if (node->kind() == ir::kDequantize) return translate_dequantize(program, node);
-  if (node->kind() == c10::prim::ListUnpack)
-    return !node->outputs().empty() && program.is_defined(node->output(0));
-  return translate_layer(program, node) || translate_operator(program, node) ||
-         translate_module(program, node) || translate_expanded(program, node);
+  // What the list or tuple is made by has defined what is unpacked.
+  if (is_unpacking(node)) {
+    return std::ranges::all_of(node->outputs(), [&](const ir::Value* value) {
+      return !value->hasUses() || program.is_defined(value) || is_unpacked(value);
+    });
+  }
+  return translate_recurrent(program, node) || translate_layer(program, node) ||
+         translate_operator(program, node) || translate_module(program, node) ||
+         translate_expanded(program, node);
 }
 
 }  // namespace tsq::passes

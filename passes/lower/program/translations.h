@@ -16,6 +16,11 @@ bool translate_layer(ProgramBuilder& program, const ir::Node* node);
 /// A module or function of torch.nn that is more than a list of operators: it looks at its input's shape.
 bool translate_module(ProgramBuilder& program, const ir::Node* node);
 
+/// An LSTM or GRU with int8 weights.
+bool translate_recurrent(ProgramBuilder& program, const ir::Node* node);
+/// Whether a program can have it, whatever its input is made of.
+[[nodiscard]] bool is_recurrent_of_programs(const ir::ModuleCall& call);
+
 /// A batch norm with the statistics of training: a factor and an addend for each channel.
 int write_batch_norm(ProgramBuilder& program, const operators::BatchNorm& norm, int input);
 /// To `size`, or to one value for each channel.

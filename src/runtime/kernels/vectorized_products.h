@@ -107,6 +107,8 @@ void multiply_panel(const Rows& rows, const float* panel, Depth depth, const Sum
     const Sums to{out.data + r * out.stride, out.stride};
     if (left == 1) {
       multiply_tile<Product, 1, kRegisters>(some, panel, depth, to);
+    } else if (left <= kRows / 4) {
+      multiply_tile<Product, kRows / 4, kRegisters>(some, panel, depth, to);
     } else if (left <= kRows / 2) {
       multiply_tile<Product, kRows / 2, kRegisters>(some, panel, depth, to);
     } else {

@@ -13,6 +13,8 @@ constexpr std::array kBuilders{
     BuilderRow{Kind::Linear, "matmul of oneDNN with packed weights", build_linear},
     BuilderRow{Kind::Matmul, "matmul of oneDNN", build_matmul},
     BuilderRow{Kind::Attention, "blocks of queries", build_attention},
+    BuilderRow{Kind::Lstm, "gates of the input, then the steps", build_recurrent},
+    BuilderRow{Kind::Gru, "gates of the input, then the steps", build_recurrent},
     BuilderRow{Kind::Add, "binary", build_binary},
     BuilderRow{Kind::Sub, "binary", build_binary},
     BuilderRow{Kind::Mul, "binary", build_binary},

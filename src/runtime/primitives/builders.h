@@ -26,6 +26,7 @@ bool build_transposed_convolution(Compilation& compilation);
 bool build_linear(Compilation& compilation);
 bool build_matmul(Compilation& compilation);
 bool build_attention(Compilation& compilation);
+bool build_recurrent(Compilation& compilation);
 bool build_convert(Compilation& compilation);
 bool build_binary(Compilation& compilation);
 bool build_channelwise(Compilation& compilation);

@@ -129,6 +129,20 @@ View Compilation::number_view(float number) {
   return {.dtype = Dtype::F32, .buffer = add_buffer({Place::Constant, 0, 0, memory})};
 }
 
+View Compilation::numbers_view(const std::vector<float>& numbers) {
+  const auto memory = aligned_memory(numbers.size() * sizeof(float));
+  std::memcpy(memory.get(), numbers.data(), numbers.size() * sizeof(float));
+  const Shape sizes{static_cast<std::int64_t>(numbers.size())};
+  return {.sizes = sizes, .strides = {1}, .buffer = add_buffer({Place::Constant, 0, 0, memory})};
+}
+
+View Compilation::packed_view(const Constant& plain, std::int64_t floats,
+                              const std::function<void(float* packed)>& pack) {
+  const auto packed = weights_.get(plain.data, floats * bytes_of(Dtype::F32),
+                                   [&](void* memory) { pack(static_cast<float*>(memory)); });
+  return {.sizes = {floats}, .strides = {1}, .buffer = add_buffer({Place::Constant, 0, 0, packed})};
+}
+
 View Compilation::with_strides(const View& view, const Shape& strides) {
   if (same_strides(view.sizes, view.strides, strides)) {
     View same = view;

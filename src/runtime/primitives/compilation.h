@@ -129,10 +129,14 @@ class Compilation {
   Operand int_operand(int argument, int number);
   Operand packed_operand(int argument, const Constant& plain, const dnnl::memory::desc& from,
                          const dnnl::memory::desc& to);
+  /// The weights of a kernel of ours, as `pack` writes them.
+  View packed_view(const Constant& plain, std::int64_t floats,
+                   const std::function<void(float* packed)>& pack);
   /// A constant as a view, for kernels of ours.
   View constant_view(int index);
   /// One float, of no dimensions.
   View number_view(float number);
+  View numbers_view(const std::vector<float>& numbers);
 
   /// Copies what the call returns and no operation has put there.
   void finish();

@@ -26,22 +26,37 @@ std::shared_ptr<const void> PackedWeights::find(const void* plain, const dnnl::m
 }
 
 std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain,
-                                               const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+                                               const dnnl::memory::desc& layout,
+                                               const std::function<void(void* packed)>& pack) {
   {
     const std::scoped_lock lock(mutex_);
-    if (auto packed = find(plain.get(), to)) return packed;
+    if (auto packed = find(plain.get(), layout)) return packed;
   }
-  auto memory = aligned_memory(to.get_size());
-  dnnl::stream stream(cpu_engine());
+  auto memory = aligned_memory(layout.get_size());
+  pack(memory.get());
+  const std::scoped_lock lock(mutex_);
+  if (auto packed = find(plain.get(), layout)) return packed;  // another thread was first
+  entries_.push_back({std::move(plain), layout, memory});
+  return memory;
+}
+
+std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain,
+                                               const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
   // oneDNN's own type has no constant memory; the reorder only reads it.
   dnnl::memory source(from, cpu_engine(), const_cast<void*>(plain.get()));
-  dnnl::memory target(to, cpu_engine(), memory.get());
-  dnnl::reorder(source, target).execute(stream, source, target);
-  stream.wait();
-  const std::scoped_lock lock(mutex_);
-  if (auto packed = find(plain.get(), to)) return packed;  // another thread was first
-  entries_.push_back({std::move(plain), to, memory});
-  return memory;
+  return get(std::move(plain), to, [&](void* packed) {
+    dnnl::stream stream(cpu_engine());
+    dnnl::memory target(to, cpu_engine(), packed);
+    dnnl::reorder(source, target).execute(stream, source, target);
+    stream.wait();
+  });
+}
+
+std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain, std::int64_t bytes,
+                                               const std::function<void(void* packed)>& pack) {
+  // oneDNN's layouts of weights have two dimensions or more.
+  const dnnl::memory::desc layout({bytes}, dnnl::memory::data_type::u8, dnnl::memory::format_tag::x);
+  return get(std::move(plain), layout, pack);
 }
 
 std::size_t PackedWeights::size() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <dnnl.hpp>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,9 @@ class PackedWeights {
   /// `plain`, which is described by `from`, as `to`. Packs outside of the lock.
   std::shared_ptr<const void> get(std::shared_ptr<const void> plain, const dnnl::memory::desc& from,
                                   const dnnl::memory::desc& to);
+  /// `plain` in a layout of our own of `bytes` bytes, which `pack` writes.
+  std::shared_ptr<const void> get(std::shared_ptr<const void> plain, std::int64_t bytes,
+                                  const std::function<void(void* packed)>& pack);
   /// How many layouts of weights are held.
   [[nodiscard]] std::size_t size() const;
 
@@ -25,6 +29,8 @@ class PackedWeights {
     dnnl::memory::desc layout;
     std::shared_ptr<const void> packed;
   };
+  std::shared_ptr<const void> get(std::shared_ptr<const void> plain, const dnnl::memory::desc& layout,
+                                  const std::function<void(void* packed)>& pack);
   std::shared_ptr<const void> find(const void* plain, const dnnl::memory::desc& layout) const;
 
   mutable std::mutex mutex_{};

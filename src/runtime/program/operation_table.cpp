@@ -18,6 +18,7 @@ constexpr auto kShape = static_cast<Attributes>(TargetShape);
 constexpr auto kOrder = static_cast<Attributes>(Order);
 constexpr Attributes kGroupNorm = OptionalWeight | Bias | Epsilon | Groups;
 constexpr Attributes kScaleShift = OptionalWeight | Bias | Axis;
+constexpr Attributes kRecurrent = Weight | Bias | Recurrent;
 constexpr auto kWeight = static_cast<Attributes>(OptionalWeight);
 constexpr auto kAxes = static_cast<Attributes>(Axes);
 constexpr auto kSize = static_cast<Attributes>(Size);
@@ -30,6 +31,8 @@ constexpr std::array kOperations{
     OperationRow{Kind::Linear,                "linear",                  1, kLinear,         PostOpsAllowed::All},
     OperationRow{Kind::Matmul,                "matmul",                  2, Alpha | Bounded, PostOpsAllowed::All},
     OperationRow{Kind::Attention,             "attention",               3, Alpha | Causal,  PostOpsAllowed::None, 1},
+    OperationRow{Kind::Lstm,                  "lstm",                    1, kRecurrent,      PostOpsAllowed::None, 2},
+    OperationRow{Kind::Gru,                   "gru",                     1, kRecurrent,      PostOpsAllowed::None, 1},
     OperationRow{Kind::Add,                   "add",                     2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Sub,                   "sub",                     2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Mul,                   "mul",                     2, kNone,           PostOpsAllowed::Clamps},
@@ -122,6 +125,8 @@ std::string_view name_of(IntegerKind kind) {
 }
 
 bool is_product(Kind kind) { return row_of(kind).post_ops == PostOpsAllowed::All; }
+
+bool is_recurrent(Kind kind) { return kind == Kind::Lstm || kind == Kind::Gru; }
 
 bool is_view(Kind kind) {
   constexpr std::array kViews{Kind::Reshape, Kind::Permute,   Kind::Transpose, Kind::Unsqueeze, Kind::Squeeze,

@@ -34,6 +34,7 @@ enum class Attribute : std::uint32_t {
   Axes = 1U << 20U,
   Fill = 1U << 21U,
   Causal = 1U << 22U,
+  Recurrent = 1U << 23U,
 };
 
 /// A set of attributes.
@@ -83,6 +84,7 @@ std::string_view name_of(Dtype dtype);
 bool is_view(Kind kind);
 /// Of activations and weights, or of activations: what takes sums and products after it.
 bool is_product(Kind kind);
+bool is_recurrent(Kind kind);
 
 /// The numbers of an operation that a call may compute.
 Extents extents_of(const Operation& operation);

@@ -111,6 +111,8 @@ enum class Kind : std::uint8_t {
   Linear,
   Matmul,
   Attention,  ///< softmax(alpha q k^T + mask) v
+  Lstm,       ///< a layer in one direction: the states after each step, then the last cell states
+  Gru,        ///< the states after each step
   Add,
   Sub,
   Mul,
@@ -157,9 +159,12 @@ struct Operation {
   std::vector<PostOp> post_ops{};
 
   // Constants.
-  std::optional<int> weight{};         ///< int8 or float, in PyTorch's layout
-  std::optional<int> weight_scales{};  ///< of an int8 weight: one, or one for each output channel
-  std::optional<int> bias{};           ///< float, in real numbers
+  std::optional<int> weight{};            ///< int8 or float, in PyTorch's layout
+  std::optional<int> weight_scales{};     ///< of an int8 weight: one, or one for each output channel
+  std::optional<int> bias{};              ///< float, in real numbers
+  std::optional<int> recurrent_weight{};  ///< these three are of the states of an LSTM or GRU
+  std::optional<int> recurrent_scales{};
+  std::optional<int> recurrent_bias{};
 
   Shape kernel{};
   Shape stride{};
@@ -175,6 +180,7 @@ struct Operation {
 
   double alpha = 1;     ///< multiplies a product of activations; of an attention 0 stands for 1 / sqrt(width)
   bool causal = false;  ///< no query of an attention reads the keys after its own place
+  bool backward = false;  ///< an LSTM or GRU goes from the last step to the first
   double epsilon = 1e-5;
   std::int64_t axis = -1;  ///< this and the others count from the end if negative
   std::int64_t other_axis = -2;

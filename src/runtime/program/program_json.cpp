@@ -56,6 +56,9 @@ void for_each_attribute(const Visit& visit) {
   visit("weight", &Operation::weight, Weight, OptionalWeight);
   visit("weight_scales", &Operation::weight_scales, Weight);
   visit("bias", &Operation::bias, Bias);
+  visit("recurrent_weight", &Operation::recurrent_weight, Recurrent);
+  visit("recurrent_scales", &Operation::recurrent_scales, Recurrent);
+  visit("recurrent_bias", &Operation::recurrent_bias, Recurrent);
   visit("kernel", &Operation::kernel, Kernel);
   visit("stride", &Operation::stride, Stride);
   visit("padding_begin", &Operation::padding_begin, Padding);
@@ -67,6 +70,7 @@ void for_each_attribute(const Visit& visit) {
   visit("bounded", &Operation::bounded, Bounded);
   visit("alpha", &Operation::alpha, Alpha);
   visit("causal", &Operation::causal, Causal);
+  visit("backward", &Operation::backward, Recurrent);
   visit("epsilon", &Operation::epsilon, Epsilon);
   visit("axis", &Operation::axis, Axis);
   visit("other_axis", &Operation::other_axis, OtherAxis);

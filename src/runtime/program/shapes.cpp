@@ -90,6 +90,24 @@ Shape attention(const Asked& asked) {
   return output;
 }
 
+/// Steps come first; a tensor of two dimensions is one sample.
+Shape recurrent(const Asked& asked) {
+  const auto& operation = asked.operation();
+  const bool lstm = operation.kind == Kind::Lstm;
+  Shape output = asked.input();
+  asked.require((output.size() == 2 || output.size() == 3) && output.back() == asked.weight()[1],
+                "its input is " + to_text(output) + ", its weight " + to_text(asked.weight()));
+  output.back() = asked.weight()[0] / (lstm ? 4 : 3);
+  Shape state = output;
+  state.front() = 1;
+  for (std::size_t i = 1; i < operation.inputs.size(); ++i) {
+    asked.require(asked.input(i) == state,
+                  "its states are " + to_text(asked.input(i)) + ", and " + to_text(state) + " are wanted");
+  }
+  if (lstm) ++output.front();
+  return output;
+}
+
 Shape concat(const Asked& asked) {
   Shape output = asked.input();
   const auto axis = axis_of(asked.operation(), output.size());
@@ -222,6 +240,9 @@ Shape output_of(const Asked& asked) {
       return matmul(asked);
     case Kind::Attention:
       return attention(asked);
+    case Kind::Lstm:
+    case Kind::Gru:
+      return recurrent(asked);
     case Kind::Add:
     case Kind::Sub:
     case Kind::Mul:

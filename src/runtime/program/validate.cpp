@@ -170,10 +170,13 @@ class Checker {
   void check_weights(const Operation& operation, const OperationRow& row) const {
     const bool weighted = has(row.attributes, Attribute::Weight);
     if (weighted && !operation.weight) fail("its weight is missing");
-    for (const auto& index : {operation.weight, operation.weight_scales, operation.bias}) {
+    for (const auto& index :
+         {operation.weight, operation.weight_scales, operation.bias, operation.recurrent_weight,
+          operation.recurrent_scales, operation.recurrent_bias}) {
       if (index) check_constant(*index);
     }
     if (operation.bias && constant(*operation.bias).dtype != Dtype::F32) fail("its bias is not f32");
+    if (is_recurrent(operation.kind)) return check_recurrent(operation);
     if (weighted) return check_weight(operation);
     if (operation.weight && constant(*operation.weight).dtype != Dtype::F32) fail("its weight is not f32");
     const bool needs_weight = operation.kind == Kind::Prelu || operation.kind == Kind::Embedding;
@@ -199,10 +202,34 @@ class Checker {
     const bool transposed = operation.kind == Kind::TransposedConvolution;
     const auto channels = transposed ? weight.shape[1] * operation.groups : weight.shape[0];
     require_length("bias", operation.bias, channels, false);
+    check_scales(weight, "weight_scales", operation.weight_scales, channels);
+  }
+
+  void check_scales(const Constant& weight, const char* name, std::optional<int> scales,
+                    std::int64_t channels) const {
     if (weight.dtype == Dtype::F32) return;
     if (weight.dtype != Dtype::S8) fail("its weight is u8", "weights are s8 or f32");
-    if (!operation.weight_scales) fail("its weight_scales are missing");
-    require_length("weight_scales", operation.weight_scales, channels, true);
+    if (!scales) fail(std::string("its ") + name + " are missing");
+    require_length(name, scales, channels, true);
+  }
+
+  void check_recurrent(const Operation& operation) const {
+    if (!operation.recurrent_weight) fail("its recurrent_weight is missing");
+    const std::int64_t gates = operation.kind == Kind::Lstm ? 4 : 3;
+    const auto& weight = constant(*operation.weight);
+    const auto& recurrent = constant(*operation.recurrent_weight);
+    const auto rows = weight.shape.empty() ? 0 : weight.shape[0];
+    const bool fit = weight.shape.size() == 2 && elements_of(weight.shape) > 0 && rows % gates == 0 &&
+                     recurrent.shape == Shape{rows, rows / gates};
+    if (!fit) {
+      fail("its weights have the shapes " + to_text(weight.shape) + " and " + to_text(recurrent.shape),
+           "for " + std::to_string(gates) + " gates both have as many rows, and the second a " +
+               std::to_string(gates) + "th of them as columns");
+    }
+    require_length("bias", operation.bias, rows, false);
+    require_length("recurrent_bias", operation.recurrent_bias, rows, false);
+    check_scales(weight, "weight_scales", operation.weight_scales, rows);
+    check_scales(recurrent, "recurrent_scales", operation.recurrent_scales, rows);
   }
 
   void require_length(const char* name, std::optional<int> index, std::int64_t wanted, bool or_one) const {

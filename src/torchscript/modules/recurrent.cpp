@@ -222,6 +222,28 @@ std::size_t weights_of_first_layer(const ModuleCall& call) {
   return 0;
 }
 
+std::optional<RecurrentForm> recurrent_form(const ModuleCall& call) {
+  if (!call.module || call.method.empty()) return std::nullopt;
+  const auto graph = inlined_graph(call);
+  const auto operators = recurrent_operators(*graph);
+  if (operators.size() != 1 || operators.front().second->is_cell) return std::nullopt;
+  const Node* node = operators.front().first;
+  if (node->schema().overload_name() != "input") return std::nullopt;
+  const auto known = [&](const char* name) {
+    return known_value(*call.module, *graph, node->input(index_of(node, name)));
+  };
+  const auto layers = known("num_layers");
+  const auto both_ways = known("bidirectional");
+  const auto batch_first = known("batch_first");
+  if (!layers || !layers->isInt() || !both_ways || !both_ways->isBool() || !batch_first ||
+      !batch_first->isBool())
+    return std::nullopt;
+  return RecurrentForm{.is_lstm = node->outputs().size() == 3,
+                       .layers = layers->toInt(),
+                       .both_ways = both_ways->toBool(),
+                       .batch_first = batch_first->toBool()};
+}
+
 std::string_view recurrent_kernel_of(const ModuleCall& call) {
   const auto operators = recurrent_operators(*inlined_graph(call));
   return operators.empty() ? std::string_view() : operators.front().second->kernel;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +24,17 @@ struct RecurrentWeights {
 
 /// The weights out of the operators in the module's forward, so that scripted and traced files give the same.
 RecurrentWeights recurrent_weights(const ir::ModuleCall& call);
+
+/// What a recurrent layer computes of its input, its first states and its weights.
+struct RecurrentForm {
+  bool is_lstm{};
+  int64_t layers{};
+  bool both_ways{};
+  bool batch_first{};
+};
+
+/// Empty for cells, for layers of packed sequences, and where the file does not show it.
+std::optional<RecurrentForm> recurrent_form(const ir::ModuleCall& call);
 
 /// The kernel that the module's recurrent operator has; empty: none.
 std::string_view recurrent_kernel_of(const ir::ModuleCall& call);

@@ -1,0 +1,62 @@
+#include "runtime/kernels/recurrent.h"
+
+#include <algorithm>
+
+namespace tsq::runtime {
+
+namespace baseline {
+extern const RecurrentKernels kRecurrentKernels;
+}
+#ifdef TSQ_RUNTIME_X86
+namespace avx2 {
+extern const RecurrentKernels kRecurrentKernels;
+}
+namespace avx512 {
+extern const RecurrentKernels kRecurrentKernels;
+}
+namespace vnni {
+extern const RecurrentKernels kRecurrentKernels;
+}
+#endif
+
+namespace {
+
+const RecurrentKernels& best_recurrent_kernels() {
+#ifdef TSQ_RUNTIME_X86
+  const bool has_avx512 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+  if (has_avx512 && __builtin_cpu_supports("avx512vnni")) return vnni::kRecurrentKernels;
+  if (has_avx512) return avx512::kRecurrentKernels;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kRecurrentKernels;
+#endif
+  return baseline::kRecurrentKernels;
+}
+
+/// The widest registers and panels of any instruction set.
+constexpr std::int64_t kWidestRegister = 16;
+constexpr std::int64_t kWidestPanel = 32;
+
+std::int64_t filled(std::int64_t number, std::int64_t step) { return (number + step - 1) / step * step; }
+
+}  // namespace
+
+std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width) {
+  return gates * filled(width, kWidestRegister);
+}
+
+std::int64_t recurrent_scratch(const RecurrentTask& task) {
+  // Words have two rows of bytes each; products read and write whole tiles.
+  constexpr std::int64_t kProductRows = 2 * kRecurrentRows;
+  const std::int64_t columns = filled(recurrent_columns(task.gates(), task.width), kWidestPanel);
+  const std::int64_t depth = filled(std::max(task.depth, task.width), kWidestRegister);
+  const std::int64_t states = 2 * filled(task.width, kWidestRegister) * kRecurrentRows;
+  return kProductRows * (columns + depth) + states + depth;
+}
+
+const RecurrentKernels& recurrent_kernels() {
+  static const RecurrentKernels& best = best_recurrent_kernels();
+  return best;
+}
+
+}  // namespace tsq::runtime

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/kernels/kernels.h"
+
+/// LSTM and GRU: one layer in one direction. Gates stand in PyTorch's order: input, forget, cell, output;
+/// reset, update, new.
+namespace tsq::runtime {
+
+/// Rows (of a step and a sample) whose products are computed at once.
+inline constexpr std::int64_t kRecurrentRows = 16;
+
+/// A matrix of weights: for each gate as many rows as the layer is wide. `codes` or `floats`.
+struct RecurrentMatrix {
+  std::int64_t gates = 4;
+  std::int64_t width = 0;
+  std::int64_t depth = 0;  ///< of its rows
+  const std::int8_t* codes = nullptr;
+  const float* floats = nullptr;
+};
+
+struct RecurrentTask {
+  bool lstm = true;
+  bool backward = false;  ///< from the last step to the first
+  bool bytes = false;     ///< weights are packed as bytes, and multiplied by words of 16 bits
+  std::int64_t steps = 0;
+  std::int64_t batch = 0;
+  std::int64_t depth = 0;  ///< of the input
+  std::int64_t width = 0;
+  std::int64_t rows = kRecurrentRows;   ///< samples whose steps are computed at once
+  std::array<std::int64_t, 3> input{};  ///< strides: steps, samples, numbers
+  std::array<std::int64_t, 3> output{};
+  bool has_hidden = false;  ///< first states are given; else they are zeros
+  bool has_cell = false;
+  std::array<std::int64_t, 2> hidden{};  ///< their strides: samples, numbers
+  std::array<std::int64_t, 2> cell{};
+  Rounding to{};
+
+  [[nodiscard]] std::int64_t gates() const { return lstm ? 4 : 3; }
+  [[nodiscard]] std::int64_t input_units() const {
+    return (steps * batch + kRecurrentRows - 1) / kRecurrentRows;
+  }
+  [[nodiscard]] std::int64_t units() const { return (batch + rows - 1) / rows; }
+};
+
+struct RecurrentPointers {
+  void* out = nullptr;
+  float* gates = nullptr;         ///< of the input: `recurrent_columns` for each step and sample
+  const float* hidden = nullptr;  ///< first states, if they are given
+  const float* cell = nullptr;
+  const float* packed = nullptr;  ///< the weights
+  const float* scales = nullptr;  ///< of each column, and then what is added to each
+  float* scratch = nullptr;       ///< of the calling thread
+};
+
+/// Numbers of all gates, each filled up to whole registers.
+std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width);
+/// Floats that a thread works in, whichever matrix it multiplies.
+std::int64_t recurrent_scratch(const RecurrentTask& task);
+
+/// The kernels of one instruction set.
+struct RecurrentKernels {
+  bool has_bytes;  ///< has products of bytes
+  std::int64_t (*packed_floats)(const RecurrentMatrix& matrix, bool bytes);
+  void (*pack)(const RecurrentMatrix& matrix, bool bytes, float* out);
+  /// What the input adds to the gates. Units: blocks of `kRecurrentRows` rows.
+  void (*project)(const RecurrentTask& task, const RecurrentPointers& pointers, const float* input,
+                  std::int64_t begin, std::int64_t end);
+  /// The steps. Units: blocks of `rows` samples.
+  void (*run)(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t begin,
+              std::int64_t end);
+};
+
+/// The best that this processor runs.
+const RecurrentKernels& recurrent_kernels();
+
+}  // namespace tsq::runtime

@@ -1,0 +1,183 @@
+#include "runtime/kernels/recurrent.h"
+
+#include <algorithm>
+
+#include "runtime/primitives/builders.h"
+
+namespace tsq::runtime {
+namespace {
+
+/// One of the two matrices of a layer, and what belongs to it.
+struct Weights {
+  int weight;
+  std::optional<int> scales;
+  std::optional<int> bias;
+};
+
+Weights of_input(const Operation& operation) {
+  return {*operation.weight, operation.weight_scales, operation.bias};
+}
+Weights of_states(const Operation& operation) {
+  return {*operation.recurrent_weight, operation.recurrent_scales, operation.recurrent_bias};
+}
+
+/// Sums of bytes of 8 bits fit into 32.
+constexpr std::int64_t kLargestDepth = std::int64_t{1} << 15;
+
+bool multiplies_bytes(const Compilation& compilation, const Weights& weights) {
+  const auto& weight = compilation.constant(weights.weight);
+  return recurrent_kernels().has_bytes && weight.dtype == Dtype::S8 && weight.shape[1] <= kLargestDepth;
+}
+
+View packed(Compilation& compilation, const Weights& weights, std::int64_t gates, bool bytes) {
+  const auto& weight = compilation.constant(weights.weight);
+  const RecurrentMatrix matrix{.gates = gates,
+                               .width = weight.shape[0] / gates,
+                               .depth = weight.shape[1],
+                               .codes = weight.dtype == Dtype::S8 ? weight.int8s() : nullptr,
+                               .floats = weight.dtype == Dtype::F32 ? weight.floats() : nullptr};
+  return compilation.packed_view(weight, recurrent_kernels().packed_floats(matrix, bytes),
+                                 [&](float* memory) { recurrent_kernels().pack(matrix, bytes, memory); });
+}
+
+/// Scales and addends of the columns, as kernels want them.
+View scales_of(Compilation& compilation, const Weights& weights, std::int64_t gates) {
+  const auto width = compilation.constant(weights.weight).shape[0] / gates;
+  const auto columns = recurrent_columns(gates, width);
+  std::vector<float> numbers(static_cast<std::size_t>(2 * columns), 0);
+  const auto write = [&](const std::optional<int>& index, std::int64_t begin, float standard) {
+    const bool has_one = index && elements_of(compilation.constant(*index).shape) == 1;
+    for (std::int64_t row = 0; row < gates * width; ++row) {
+      const auto place = begin + row / width * (columns / gates) + row % width;
+      numbers[static_cast<std::size_t>(place)] =
+          index ? compilation.constant(*index).floats()[has_one ? 0 : row] : standard;
+    }
+  };
+  write(weights.scales, 0, 1);
+  write(weights.bias, columns, 0);
+  return compilation.numbers_view(numbers);
+}
+
+/// Three dimensions: of two there is one sample.
+View with_samples(View view) {
+  if (view.sizes.size() == 3) return view;
+  view.sizes.insert(view.sizes.begin() + 1, 1);
+  view.strides.insert(view.strides.begin() + 1, 0);
+  return view;
+}
+
+View states_of(Compilation& compilation, std::size_t input) {
+  return with_samples(compilation.as_float(compilation.view(compilation.operation().inputs[input])));
+}
+
+RecurrentTask task_of(const Operation& operation, const View& input, const View& output, int threads) {
+  RecurrentTask task{.lstm = operation.kind == Kind::Lstm,
+                     .backward = operation.backward,
+                     .steps = input.sizes[0],
+                     .batch = input.sizes[1],
+                     .depth = input.sizes[2],
+                     .width = output.sizes[2],
+                     .to = rounding_of(output)};
+  task.rows = std::clamp<std::int64_t>((task.batch + threads - 1) / threads, 1, kRecurrentRows);
+  std::ranges::copy(input.strides, task.input.begin());
+  std::ranges::copy(output.strides, task.output.begin());
+  return task;
+}
+
+/// Memory in which each part of a kernel's work has a place of its own: OpenMP may give several to one
+/// thread.
+struct Scratch {
+  std::int64_t parts;
+  std::int64_t floats;
+
+  [[nodiscard]] View view(Compilation& compilation) const {
+    return compilation.fresh(Dtype::F32, {parts * floats}, {1});
+  }
+};
+
+Scratch scratch_of(const RecurrentTask& task, std::int64_t units, int threads) {
+  return {std::min<std::int64_t>(threads, units), (recurrent_scratch(task) + 15) / 16 * 16};
+}
+
+using RecurrentWork = void (*)(const RecurrentTask& task, const RecurrentPointers& pointers,
+                               std::byte* const* operands, std::int64_t begin, std::int64_t end);
+
+/// A kernel whose first operand is written; the next are its scratch, weights and scales.
+void add_recurrent(Compilation& compilation, const char* name, const RecurrentTask& task,
+                   std::span<const View> views, std::int64_t units, RecurrentWork work) {
+  const Scratch scratch = scratch_of(task, units, compilation.threads());
+  compilation.add_kernel(
+      name, views, scratch.parts, [=](std::byte* const* operands, std::int64_t begin, std::int64_t end) {
+        for (auto part = begin; part < end; ++part) {
+          const RecurrentPointers pointers{
+              .packed = reinterpret_cast<const float*>(operands[2]),
+              .scales = reinterpret_cast<const float*>(operands[3]),
+              .scratch = reinterpret_cast<float*>(operands[1]) + part * scratch.floats};
+          work(task, pointers, operands, units * part / scratch.parts, units * (part + 1) / scratch.parts);
+        }
+      });
+}
+
+View add_projection(Compilation& compilation, RecurrentTask task, const View& input) {
+  const Weights weights = of_input(compilation.operation());
+  task.bytes = multiplies_bytes(compilation, weights);
+  const View gates = compilation.fresh(
+      Dtype::F32, {task.steps, task.batch, recurrent_columns(task.gates(), task.width)},
+      row_major_strides({task.steps, task.batch, recurrent_columns(task.gates(), task.width)}));
+  const View views[] = {gates, scratch_of(task, task.input_units(), compilation.threads()).view(compilation),
+                        packed(compilation, weights, task.gates(), task.bytes),
+                        scales_of(compilation, weights, task.gates()), input};
+  add_recurrent(compilation, "gates", task, views, task.input_units(),
+                [](const RecurrentTask& each, const RecurrentPointers& given, std::byte* const* operands,
+                   std::int64_t begin, std::int64_t end) {
+                  RecurrentPointers pointers = given;
+                  pointers.gates = reinterpret_cast<float*>(operands[0]);
+                  recurrent_kernels().project(each, pointers, reinterpret_cast<const float*>(operands[4]),
+                                              begin, end);
+                });
+  return gates;
+}
+
+void add_steps(Compilation& compilation, RecurrentTask task, const View& output, const View& gates) {
+  const auto& operation = compilation.operation();
+  const Weights weights = of_states(operation);
+  task.bytes = multiplies_bytes(compilation, weights);
+  std::vector<View> views{output, scratch_of(task, task.units(), compilation.threads()).view(compilation),
+                          packed(compilation, weights, task.gates(), task.bytes),
+                          scales_of(compilation, weights, task.gates())};
+  for (std::size_t i = 1; i < operation.inputs.size(); ++i) {
+    views.push_back(states_of(compilation, i));
+    auto& strides = i == 1 ? task.hidden : task.cell;
+    strides = {views.back().strides[1], views.back().strides[2]};
+  }
+  task.has_hidden = operation.inputs.size() > 1;
+  task.has_cell = operation.inputs.size() > 2;
+  views.push_back(gates);
+  add_recurrent(compilation, task.lstm ? "lstm" : "gru", task, views, task.units(),
+                [](const RecurrentTask& each, const RecurrentPointers& given, std::byte* const* operands,
+                   std::int64_t begin, std::int64_t end) {
+                  const auto floats = [&](int i) { return reinterpret_cast<float*>(operands[i]); };
+                  RecurrentPointers pointers = given;
+                  pointers.out = operands[0];
+                  if (each.has_hidden) pointers.hidden = floats(4);
+                  if (each.has_cell) pointers.cell = floats(5);
+                  pointers.gates =
+                      floats(4 + static_cast<int>(each.has_hidden) + static_cast<int>(each.has_cell));
+                  recurrent_kernels().run(each, pointers, begin, end);
+                });
+}
+
+}  // namespace
+
+bool build_recurrent(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View output = compilation.any_destination(operation.output);
+  const View input = states_of(compilation, 0);
+  const RecurrentTask task = task_of(operation, input, with_samples(output), compilation.threads());
+  const View gates = add_projection(compilation, task, input);
+  add_steps(compilation, task, output, gates);
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+}  // namespace tsq::runtime
