@@ -15,8 +15,6 @@
 #include "ir/analysis.h"
 #include "ir/edit.h"
 #include "ir/quantize_operators.h"
-#include "operators/dynamic_input.h"
-#include "passes/context/nodes.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/program/float_values.h"
@@ -307,8 +305,9 @@ class StretchCutting {
 };
 
 /// A tuple that a recurrent layer is given is told one tensor after the other.
-void unpack_states(Node* node) {
-  if (node->inputs().size() < 2) return;
+void unpack_states(const Model& model, Node* node) {
+  if (!ir::is_module_call(node) || node->inputs().size() < 2) return;
+  if (!is_recurrent_of_programs(ir::call_of(model, node))) return;
   Value* states = node->input(1);
   const auto type = states->type()->cast<c10::TupleType>();
   if (type == nullptr || states->node()->kind() == c10::prim::TupleConstruct) return;
@@ -316,20 +315,6 @@ void unpack_states(Node* node) {
   for (std::size_t i = 0; i < type->elements().size(); ++i) unpacked->output(i)->setType(type->elements()[i]);
   Node* packed = node->owningGraph()->createTuple(unpacked->outputs())->insertBefore(node);
   node->replaceInput(1, packed->output());
-}
-
-/// Programs keep what a recurrent layer reads in 16 bits: it is not rounded to 8 before.
-///   LSTM(dequantize(quantize_per_tensor_dynamic(x)), hx)   →   LSTM(x, hx)
-bool read_unrounded(Model& model) {
-  return change_nodes(model, [&](Node* node) {
-    if (!ir::is_module_call(node) || ir::stays_float(model, node)) return false;
-    if (!is_recurrent_of_programs(ir::call_of(model, node))) return false;
-    unpack_states(node);
-    const auto input = operators::dynamic_input(node->input(0));
-    if (!input) return false;
-    ir::replace_operand(node, node->input(0), input->value);
-    return true;
-  });
 }
 
 bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) {
@@ -347,7 +332,7 @@ bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) 
 bool cut_programs(Model& model, const PassContext&) {
   TranslationCache cache;
   write_known_dtypes(model);
-  read_unrounded(model);
+  for (Node* node : ir::nodes_in_order(*model.graph)) unpack_states(model, node);
   const bool has_changed = cut_block(model, model.graph->block(), cache);
   ir::eliminate_dead_code(*model.graph);
   return has_changed;

@@ -21,7 +21,7 @@ Module network() {
   model.register_module("second", testing::conv2d(8, 8, 3));
   model.register_module("relu", testing::relu());
   model.register_module("pool", testing::max_pool2d());
-  model.register_module("head", testing::linear(8 * 6 * 6, 10));
+  model.register_module("head", testing::linear(8 * 6 * 6, 64));
   model.define(
       "def forward(self, x):\n"
       "  y = self.relu.forward(self.first.forward(x))\n"

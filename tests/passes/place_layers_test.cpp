@@ -303,7 +303,7 @@ TEST(TakeOtherKernels, AFastLayerKeepsItsOwn) {
 }
 
 /// An LSTM of so many layers, in an operator with weights of the model's own.
-CalibratedModel recurrent(int64_t layers) {
+CalibratedModel recurrent(int64_t layers, LoweringTarget target = LoweringTarget::Stock) {
   torch::manual_seed(6);
   constexpr int64_t kHidden = 5;
   Module model = testing::user_module("Recurrent");
@@ -320,7 +320,7 @@ CalibratedModel recurrent(int64_t layers) {
   model.define("def forward(self, x, h):\n  return torch.lstm(x, [h, h], [" + weights + "], True, " +
                std::to_string(layers) + ", 0.0, False, False, False)[0]\n");
   Prepared prepared = prepare(model, best_qconfig_mapping("x86"), backend_config("x86"),
-                              {.recipe = {.recipe = Recipe::Best}});
+                              {.recipe = {.recipe = Recipe::Best, .target = target}});
   calibrate(prepared, std::vector<Sample>{{torch::randn({7, 2, 6}), torch::zeros({layers, 2, kHidden})}});
   return testing::before_pass(prepared, "read_recurrent_inputs");
 }
@@ -339,6 +339,20 @@ TEST(ReadRecurrentInputs, ASingleLayerIsRounded) {
   CalibratedModel result = recurrent(1);
   EXPECT_FALSE(passes::read_recurrent_inputs(result.model, result.context));
   EXPECT_EQ(recurrent_call(result).float_recurrent_weights, 0U);
+}
+
+bool reads_observer(const CalibratedModel& result) {
+  return ir::is_observer(testing::node_of_kind(result.model, "prim::tsq_module")->input(0)->node());
+}
+
+TEST(ReadRecurrentInputs, ProgramsReadThemUnrounded) {
+  CalibratedModel result = recurrent(1, LoweringTarget::Fused);
+  EXPECT_TRUE(reads_observer(result));
+  EXPECT_TRUE(passes::read_recurrent_inputs(result.model, result.context));
+  EXPECT_FALSE(reads_observer(result));
+  CalibratedModel stock = recurrent(1);
+  passes::read_recurrent_inputs(stock.model, stock.context);
+  EXPECT_TRUE(reads_observer(stock));
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace tsq::runtime::test {
 inline constexpr unsigned kCases = 24;
 
 /// Calls the program and compares each output: one step for int8 ones, a small part for float ones.
-inline void expect_right(const Writer& writer, const std::vector<Tensor>& inputs,
-                         const Shape& integers = {}) {
+inline void expect_right(const Writer& writer, const std::vector<Tensor>& inputs, const Shape& integers = {},
+                         double part = 1e-4) {
   LoadedProgram program(writer.model);
   const auto expected = reference(writer.model, inputs, integers);
   const auto got = run(program, inputs, 1, integers);
@@ -23,7 +23,7 @@ inline void expect_right(const Writer& writer, const std::vector<Tensor>& inputs
     ASSERT_EQ(got[i].sizes, expected[i].sizes);
     for (std::size_t n = 0; n < got[i].numbers.size(); ++n) {
       if (got[i].numbers[n] == expected[i].numbers[n]) continue;  // infinities
-      const double allowed = is_int8(got[i].dtype) ? 1 : 1e-4 * (1 + std::abs(expected[i].numbers[n]));
+      const double allowed = is_int8(got[i].dtype) ? 1 : part * (1 + std::abs(expected[i].numbers[n]));
       ASSERT_NEAR(got[i].numbers[n], expected[i].numbers[n], allowed) << "output " << i << ", element " << n;
     }
   }

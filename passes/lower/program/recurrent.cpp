@@ -61,6 +61,9 @@ std::optional<std::vector<int>> states_given(ProgramBuilder& program, const Node
   return states;
 }
 
+/// Whether a weight stays float: those of a first layer may.
+bool is_float(const QParams& qparams) { return qparams.dtype == c10::ScalarType::Float; }
+
 /// Writes layer after layer. Steps are the first dimension.
 class Layers {
  public:
@@ -123,6 +126,8 @@ class Layers {
   }
 
   std::pair<std::optional<int>, std::optional<int>> codes(std::size_t index) {
+    if (is_float(call_.recurrent_qparams[index]))
+      return {program_.add_constant(weights_.weights[index].detach()), std::nullopt};
     const ir::Weighted weighted{.weight = weights_.weights[index],
                                 .weight_qparams = call_.recurrent_qparams[index]};
     WeightForms& forms = forms_of(program_.cache(), weighted, false);
@@ -147,7 +152,7 @@ class Layers {
 bool is_recurrent_of_programs(const ir::ModuleCall& call) {
   if (!call.module || !torchscript::is_recurrent(call.type) || call.recurrent_qparams.empty()) return false;
   const bool has_codes = std::ranges::all_of(call.recurrent_qparams, [](const QParams& qparams) {
-    return has_symmetric_codes({.weight_qparams = qparams}, 0);
+    return is_float(qparams) || has_symmetric_codes({.weight_qparams = qparams}, 0);
   });
   return has_codes && torchscript::recurrent_form(call);
 }

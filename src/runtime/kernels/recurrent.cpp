@@ -48,7 +48,8 @@ std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width) {
 std::int64_t recurrent_scratch(const RecurrentTask& task) {
   // Words have two rows of bytes each; products read and write whole tiles.
   constexpr std::int64_t kProductRows = 2 * kRecurrentRows;
-  const std::int64_t columns = filled(recurrent_columns(task.gates(), task.width), kWidestPanel);
+  const std::int64_t parts = task.form == RecurrentForm::Words ? 2 : 1;
+  const std::int64_t columns = filled(parts * recurrent_columns(task.gates(), task.width), kWidestPanel);
   const std::int64_t depth = filled(std::max(task.depth, task.width), kWidestRegister);
   const std::int64_t states = 2 * filled(task.width, kWidestRegister) * kRecurrentRows;
   return kProductRows * (columns + depth) + states + depth;

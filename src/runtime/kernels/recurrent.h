@@ -11,6 +11,10 @@ namespace tsq::runtime {
 /// Rows (of a step and a sample) whose products are computed at once.
 inline constexpr std::int64_t kRecurrentRows = 16;
 
+/// How a matrix is packed: as floats, which are multiplied by floats; as bytes; or as words, which have an
+/// upper and a lower byte. Bytes are multiplied by the bytes of words.
+enum class RecurrentForm : std::uint8_t { Floats, Bytes, Words };
+
 /// A matrix of weights: for each gate as many rows as the layer is wide. `codes` or `floats`.
 struct RecurrentMatrix {
   std::int64_t gates = 4;
@@ -18,12 +22,16 @@ struct RecurrentMatrix {
   std::int64_t depth = 0;  ///< of its rows
   const std::int8_t* codes = nullptr;
   const float* floats = nullptr;
+  const float* scales = nullptr;  ///< of the words that `floats` become, one for each row
 };
+
+/// The largest word whose upper byte, after rounding, is one: 127 * 256 + 127.
+inline constexpr float kLargestRecurrentWord = 32639;
 
 struct RecurrentTask {
   bool lstm = true;
-  bool backward = false;  ///< from the last step to the first
-  bool bytes = false;     ///< weights are packed as bytes, and multiplied by words of 16 bits
+  bool backward = false;                       ///< from the last step to the first
+  RecurrentForm form = RecurrentForm::Floats;  ///< of the matrix that is multiplied
   std::int64_t steps = 0;
   std::int64_t batch = 0;
   std::int64_t depth = 0;  ///< of the input
@@ -62,8 +70,8 @@ std::int64_t recurrent_scratch(const RecurrentTask& task);
 /// The kernels of one instruction set.
 struct RecurrentKernels {
   bool has_bytes;  ///< has products of bytes
-  std::int64_t (*packed_floats)(const RecurrentMatrix& matrix, bool bytes);
-  void (*pack)(const RecurrentMatrix& matrix, bool bytes, float* out);
+  std::int64_t (*packed_floats)(const RecurrentMatrix& matrix, RecurrentForm form);
+  void (*pack)(const RecurrentMatrix& matrix, RecurrentForm form, float* out);
   /// What the input adds to the gates. Units: blocks of `kRecurrentRows` rows.
   void (*project)(const RecurrentTask& task, const RecurrentPointers& pointers, const float* input,
                   std::int64_t begin, std::int64_t end);

@@ -10,36 +10,58 @@ constexpr std::int64_t filled(std::int64_t number, std::int64_t step) {
   return (number + step - 1) / step * step;
 }
 
-/// Codes of weights that one element of packed columns holds.
-constexpr std::int64_t codes_of_element(bool bytes) { return bytes ? 4 : 1; }
+/// Weights that one element of packed columns holds.
+constexpr std::int64_t weights_of_element(RecurrentForm form) {
+  return form == RecurrentForm::Floats ? 1 : 4;
+}
 
 /// A matrix as it is packed, in panels of columns.
 struct Packing {
-  std::int64_t width;  ///< columns of one gate
-  std::int64_t columns;
-  std::int64_t depth;  ///< elements
+  std::int64_t width;    ///< columns of one gate
+  std::int64_t columns;  ///< of all gates
+  std::int64_t packed;   ///< columns; after the upper bytes of words stand the lower ones
+  std::int64_t depth;    ///< elements
 
-  Packing(std::int64_t gates, std::int64_t numbers, std::int64_t weights, bool bytes)
+  Packing(std::int64_t gates, std::int64_t numbers, std::int64_t weights, RecurrentForm form)
       : width(recurrent_columns(1, numbers)),
         columns(recurrent_columns(gates, numbers)),
-        depth((weights + codes_of_element(bytes) - 1) / codes_of_element(bytes)) {}
+        packed(form == RecurrentForm::Words ? 2 * columns : columns),
+        depth((weights + weights_of_element(form) - 1) / weights_of_element(form)) {}
 
-  [[nodiscard]] std::int64_t floats() const { return panels_of(columns) * kPanel * (depth + 1); }
+  [[nodiscard]] std::int64_t floats() const { return panels_of(packed) * kPanel * (depth + 1); }
+  /// The first element of a column.
+  [[nodiscard]] std::int64_t at(std::int64_t column) const {
+    return column / kPanel * kPanel * (depth + 1) + kPanel + column % kPanel;
+  }
 };
 
-Packing packing_of(const RecurrentMatrix& matrix, bool bytes) {
-  return {matrix.gates, matrix.width, matrix.depth, bytes};
+Packing packing_of(const RecurrentMatrix& matrix, RecurrentForm form) {
+  return {matrix.gates, matrix.width, matrix.depth, form};
 }
 
-std::int64_t packed_floats(const RecurrentMatrix& matrix, bool bytes) {
-  return packing_of(matrix, bytes).floats();
+std::int64_t packed_floats(const RecurrentMatrix& matrix, RecurrentForm form) {
+  return packing_of(matrix, form).floats();
 }
 
 /// Codes are moved by 128, to unsigned bytes.
+void write_code(float* column, std::int64_t place, std::int32_t code) {
+  reinterpret_cast<std::uint8_t*>(column + place / 4 * kPanel)[place % 4] =
+      static_cast<std::uint8_t>(code + 128);
+}
+
 void pack_column_of_bytes(const std::int8_t* row, std::int64_t depth, float* column) {
+  for (std::int64_t d = 0; d < depth; ++d) write_code(column, d, row[d]);
+}
+
+/// The upper byte of a word, so that the lower one is signed too.
+constexpr std::int32_t upper_byte(std::int32_t word) { return (word + 128) >> 8; }
+
+void pack_columns_of_words(const float* row, std::int64_t depth, float scale, float* upper, float* lower) {
   for (std::int64_t d = 0; d < depth; ++d) {
-    auto* bytes = reinterpret_cast<std::uint8_t*>(column + d / 4 * kPanel);
-    bytes[d % 4] = static_cast<std::uint8_t>(row[d] + 128);
+    const float number = scale > 0 ? row[d] / scale : 0;
+    const std::int32_t word = round_within(number, -kLargestRecurrentWord, kLargestRecurrentWord);
+    write_code(upper, d, upper_byte(word));
+    write_code(lower, d, word - upper_byte(word) * 256);
   }
 }
 
@@ -50,16 +72,19 @@ void pack_column(const RecurrentMatrix& matrix, std::int64_t row, float* column)
   }
 }
 
-void pack_weights(const RecurrentMatrix& matrix, bool bytes, float* out) {
-  const Packing packing = packing_of(matrix, bytes);
+void pack_weights(const RecurrentMatrix& matrix, RecurrentForm form, float* out) {
+  const Packing packing = packing_of(matrix, form);
   fill(out, packing.floats(), 0);
   for (std::int64_t gate = 0; gate < matrix.gates; ++gate) {
     for (std::int64_t i = 0; i < matrix.width; ++i) {
       const std::int64_t row = gate * matrix.width + i;
       const std::int64_t c = gate * packing.width + i;
-      float* column = out + c / kPanel * kPanel * (packing.depth + 1) + kPanel + c % kPanel;
-      if (bytes) {
+      float* column = out + packing.at(c);
+      if (form == RecurrentForm::Bytes) {
         pack_column_of_bytes(matrix.codes + row * matrix.depth, matrix.depth, column);
+      } else if (form == RecurrentForm::Words) {
+        pack_columns_of_words(matrix.floats + row * matrix.depth, matrix.depth, matrix.scales[row], column,
+                              out + packing.at(packing.columns + c));
       } else {
         pack_column(matrix, row, column);
       }
@@ -74,9 +99,6 @@ struct RowScale {
 };
 
 #ifdef __AVX512VNNI__
-/// The largest word whose upper byte, after rounding, is one: 127 * 256 + 127.
-constexpr float kLargestWord = 32639;
-
 /// Numbers as words of 16 bits, relative to the largest: the upper and the lower byte, both signed, each in a
 /// row of its own. `numbers` are filled up with zeros to `count`. Words are exact to 2e-5 of the largest
 /// number; bytes would be to 4e-3, and small numbers beside a large one are what a layer that reads a
@@ -90,17 +112,18 @@ RowScale write_words(const float* numbers, std::int64_t count, std::int8_t* uppe
     invalid += x * spread(0);
   }
   const float bound = largest_of_lanes(largest);
-  const float factor = bound > 0 ? kLargestWord / bound : 0;
+  const float factor = bound > 0 ? kLargestRecurrentWord / bound : 0;
   std::int32_t sum = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t word = round_within(numbers[i] * factor, -kLargestWord, kLargestWord);
-    const std::int32_t high = (word + 128) >> 8;
+    const std::int32_t word =
+        round_within(numbers[i] * factor, -kLargestRecurrentWord, kLargestRecurrentWord);
+    const std::int32_t high = upper_byte(word);
     upper[i] = static_cast<std::int8_t>(high);
     lower[i] = static_cast<std::int8_t>(word - high * 256);
     sum += word;
   }
   // What is no number, or infinite, makes its row no number.
-  const float scale = bound / kLargestWord + sum_of_lanes(invalid);
+  const float scale = bound / kLargestRecurrentWord + sum_of_lanes(invalid);
   return {scale, 128.0F * static_cast<float>(sum)};
 }
 #endif
@@ -109,12 +132,12 @@ RowScale write_words(const float* numbers, std::int64_t count, std::int8_t* uppe
 class Products {
  public:
   Products(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t depth)
-      : bytes_(task.bytes),
+      : form_(task.form),
         numbers_(depth),
-        packing_(task.gates(), task.width, depth, task.bytes),
+        packing_(task.gates(), task.width, depth, task.form),
         packed_(pointers.packed),
         scales_(pointers.scales),
-        stride_(filled(packing_.columns, kPanel)),
+        stride_(filled(packing_.packed, kPanel)),
         sums_(pointers.scratch),
         rows_(pointers.scratch + 2 * kRecurrentRows * stride_),
         row_(rows_ + 2 * kRecurrentRows * filled(packing_.depth, kRegister)) {}
@@ -122,7 +145,7 @@ class Products {
   /// Row `r` of the left side.
   void set_row(std::int64_t r, const float* numbers, std::int64_t stride) {
 #ifdef __AVX512VNNI__
-    if (bytes_) {
+    if (form_ != RecurrentForm::Floats) {
       const std::int64_t count = filled(numbers_, kRegister);
       fill(row_ + count - kRegister, kRegister, 0);
       load(Dtype::F32, numbers, 0, stride, numbers_, row_);
@@ -136,10 +159,11 @@ class Products {
   }
 
   void multiply_rows(std::int64_t count) {
-    const Columns columns{packed_, packing_.depth, packing_.columns};
+    const Columns columns{packed_, packing_.depth, packing_.packed};
     const Sums sums{sums_, stride_};
 #ifdef __AVX512VNNI__
-    if (bytes_) return multiply<OfBytes>({rows_, depth(), 2 * count}, columns, {0, packing_.depth}, sums);
+    if (form_ != RecurrentForm::Floats)
+      return multiply<OfBytes>({rows_, depth(), 2 * count}, columns, {0, packing_.depth}, sums);
 #endif
     multiply<OfFloats>({rows_, depth(), count}, columns, {0, packing_.depth}, sums);
   }
@@ -147,12 +171,12 @@ class Products {
   /// A register of row `r`'s products, with the addends of their columns.
   [[nodiscard]] Register product(std::int64_t r, std::int64_t column) const {
     const Register scale = load_register(scales_ + column);
-    if (!bytes_) return multiply_add(load_register(sums_ + r * stride_ + column), scale, addend(column));
-    const float* upper = sums_ + 2 * r * stride_ + column;
-    const RowScale& row = words_[r];
-    const Register words =
-        multiply_add(load_register(upper), spread(256), load_register(upper + stride_) - spread(row.shift));
-    return multiply_add(words * spread(row.scale), scale, addend(column));
+    if (form_ == RecurrentForm::Floats)
+      return multiply_add(load_register(sums_ + r * stride_ + column), scale, addend(column));
+    Register words = words_product(r, column);
+    if (form_ == RecurrentForm::Words)
+      words = multiply_add(words, spread(256), words_product(r, packing_.columns + column));
+    return multiply_add(words * spread(words_[r].scale), scale, addend(column));
   }
 
   /// The addends alone: products with zeros.
@@ -165,10 +189,17 @@ class Products {
   [[nodiscard]] float* end() const { return row_ + filled(numbers_, kRegister); }
 
  private:
+  /// Of row `r`'s words and bytes of a packed column.
+  [[nodiscard]] Register words_product(std::int64_t r, std::int64_t column) const {
+    const float* upper = sums_ + 2 * r * stride_ + column;
+    return multiply_add(load_register(upper), spread(256),
+                        load_register(upper + stride_) - spread(words_[r].shift));
+  }
+
   /// From row to row. Whole registers are written.
   [[nodiscard]] std::int64_t depth() const { return filled(packing_.depth, kRegister); }
 
-  bool bytes_;
+  RecurrentForm form_;
   std::int64_t numbers_;
   Packing packing_;
   const float* packed_;
@@ -200,9 +231,19 @@ void project(const RecurrentTask& task, const RecurrentPointers& pointers, const
   }
 }
 
+/// 1 / x for numbers from 1 to 2 to the power of 126, with a relative error below 2e-7.
+inline Register reciprocal(Register x) {
+#if defined(__AVX512F__)
+  const Register near = _mm512_rcp14_ps(x);
+  return near * multiply_add(-x, near, spread(2));
+#else
+  return spread(1) / x;
+#endif
+}
+
 inline Register sigmoid(Register x) {
   const Register power = -larger(spread(-126), x * spread(1.44269504F));
-  return spread(1) / (spread(1) + exp2(power));
+  return reciprocal(spread(1) + exp2(power));
 }
 inline Register hyperbolic_tangent(Register x) { return sigmoid(x + x) * spread(2) - spread(1); }
 

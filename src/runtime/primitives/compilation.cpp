@@ -136,9 +136,9 @@ View Compilation::numbers_view(const std::vector<float>& numbers) {
   return {.sizes = sizes, .strides = {1}, .buffer = add_buffer({Place::Constant, 0, 0, memory})};
 }
 
-View Compilation::packed_view(const Constant& plain, std::int64_t floats,
+View Compilation::packed_view(const Constant& plain, dnnl::memory::data_type numbers, std::int64_t floats,
                               const std::function<void(float* packed)>& pack) {
-  const auto packed = weights_.get(plain.data, floats * bytes_of(Dtype::F32),
+  const auto packed = weights_.get(plain.data, numbers, floats * bytes_of(Dtype::F32),
                                    [&](void* memory) { pack(static_cast<float*>(memory)); });
   return {.sizes = {floats}, .strides = {1}, .buffer = add_buffer({Place::Constant, 0, 0, packed})};
 }

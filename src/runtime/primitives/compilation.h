@@ -129,8 +129,8 @@ class Compilation {
   Operand int_operand(int argument, int number);
   Operand packed_operand(int argument, const Constant& plain, const dnnl::memory::desc& from,
                          const dnnl::memory::desc& to);
-  /// The weights of a kernel of ours, as `pack` writes them.
-  View packed_view(const Constant& plain, std::int64_t floats,
+  /// The weights of a kernel of ours, in numbers of this type, as `pack` writes them.
+  View packed_view(const Constant& plain, dnnl::memory::data_type numbers, std::int64_t floats,
                    const std::function<void(float* packed)>& pack);
   /// A constant as a view, for kernels of ours.
   View constant_view(int index);

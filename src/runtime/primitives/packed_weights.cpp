@@ -52,10 +52,12 @@ std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain
   });
 }
 
-std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain, std::int64_t bytes,
+std::shared_ptr<const void> PackedWeights::get(std::shared_ptr<const void> plain,
+                                               dnnl::memory::data_type numbers, std::int64_t bytes,
                                                const std::function<void(void* packed)>& pack) {
   // oneDNN's layouts of weights have two dimensions or more.
-  const dnnl::memory::desc layout({bytes}, dnnl::memory::data_type::u8, dnnl::memory::format_tag::x);
+  const auto size = static_cast<std::int64_t>(dnnl::memory::data_type_size(numbers));
+  const dnnl::memory::desc layout({bytes / size}, numbers, dnnl::memory::format_tag::x);
   return get(std::move(plain), layout, pack);
 }
 

@@ -17,9 +17,9 @@ class PackedWeights {
   /// `plain`, which is described by `from`, as `to`. Packs outside of the lock.
   std::shared_ptr<const void> get(std::shared_ptr<const void> plain, const dnnl::memory::desc& from,
                                   const dnnl::memory::desc& to);
-  /// `plain` in a layout of our own of `bytes` bytes, which `pack` writes.
-  std::shared_ptr<const void> get(std::shared_ptr<const void> plain, std::int64_t bytes,
-                                  const std::function<void(void* packed)>& pack);
+  /// `plain` in a layout of our own, `bytes` bytes of such numbers, which `pack` writes.
+  std::shared_ptr<const void> get(std::shared_ptr<const void> plain, dnnl::memory::data_type numbers,
+                                  std::int64_t bytes, const std::function<void(void* packed)>& pack);
   /// How many layouts of weights are held.
   [[nodiscard]] std::size_t size() const;
 

@@ -1,6 +1,7 @@
 #include "runtime/kernels/recurrent.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/primitives/builders.h"
 
@@ -24,37 +25,69 @@ Weights of_states(const Operation& operation) {
 /// Sums of bytes of 8 bits fit into 32.
 constexpr std::int64_t kLargestDepth = std::int64_t{1} << 15;
 
-bool multiplies_bytes(const Compilation& compilation, const Weights& weights) {
+/// Samples up to which the float weights of states are words: of few samples the time is that of reading the
+/// weights, of which words are half as many bytes; of many that of the products, of which words have four
+/// bytes' in the place of one float's.
+constexpr std::int64_t kSamplesOfWords = 4;
+
+RecurrentForm form_of(const Compilation& compilation, const Weights& weights, std::int64_t samples) {
   const auto& weight = compilation.constant(weights.weight);
-  return recurrent_kernels().has_bytes && weight.dtype == Dtype::S8 && weight.shape[1] <= kLargestDepth;
+  if (!recurrent_kernels().has_bytes || weight.shape[1] > kLargestDepth) return RecurrentForm::Floats;
+  if (weight.dtype == Dtype::S8) return RecurrentForm::Bytes;
+  return samples <= kSamplesOfWords ? RecurrentForm::Words : RecurrentForm::Floats;
 }
 
-View packed(Compilation& compilation, const Weights& weights, std::int64_t gates, bool bytes) {
+/// The largest number of each row becomes the largest word.
+std::vector<float> scales_of_words(const Constant& weight) {
+  std::vector<float> scales;
+  for (std::int64_t row = 0; row < weight.shape[0]; ++row) {
+    const std::span numbers(weight.floats() + row * weight.shape[1],
+                            static_cast<std::size_t>(weight.shape[1]));
+    float largest = 0;
+    for (const float number : numbers) largest = std::max(largest, std::abs(number));
+    scales.push_back(largest / kLargestRecurrentWord);
+  }
+  return scales;
+}
+
+/// Of one of these sizes; which type of 16 bits stands for words does not matter.
+dnnl::memory::data_type numbers_of(RecurrentForm form) {
+  using enum dnnl::memory::data_type;
+  return form == RecurrentForm::Floats ? f32 : form == RecurrentForm::Bytes ? s8 : f16;
+}
+
+View packed(Compilation& compilation, const Weights& weights, std::int64_t gates, RecurrentForm form) {
   const auto& weight = compilation.constant(weights.weight);
+  const auto scales = form == RecurrentForm::Words ? scales_of_words(weight) : std::vector<float>{};
   const RecurrentMatrix matrix{.gates = gates,
                                .width = weight.shape[0] / gates,
                                .depth = weight.shape[1],
                                .codes = weight.dtype == Dtype::S8 ? weight.int8s() : nullptr,
-                               .floats = weight.dtype == Dtype::F32 ? weight.floats() : nullptr};
-  return compilation.packed_view(weight, recurrent_kernels().packed_floats(matrix, bytes),
-                                 [&](float* memory) { recurrent_kernels().pack(matrix, bytes, memory); });
+                               .floats = weight.dtype == Dtype::F32 ? weight.floats() : nullptr,
+                               .scales = scales.data()};
+  return compilation.packed_view(weight, numbers_of(form), recurrent_kernels().packed_floats(matrix, form),
+                                 [&](float* memory) { recurrent_kernels().pack(matrix, form, memory); });
 }
 
 /// Scales and addends of the columns, as kernels want them.
-View scales_of(Compilation& compilation, const Weights& weights, std::int64_t gates) {
+View scales_of(Compilation& compilation, const Weights& weights, std::int64_t gates, RecurrentForm form) {
   const auto width = compilation.constant(weights.weight).shape[0] / gates;
   const auto columns = recurrent_columns(gates, width);
   std::vector<float> numbers(static_cast<std::size_t>(2 * columns), 0);
-  const auto write = [&](const std::optional<int>& index, std::int64_t begin, float standard) {
-    const bool has_one = index && elements_of(compilation.constant(*index).shape) == 1;
-    for (std::int64_t row = 0; row < gates * width; ++row) {
-      const auto place = begin + row / width * (columns / gates) + row % width;
-      numbers[static_cast<std::size_t>(place)] =
-          index ? compilation.constant(*index).floats()[has_one ? 0 : row] : standard;
-    }
+  const auto place_of = [&](std::int64_t row) {
+    return static_cast<std::size_t>(row / width * (columns / gates) + row % width);
   };
-  write(weights.scales, 0, 1);
-  write(weights.bias, columns, 0);
+  const auto write = [&](const std::optional<int>& index, float* to, float standard) {
+    const bool has_one = index && elements_of(compilation.constant(*index).shape) == 1;
+    for (std::int64_t row = 0; row < gates * width; ++row)
+      to[place_of(row)] = index ? compilation.constant(*index).floats()[has_one ? 0 : row] : standard;
+  };
+  write(weights.scales, numbers.data(), 1);
+  write(weights.bias, numbers.data() + columns, 0);
+  if (form != RecurrentForm::Words) return compilation.numbers_view(numbers);
+  const auto scales = scales_of_words(compilation.constant(weights.weight));
+  for (std::size_t row = 0; row < scales.size(); ++row)
+    numbers[place_of(static_cast<std::int64_t>(row))] = scales[row];
   return compilation.numbers_view(numbers);
 }
 
@@ -120,13 +153,14 @@ void add_recurrent(Compilation& compilation, const char* name, const RecurrentTa
 
 View add_projection(Compilation& compilation, RecurrentTask task, const View& input) {
   const Weights weights = of_input(compilation.operation());
-  task.bytes = multiplies_bytes(compilation, weights);
+  // A float matrix is read once for many rows.
+  task.form = form_of(compilation, weights, task.steps * task.batch);
   const View gates = compilation.fresh(
       Dtype::F32, {task.steps, task.batch, recurrent_columns(task.gates(), task.width)},
       row_major_strides({task.steps, task.batch, recurrent_columns(task.gates(), task.width)}));
   const View views[] = {gates, scratch_of(task, task.input_units(), compilation.threads()).view(compilation),
-                        packed(compilation, weights, task.gates(), task.bytes),
-                        scales_of(compilation, weights, task.gates()), input};
+                        packed(compilation, weights, task.gates(), task.form),
+                        scales_of(compilation, weights, task.gates(), task.form), input};
   add_recurrent(compilation, "gates", task, views, task.input_units(),
                 [](const RecurrentTask& each, const RecurrentPointers& given, std::byte* const* operands,
                    std::int64_t begin, std::int64_t end) {
@@ -141,10 +175,10 @@ View add_projection(Compilation& compilation, RecurrentTask task, const View& in
 void add_steps(Compilation& compilation, RecurrentTask task, const View& output, const View& gates) {
   const auto& operation = compilation.operation();
   const Weights weights = of_states(operation);
-  task.bytes = multiplies_bytes(compilation, weights);
+  task.form = form_of(compilation, weights, task.batch);
   std::vector<View> views{output, scratch_of(task, task.units(), compilation.threads()).view(compilation),
-                          packed(compilation, weights, task.gates(), task.bytes),
-                          scales_of(compilation, weights, task.gates())};
+                          packed(compilation, weights, task.gates(), task.form),
+                          scales_of(compilation, weights, task.gates(), task.form)};
   for (std::size_t i = 1; i < operation.inputs.size(); ++i) {
     views.push_back(states_of(compilation, i));
     auto& strides = i == 1 ? task.hidden : task.cell;
