@@ -20,6 +20,7 @@
 #include "passes/lower/program/float_values.h"
 #include "passes/lower/program/program_builder.h"
 #include "passes/lower/program/regions.h"
+#include "passes/lower/program/shape_readers.h"
 #include "passes/lower/program/translations.h"
 #include "runtime/program/operation_table.h"
 #include "runtime/program/program_json.h"
@@ -240,16 +241,19 @@ class StretchCutting {
                                     c10::ListType::ofTensors());
     Node* unpack = ir::insert_node(end, c10::prim::ListUnpack, {list}, builder.outputs().size());
     for (std::size_t i = 0; i < builder.outputs().size(); ++i)
-      hand_out(builder.outputs()[i], unpack->output(i));
+      hand_out(builder, builder.outputs()[i], unpack->output(i));
     report(each, object->node()->s(c10::attr::name));
   }
 
   /// Who reads `value` outside of programs reads what the program returns.
-  void hand_out(const Value* value, Value* returned) {
+  void hand_out(const ProgramBuilder& builder, const Value* value, Value* returned) {
     returned_[value] = returned;
     auto* own = const_cast<Value*>(value);
     const Node* quantize = own->node();
-    if (quantize->kind() != kQuantize) {
+    if (builder.are_truths(value)) {
+      if (!is_read_outside(value)) return;
+      returned = truths_of(returned);
+    } else if (quantize->kind() != kQuantize) {
       returned->setType(c10::TensorType::get()->withScalarType(at::kFloat));
     } else {
       if (!is_read_outside(value)) return;
@@ -257,6 +261,16 @@ class StretchCutting {
                                    {returned, quantize->input(1), quantize->input(2)});
     }
     own->replaceAllUsesWith(returned);
+  }
+
+  /// Bytes as truth values.
+  Value* truths_of(Value* bytes) {
+    const auto constant = [&](const c10::IValue& value) { return ir::constant_before(stretch_.end, value); };
+    Value* truths = ir::insert_before(stretch_.end, "aten::to",
+                                      {bytes, constant(static_cast<std::int64_t>(at::kBool)), constant(false),
+                                       constant(false), constant(c10::IValue())});
+    truths->setType(c10::TensorType::get()->withScalarType(at::kBool));
+    return truths;
   }
 
   /// What programs compute, readers first.
@@ -333,6 +347,7 @@ bool cut_programs(Model& model, const PassContext&) {
   TranslationCache cache;
   write_known_dtypes(model);
   for (Node* node : ir::nodes_in_order(*model.graph)) unpack_states(model, node);
+  read_shapes_early(model);
   const bool has_changed = cut_block(model, model.graph->block(), cache);
   ir::eliminate_dead_code(*model.graph);
   return has_changed;

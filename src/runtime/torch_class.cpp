@@ -35,6 +35,7 @@ Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
     case at::kFloat:
       return Dtype::F32;
     case at::kByte:
+    case at::kBool:  // bytes that are 0 or 1
       return Dtype::U8;
     case at::kChar:
       return Dtype::S8;
@@ -42,7 +43,7 @@ Dtype dtype_of(const at::Tensor& tensor, const std::string& where) {
       return Dtype::I64;
     default:
       throw ProgramError(where, std::string("it is of dtype ") + c10::toString(tensor.scalar_type()),
-                         "give float32, uint8, int8 or int64");
+                         "give float32, uint8, int8, bool, int64 or int32");
   }
 }
 
@@ -66,6 +67,7 @@ at::Tensor readable(const at::Tensor& tensor, std::size_t index) {
     throw ProgramError("the call", "tensor " + std::to_string(index) + " is on " + tensor.device().str(),
                        "move it to the CPU");
   }
+  if (tensor.scalar_type() == at::kInt) return tensor.to(at::kLong).contiguous();
   const bool channels_last = tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ||
                              tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d);
   return channels_last ? tensor : tensor.contiguous();

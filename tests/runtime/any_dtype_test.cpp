@@ -78,7 +78,8 @@ TEST_P(AnyDtype, IsReadAndWritten) {
 std::vector<Kind> kinds() {
   std::vector<Kind> kinds;
   for (const auto& row : operation_table()) {
-    if (row.kind != Kind::Embedding) kinds.push_back(row.kind);  // reads rows
+    // Embeddings read rows, and recurrent layers have tests of their own.
+    if (row.kind != Kind::Embedding && !is_recurrent(row.kind)) kinds.push_back(row.kind);
   }
   return kinds;
 }

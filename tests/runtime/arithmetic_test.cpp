@@ -203,6 +203,36 @@ TEST(Arithmetic, ReadsRowsOfAnEmbedding) {
   }
 }
 
+TEST(Arithmetic, ReadsRowsOfCodes) {
+  for_random_cases([](Random& random) {
+    Writer writer;
+    Operation operation{.kind = Kind::Embedding, .inputs = {writer.input({.dtype = Dtype::I64})}};
+    const auto length = random.any_of<std::int64_t>({1, 20, 600});
+    operation.weight = writer.constant(random_tensor(random, any_int8(random), {9, length}));
+    operation.weight_scales = writer.constant(random_tensor(random, Dtype::F32, {9}));
+    if (random.coin()) operation.bias = writer.constant(random_tensor(random, Dtype::F32, {9}));
+    writer.returns({writer.add(operation, output_value(random, any_dtype(random), 3))});
+    expect_right(writer, {{Dtype::I64, {2, 3}, {0, 8, 4, 4, 7, 1}}});
+  });
+}
+
+/// A truth value chooses; what is not chosen may be infinite.
+TEST(Arithmetic, ChoosesByAMaskThatBroadcasts) {
+  for_random_cases([](Random& random) {
+    Writer writer;
+    const Value input = random_value(random, any_dtype(random));
+    const Value mask{.dtype = Dtype::U8};
+    const int infinity =
+        writer.constant_value(float_value(), {Dtype::F32, {1}, {-std::numeric_limits<double>::infinity()}});
+    const auto masks = random.any_of<Shape>({{2, 1, 1, 9}, {5, 9}, {2, 3, 5, 9}});
+    Operation operation{.kind = Kind::Where, .inputs = {writer.input(mask), infinity, writer.input(input)}};
+    writer.returns({writer.add(operation, float_value())});
+    Tensor truths{Dtype::U8, masks, {}};
+    for (std::int64_t i = 0; i < elements_of(masks); ++i) truths.numbers.push_back(random.coin() ? 1 : 0);
+    expect_right(writer, {truths, random_tensor(random, input.dtype, {2, 3, 5, 9})});
+  });
+}
+
 /// The scores of attention, divided by a number and masked for each image.
 TEST(Arithmetic, AddsMasksToProducts) {
   for_random_cases(

@@ -185,9 +185,19 @@ class Interpreter {
       case Kind::Div:
       case Kind::Maximum:
       case Kind::Minimum:
+      case Kind::Equal:
+      case Kind::NotEqual:
+      case Kind::Less:
+      case Kind::LessEqual:
         for_each_index(output.sizes, [&](const Shape& index) {
           output.at(index) = reference_binary(operation.kind, broadcast_at(input, index),
                                               broadcast_at(real(operation.inputs[1]), index));
+        });
+        break;
+      case Kind::Where:
+        for_each_index(output.sizes, [&](const Shape& index) {
+          const bool chosen = broadcast_at(input, index) != 0;
+          output.at(index) = broadcast_at(real(operation.inputs[chosen ? 1 : 2]), index);
         });
         break;
       case Kind::AdaptiveAvgPool:
@@ -213,7 +223,10 @@ class Interpreter {
       case Kind::Embedding:
         for_each_index(output.sizes, [&](const Shape& index) {
           const auto row = static_cast<std::int64_t>(input.at(Shape(index.begin(), index.end() - 1)));
-          output.at(index) = constant(*operation.weight).floats()[row * output.sizes.back() + index.back()];
+          const auto place = static_cast<std::size_t>(row * output.sizes.back() + index.back());
+          output.at(index) = number(constant(*operation.weight), place);
+          if (operation.weight_scales) output.at(index) *= constant(*operation.weight_scales).floats()[row];
+          output.at(index) += bias(operation, row);
         });
         break;
       case Kind::Concat:

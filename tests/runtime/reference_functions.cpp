@@ -70,6 +70,14 @@ double reference_binary(Kind kind, double a, double b) {
       return a / b;
     case Kind::Maximum:
       return std::max(a, b);
+    case Kind::Equal:
+      return a == b ? 1 : 0;
+    case Kind::NotEqual:
+      return a != b ? 1 : 0;
+    case Kind::Less:
+      return a < b ? 1 : 0;
+    case Kind::LessEqual:
+      return a <= b ? 1 : 0;
     default:
       return std::min(a, b);
   }

@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <limits>
 
 #include "passes/lower/program/operator_rows.h"
 #include "passes/lower/program/translations.h"
@@ -13,20 +14,17 @@ using runtime::Kind;
 using runtime::Operation;
 using runtime::PostOpKind;
 
-/// A tensor, or a number as a tensor of one element.
-std::optional<int> operand(const Call& call, std::size_t index) {
-  const Value* value = call.node->input(index);
-  const auto number = call.program.constant(value);
-  if (number && number->isScalar())
-    return call.program.constant_value(at::scalar_tensor(number->toScalar().toDouble(), at::kFloat));
-  return call.input(index);
-}
-
 bool arithmetic(const Call& call, Kind kind, bool swapped = false) {
   if (call.argument("alpha") != nullptr && call.number("alpha") != 1) return false;
   if (call.argument("rounding_mode") != nullptr && !call.is_none("rounding_mode")) return false;
-  auto left = operand(call, 0);
-  auto right = operand(call, 1);
+  // Sums of truth values are truth values, or whole numbers.
+  const bool left_holds_truths = call.program.are_truths(call.node->input(0));
+  const bool right_holds_truths = call.program.are_truths(call.node->input(1));
+  if (left_holds_truths ? right_holds_truths || call.program.constant(call.node->input(1)).has_value()
+                        : right_holds_truths && call.program.constant(call.node->input(0)).has_value())
+    return false;
+  auto left = call.operand(0);
+  auto right = call.operand(1);
   if (!left || !right) return false;
   if (swapped) std::swap(left, right);
   call.program.define(call.node->output(), call.program.write({.kind = kind, .inputs = {*left, *right}}));
@@ -49,14 +47,36 @@ bool softplus(const Call& call) {
 
 bool matmul(const Call& call) { return call.write({.kind = Kind::Matmul}, 2); }
 
-/// Without dropout; a mask of truth values has no operation.
+/// Numbers that are added to scores; of truth values minus infinity where a key is masked.
+std::optional<int> mask_of_scores(const Call& call) {
+  const Value* mask = call.argument("attn_mask");
+  const auto truths = call.program.truths(mask);
+  if (!truths) return call.program.tensor(mask);
+  const auto number = [&](double value) {
+    return call.program.constant_value(at::scalar_tensor(value, at::kFloat));
+  };
+  constexpr double kMasked = -std::numeric_limits<double>::infinity();
+  return call.program.write({.kind = Kind::Where, .inputs = {*truths, number(0), number(kMasked)}});
+}
+
+/// Without dropout.
 bool attention(const Call& call) {
   const auto causal = call.flag("is_causal");
   const auto scale = call.is_none("scale") ? std::optional(0.0) : call.number("scale");
   const bool repeats_heads = call.argument("enable_gqa") != nullptr && call.flag("enable_gqa") != false;
   if (call.number("dropout_p") != 0.0 || !causal || !scale || repeats_heads) return false;
   Operation operation{.kind = Kind::Attention, .alpha = *scale, .causal = *causal};
-  return call.write(std::move(operation), call.is_none("attn_mask") ? 3 : 4);
+  if (call.is_none("attn_mask")) return call.write(std::move(operation), 3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto read = call.input(i);
+    if (!read) return false;
+    operation.inputs.push_back(*read);
+  }
+  const auto mask = mask_of_scores(call);
+  if (!mask) return false;
+  operation.inputs.push_back(*mask);
+  call.program.define(call.node->output(), call.program.write(std::move(operation)));
+  return true;
 }
 
 /// A parameter of a normalization: an index among the constants; empty for None.

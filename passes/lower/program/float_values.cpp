@@ -59,9 +59,12 @@ bool is_float_below(const ir::Model& model, const Value* value, int distance) {
 
 bool is_float_above(const ir::Model& model, const Value* value, int distance);
 
-/// Whether a conversion makes floats: it is asked for them by name, or for the dtype of a float tensor.
-bool converts_to_float(const ir::Model& model, const Node* node, int distance) {
-  if (!is_one_of(model, node, {"to", "type_as"})) return false;
+/// Whether a conversion, or an operator that makes a tensor, is asked for floats: by name, or for the dtype
+/// of a float tensor.
+bool is_asked_for_floats(const ir::Model& model, const Node* node, int distance) {
+  if (!is_one_of(model, node,
+                 {"to", "type_as", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like"}))
+    return false;
   if (const Value* dtype = operators::argument_named(node, "dtype")) {
     if (const auto known = ir::dtype_constant(dtype)) return *known == c10::ScalarType::Float;
     return distance > 0 && dtype->node()->kind() == c10::prim::dtype &&
@@ -71,17 +74,76 @@ bool converts_to_float(const ir::Model& model, const Node* node, int distance) {
   return distance > 0 && other != nullptr && is_float_above(model, other, distance - 1);
 }
 
+/// Whether attention takes the value, perhaps moved, for its mask: truth values, or floats.
+bool masks_attention(const ir::Model& model, const Value* value, int distance) {
+  if (distance == 0) return false;
+  return std::ranges::any_of(ir::users(value), [&](const Node* user) {
+    const auto operands = ir::operands(user);
+    if (is_one_of(model, user, {"scaled_dot_product_attention"}))
+      return operands.size() > 3 && operands[3] == value;
+    return !operands.empty() && operands.front() == value && user->outputs().size() == 1 &&
+           operators::moves_values(operators::traits_of(model, user)) &&
+           masks_attention(model, user->output(), distance - 1);
+  });
+}
+
+/// nn.MultiheadAttention's masks: floats if dtype(mask) == bool, else the mask itself.
+bool is_float_mask(const ir::Model& model, const Value* value, int distance) {
+  const Node* branch = value->node();
+  if (branch->kind() != c10::prim::If || !masks_attention(model, value, kDistance)) return false;
+  const Node* condition = branch->input(0)->node();
+  if (condition->kind() != c10::aten::eq || condition->input(0)->node()->kind() != c10::prim::dtype)
+    return false;
+  const auto dtype = ir::constant_value(condition->input(1));
+  const bool asks_for_truths =
+      dtype && dtype->isInt() && dtype->toInt() == static_cast<std::int64_t>(at::kBool);
+  const std::size_t place = value->offset();
+  return asks_for_truths && is_float_above(model, branch->blocks()[0]->outputs()[place], distance - 1) &&
+         branch->blocks()[1]->outputs()[place] == condition->input(0)->node()->input(0);
+}
+
 bool is_float_above(const ir::Model& model, const Value* value, int distance) {
   if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
     return *type->scalarType() == c10::ScalarType::Float;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize || takes_floats(model, node)) return true;
-  if (converts_to_float(model, node, distance)) return true;
+  if (is_asked_for_floats(model, node, distance)) return true;
   if (ir::is_module_call(node) && ir::call_of(model, node).embedding) return true;
+  if (distance > 0 && is_float_mask(model, value, distance)) return true;
   if (distance == 0 || !keeps_dtype(model, node)) return false;
   const auto operands = ir::operands(node);
   return !operands.empty() && (is_float_above(model, operands.front(), distance - 1) ||
                                is_float_below(model, operands.front(), distance - 1));
+}
+
+bool makes_truths(const ir::Model& model, const Node* node) {
+  return is_one_of(model, node,
+                   {"eq", "ne", "lt", "le", "gt", "ge", "logical_not", "logical_and", "logical_or",
+                    "logical_xor", "isnan", "isinf", "isfinite"});
+}
+
+/// Whether an operator takes the value for a mask, by itself or moved.
+bool is_mask_below(const ir::Model& model, const Value* value, int distance) {
+  if (distance == 0) return false;
+  return std::ranges::any_of(ir::users(value), [&](const Node* user) {
+    const auto operands = ir::operands(user);
+    if (is_one_of(model, user, {"masked_fill"})) return operands.size() > 1 && operands[1] == value;
+    const bool is_first = !operands.empty() && operands.front() == value;
+    if (is_one_of(model, user, {"where"})) return is_first;
+    return is_first && operators::moves_values(operators::traits_of(model, user)) &&
+           user->outputs().size() == 1 && is_mask_below(model, user->output(), distance - 1);
+  });
+}
+
+bool are_truths_above(const ir::Model& model, const Value* value, int distance) {
+  if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
+    return *type->scalarType() == c10::ScalarType::Bool;
+  const Node* node = value->node();
+  if (makes_truths(model, node)) return true;
+  if (distance == 0 || !operators::moves_values(operators::traits_of(model, node))) return false;
+  const auto operands = ir::operands(node);
+  return !operands.empty() && (are_truths_above(model, operands.front(), distance - 1) ||
+                               is_mask_below(model, operands.front(), distance - 1));
 }
 
 }  // namespace
@@ -93,6 +155,11 @@ bool write_known_dtypes(ir::Model& model) {
   return change_nodes(model, is_known, [](Node* node) {
     replace_node(node, ir::constant_before(node, static_cast<std::int64_t>(c10::ScalarType::Float)));
   });
+}
+
+bool are_truth_values(const ir::Model& model, const Value* value) {
+  return value->type()->isSubtypeOf(*c10::TensorType::get()) &&
+         (are_truths_above(model, value, kDistance) || is_mask_below(model, value, kDistance));
 }
 
 bool is_float_tensor(const ir::Model& model, const Value* value) {

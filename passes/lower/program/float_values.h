@@ -12,4 +12,7 @@ namespace tsq::passes {
 ///   prim::dtype(linear(x))   →   6
 bool write_known_dtypes(ir::Model& model);
 
+/// Whether a tensor of the graph is known to hold truth values, by what made it or by what reads it.
+[[nodiscard]] bool are_truth_values(const ir::Model& model, const ir::Value* value);
+
 }  // namespace tsq::passes

@@ -41,6 +41,8 @@ struct Call {
     const auto value = constant(name);
     return value && value->isIntList() ? std::optional(value->toIntVector()) : std::nullopt;
   }
+  /// A tensor, or a number as a tensor of one element.
+  [[nodiscard]] std::optional<int> operand(std::size_t index) const;
   [[nodiscard]] std::optional<int> input(std::size_t index = 0) const {
     return index < node->inputs().size() ? program.tensor(node->input(index)) : std::nullopt;
   }
@@ -51,15 +53,21 @@ struct Call {
       if (!read) return false;
       operation.inputs.push_back(*read);
     }
-    program.define(node->output(), program.write(std::move(operation)));
+    program.define(node->output(0), program.write(std::move(operation)));
     return true;
   }
   /// The same where it only moves values about or chooses some: codes stay what they are.
   [[nodiscard]] bool move(runtime::Operation operation) const {
-    const auto read = input();
+    const auto truths = program.truths(node->input(0));
+    const auto read = truths ? truths : input();
     if (!read) return false;
     operation.inputs = {*read};
-    program.define(node->output(), program.write(std::move(operation), program.type_of(*read)));
+    const int moved = program.write(std::move(operation), program.type_of(*read));
+    if (truths) {
+      program.define_truths(node->output(0), moved);
+    } else {
+      program.define(node->output(0), moved);
+    }
     return true;
   }
   /// The one node that takes the list that the node returns apart; null where others read the list.
@@ -84,6 +92,7 @@ struct OperatorRow {
 
 std::span<const OperatorRow> function_rows();    ///< of one tensor, value by value
 std::span<const OperatorRow> arithmetic_rows();  ///< of two tensors, products and normalizations
+std::span<const OperatorRow> truth_rows();       ///< comparisons, and what reads truth values
 std::span<const OperatorRow> window_rows();      ///< pools and other reductions
 std::span<const OperatorRow> place_rows();       ///< what only moves values about
 std::span<const OperatorRow> number_rows();      ///< numbers of shapes

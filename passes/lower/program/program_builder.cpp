@@ -17,6 +17,7 @@ using runtime::Dtype;
 using runtime::Extent;
 
 Dtype dtype_of_constant(const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kByte) return Dtype::U8;
   return tensor.scalar_type() == at::kChar ? Dtype::S8 : Dtype::F32;
 }
 
@@ -61,6 +62,7 @@ std::optional<int> ProgramBuilder::read(const Value* value) {
       return std::nullopt;
     return constant_value(held);
   }
+  if (are_truth_values(model_, value)) return std::nullopt;
   const ir::Node* node = value->node();
   // A tensor that is quantized elsewhere comes as its codes.
   if (node->kind() == ir::kDequantize && node->input(0)->node()->kind() == ir::kQuantize &&
@@ -75,10 +77,36 @@ std::optional<int> ProgramBuilder::read(const Value* value) {
   } else if (!regions_.contains(node) && !is_float_tensor(model_, value)) {
     return std::nullopt;
   }
+  return add_input(value, type);
+}
+
+int ProgramBuilder::add_input(const Value* value, const runtime::Value& type) {
   inputs_.push_back(value);
-  const int index = new_value(type);
-  program_.inputs.push_back(index);
-  return index;
+  program_.inputs.push_back(new_value(type));
+  return program_.inputs.back();
+}
+
+std::optional<int> ProgramBuilder::truths(const Value* value) {
+  value = resolved(value);
+  if (const auto known = tensors_.find(value); known != tensors_.end())
+    return are_truths(value) ? std::optional(known->second) : std::nullopt;
+  const at::Tensor held = ir::held_tensor(model_, value);
+  if (held.defined() && held.scalar_type() == at::kBool) {
+    define_truths(value, constant_value(held.to(at::kByte)));
+  } else if (!held.defined() && are_truth_values(model_, value)) {
+    define_truths(value, add_input(value, kTruths));
+  } else {
+    return std::nullopt;
+  }
+  return tensors_.at(value);
+}
+
+std::optional<int> ProgramBuilder::rows(const Value* value) {
+  value = resolved(value);
+  if (tensors_.contains(value) || ir::held_tensor(model_, value).defined()) return std::nullopt;
+  const auto [known, is_new] = rows_.try_emplace(value, -1);
+  if (is_new) known->second = add_input(value, {.dtype = Dtype::I64});
+  return known->second;
 }
 
 std::optional<std::vector<int>> ProgramBuilder::tensors(const Value* list) {
@@ -155,13 +183,13 @@ Extent ProgramBuilder::integer(const runtime::Integer& row) {
 
 void ProgramBuilder::return_value(const Value* value) {
   int written = tensors_.at(value);
-  const bool is_quantized = value->node()->kind() == ir::kQuantize;
+  const bool keeps_bytes = value->node()->kind() == ir::kQuantize || are_truths(value);
   const bool is_input = std::ranges::find(program_.inputs, written) != program_.inputs.end();
   const bool is_constant = program_.values[static_cast<std::size_t>(written)].constant.has_value();
   const bool is_returned = std::ranges::find(program_.outputs, written) != program_.outputs.end();
-  if (is_input || is_constant || is_returned || (!is_quantized && dtype_of(written) != Dtype::F32)) {
+  if (is_input || is_constant || is_returned || (!keeps_bytes && dtype_of(written) != Dtype::F32)) {
     written = write({.kind = runtime::Kind::Convert, .inputs = {written}},
-                    is_quantized ? type_of(written) : runtime::Value{});
+                    keeps_bytes ? type_of(written) : runtime::Value{});
   }
   program_.outputs.push_back(written);
   outputs_.push_back(value);

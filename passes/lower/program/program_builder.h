@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/model.h"
@@ -26,7 +27,11 @@ class ProgramBuilder {
 
   /// A float tensor, or a quantized one: the value of the program.
   std::optional<int> tensor(const ir::Value* value);
-  /// A list of them.
+  /// A tensor of truth values, as bytes that are 0 or 1.
+  std::optional<int> truths(const ir::Value* value);
+  /// A tensor of whole numbers, which are rows of a table.
+  std::optional<int> rows(const ir::Value* value);
+  /// A list of tensors.
   std::optional<std::vector<int>> tensors(const ir::Value* list);
   /// A number of a shape.
   std::optional<runtime::Extent> extent(const ir::Value* value);
@@ -50,9 +55,15 @@ class ProgramBuilder {
   // What the values of the graph are in the program.
 
   void define(const ir::Value* value, int written) { tensors_[resolved(value)] = written; }
+  void define_truths(const ir::Value* value, int written) {
+    define(value, written);
+    truths_.insert(resolved(value));
+  }
   void define(const ir::Value* value, const runtime::Extent& extent) { extents_[resolved(value)] = extent; }
   /// The list of all sizes of a tensor.
   void define_sizes(const ir::Value* list, int of) { sizes_[resolved(list)] = of; }
+  /// Whether what the program has of a value are truth values.
+  [[nodiscard]] bool are_truths(const ir::Value* value) const { return truths_.contains(resolved(value)); }
   [[nodiscard]] bool is_defined(const ir::Value* value) const;
   /// `inner` stands for `outer`: an input of an expanded call.
   void bind(const ir::Value* inner, const ir::Value* outer) { bound_[inner] = resolved(outer); }
@@ -79,6 +90,7 @@ class ProgramBuilder {
 
  private:
   int new_value(const runtime::Value& value);
+  int add_input(const ir::Value* value, const runtime::Value& type);
   std::optional<int> read(const ir::Value* value);
 
   const ir::Model& model_;
@@ -92,10 +104,15 @@ class ProgramBuilder {
   std::vector<const ir::Value*> given_{};
   std::vector<const ir::Value*> outputs_{};
   std::unordered_map<const ir::Value*, int> tensors_{};
+  std::unordered_set<const ir::Value*> truths_{};  ///< those of `tensors_` that hold truth values
+  std::unordered_map<const ir::Value*, int> rows_{};
   std::unordered_map<const ir::Value*, runtime::Extent> extents_{};
   std::unordered_map<const ir::Value*, int> sizes_{};
   std::unordered_map<const ir::Value*, const ir::Value*> bound_{};
 };
+
+/// Truth values: bytes that are 0 or 1.
+inline constexpr runtime::Value kTruths{.dtype = runtime::Dtype::U8};
 
 /// The scale, zero point and dtype that a quantize_per_tensor node rounds to, where they are constants that a
 /// program can have.

@@ -1,3 +1,5 @@
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <array>
 
@@ -7,6 +9,14 @@
 #include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
+
+std::optional<int> Call::operand(std::size_t index) const {
+  const ir::Value* value = node->input(index);
+  const auto number = program.constant(value);
+  if (number && number->isScalar())
+    return program.constant_value(at::scalar_tensor(number->toScalar().toDouble(), at::kFloat));
+  return input(index);
+}
 
 bool translate_operator(ProgramBuilder& program, const ir::Node* node) {
   if (node->outputs().empty()) return false;
@@ -19,8 +29,12 @@ bool translate_operator(ProgramBuilder& program, const ir::Node* node) {
         rows(), [&](const OperatorRow& row) { return row.name == name && row.translate(call); });
   };
   if (written_by(number_rows)) return true;
-  if (!ir::holds_tensor(node->output(0))) return false;
-  constexpr std::array kRows{function_rows, arithmetic_rows, window_rows, place_rows};
+  // Of several results, as of a pool and where it has found them, programs have the first.
+  const auto others = node->outputs().slice(1);
+  const bool has_one_result =
+      std::ranges::none_of(others, [](const ir::Value* value) { return value->hasUses(); });
+  if (!ir::holds_tensor(node->output(0)) || !has_one_result) return false;
+  constexpr std::array kRows{function_rows, truth_rows, arithmetic_rows, window_rows, place_rows};
   return std::ranges::any_of(kRows, written_by);
 }
 

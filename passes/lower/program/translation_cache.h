@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/model.h"
+#include "torchscript/modules/embedding.h"
 
 namespace tsq::passes {
 
@@ -18,10 +19,17 @@ struct WeightForms {
   at::Tensor in_float{};  ///< rounded; undefined: nobody has asked for it yet
 };
 
+/// The rows of a table as programs hold them.
+struct TableForms {
+  ir::EmbeddingTable table{};
+  torchscript::RowCodes rows{};
+};
+
 /// What translating finds out and would find out again: a node is translated to see whether programs have it,
 /// and once more to write it; several calls may have one weight, which a file then holds once.
 struct TranslationCache {
   std::unordered_map<const ir::Node*, std::shared_ptr<ir::Graph>> expansions{};  ///< of calls
+  std::vector<TableForms> tables{};
   std::unordered_map<const void*, std::vector<WeightForms>> weights{};  ///< by memory, which the model keeps
 };
 

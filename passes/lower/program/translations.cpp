@@ -69,9 +69,9 @@ bool translate(ProgramBuilder& program, const Node* node) {
       return !value->hasUses() || program.is_defined(value) || is_unpacked(value);
     });
   }
-  return translate_recurrent(program, node) || translate_layer(program, node) ||
-         translate_operator(program, node) || translate_module(program, node) ||
-         translate_expanded(program, node);
+  return translate_embedding(program, node) || translate_recurrent(program, node) ||
+         translate_layer(program, node) || translate_operator(program, node) ||
+         translate_module(program, node) || translate_expanded(program, node);
 }
 
 }  // namespace tsq::passes

@@ -16,6 +16,9 @@ bool translate_layer(ProgramBuilder& program, const ir::Node* node);
 /// A module or function of torch.nn that is more than a list of operators: it looks at its input's shape.
 bool translate_module(ProgramBuilder& program, const ir::Node* node);
 
+/// Rows of a table in float or in bytes.
+bool translate_embedding(ProgramBuilder& program, const ir::Node* node);
+
 /// An LSTM or GRU with int8 weights.
 bool translate_recurrent(ProgramBuilder& program, const ir::Node* node);
 /// Whether a program can have it, whatever its input is made of.

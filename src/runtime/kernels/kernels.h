@@ -40,13 +40,26 @@ struct LookupTask {
   std::array<float, 256> floats{};
 };
 
-enum class BinaryKind : std::uint8_t { Add, Sub, Mul, Div, Max, Min };
+enum class BinaryKind : std::uint8_t { Add, Sub, Mul, Div, Max, Min, Equal, NotEqual, Less, LessEqual };
 
 struct BinaryTask {
   Loops loops{};
   BinaryKind kind = BinaryKind::Add;
   Dtype a = Dtype::U8;
   Dtype b = Dtype::U8;
+  Affine a_real{};
+  Affine b_real{};
+  Rounding to{};
+};
+
+/// `a` where the condition's number in memory is not `none`, else `b`; operands are the output, the
+/// condition, a and b.
+struct WhereTask {
+  Loops loops{};
+  Dtype condition = Dtype::U8;
+  float none = 0;
+  Dtype a = Dtype::F32;
+  Dtype b = Dtype::F32;
   Affine a_real{};
   Affine b_real{};
   Rounding to{};
@@ -61,9 +74,12 @@ struct ChannelwiseTask {
   Rounding to{};
 };
 
-/// Rows of a table of floats.
+/// Rows of a table; those of int8 numbers have a scale each, and perhaps an addend.
 struct EmbedTask {
-  const float* weight = nullptr;
+  const void* weight = nullptr;
+  Dtype dtype = Dtype::F32;
+  const float* scales = nullptr;
+  const float* addends = nullptr;
   std::int64_t length = 0;
   Rounding to{};
 };
@@ -163,6 +179,8 @@ struct KernelTable {
   void (*lookup)(const LookupTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
   void (*binary)(const BinaryTask&, void* out, const void* a, const void* b, std::int64_t begin,
                  std::int64_t end);
+  void (*where)(const WhereTask&, void* out, const void* condition, const void* a, const void* b,
+                std::int64_t begin, std::int64_t end);
   void (*channelwise)(const ChannelwiseTask&, void* out, const void* in, const void* weight, const void* bias,
                       std::int64_t begin, std::int64_t end);
   void (*embed)(const EmbedTask&, void* out, const void* rows, std::int64_t begin, std::int64_t end);

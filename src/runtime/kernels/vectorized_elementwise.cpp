@@ -64,6 +64,14 @@ void combine(BinaryKind kind, float* x, const float* y, std::int64_t count, Affi
       return combine(x, y, count, left, right, [](float a, float b) { return a > b ? a : b; });
     case BinaryKind::Min:
       return combine(x, y, count, left, right, [](float a, float b) { return a < b ? a : b; });
+    case BinaryKind::Equal:
+      return combine(x, y, count, left, right, [](float a, float b) { return a == b ? 1.0F : 0.0F; });
+    case BinaryKind::NotEqual:
+      return combine(x, y, count, left, right, [](float a, float b) { return a != b ? 1.0F : 0.0F; });
+    case BinaryKind::Less:
+      return combine(x, y, count, left, right, [](float a, float b) { return a < b ? 1.0F : 0.0F; });
+    case BinaryKind::LessEqual:
+      return combine(x, y, count, left, right, [](float a, float b) { return a <= b ? 1.0F : 0.0F; });
   }
 }
 
@@ -158,6 +166,32 @@ void binary(const BinaryTask& task, void* out, const void* a, const void* b, std
   });
 }
 
+void where(const WhereTask& task, void* out, const void* condition, const void* a, const void* b,
+           std::int64_t begin, std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const auto stride = [&](int operand) { return task.loops.strides[operand][inner]; };
+  const Affine left = task.a_real;
+  const Affine right = task.b_real;
+  const float none = task.none;
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+    float chosen[kChunk];
+    float x[kChunk];
+    float y[kChunk];
+    for (std::int64_t done = 0; done < count; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, count - done);
+      load(task.condition, condition, at[1] + done * stride(1), stride(1), part, chosen);
+      load(task.a, a, at[2] + done * stride(2), stride(2), part, x);
+      load(task.b, b, at[3] + done * stride(3), stride(3), part, y);
+      for (std::int64_t i = 0; i < part; ++i) {
+        const float if_true = (x[i] - left.zero_point) * left.scale;
+        const float if_false = (y[i] - right.zero_point) * right.scale;
+        x[i] = chosen[i] != none ? if_true : if_false;
+      }
+      store(task.to, out, at[0] + done * stride(0), stride(0), part, x);
+    }
+  });
+}
+
 void channelwise(const ChannelwiseTask& task, void* out, const void* in, const void* weight, const void* bias,
                  std::int64_t begin, std::int64_t end) {
   const int inner = task.loops.count - 1;
@@ -185,8 +219,16 @@ void channelwise(const ChannelwiseTask& task, void* out, const void* in, const v
 
 void embed(const EmbedTask& task, void* out, const void* rows, std::int64_t begin, std::int64_t end) {
   for (std::int64_t unit = begin; unit < end; ++unit) {
-    const float* row = task.weight + static_cast<const std::int64_t*>(rows)[unit] * task.length;
-    store(task.to, out, unit * task.length, 1, task.length, row);
+    const std::int64_t row = static_cast<const std::int64_t*>(rows)[unit];
+    const float scale = task.scales != nullptr ? task.scales[row] : 1;
+    const float addend = task.addends != nullptr ? task.addends[row] : 0;
+    float chunk[kChunk];
+    for (std::int64_t done = 0; done < task.length; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, task.length - done);
+      load(task.dtype, task.weight, row * task.length + done, 1, part, chunk);
+      for (std::int64_t i = 0; i < part; ++i) chunk[i] = chunk[i] * scale + addend;
+      store(task.to, out, unit * task.length + done, 1, part, chunk);
+    }
   }
 }
 

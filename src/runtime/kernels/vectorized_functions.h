@@ -9,6 +9,8 @@ void convert(const ConvertTask&, void* out, const void* in, std::int64_t begin, 
 void convert_tiles(const ConvertTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void lookup(const LookupTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);
 void binary(const BinaryTask&, void* out, const void* a, const void* b, std::int64_t begin, std::int64_t end);
+void where(const WhereTask&, void* out, const void* condition, const void* a, const void* b,
+           std::int64_t begin, std::int64_t end);
 void channelwise(const ChannelwiseTask&, void* out, const void* in, const void* weight, const void* bias,
                  std::int64_t begin, std::int64_t end);
 void embed(const EmbedTask&, void* out, const void* rows, std::int64_t begin, std::int64_t end);

@@ -29,6 +29,7 @@ bool build_attention(Compilation& compilation);
 bool build_recurrent(Compilation& compilation);
 bool build_convert(Compilation& compilation);
 bool build_binary(Compilation& compilation);
+bool build_where(Compilation& compilation);
 bool build_channelwise(Compilation& compilation);
 bool build_lookup(Compilation& compilation);
 bool build_eltwise(Compilation& compilation);

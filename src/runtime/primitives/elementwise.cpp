@@ -53,9 +53,16 @@ struct BinaryRow {
 };
 
 constexpr std::array kBinaries{
-    BinaryRow{Kind::Add, BinaryKind::Add, "add"},     BinaryRow{Kind::Sub, BinaryKind::Sub, "sub"},
-    BinaryRow{Kind::Mul, BinaryKind::Mul, "mul"},     BinaryRow{Kind::Div, BinaryKind::Div, "div"},
-    BinaryRow{Kind::Maximum, BinaryKind::Max, "max"}, BinaryRow{Kind::Minimum, BinaryKind::Min, "min"},
+    BinaryRow{Kind::Add, BinaryKind::Add, "add"},
+    BinaryRow{Kind::Sub, BinaryKind::Sub, "sub"},
+    BinaryRow{Kind::Mul, BinaryKind::Mul, "mul"},
+    BinaryRow{Kind::Div, BinaryKind::Div, "div"},
+    BinaryRow{Kind::Maximum, BinaryKind::Max, "max"},
+    BinaryRow{Kind::Minimum, BinaryKind::Min, "min"},
+    BinaryRow{Kind::Equal, BinaryKind::Equal, "equal"},
+    BinaryRow{Kind::NotEqual, BinaryKind::NotEqual, "not_equal"},
+    BinaryRow{Kind::Less, BinaryKind::Less, "less"},
+    BinaryRow{Kind::LessEqual, BinaryKind::LessEqual, "less_equal"},
 };
 
 }  // namespace
@@ -80,6 +87,32 @@ bool build_binary(Compilation& compilation) {
   compilation.add_kernel(row.name, views, units_of(task.loops),
                          [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
                            kernels().binary(task, pointers[0], pointers[1], pointers[2], begin, end);
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+bool build_where(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View condition = compilation.view(operation.inputs[0]);
+  const View a = compilation.view(operation.inputs[1]);
+  const View b = compilation.view(operation.inputs[2]);
+  const View output = compilation.any_destination(operation.output);
+  WhereTask task{.condition = condition.dtype,
+                 .none = static_cast<float>(condition.zero_point),
+                 .a = a.dtype,
+                 .b = b.dtype,
+                 .a_real = real_of(a),
+                 .b_real = real_of(b),
+                 .to = rounding_of(output)};
+  const Shape strides[] = {output.strides, broadcast_strides(condition, output.sizes),
+                           broadcast_strides(a, output.sizes), broadcast_strides(b, output.sizes)};
+  task.loops = make_loops(output.sizes, strides);
+  const View views[] = {output, condition, a, b};
+  compilation.add_kernel("where", views, units_of(task.loops),
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().where(task, pointers[0], pointers[1], pointers[2], pointers[3], begin,
+                                           end);
                          });
   compilation.deliver(operation.output, output);
   return true;

@@ -15,8 +15,9 @@ bool is_spatial(Kind kind) {
 
 bool is_elementwise(Kind kind) {
   return kind == Kind::Convert || kind == Kind::Add || kind == Kind::Sub || kind == Kind::Mul ||
-         kind == Kind::Div || kind == Kind::Maximum || kind == Kind::Minimum || kind == Kind::Activation ||
-         kind == Kind::Prelu || kind == Kind::ScaleShift || kind == Kind::Pad || kind == Kind::Concat;
+         kind == Kind::Div || kind == Kind::Maximum || kind == Kind::Minimum || kind == Kind::Where ||
+         kind == Kind::Activation || kind == Kind::Prelu || kind == Kind::ScaleShift || kind == Kind::Pad ||
+         kind == Kind::Concat;
 }
 
 template <typename Visit>

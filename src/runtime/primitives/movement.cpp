@@ -151,7 +151,19 @@ bool build_embedding(Compilation& compilation) {
   const View output =
       compilation.destination(operation.output, row_major_strides(compilation.shape(operation.output)));
   const auto& weight = compilation.constant(*operation.weight);
-  const EmbedTask task{.weight = weight.floats(), .length = weight.shape[1], .to = rounding_of(output)};
+  const auto floats_of = [&](const std::optional<int>& index) {
+    return index ? compilation.constant(*index).floats() : nullptr;
+  };
+  const EmbedTask task{.weight = weight.data.get(),
+                       .dtype = weight.dtype,
+                       .scales = floats_of(operation.weight_scales),
+                       .addends = floats_of(operation.bias),
+                       .length = weight.shape[1],
+                       .to = rounding_of(output)};
+  std::vector<std::shared_ptr<const void>> held{weight.data};  // what the task points to
+  for (const auto& index : {operation.weight_scales, operation.bias}) {
+    if (index) held.push_back(compilation.constant(*index).data);
+  }
   const auto count = elements_of(input.sizes);
   const auto check = [count, rows = weight.shape[0]](std::byte* const* pointers) {
     const auto* numbers = reinterpret_cast<const std::int64_t*>(pointers[1]);
@@ -164,7 +176,7 @@ bool build_embedding(Compilation& compilation) {
   const View views[] = {output, input};
   compilation.add_kernel(
       "embedding", views, count,
-      [task, held = weight.data](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+      [task, held = std::move(held)](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
         kernels().embed(task, pointers[0], pointers[1], begin, end);
       },
       check);

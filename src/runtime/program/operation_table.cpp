@@ -20,6 +20,7 @@ constexpr Attributes kGroupNorm = OptionalWeight | Bias | Epsilon | Groups;
 constexpr Attributes kScaleShift = OptionalWeight | Bias | Axis;
 constexpr Attributes kRecurrent = Weight | Bias | Recurrent;
 constexpr auto kWeight = static_cast<Attributes>(OptionalWeight);
+constexpr Attributes kEmbedding = OptionalWeight | Scales | Bias;
 constexpr auto kAxes = static_cast<Attributes>(Axes);
 constexpr auto kSize = static_cast<Attributes>(Size);
 
@@ -39,6 +40,11 @@ constexpr std::array kOperations{
     OperationRow{Kind::Div,                   "div",                     2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Maximum,               "maximum",                 2, kNone,           PostOpsAllowed::Clamps},
     OperationRow{Kind::Minimum,               "minimum",                 2, kNone,           PostOpsAllowed::Clamps},
+    OperationRow{Kind::Equal,                 "equal",                   2, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::NotEqual,              "not_equal",               2, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::Less,                  "less",                    2, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::LessEqual,             "less_equal",              2, kNone,           PostOpsAllowed::None},
+    OperationRow{Kind::Where,                 "where",                   3, kNone,           PostOpsAllowed::None},
     OperationRow{Kind::Activation,            "activation",              1, kNone,           PostOpsAllowed::Functions},
     OperationRow{Kind::Prelu,                 "prelu",                   1, kWeight,          PostOpsAllowed::None},
     OperationRow{Kind::ScaleShift,            "scale_shift",             1, kScaleShift,     PostOpsAllowed::None},
@@ -55,7 +61,7 @@ constexpr std::array kOperations{
     OperationRow{Kind::Softmax,               "softmax",                 1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::LayerNorm,             "layer_norm",              1, kLayerNorm,      PostOpsAllowed::None},
     OperationRow{Kind::GroupNorm,             "group_norm",              1, kGroupNorm,      PostOpsAllowed::None},
-    OperationRow{Kind::Embedding,             "embedding",               1, kWeight,          PostOpsAllowed::None},
+    OperationRow{Kind::Embedding,             "embedding",               1, kEmbedding,      PostOpsAllowed::None},
     OperationRow{Kind::Pad,                   "pad",                     1, Padding | Fill,  PostOpsAllowed::None},
     OperationRow{Kind::Reshape,               "reshape",                 1, kShape,          PostOpsAllowed::None},
     OperationRow{Kind::Permute,               "permute",                 1, kOrder,          PostOpsAllowed::None},

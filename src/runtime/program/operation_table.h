@@ -35,6 +35,7 @@ enum class Attribute : std::uint32_t {
   Fill = 1U << 21U,
   Causal = 1U << 22U,
   Recurrent = 1U << 23U,
+  Scales = 1U << 24U,
 };
 
 /// A set of attributes.

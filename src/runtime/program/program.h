@@ -119,6 +119,11 @@ enum class Kind : std::uint8_t {
   Div,
   Maximum,
   Minimum,
+  Equal,  ///< these four write 1 where it is true, else 0
+  NotEqual,
+  Less,
+  LessEqual,
+  Where,       ///< the second input where the first is not 0, else the third
   Activation,  ///< its post-ops, and nothing else
   Prelu,       ///< slopes for each channel
   ScaleShift,  ///< times weight, plus bias, for each place of `axis`
@@ -135,7 +140,7 @@ enum class Kind : std::uint8_t {
   Softmax,
   LayerNorm,
   GroupNorm,
-  Embedding,  ///< rows of `weight`
+  Embedding,  ///< rows of `weight`, int8 ones times their scale plus their bias
   Pad,        ///< of the last dimensions, with `fill`
   Reshape,
   Permute,

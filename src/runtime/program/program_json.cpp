@@ -54,7 +54,7 @@ template <typename Visit>
 void for_each_attribute(const Visit& visit) {
   using enum Attribute;
   visit("weight", &Operation::weight, Weight, OptionalWeight);
-  visit("weight_scales", &Operation::weight_scales, Weight);
+  visit("weight_scales", &Operation::weight_scales, Weight, Scales);
   visit("bias", &Operation::bias, Bias);
   visit("recurrent_weight", &Operation::recurrent_weight, Recurrent);
   visit("recurrent_scales", &Operation::recurrent_scales, Recurrent);

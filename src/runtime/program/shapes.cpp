@@ -249,7 +249,13 @@ Shape output_of(const Asked& asked) {
     case Kind::Div:
     case Kind::Maximum:
     case Kind::Minimum:
+    case Kind::Equal:
+    case Kind::NotEqual:
+    case Kind::Less:
+    case Kind::LessEqual:
       return broadcast_shape(asked, asked.input(0), asked.input(1));
+    case Kind::Where:
+      return broadcast_shape(asked, broadcast_shape(asked, asked.input(0), asked.input(1)), asked.input(2));
     case Kind::Concat:
       return concat(asked);
     case Kind::MaxPool:

@@ -178,12 +178,20 @@ class Checker {
     if (operation.bias && constant(*operation.bias).dtype != Dtype::F32) fail("its bias is not f32");
     if (is_recurrent(operation.kind)) return check_recurrent(operation);
     if (weighted) return check_weight(operation);
+    if (operation.kind == Kind::Embedding) return check_table(operation);
     if (operation.weight && constant(*operation.weight).dtype != Dtype::F32) fail("its weight is not f32");
-    const bool needs_weight = operation.kind == Kind::Prelu || operation.kind == Kind::Embedding;
-    if (needs_weight && !operation.weight) fail("its weight is missing");
-    if (operation.kind == Kind::Embedding && constant(*operation.weight).shape.size() != 2) {
-      fail("its weight has not two dimensions");
-    }
+    if (operation.kind == Kind::Prelu && !operation.weight) fail("its weight is missing");
+  }
+
+  void check_table(const Operation& operation) const {
+    if (!operation.weight) fail("its weight is missing");
+    const auto& weight = constant(*operation.weight);
+    if (weight.shape.size() != 2) fail("its weight has not two dimensions");
+    require_length("weight_scales", operation.weight_scales, weight.shape[0], false);
+    require_length("bias", operation.bias, weight.shape[0], false);
+    if (is_int8(weight.dtype) != operation.weight_scales.has_value() || weight.dtype == Dtype::I64)
+      fail("its weight is " + std::string(name_of(weight.dtype)), "int8 rows have scales, f32 rows none");
+    if (operation.bias && !operation.weight_scales) fail("it has a bias and no weight_scales");
   }
 
   void check_weight(const Operation& operation) const {

@@ -301,14 +301,28 @@ Module quantized_embedding(const EmbeddingTable& table, const at::Tensor& rows) 
                         quantized_source(table));
 }
 
-at::Tensor packed_rows(const EmbeddingTable& table) {
+namespace {
+
+RowCodes codes_of(const EmbeddingTable& table) {
   const RowQParams qparams = row_qparams(table);
+  return {.codes = at::quantize_per_channel(table.weight.detach(), qparams.scale, qparams.zero_point, 0,
+                                            ScalarType::QUInt8)
+                       .int_repr(),
+          .scales = qparams.scale.to(at::kFloat),
+          .addends = (qparams.scale * qparams.zero_point * -1).to(at::kFloat)};
+}
+
+}  // namespace
+
+std::optional<RowCodes> row_codes(const EmbeddingTable& table) {
+  constexpr int kByte = 8;
+  return bits_of(table) == kByte ? std::optional(codes_of(table)) : std::nullopt;
+}
+
+at::Tensor packed_rows(const EmbeddingTable& table) {
   const int bits = bits_of(table);
-  const at::Tensor codes = at::quantize_per_channel(table.weight.detach(), qparams.scale, qparams.zero_point,
-                                                    0, ScalarType::QUInt8)
-                               .int_repr();
-  const at::Tensor smallest = qparams.scale * qparams.zero_point * -1;
-  at::Tensor scales = at::stack({qparams.scale, smallest}, 1);
+  const auto [codes, scale, smallest] = codes_of(table);
+  at::Tensor scales = at::stack({scale, smallest}, 1);
   if (bits < 8) scales = scales.to(at::kHalf);
   const at::Tensor rows = at::cat({in_whole_bytes(codes, bits), scales.view(at::kByte)}, 1);
   if (const auto row = zero_row(table)) rows.select(0, *row).zero_();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "ir/model.h"
 
 namespace tsq::torchscript {
@@ -32,6 +34,14 @@ torch::jit::Module quantized_embedding(const ir::EmbeddingTable& table, const at
 /// first, then scale and smallest value (float32 after 8-bit codes, float16 after others). Odd rows are
 /// filled up to whole bytes; the row of padding_idx of a bag is zero.
 at::Tensor packed_rows(const ir::EmbeddingTable& table);
+/// The rows of a table of 8 bits: codes, and for each row a scale and what is added to their product.
+struct RowCodes {
+  at::Tensor codes{};
+  at::Tensor scales{};
+  at::Tensor addends{};
+};
+/// Empty for tables of fewer bits.
+std::optional<RowCodes> row_codes(const ir::EmbeddingTable& table);
 /// How many bytes a row of packed_rows has, for codes of `dtype`.
 int64_t bytes_of_row(int64_t columns, c10::ScalarType dtype);
 /// Whether packed_rows returns the same for both.

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ir/model.h"
+
+namespace tsq::passes {
+
+/// What reads a tensor's shape reads it of the first tensor that has the same: a program need not return what
+/// nobody reads but for its shape.
+///   dim(relu(conv(x)))   →   dim(x)
+bool read_shapes_early(ir::Model& model);
+
+}  // namespace tsq::passes

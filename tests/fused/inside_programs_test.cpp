@@ -1,0 +1,228 @@
+// Operators that programs have besides layers: recurrent layers, tables, truth values.
+#include <gmock/gmock.h>
+#include <torch/script.h>
+#include <tsq/tsq.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/small_models.h"
+
+namespace tsq {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+using torch::jit::Module;
+
+/// By the four steps, for the fused target.
+Module fused(const Module& model, const std::vector<Sample>& samples) {
+  const BackendConfig backend =
+      mode_backend_config(QuantizeMode::Static, Recipe::Best, backend_config("x86"));
+  const QConfigMapping mapping = mode_qconfig_mapping(QuantizeMode::Static, Recipe::Best, "x86");
+  Prepared prepared =
+      prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Best, .target = LoweringTarget::Fused}});
+  calibrate(prepared, samples);
+  return convert(prepared, backend).module();
+}
+
+at::Tensor output_of(const Module& model, const Sample& sample) {
+  const c10::InferenceMode no_gradients;
+  Module copy = model;
+  return copy.forward(sample).toTensor();
+}
+
+/// Decibels of an output beside the float model's.
+double sqnr(const Module& model, const Module& quantized, const Sample& sample) {
+  const at::Tensor expected = output_of(model, sample);
+  const at::Tensor noise = output_of(quantized, sample) - expected;
+  return 20 * std::log10(expected.norm().item<double>() / noise.norm().item<double>());
+}
+
+/// The operators of ATen and of programs that forward calls.
+std::vector<std::string> operators_of(const Module& model) {
+  std::vector<std::string> kinds;
+  for (const auto* node : model.get_method("forward").graph()->nodes()) {
+    const std::string kind = node->kind().toQualString();
+    if (kind.starts_with("aten::") || kind.starts_with("quantized::") || kind.starts_with("tsq::"))
+      kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+constexpr std::int64_t kFeatures = 12;
+constexpr std::int64_t kHidden = 20;
+
+/// Registers the weights of a recurrent layer; their names, as a list.
+std::string register_weights(Module& model, std::int64_t gates, std::int64_t layers,
+                             std::int64_t directions) {
+  std::string list;
+  for (std::int64_t i = 0; i < layers * directions; ++i) {
+    const std::int64_t read = i < directions ? kFeatures : kHidden * directions;
+    const std::vector<std::vector<std::int64_t>> shapes{
+        {gates * kHidden, read}, {gates * kHidden, kHidden}, {gates * kHidden}, {gates * kHidden}};
+    for (std::size_t k = 0; k < shapes.size(); ++k) {
+      const std::string name = "p" + std::to_string(i) + "_" + std::to_string(k);
+      model.register_parameter(name, torch::randn(shapes[k]) / std::sqrt(kHidden), false);
+      list += (list.empty() ? "self." : ", self.") + name;
+    }
+  }
+  return list;
+}
+
+TEST(InsidePrograms, AnLstmReadsItsInputUnrounded) {
+  torch::manual_seed(12);
+  Module model = testing::user_module("Net");
+  model.register_module("head", testing::linear(2 * kHidden, 6));
+  const std::string weights = register_weights(model, 4, 2, 2);
+  model.define(
+      "def forward(self, x, h, c):\n"
+      "  y, hn, cn = torch.lstm(x, [h, c], [" +
+      weights +
+      "], True, 2, 0.0, False, True, True)\n"
+      "  return self.head.forward(y) + cn.sum()\n");
+  model.eval();
+  std::vector<Sample> samples;
+  // As in a spectrum, some numbers are much larger than others.
+  const at::Tensor sizes = torch::exp(torch::randn({kFeatures}) * 2);
+  for (int i = 0; i < 4; ++i) {
+    samples.push_back({torch::randn({3, 7, kFeatures}) * sizes, torch::randn({4, 3, kHidden}),
+                       torch::randn({4, 3, kHidden})});
+  }
+  const Module result = fused(model, samples);
+  EXPECT_THAT(operators_of(result), ElementsAre("tsq::run"));
+  EXPECT_GT(sqnr(model, result, samples[0]), 35);
+}
+
+TEST(InsidePrograms, AGruHandsOutItsStates) {
+  torch::manual_seed(13);
+  Module model = testing::user_module("Net");
+  model.register_module("head", testing::linear(kHidden, 6));
+  const std::string weights = register_weights(model, 3, 1, 1);
+  model.define(
+      "def forward(self, x, h):\n"
+      "  y, hn = torch.gru(x, h, [" +
+      weights +
+      "], True, 1, 0.0, False, False, False)\n"
+      "  return torch.cat([self.head.forward(y), hn[:, :, :6]], 0)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i)
+    samples.push_back({torch::randn({7, 3, kFeatures}), torch::randn({1, 3, kHidden})});
+  const Module result = fused(model, samples);
+  EXPECT_THAT(operators_of(result), ElementsAre("tsq::run"));
+  EXPECT_GT(sqnr(model, result, samples[0]), 35);
+}
+
+/// A transformer's beginning: a table, a mask of truth values, and attention.
+TEST(InsidePrograms, ATableAndAMaskOfTruthValuesBeginAProgram) {
+  torch::manual_seed(14);
+  Module model = testing::user_module("Net");
+  model.register_parameter("table", torch::randn({50, 16}), false);
+  model.register_module("first", testing::linear(16, 48));
+  model.register_module("last", testing::linear(16, 16));
+  model.define(
+      "def forward(self, words, padded):\n"
+      "  q, k, v = self.first.forward(torch.embedding(self.table, words)).chunk(3, -1)\n"
+      "  mask = torch.logical_not(padded).unsqueeze(1)\n"
+      "  y = self.last.forward(torch.scaled_dot_product_attention(q, k, v, mask))\n"
+      "  return y.masked_fill(padded.unsqueeze(-1), 0.5)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) {
+    at::Tensor padded = torch::rand({2, 9}) < 0.4;
+    padded.select(1, 0).fill_(false);
+    samples.push_back({torch::randint(50, {2, 9}), padded});
+  }
+  const Module result = fused(model, samples);
+  EXPECT_THAT(operators_of(result), ElementsAre("tsq::run"));
+  EXPECT_GT(sqnr(model, result, samples[0]), 30);
+  const Sample of_ints{samples[0][0].toTensor().to(torch::kInt), samples[0][1]};
+  EXPECT_TRUE(at::equal(output_of(result, of_ints), output_of(result, samples[0])));
+}
+
+/// As nn.MultiheadAttention does: a mask of truth values becomes one of floats when the model runs.
+TEST(InsidePrograms, AMaskThatIsMadeFloatsIfItHoldsTruthValuesBreaksNoProgram) {
+  torch::manual_seed(17);
+  Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(16, 48));
+  model.register_module("last", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x, padded):\n"
+      "  q, k, v = self.first.forward(x).chunk(3, -1)\n"
+      "  if padded.dtype == 11:\n"
+      "    mask = torch.zeros_like(padded, dtype=q.dtype).masked_fill(padded, -1000.0)\n"
+      "  else:\n"
+      "    mask = padded\n"
+      "  return self.last.forward(torch.scaled_dot_product_attention(q, k, v, mask.unsqueeze(1)))\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 9, 16}), torch::rand({2, 9}) < 0.4});
+  const Module result = fused(model, samples);
+  EXPECT_EQ(std::ranges::count(operators_of(result), "tsq::run"), 1);
+  EXPECT_GT(sqnr(model, result, samples[0]), 30);
+  const Sample with_floats{samples[0][0], samples[0][1].toTensor().to(torch::kFloat) * -1000.0};
+  EXPECT_TRUE(at::allclose(output_of(result, with_floats), output_of(result, samples[0])));
+}
+
+/// TorchScript's operator returns where it has found the largest values, too.
+TEST(InsidePrograms, ThePlacesThatAPoolFindsAreLeftOut) {
+  torch::manual_seed(18);
+  Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  y, places = torch.adaptive_max_pool1d(self.first.forward(x), 4)\n"
+      "  return y\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 3, 16})});
+  const Module result = fused(model, samples);
+  EXPECT_THAT(operators_of(result), ElementsAre("tsq::run"));
+  EXPECT_GT(sqnr(model, result, samples[0]), 30);
+}
+
+TEST(InsidePrograms, TruthValuesLeaveAsTruthValues) {
+  torch::manual_seed(15);
+  Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = self.first.forward(x)\n"
+      "  return torch.nonzero(torch.logical_and(y > 0, y <= 100)).sum()\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({3, 16})});
+  const Module result = fused(model, samples);
+  EXPECT_THAT(operators_of(result), Not(Contains("aten::gt")));
+  const at::Tensor expected = output_of(model, samples[0]);
+  EXPECT_NEAR(output_of(result, samples[0]).item<double>(), expected.item<double>(),
+              0.1 * expected.item<double>());
+}
+
+/// Only the last layer's result leaves the program: the rank of the ReLU's is that of the input.
+TEST(InsidePrograms, ReadersOfShapesReadThemOfTheFirstTensorThatHasThem) {
+  torch::manual_seed(16);
+  Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(16, 16));
+  model.register_module("last", testing::linear(16, 8));
+  model.define(
+      "def forward(self, x):\n"
+      "  y = torch.relu(self.first.forward(x))\n"
+      "  assert y.dim() == 2\n"
+      "  return torch.cumsum(self.last.forward(y), y.dim() - 1)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({3, 16})});
+  const Module result = fused(model, samples);
+  std::size_t returned = 0;
+  for (const auto* node : result.get_method("forward").graph()->nodes()) {
+    if (node->kind() == c10::prim::ListUnpack) returned += node->outputs().size();
+  }
+  EXPECT_EQ(returned, 1U);
+  EXPECT_THROW(output_of(result, {torch::randn({2, 3, 16})}), std::exception);
+}
+
+}  // namespace
+}  // namespace tsq
