@@ -4,10 +4,12 @@
 //
 // A job names files: "model", "output", "reference"; "backend", the engine's name; and, each where it is not
 // left out, the "calibration" data and JSON files "backend_config", "qconfig", "prepare_custom_config".
+// "target" may be "fused"; "library" is then libtsq_runtime.so.
 // A job with "prepared" in place of "output" prepares the model for training and ends there; one with
 // "trained" in place of "model" converts such a file, which Python may have saved.
 
 #include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/wait.h>
@@ -173,7 +175,14 @@ void check_quantize(const Steps& steps, const tsq::QConfigMapping& mapping, cons
   }
 }
 
+void load_library(const json& job) {
+  if (!job.contains("library")) return;
+  if (dlopen(job.at("library").get<std::string>().c_str(), RTLD_NOW) == nullptr)
+    throw std::runtime_error(dlerror());
+}
+
 void quantize(const json& job) {
+  load_library(job);
   if (job.contains("prepared")) return prepare_to_train(job);
   if (job.contains("trained")) {
     write_converted(tsq::Prepared::load(job.at("trained").get<std::string>()), table_of(job), job);
@@ -188,13 +197,15 @@ void quantize(const json& job) {
                         .value_or(tsq::PrepareCustomConfig{}),
           .equalization =
               read_config<tsq::EqualizationMapping>(job, "equalization").value_or(tsq::EqualizationMapping{}),
-          .recipe = {.recipe = recipe}}};
+          .recipe = {.recipe = recipe,
+                     .target = tsq::lowering_target_from_name(job.value("target", "stock"))}}};
   steps.model.eval();
   if (job.contains("calibration"))
     steps.samples = tsq::load_samples(job.at("calibration").get<std::string>(), steps.model);
   const auto mapping = read_config<tsq::QConfigMapping>(job, "qconfig")
                            .value_or(tsq::default_qconfig_mapping(steps.backend.name()));
-  check_quantize(steps, mapping, job, write_converted(steps.prepared(mapping), steps.backend, job));
+  const std::string written = write_converted(steps.prepared(mapping), steps.backend, job);
+  if (steps.options.recipe.target == tsq::LoweringTarget::Stock) check_quantize(steps, mapping, job, written);
 }
 
 json answer(int code, const std::string& error) { return {{"exit", code}, {"error", error}}; }

@@ -5,6 +5,10 @@ against those of the files that tsq wrote, loaded by stock torch.jit.load in thi
 
   run.py --tsq build/release/bin/tsq --cache build/release/conformance
   run.py --tsq … --engine x86 --case 'resnet|conv2d_bn.*' --show
+
+With --target fused tsq's reference models are compared with the fused programs that are cut from them, as fused.py says:
+
+  run.py --target fused --library build/release/lib/libtsq_runtime.so --jobs-by build/release/bin/quantize_cases --engine x86
 """
 
 import argparse
@@ -19,6 +23,7 @@ from typing import Optional
 
 import torch
 
+import fused
 import oracle
 from case import ENGINES, Case
 from jobs import FAILED, JobServer, forked, is_drawn
@@ -72,6 +77,8 @@ def parse_options():
     parser.add_argument("--cache", type=Path, default=Path("conformance_cache"), help="folder for FX's results")
     parser.add_argument("--engine", default="all", help="comma separated, or 'all' (default: %(default)s)")
     parser.add_argument("--case", default="", help="regular expression that a case's whole name must match")
+    parser.add_argument("--target", choices=["stock", "fused"], default="stock", help="what runs tsq's models (default: %(default)s)")
+    parser.add_argument("--library", help="libtsq_runtime.so, for the target 'fused'")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at once (default: %(default)s)")
     parser.add_argument("--one-in", type=int, default=1, metavar="N", help="draw one job in N, the same in every run")
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
@@ -84,7 +91,10 @@ def parse_options():
     unknown = [engine for engine in options.engines if engine not in ENGINES]
     if unknown:
         parser.error(f"unknown engine {unknown[0]!r}; the engines are {', '.join(ENGINES)}")
-    if not (options.list or options.oracle_only or options.stand_in):
+    if options.target == "fused":
+        if not (options.library and options.jobs_by):
+            parser.error("the target 'fused' needs --library and --jobs-by")
+    elif not (options.list or options.oracle_only or options.stand_in):
         if not options.tsq or not os.access(options.tsq, os.X_OK):
             parser.error(f"--tsq must be the built command, got {options.tsq!r}")
     return options
@@ -118,11 +128,14 @@ def main() -> int:
 
     start = time.monotonic()
     # All of them are looked at: the digests of the sources are then those of this process, whatever is edited meanwhile.
-    cached = [oracle.is_cached(case, engine, options.cache) for case, engine in jobs]
+    is_fused = options.target == "fused"
+    if is_fused:
+        torch.ops.load_library(options.library)
+    cached = [is_fused or oracle.is_cached(case, engine, options.cache) for case, engine in jobs]
     if options.stand_in or not all(cached):
         oracle.import_fx_fully()
     servers = [JobServer(options.jobs_by) if options.jobs_by else None for _ in range(options.jobs)]
-    forked(jobs, lambda job, server: check(job, server, options), servers, report)
+    forked(jobs, lambda job, server: (fused.check if is_fused else check)(job, server, options), servers, report)
     for server in filter(None, servers):
         server.stop()
     for case, engine, reason in skipped:

@@ -72,7 +72,8 @@ std::optional<int> write_layer(ProgramBuilder& program, std::string_view type, c
                               : transposed ? Kind::TransposedConvolution
                                            : Kind::Convolution,
                       .inputs = {input}};
-  if (weighted.weight.scalar_type() != at::kFloat) return std::nullopt;
+  const bool rounds_to_floats = weighted.weight_qparams && !c10::isQIntType(weighted.weight_qparams->dtype);
+  if (weighted.weight.scalar_type() != at::kFloat || rounds_to_floats) return std::nullopt;
   set_weight(program, operation, weighted, runtime::is_int8(program.dtype_of(input)));
   if (!is_linear) {
     operation.stride = weighted.stride;
