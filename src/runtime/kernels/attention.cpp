@@ -1,5 +1,7 @@
 #include "runtime/kernels/attention.h"
 
+#include "runtime/kernels/instruction_set.h"
+
 namespace tsq::runtime {
 
 namespace baseline {
@@ -21,12 +23,9 @@ namespace {
 
 AttentionKernel best_attention() {
 #ifdef TSQ_RUNTIME_X86
-  const bool has_avx512 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl");
-  if (has_avx512 && __builtin_cpu_supports("avx512vnni")) return vnni::attention;
-  if (has_avx512) return avx512::attention;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::attention;
+  if (instruction_set() >= InstructionSet::Avx512Vnni) return vnni::attention;
+  if (instruction_set() >= InstructionSet::Avx512) return avx512::attention;
+  if (instruction_set() >= InstructionSet::Avx2) return avx2::attention;
 #endif
   return baseline::attention;
 }

@@ -1,5 +1,7 @@
 #include "runtime/kernels/depthwise.h"
 
+#include "runtime/kernels/instruction_set.h"
+
 namespace tsq::runtime {
 
 #ifdef TSQ_RUNTIME_X86
@@ -9,9 +11,7 @@ void depthwise(const DepthwiseTask& task, const DepthwiseWeights& weights, void*
 }
 
 DepthwiseKernel depthwise_kernel() {
-  static const bool runs = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512vnni");
-  return runs ? vnni::depthwise : nullptr;
+  return instruction_set() >= InstructionSet::Avx512Vnni ? vnni::depthwise : nullptr;
 }
 #else
 DepthwiseKernel depthwise_kernel() { return nullptr; }

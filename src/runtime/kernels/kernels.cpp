@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/kernels/instruction_set.h"
+
 namespace tsq::runtime {
 
 namespace baseline {
@@ -20,11 +22,8 @@ namespace {
 
 const KernelTable& best_kernels() {
 #ifdef TSQ_RUNTIME_X86
-  const bool has_avx512 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl");
-  if (has_avx512) return avx512::kKernels;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kKernels;
+  if (instruction_set() >= InstructionSet::Avx512) return avx512::kKernels;
+  if (instruction_set() >= InstructionSet::Avx2) return avx2::kKernels;
 #endif
   return baseline::kKernels;
 }
