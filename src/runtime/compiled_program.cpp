@@ -1,6 +1,7 @@
 #include "runtime/compiled_program.h"
 
 #include <chrono>
+#include <exception>
 
 #include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
@@ -39,6 +40,23 @@ std::vector<Shape> shapes_of(std::span<const View> views) {
   return shapes;
 }
 
+/// Calls `work` for shares of the parts, on as many threads as run parts at once. Nothing may be thrown out
+/// of a region of OpenMP: what the first thread that fails throws is thrown after it.
+template <typename Work>
+void run_at_once(const BatchParts& parts, const Work& work) {
+  std::exception_ptr failure;
+  std::mutex mutex;
+  parallel(parts.count, parts.at_once, [&](std::int64_t begin, std::int64_t end) {
+    try {
+      work(begin, end);
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
+}
+
 }  // namespace
 
 /// The arena of one running call, and arguments that point into it.
@@ -53,13 +71,14 @@ class CompiledProgram::Execution {
     for (std::size_t s = 0; s < program.steps_.size(); ++s) add_step(s);
   }
 
-  void bind(std::span<const void* const> inputs, std::span<void* const> outputs) {
+  void bind(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t part) {
     for (const auto& border : borders_) {
       const auto index = static_cast<std::size_t>(border.index);
       // Neither oneDNN nor our kernels write to what a step reads.
       auto* base =
           static_cast<std::byte*>(border.returned ? outputs[index] : const_cast<void*>(inputs[index]));
-      auto* pointer = base + border.offset;
+      const auto step = (border.returned ? program_.output_steps_ : program_.input_steps_)[index];
+      auto* pointer = base + border.offset + part * step;
       if (border.memory) {
         dnnl_memory_set_data_handle(border.memory.get(), pointer);
       } else {
@@ -132,18 +151,27 @@ class CompiledProgram::Execution {
 };
 
 CompiledProgram::CompiledProgram(const Model& model, std::span<const View> inputs,
-                                 std::span<const std::int64_t> integers, int threads,
-                                 PackedWeights& weights) {
-  const ThreadCount count(threads);
+                                 std::span<const std::int64_t> integers, int threads, PackedWeights& weights,
+                                 const DivideBatch& divide) {
   auto split = resolve(model, shapes_of(inputs), integers);
   split_products(split);
-  const auto resolved = with_fused_operations(with_fused_attention(std::move(split)));
-  const Program& program = resolved.model.program;
+  auto whole = with_fused_operations(with_fused_attention(std::move(split)));
   for (const int output : model.program.outputs) {
-    output_shapes_.push_back(resolved.shapes[static_cast<std::size_t>(output)]);
+    output_shapes_.push_back(whole.shapes[static_cast<std::size_t>(output)]);
     output_dtypes_.push_back(model.program.values[static_cast<std::size_t>(output)].dtype);
   }
-  Compilation compilation(resolved.model, resolved.shapes, inputs, threads, weights);
+  const auto batch = batch_rows(whole);
+  if (batch) parts_ = divide(whole, *batch, threads);
+  const auto part_inputs = inputs_of_part(inputs, whole, batch);
+  for (std::size_t i = 0; i < output_shapes_.size(); ++i) {
+    output_steps_.push_back(elements_of(output_shapes_[i]) * bytes_of(output_dtypes_[i]) / parts_.count);
+  }
+  const auto part =
+      parts_.count > 1 ? with_rows(std::move(whole), *batch, batch->rows / parts_.count) : std::move(whole);
+  const int threads_of_part = parts_.at_once > 1 ? 1 : threads;
+  const ThreadCount count(threads_of_part);
+  const Program& program = part.model.program;
+  Compilation compilation(part.model, part.shapes, part_inputs, threads_of_part, weights);
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     compilation.begin(i);
     if (!compilation.is_written(program.operations[i].output)) build(compilation, program, i);
@@ -156,6 +184,19 @@ CompiledProgram::CompiledProgram(const Model& model, std::span<const View> input
 }
 
 CompiledProgram::~CompiledProgram() = default;
+
+std::vector<View> CompiledProgram::inputs_of_part(std::span<const View> inputs, const ResolvedModel& whole,
+                                                  const std::optional<BatchRows>& batch) {
+  std::vector<View> of_part(inputs.begin(), inputs.end());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto value = static_cast<std::size_t>(whole.model.program.inputs[i]);
+    const bool divided = parts_.count > 1 && batch->batched[value];
+    if (divided) of_part[i].sizes[0] /= parts_.count;
+    input_steps_.push_back(divided ? of_part[i].sizes[0] * inputs[i].strides[0] * bytes_of(inputs[i].dtype)
+                                   : 0);
+  }
+  return of_part;
+}
 
 std::unique_ptr<CompiledProgram::Execution> CompiledProgram::take() const {
   {
@@ -175,29 +216,41 @@ void CompiledProgram::give_back(std::unique_ptr<Execution> execution) const {
 }
 
 void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) const {
+  if (parts_.at_once == 1) return run_parts(inputs, outputs, 0, parts_.count);
+  run_at_once(parts_, [&](std::int64_t begin, std::int64_t end) { run_parts(inputs, outputs, begin, end); });
+}
+
+void CompiledProgram::run_parts(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                std::int64_t begin, std::int64_t end) const {
   auto execution = take();
-  execution->bind(inputs, outputs);
-  for (std::size_t s = 0; s < steps_.size(); ++s) execution->run(s);
+  for (auto part = begin; part < end; ++part) {
+    execution->bind(inputs, outputs, part);
+    for (std::size_t s = 0; s < steps_.size(); ++s) execution->run(s);
+  }
   give_back(std::move(execution));
 }
 
 std::vector<StepTime> CompiledProgram::profile(std::span<const void* const> inputs,
                                                std::span<void* const> outputs) const {
   using Clock = std::chrono::steady_clock;
-  auto execution = take();
-  execution->bind(inputs, outputs);
   std::vector<StepTime> times;
-  for (std::size_t s = 0; s < steps_.size(); ++s) {
-    const auto begin = Clock::now();
-    execution->run(s);
-    const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
-    const auto& label = labels_[steps_[s].operation];
-    times.push_back({.operation = steps_[s].operation,
+  for (const auto& step : steps_) {
+    const auto& label = labels_[step.operation];
+    times.push_back({.operation = step.operation,
                      .kind = name_of(label.kind),
                      .name = label.name,
-                     .implementation = steps_[s].implementation,
-                     .shape = steps_[s].shape,
-                     .microseconds = time.count()});
+                     .implementation = step.implementation,
+                     .shape = step.shape});
+  }
+  auto execution = take();
+  for (std::int64_t part = 0; part < parts_.count; ++part) {
+    execution->bind(inputs, outputs, part);
+    for (std::size_t s = 0; s < steps_.size(); ++s) {
+      const auto begin = Clock::now();
+      execution->run(s);
+      const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
+      times[s].microseconds += time.count();
+    }
   }
   give_back(std::move(execution));
   return times;

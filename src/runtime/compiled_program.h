@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/batch_parts.h"
 #include "runtime/primitives/arena.h"
 #include "runtime/primitives/compilation.h"
 
@@ -24,22 +25,25 @@ struct StepTime {
 };
 
 /// Steps, made once. Any number of threads may run it at once: each gets an arena of its own, which is kept
-/// for the next call.
+/// for the next call. A batch may run in parts, each with all steps.
 class CompiledProgram {
  public:
+  /// `divide` says in which parts a batch runs.
   CompiledProgram(const Model& model, std::span<const View> inputs, std::span<const std::int64_t> integers,
-                  int threads, PackedWeights& weights);
+                  int threads, PackedWeights& weights, const DivideBatch& divide = divided_batch);
   ~CompiledProgram();
   CompiledProgram(const CompiledProgram&) = delete;
   CompiledProgram& operator=(const CompiledProgram&) = delete;
 
   /// Tensors lie as `inputs` said at construction; outputs are contiguous.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs) const;
-  /// The same, with the time of each step.
+  /// The same, one part after the other, with the time of each step: the sum over the parts.
   std::vector<StepTime> profile(std::span<const void* const> inputs, std::span<void* const> outputs) const;
 
   [[nodiscard]] const std::vector<Shape>& output_shapes() const { return output_shapes_; }
   [[nodiscard]] const std::vector<Dtype>& output_dtypes() const { return output_dtypes_; }
+  [[nodiscard]] const BatchParts& parts() const { return parts_; }
+  /// Of one part, as the arena is.
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
   [[nodiscard]] std::int64_t arena_bytes() const { return arena_.bytes; }
   /// The bytes that the buffers of the arena would take side by side.
@@ -50,6 +54,12 @@ class CompiledProgram {
   class Execution;
   std::unique_ptr<Execution> take() const;
   void give_back(std::unique_ptr<Execution> execution) const;
+  void run_parts(std::span<const void* const> inputs, std::span<void* const> outputs, std::int64_t begin,
+                 std::int64_t end) const;
+
+  /// Notes in `input_steps_` how far apart the parts of each input are.
+  std::vector<View> inputs_of_part(std::span<const View> inputs, const ResolvedModel& whole,
+                                   const std::optional<BatchRows>& batch);
 
   /// What an operation is called.
   struct Label {
@@ -63,6 +73,9 @@ class CompiledProgram {
   Arena arena_;
   std::vector<Shape> output_shapes_;
   std::vector<Dtype> output_dtypes_;
+  BatchParts parts_;
+  std::vector<std::int64_t> input_steps_{};  ///< bytes from one part to the next; 0 for what all read
+  std::vector<std::int64_t> output_steps_{};
   mutable std::mutex mutex_{};
   mutable std::vector<std::unique_ptr<Execution>> idle_{};
 };

@@ -124,19 +124,22 @@ std::shared_ptr<const CompiledProgram> compile(LoadedProgram& program, const std
 
 std::vector<Tensor> run(LoadedProgram& program, const std::vector<Tensor>& inputs, int threads,
                         const Shape& integers) {
-  const auto compiled = compile(program, inputs, threads, integers);
+  return run(*compile(program, inputs, threads, integers), inputs);
+}
+
+std::vector<Tensor> run(const CompiledProgram& compiled, const std::vector<Tensor>& inputs) {
   std::vector<std::shared_ptr<void>> memory;
   std::vector<const void*> read;
   std::vector<void*> written;
   for (const auto& input : inputs) read.push_back(memory.emplace_back(bytes_of_tensor(input)).get());
-  for (std::size_t i = 0; i < compiled->output_shapes().size(); ++i) {
-    const auto bytes = elements_of(compiled->output_shapes()[i]) * bytes_of(compiled->output_dtypes()[i]);
+  for (std::size_t i = 0; i < compiled.output_shapes().size(); ++i) {
+    const auto bytes = elements_of(compiled.output_shapes()[i]) * bytes_of(compiled.output_dtypes()[i]);
     written.push_back(memory.emplace_back(aligned_memory(static_cast<std::size_t>(bytes))).get());
   }
-  compiled->run(read, written);
+  compiled.run(read, written);
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < written.size(); ++i) {
-    outputs.push_back(tensor_of(written[i], compiled->output_dtypes()[i], compiled->output_shapes()[i]));
+    outputs.push_back(tensor_of(written[i], compiled.output_dtypes()[i], compiled.output_shapes()[i]));
   }
   return outputs;
 }
