@@ -4,13 +4,14 @@
 #include <latch>
 #include <thread>
 
+#include "runtime/networks.h"
 #include "runtime/program/error.h"
-#include "runtime/support.h"
 
 namespace tsq::runtime::test {
 namespace {
 
 constexpr int kThreads = 16;
+constexpr int kCalls = 1000;  // of each
 
 struct Case {
   std::size_t program;
@@ -20,11 +21,11 @@ struct Case {
 
 /// Two programs with two shapes each, compiled while others run: every result has the bits of a call alone.
 TEST(Threads, CallsAtOnceEqualCallsOneAfterTheOther) {
-  const std::vector<Model> models{small_network(1), small_network(2)};
+  const std::vector<Model> models{mobilenet_like(), transformer_like()};
   Random random(1);
   std::vector<Case> cases;
   for (std::size_t i = 0; i < 4; ++i) {
-    Case one{i % 2, random_tensor(random, Dtype::F32, i < 2 ? Shape{1, 3, 16, 16} : Shape{2, 3, 21, 13}), {}};
+    Case one{i % 2, random_tensor(random, Dtype::F32, Shape{i < 2 ? 1 : 2, 3, 32, 32}), {}};
     LoadedProgram alone(models[one.program]);
     one.expected = run(alone, {one.input}).front().numbers;
     cases.push_back(one);
@@ -37,7 +38,7 @@ TEST(Threads, CallsAtOnceEqualCallsOneAfterTheOther) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       start.arrive_and_wait();
-      for (int call = 0; call < 60; ++call) {
+      for (int call = 0; call < kCalls; ++call) {
         const auto& one = cases[static_cast<std::size_t>(call + t) % cases.size()];
         if (run(*programs[one.program], {one.input}).front().numbers != one.expected) ++wrong;
       }
@@ -60,6 +61,55 @@ TEST(Cache, KeepsShapesAndCountsOfThreadsApartAndIsBounded) {
     (void)compile(program, {random_tensor(random, Dtype::F32, {1, 3, size, 8})});
   }
   EXPECT_EQ(program.compiled_programs(), 16U);
+}
+
+/// A cache whose programs are no programs; counts what is built.
+struct CountedCache {
+  ProgramCache cache{2};
+  int built = 0;
+
+  void get(std::int64_t key) {
+    const std::int64_t keys[] = {key};
+    (void)cache.get(keys, [this] {
+      ++built;
+      return ProgramCache::Built();
+    });
+  }
+};
+
+TEST(Cache, DropsWhatWasUsedLeastRecently) {
+  CountedCache counted;
+  for (const std::int64_t key : {1, 2, 1, 3}) counted.get(key);
+  EXPECT_EQ(counted.built, 3);
+  counted.get(1);
+  EXPECT_EQ(counted.built, 3) << "1 was used after 2";
+  counted.get(2);
+  EXPECT_EQ(counted.built, 4);
+  EXPECT_EQ(counted.cache.size(), 2U);
+}
+
+/// Would not end if the second program waited for the first.
+TEST(Cache, BuildsAProgramWhileAnotherIsBeingBuilt) {
+  ProgramCache cache(4);
+  std::latch second_is_built(1);
+  const auto get = [&](std::int64_t key, const std::function<void()>& while_building) {
+    const std::int64_t keys[] = {key};
+    (void)cache.get(keys, [&] {
+      while_building();
+      return ProgramCache::Built();
+    });
+  };
+  std::latch first_begins(1);
+  const std::jthread first([&] {
+    get(1, [&] {
+      first_begins.count_down();
+      second_is_built.wait();
+    });
+  });
+  first_begins.wait();
+  get(2, [] {});
+  get(2, [] { FAIL() << "it is there"; });
+  second_is_built.count_down();
 }
 
 TEST(Cache, KeepsIntegersApart) {
