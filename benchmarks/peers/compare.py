@@ -47,6 +47,7 @@ SETTINGS = [
     'Quantize: processor seconds of a process that begins with the file (FX and PT2E: with the source) and ends with the int8 file;',
     "  export and tsq's trial are included.",
     'Load *: wall time to load and to call each batch size once, with what is compiled then; at the first number of threads.',
+    'Memory *: resident after one call of the least batch size, less what was resident before the model and after its libraries were loaded.',
     "÷ tsq: median over rounds of the time divided by that of tsq's fastest column in the same round, with a 95 % bootstrap interval.",
 ]
 
@@ -114,7 +115,7 @@ class Workers:
     def start(self, result: ColumnResult, folder: Folder, file: Path, threads: int, patience: float) -> None:
         worker = Worker(COLUMNS[result.key], folder, file, threads, patience)
         self.found[result.key] = worker
-        result.load_seconds[threads] = worker.load_seconds
+        result.load_seconds[threads], result.model_megabytes[threads] = worker.load_seconds, worker.megabytes
 
     def judge(self, network: NetworkResult, folder: Folder) -> None:
         """What cannot compute the test samples is not timed either."""

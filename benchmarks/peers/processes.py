@@ -102,7 +102,8 @@ class Worker:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env=surroundings(folder, threads), cwd=folder.path, start_new_session=True)
         try:
-            self.load_seconds = self.answer()['seconds']
+            loaded = self.answer()
+            self.load_seconds, self.megabytes = loaded['seconds'], loaded['megabytes']
         except BaseException:
             self.end()
             raise

@@ -30,6 +30,7 @@ class ColumnResult:
     sqnr: float | None = None
     agreement: float | None = None
     load_seconds: dict[int, float] = field(default_factory=dict)  # by threads
+    model_megabytes: dict[int, float] = field(default_factory=dict)  # by threads; resident after one call, libraries not counted
     latencies: list[Latency] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)  # step: reason
     remark: str = ''  # of the peer, on how it read the network and on its result

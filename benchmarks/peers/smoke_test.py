@@ -125,6 +125,7 @@ class Comparison(unittest.TestCase):
                 self.assertGreater(column.quantize_seconds, 0)
                 self.assertGreater(column.quantize_megabytes, 10)
                 self.assertGreater(column.megabytes, 0)
+                self.assertEqual(list(column.model_megabytes), [1])
 
     def test_frozen_float_equals_float(self) -> None:
         self.assertGreater(self.columns['libtorch_frozen'].sqnr, 90)

@@ -21,16 +21,20 @@ def number(value: float | None, digits: int) -> str:
     return ABSENT if value is None else f'{value:.{digits}f}'
 
 
+def first(by_threads: dict[int, float]) -> float | None:
+    return next(iter(by_threads.values()), None)
+
+
 def accuracy_row(column: ColumnResult) -> list[str]:
     if 'quantize' in column.errors:
-        return [column.name, FAILED, *[ABSENT] * 5]
+        return [column.name, FAILED, *[ABSENT] * 6]
     sqnr = FAILED if 'outputs' in column.errors else number(column.sqnr, 1)
     return [column.name, sqnr, number(column.agreement, 3), number(column.megabytes, 2), number(column.quantize_seconds, 1),
-            number(column.quantize_megabytes, 0), number(next(iter(column.load_seconds.values()), None), 1)]
+            number(column.quantize_megabytes, 0), number(first(column.load_seconds), 1), number(first(column.model_megabytes), 1)]
 
 
 def accuracy_table(columns: list[ColumnResult]) -> str:
-    header = ['', 'SQNR, dB', 'agreement', 'file, MB', 'quantize, CPU s', 'peak, MB', 'load, s *']
+    header = ['', 'SQNR, dB', 'agreement', 'file, MB', 'quantize, CPU s', 'peak, MB', 'load, s *', 'memory, MB *']
     return aligned([header, *map(accuracy_row, columns)])
 
 

@@ -30,6 +30,10 @@ class Model:
     outputs: Callable[[Any], list[Tensor]] = case.tensors_of
 
 
+def no_more_libraries() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Column:
     key: str
@@ -41,6 +45,7 @@ class Column:
     quantize: Callable[[Folder, Path], str | None] | None = None  # runs in a Python process of its own; may return a remark
     command: Callable[[str, Folder, Path], list[str]] | None = None  # or a program: tsq, folder, file to write
     remark: Callable[[str], str] | None = None  # on what that program printed
+    libraries: Callable[[], object] = no_more_libraries  # loads those that `load` needs besides LibTorch
     needs_source: bool = False
 
 

@@ -97,6 +97,10 @@ def session(file: Path, threads: int, fixed: dict[str, int]) -> object:
     return onnxruntime.InferenceSession(str(file), options, providers=['CPUExecutionProvider'])
 
 
+def libraries() -> None:
+    import onnxruntime  # noqa: F401
+
+
 def load(file: Path, setting: Setting) -> Model:
     def compiled(inputs: Sample | None) -> Callable:
         fixed = {axis_name(i, axis): length for i, x in enumerate(inputs or ()) for axis, length in enumerate(x.shape)}
@@ -111,5 +115,6 @@ def tensors(results: list[numpy.ndarray]) -> list[torch.Tensor]:
     return [torch.from_numpy(x) for x in results if x.dtype.kind == 'f']
 
 
-COLUMNS = [Column(f'onnxruntime_{mode}', 'onnxruntime', f'ONNX Runtime {mode}', load, f'onnxruntime_{mode}.onnx', quantize=quantize)
+COLUMNS = [Column(f'onnxruntime_{mode}', 'onnxruntime', f'ONNX Runtime {mode}', load, f'onnxruntime_{mode}.onnx', quantize=quantize,
+                  libraries=libraries)
            for mode, quantize in (('static', quantize_static), ('dynamic', quantize_dynamic))]

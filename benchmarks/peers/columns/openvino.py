@@ -36,6 +36,13 @@ def quantize(folder: Folder, file: Path) -> str:
     return remark
 
 
+def libraries() -> None:
+    """With the plugin of the processor, which is loaded when it is asked something."""
+    import openvino
+
+    openvino.Core().get_property('CPU', 'FULL_DEVICE_NAME')
+
+
 def load(file: Path, setting: Setting) -> Model:
     import openvino
 
@@ -56,4 +63,5 @@ def tensors(results: object) -> list[torch.Tensor]:
     return [torch.from_numpy(x.copy()) for x in results.values() if x.dtype.kind == 'f']
 
 
-COLUMNS = [Column('openvino', 'openvino', 'OpenVINO, NNCF', load, 'openvino.xml', companion='openvino.bin', quantize=quantize)]
+COLUMNS = [Column('openvino', 'openvino', 'OpenVINO, NNCF', load, 'openvino.xml', companion='openvino.bin', quantize=quantize,
+                  libraries=libraries)]

@@ -40,9 +40,12 @@ def quantize(folder: Folder, file: Path) -> None:
     torch.export.save(export(without_unused(convert_pt2e(prepared)), data), file)
 
 
-def load(file: Path, setting: Setting) -> Model:
+def libraries() -> None:
+    import torch._inductor.compile_fx  # noqa: F401
     import torchao.quantization.pt2e.quantizer.x86_inductor_quantizer  # noqa: F401  registers operators and Inductor's patterns of int8
 
+
+def load(file: Path, setting: Setting) -> Model:
     torch._inductor.config.freezing = True
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 1 + len(setting.timed_shapes))
     module = torch.export.load(file).module()
@@ -54,4 +57,4 @@ def load(file: Path, setting: Setting) -> Model:
     return Model(by_shape(compiled, setting.timed_shapes))
 
 
-COLUMNS = [Column('pt2e', 'pt2e', 'PT2E, Inductor', load, 'pt2e.pt2', quantize=quantize, needs_source=True)]
+COLUMNS = [Column('pt2e', 'pt2e', 'PT2E, Inductor', load, 'pt2e.pt2', libraries=libraries, quantize=quantize, needs_source=True)]

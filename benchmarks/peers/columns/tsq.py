@@ -36,10 +36,9 @@ def load(engine: str, file: Path, setting: Setting) -> Model:
     return as_saved(file, engine)
 
 
-def load_fused(file: Path, setting: Setting) -> Model:
+def load_runtime() -> None:
     import torch
     torch.ops.load_library(os.environ['TSQ_RUNTIME_LIBRARY'])
-    return as_saved(file, 'x86')
 
 
 def column(engine: str, mode: str) -> Column:
@@ -47,6 +46,7 @@ def column(engine: str, mode: str) -> Column:
     return Column(key, 'tsq', name, partial(load, engine), f'{key}.pt', command=partial(command, engine, mode), remark=remark)
 
 
-FUSED = Column('tsq_fused', 'tsq', 'tsq static, fused', load_fused, 'tsq_fused.pt', command=fused_command, remark=remark)
+FUSED = Column('tsq_fused', 'tsq', 'tsq static, fused', partial(load, 'x86'), 'tsq_fused.pt', command=fused_command, remark=remark,
+               libraries=load_runtime)
 
 COLUMNS = [column('x86', 'static'), column('onednn', 'static'), column('x86', 'dynamic'), FUSED]
