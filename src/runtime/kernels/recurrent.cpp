@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/kernels/instruction_set.h"
+
 namespace tsq::runtime {
 
 namespace baseline {
@@ -23,12 +25,9 @@ namespace {
 
 const RecurrentKernels& best_recurrent_kernels() {
 #ifdef TSQ_RUNTIME_X86
-  const bool has_avx512 = __builtin_cpu_supports("fma") && __builtin_cpu_supports("avx512f") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                          __builtin_cpu_supports("avx512vl");
-  if (has_avx512 && __builtin_cpu_supports("avx512vnni")) return vnni::kRecurrentKernels;
-  if (has_avx512) return avx512::kRecurrentKernels;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kRecurrentKernels;
+  if (instruction_set() >= InstructionSet::Avx512Vnni) return vnni::kRecurrentKernels;
+  if (instruction_set() >= InstructionSet::Avx512) return avx512::kRecurrentKernels;
+  if (instruction_set() >= InstructionSet::Avx2) return avx2::kRecurrentKernels;
 #endif
   return baseline::kRecurrentKernels;
 }
