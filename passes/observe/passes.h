@@ -40,6 +40,11 @@ bool observe_fixed_inputs(ir::Model& model, const PassContext& context);
 ///   d["out"] → conv   →   d["out"] → observer → conv
 bool observe_layer_inputs(ir::Model& model, const PassContext& context);
 
+/// Observes queries, keys and values in front of the attention of a fused program, parts of what a layer
+/// returns each by themselves.
+///   matmul(q, k) of q, k, v = chunk(observer(linear(x)))   →   matmul(observer1(q), observer2(k))
+bool observe_attention(ir::Model& model, const PassContext& context);
+
 /// Puts an observer of channels before each convolution and linear layer that is observed, and after each
 /// convolution that float operators read.
 ///   x → observer → conv   →   x → observer → channel observer → conv

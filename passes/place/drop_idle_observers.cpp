@@ -5,6 +5,7 @@
 
 #include "ir/analysis.h"
 #include "passes/context/nodes.h"
+#include "passes/place/attention_roundings.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 
@@ -44,15 +45,18 @@ bool is_between_float_operators(const Model& model, const Node* observer) {
                               [&](const Node* reader) { return has_qconfig(model, reader); });
 }
 
-bool is_idle(const Model& model, const Node* observer) {
-  return !becomes_rounding(ir::observer_of(model, observer)) || is_between_float_operators(model, observer);
+/// Of attention's observers round_attention decides.
+bool is_idle(const Model& model, const Node* observer, const std::unordered_set<const Node*>& of_attention) {
+  if (!becomes_rounding(ir::observer_of(model, observer))) return true;
+  return !of_attention.contains(observer) && is_between_float_operators(model, observer);
 }
 
 }  // namespace
 
-bool drop_idle_observers(Model& model, const PassContext& /*context*/) {
+bool drop_idle_observers(Model& model, const PassContext& context) {
+  const auto of_attention = attention_roundings(model, context);
   const auto is_idle_observer = [&](const Node* node) {
-    return ir::is_observer(node) && !is_channel_observer(model, node) && is_idle(model, node);
+    return ir::is_observer(node) && !is_channel_observer(model, node) && is_idle(model, node, of_attention);
   };
   const bool has_changed = change_nodes(model, is_idle_observer, bypass);
   ir::eliminate_dead_code(*model.graph);

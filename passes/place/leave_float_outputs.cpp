@@ -13,6 +13,7 @@
 #include "operators/images/zero_padding.h"
 #include "operators/traits.h"
 #include "passes/match/value_flow.h"
+#include "passes/place/attention_roundings.h"
 #include "passes/place/passes.h"
 #include "passes/place/rounding.h"
 #include "passes/place/small_layers.h"
@@ -58,7 +59,8 @@ class FloatOutputs {
       : model_(model),
         context_(context),
         small_(small_layers(model, context)),
-        quantized_outputs_(quantized_outputs(model, context)) {}
+        quantized_outputs_(quantized_outputs(model, context)),
+        of_attention_(attention_roundings(model, context)) {}
 
   /// Whether it dropped an observer.
   bool run() {
@@ -133,7 +135,8 @@ class FloatOutputs {
       if (only != nullptr) return nullptr;
       only = use.user;
     }
-    return only != nullptr && is_static_rounding(model_, only) ? only : nullptr;
+    return only != nullptr && is_static_rounding(model_, only) && !of_attention_.contains(only) ? only
+                                                                                                : nullptr;
   }
 
   /// What they read decides whether operators that only move values run on bytes. Concatenations have a
@@ -175,7 +178,7 @@ class FloatOutputs {
 
   bool reads_quantized(const Use& use) {
     const Node* reader = use.user;
-    if (is_dropped(reader) || is_small(reader)) return false;
+    if (is_dropped(reader) || is_small(reader) || of_attention_.contains(reader)) return false;
     if (is_static_rounding(model_, reader) || is_taken_quantized(use)) return true;
     if (!reader->blocks().empty() || reader->kind() == c10::prim::Return) return is_read_after_flow(use);
     if (is_channel_observer(model_, reader) || reader->kind() == c10::prim::ListConstruct ||
@@ -240,6 +243,7 @@ class FloatOutputs {
   const PassContext& context_;
   std::unordered_set<const Node*> small_;
   std::unordered_set<const Value*> quantized_outputs_;
+  std::unordered_set<const Node*> of_attention_;    ///< roundings that need none before them
   std::unordered_set<const Value*> flowed_into_{};  ///< by what is_needed asks about
   bool has_changed_{false};
 };

@@ -50,6 +50,11 @@ bool drop_output_observers(ir::Model& model, const PassContext& context);
 ///   conv → observer → add   →   conv → add
 bool join_in_programs(ir::Model& model, const PassContext& context);
 
+/// Takes away the observers of queries, keys and values that a fused program's attention does not multiply
+/// as bytes.
+///   attention(observer(q), k, v)   →   attention(q, k, v)
+bool round_attention(ir::Model& model, const PassContext& context);
+
 /// Layers that read float values keep their weights as they are: no int8 kernel takes them, and
 /// rounding would only cost accuracy.
 ///   linear(x), F.linear(x, observer(w))   →   linear(x), F.linear(x, w)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "observers/observer_module.h"
+#include "observers/rounding_noise.h"
 
 namespace {
 
@@ -202,6 +203,30 @@ TEST(Observers, OfHistogramsCountInAnyOrderAndMerge) {
     EXPECT_TRUE(at::allclose(tsq::calculate_qparams(one).scale, tsq::calculate_qparams(both).scale, 0.02))
         << name;
   }
+}
+
+TEST(RoundingNoise, IsTheSquaredErrorOfTheCodesAsAShareOfTheSquares) {
+  for (const Distribution& distribution : distributions()) {
+    const bool is_smooth =
+        distribution.name == "normal" || distribution.name == "uniform" || distribution.name == "exponential";
+    if (!is_smooth) continue;  // the places of spikes inside of their bins are not known
+    torch::jit::Module observer = tsq::make_observer(named("MSEObserver"));
+    observer.forward({distribution.values});
+    const auto qparams = tsq::calculate_qparams(observer);
+    const double scale = qparams.scale.item<float>();
+    const double zero_point = qparams.zero_point.item<double>();
+    const at::Tensor codes = ((distribution.values / scale).round() + zero_point).clamp(0, 255);
+    const at::Tensor error = distribution.values - (codes - zero_point) * scale;
+    const double share = (error.square().sum() / distribution.values.square().sum()).item<double>();
+    EXPECT_NEAR(tsq::rounding_noise(observer).value() / share, 1, 0.15) << distribution.name;
+  }
+}
+
+TEST(RoundingNoise, IsNotKnownWhereNothingIsCounted) {
+  torch::jit::Module counts_nothing = tsq::make_observer(named("MinMaxObserver"));
+  counts_nothing.forward({at::randn({100})});
+  EXPECT_FALSE(tsq::rounding_noise(counts_nothing));
+  EXPECT_FALSE(tsq::rounding_noise(tsq::make_observer(named("MSEObserver"))));
 }
 
 }  // namespace

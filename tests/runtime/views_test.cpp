@@ -134,6 +134,41 @@ TEST(Operations, SlicesOfOneProductAreReadAsTheyLie) {
   }
 }
 
+/// As vision transformers write it: columns are divided into three times heads, and what is moved to the
+/// front is taken apart. Each part is rounded by the product that writes it.
+TEST(Operations, PartsOfDividedColumnsAreProductsOfTheirOwn) {
+  for (const bool rounds_whole : {false, true}) {
+    Random random(1);
+    Writer writer;
+    const Value codes{.dtype = Dtype::U8, .scale = 0.02, .zero_point = 7};
+    Operation product{.kind = Kind::Linear, .inputs = {writer.input(codes)}};
+    add_weights(random, writer, product, {96, 32}, 96);
+    int whole = writer.add(product, float_value());
+    if (rounds_whole) whole = writer.add({.kind = Kind::Convert, .inputs = {whole}}, codes);
+    const Value type = rounds_whole ? codes : float_value();
+    const int divided =
+        writer.add({.kind = Kind::Reshape, .inputs = {whole}, .shape = {0, 0, 3, 4, 8}}, type);
+    const int moved =
+        writer.add({.kind = Kind::Permute, .inputs = {divided}, .order = {2, 0, 3, 1, 4}}, type);
+    std::vector<int> outputs;
+    for (std::int64_t part = 0; part < 3; ++part) {
+      const int slice = writer.add(
+          {.kind = Kind::Slice, .inputs = {moved}, .axis = 0, .begin = part, .end = part + 1}, type);
+      const int row = writer.add({.kind = Kind::Squeeze, .inputs = {slice}, .axis = 0}, type);
+      const Value own{
+          .dtype = Dtype::U8, .scale = 0.03 + 0.01 * static_cast<double>(part), .zero_point = 120};
+      const int rounded = writer.add({.kind = Kind::Convert, .inputs = {row}}, own);
+      outputs.push_back(writer.add({.kind = Kind::MaxPool, .inputs = {rounded}, .kernel = {1, 1}}, own));
+    }
+    writer.returns(outputs);
+    const std::vector<Tensor> inputs{random_tensor(random, Dtype::U8, {2, 10, 32})};
+    expect_right(writer, inputs);
+    if (LoadedProgram(writer.model).float_operations() > 0) continue;
+    const auto is_conversion = [](const std::string& name) { return name.starts_with("tsq:convert"); };
+    EXPECT_EQ(std::ranges::count_if(implementations(writer, inputs), is_conversion), rounds_whole ? 3 : 0);
+  }
+}
+
 /// Matrices that an expand repeats broadcast.
 TEST(Operations, MultipliesExpandedMatrices) {
   for_random_cases([](Random& random) {

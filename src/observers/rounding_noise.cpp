@@ -1,0 +1,33 @@
+#include "observers/rounding_noise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "observers/histogram_ranges.h"
+#include "observers/histogram_state.h"
+#include "observers/observer_module.h"
+
+namespace tsq {
+
+std::optional<double> rounding_noise(const torch::jit::Module& observer) {
+  if (!observer.hasattr("histogram") || !saw_data(observer)) return std::nullopt;
+  const QParams qparams = calculate_qparams(observer);
+  const double step = qparams.scale.item<double>();
+  const double zero_point = qparams.zero_point.item<double>();
+  const HistogramView view = view_of(observer);
+  const Bins bins = bins_of(view);
+  const double within_bin = bins.width * bins.width / 12;
+  double noise = 0;
+  double power = 0;
+  for (std::size_t i = 0; i < bins.counts.size(); ++i) {
+    const double value = view.min_val + (static_cast<double>(i) + 0.5) * bins.width;
+    const double code = std::clamp(std::nearbyint(value / step) + zero_point, 0.0, 255.0);
+    const double error = value - (code - zero_point) * step;
+    noise += bins.counts[i] * (error * error + within_bin);
+    power += bins.counts[i] * value * value;
+  }
+  return power > 0 ? std::optional(noise / power) : std::nullopt;
+}
+
+}  // namespace tsq
