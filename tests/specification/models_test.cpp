@@ -248,6 +248,19 @@ TEST(SpecModels, TheUsersReferenceModuleTakesTheRootsPlace) {
   EXPECT_GT(sqnr(run(model, input), run(own.lowered, input)), kRounded);
 }
 
+/// A layer of the user's that has the attributes of a linear layer.
+Module own_linear() {
+  Module layer = module_named("mine.Linear");
+  torch::manual_seed(2);
+  layer.register_parameter("weight", torch::randn({8, 8}), false);
+  layer.register_parameter("bias", torch::randn({8}), false);
+  layer.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
+  Module model = testing::user_module("Owner");
+  model.register_module("layer", layer);
+  model.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  return model;
+}
+
 TEST(SpecModels, AUsersRootClassIsSwappedWhereItIsALeaf) {
   TSQ_SAYS("BackendPatternConfig",
            "the root modules (e.g. torch.nn.Linear for torch.ao.nn.intrinsic.LinearReLU) will be swapped to "
@@ -259,14 +272,7 @@ TEST(SpecModels, AUsersRootClassIsSwappedWhereItIsALeaf) {
           .add_dtype_config(kWeighted)
           .set_root_module(own)
           .set_reference_quantized_module(symbol("mine.ReferenceLinear")));
-  Module layer = module_named("mine.Linear");
-  torch::manual_seed(2);
-  layer.register_parameter("weight", torch::randn({8, 8}), false);
-  layer.register_parameter("bias", torch::randn({8}), false);
-  layer.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
-  Module model = testing::user_module("Owner");
-  model.register_module("layer", layer);
-  model.define("def forward(self, x):\n  return self.layer.forward(x)\n");
+  const Module model = own_linear();
 
   const Result as_leaf =
       quantized(model, backend, PrepareCustomConfig().set_non_traceable_module_classes({own}));
@@ -292,19 +298,6 @@ TEST(SpecModels, AReferenceFunctionThatFailsIsNamedWithItsLayer) {
            module.define("def forward(self):\n  return 1\n");
            return module;
          });
-}
-
-/// A layer of the user's that has the attributes of a linear layer, and does more.
-Module own_linear() {
-  Module layer = module_named("mine.Linear");
-  torch::manual_seed(2);
-  layer.register_parameter("weight", torch::randn({8, 8}), false);
-  layer.register_parameter("bias", torch::randn({8}), false);
-  layer.define("def forward(self, x):\n  return torch.linear(x, self.weight, self.bias)\n");
-  Module model = testing::user_module("Owner");
-  model.register_module("layer", layer);
-  model.define("def forward(self, x):\n  return self.layer.forward(x)\n");
-  return model;
 }
 
 BackendConfig swapped_by_pytorchs(const std::string& reference) {
