@@ -41,7 +41,7 @@ def forward(self, x):
 }
 
 tsq::Pattern add_relu() {
-  return tsq::chain({tsq::symbol("torch.add"), tsq::symbol("torch.nn.functional.relu")});
+  return tsq::chain({tsq::symbol("torch.add"), tsq::symbol("torch.relu")});
 }
 
 // 4. The table: what is fused, what is quantized and how, and what convert swaps.

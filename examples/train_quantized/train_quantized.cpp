@@ -25,8 +25,9 @@ std::vector<Batch> read_batches(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw std::runtime_error("cannot open '" + path + "'");
   const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  const c10::IValue pairs = torch::pickle_load(bytes);
   std::vector<Batch> batches;
-  for (const c10::IValue& pair : torch::pickle_load(bytes).toListRef()) {
+  for (const c10::IValue& pair : pairs.toListRef()) {
     const auto& elements = pair.toTupleRef().elements();
     batches.push_back({elements.at(0).toTensor(), elements.at(1).toTensor()});
   }

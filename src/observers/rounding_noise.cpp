@@ -10,7 +10,7 @@
 
 namespace tsq {
 
-std::optional<double> rounding_noise(const torch::jit::Module& observer) {
+std::optional<RoundingNoise> rounding_noise(const torch::jit::Module& observer) {
   if (!observer.hasattr("histogram") || !saw_data(observer)) return std::nullopt;
   const QParams qparams = calculate_qparams(observer);
   const double step = qparams.scale.item<double>();
@@ -18,16 +18,18 @@ std::optional<double> rounding_noise(const torch::jit::Module& observer) {
   const HistogramView view = view_of(observer);
   const Bins bins = bins_of(view);
   const double within_bin = bins.width * bins.width / 12;
-  double noise = 0;
-  double power = 0;
+  RoundingNoise sum;
+  double count = 0;
   for (std::size_t i = 0; i < bins.counts.size(); ++i) {
     const double value = view.min_val + (static_cast<double>(i) + 0.5) * bins.width;
     const double code = std::clamp(std::nearbyint(value / step) + zero_point, 0.0, 255.0);
     const double error = value - (code - zero_point) * step;
-    noise += bins.counts[i] * (error * error + within_bin);
-    power += bins.counts[i] * value * value;
+    sum.squared_error += bins.counts[i] * (error * error + within_bin);
+    sum.square += bins.counts[i] * value * value;
+    count += bins.counts[i];
   }
-  return power > 0 ? std::optional(noise / power) : std::nullopt;
+  if (sum.square == 0) return std::nullopt;
+  return RoundingNoise{.squared_error = sum.squared_error / count, .square = sum.square / count};
 }
 
 }  // namespace tsq

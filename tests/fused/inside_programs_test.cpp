@@ -142,30 +142,6 @@ TEST(InsidePrograms, ATableAndAMaskOfTruthValuesBeginAProgram) {
   EXPECT_TRUE(at::equal(output_of(result, of_ints), output_of(result, samples[0])));
 }
 
-/// As nn.MultiheadAttention does: a mask of truth values becomes one of floats when the model runs.
-TEST(InsidePrograms, AMaskThatIsMadeFloatsIfItHoldsTruthValuesBreaksNoProgram) {
-  torch::manual_seed(17);
-  Module model = testing::user_module("Net");
-  model.register_module("first", testing::linear(16, 48));
-  model.register_module("last", testing::linear(16, 16));
-  model.define(
-      "def forward(self, x, padded):\n"
-      "  q, k, v = self.first.forward(x).chunk(3, -1)\n"
-      "  if padded.dtype == 11:\n"
-      "    mask = torch.zeros_like(padded, dtype=q.dtype).masked_fill(padded, -1000.0)\n"
-      "  else:\n"
-      "    mask = padded\n"
-      "  return self.last.forward(torch.scaled_dot_product_attention(q, k, v, mask.unsqueeze(1)))\n");
-  model.eval();
-  std::vector<Sample> samples;
-  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 9, 16}), torch::rand({2, 9}) < 0.4});
-  const Module result = fused(model, samples);
-  EXPECT_EQ(std::ranges::count(operators_of(result), "tsq::run"), 1);
-  EXPECT_GT(sqnr(model, result, samples[0]), 30);
-  const Sample with_floats{samples[0][0], samples[0][1].toTensor().to(torch::kFloat) * -1000.0};
-  EXPECT_TRUE(at::allclose(output_of(result, with_floats), output_of(result, samples[0])));
-}
-
 /// TorchScript's operator returns where it has found the largest values, too.
 TEST(InsidePrograms, ThePlacesThatAPoolFindsAreLeftOut) {
   torch::manual_seed(18);

@@ -205,7 +205,7 @@ TEST(Observers, OfHistogramsCountInAnyOrderAndMerge) {
   }
 }
 
-TEST(RoundingNoise, IsTheSquaredErrorOfTheCodesAsAShareOfTheSquares) {
+TEST(RoundingNoise, IsTheSquaredErrorOfTheCodesBesideTheSquares) {
   for (const Distribution& distribution : distributions()) {
     const bool is_smooth =
         distribution.name == "normal" || distribution.name == "uniform" || distribution.name == "exponential";
@@ -218,7 +218,10 @@ TEST(RoundingNoise, IsTheSquaredErrorOfTheCodesAsAShareOfTheSquares) {
     const at::Tensor codes = ((distribution.values / scale).round() + zero_point).clamp(0, 255);
     const at::Tensor error = distribution.values - (codes - zero_point) * scale;
     const double share = (error.square().sum() / distribution.values.square().sum()).item<double>();
-    EXPECT_NEAR(tsq::rounding_noise(observer).value() / share, 1, 0.15) << distribution.name;
+    const tsq::RoundingNoise noise = tsq::rounding_noise(observer).value();
+    EXPECT_NEAR(noise.share() / share, 1, 0.15) << distribution.name;
+    EXPECT_NEAR(noise.square / distribution.values.square().mean().item<double>(), 1, 0.01)
+        << distribution.name;
   }
 }
 

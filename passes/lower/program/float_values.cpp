@@ -74,34 +74,6 @@ bool is_asked_for_floats(const ir::Model& model, const Node* node, int distance)
   return distance > 0 && other != nullptr && is_float_above(model, other, distance - 1);
 }
 
-/// Whether attention takes the value, perhaps moved, for its mask: truth values, or floats.
-bool masks_attention(const ir::Model& model, const Value* value, int distance) {
-  if (distance == 0) return false;
-  return std::ranges::any_of(ir::users(value), [&](const Node* user) {
-    const auto operands = ir::operands(user);
-    if (is_one_of(model, user, {"scaled_dot_product_attention"}))
-      return operands.size() > 3 && operands[3] == value;
-    return !operands.empty() && operands.front() == value && user->outputs().size() == 1 &&
-           operators::moves_values(operators::traits_of(model, user)) &&
-           masks_attention(model, user->output(), distance - 1);
-  });
-}
-
-/// nn.MultiheadAttention's masks: floats if dtype(mask) == bool, else the mask itself.
-bool is_float_mask(const ir::Model& model, const Value* value, int distance) {
-  const Node* branch = value->node();
-  if (branch->kind() != c10::prim::If || !masks_attention(model, value, kDistance)) return false;
-  const Node* condition = branch->input(0)->node();
-  if (condition->kind() != c10::aten::eq || condition->input(0)->node()->kind() != c10::prim::dtype)
-    return false;
-  const auto dtype = ir::constant_value(condition->input(1));
-  const bool asks_for_truths =
-      dtype && dtype->isInt() && dtype->toInt() == static_cast<std::int64_t>(at::kBool);
-  const std::size_t place = value->offset();
-  return asks_for_truths && is_float_above(model, branch->blocks()[0]->outputs()[place], distance - 1) &&
-         branch->blocks()[1]->outputs()[place] == condition->input(0)->node()->input(0);
-}
-
 bool is_float_above(const ir::Model& model, const Value* value, int distance) {
   if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
     return *type->scalarType() == c10::ScalarType::Float;
@@ -109,7 +81,6 @@ bool is_float_above(const ir::Model& model, const Value* value, int distance) {
   if (node->kind() == ir::kDequantize || takes_floats(model, node)) return true;
   if (is_asked_for_floats(model, node, distance)) return true;
   if (ir::is_module_call(node) && ir::call_of(model, node).embedding) return true;
-  if (distance > 0 && is_float_mask(model, value, distance)) return true;
   if (distance == 0 || !keeps_dtype(model, node)) return false;
   const auto operands = ir::operands(node);
   return !operands.empty() && (is_float_above(model, operands.front(), distance - 1) ||
