@@ -40,9 +40,7 @@ def forward(self, x):
   return module;
 }
 
-tsq::Pattern add_relu() {
-  return tsq::chain({tsq::symbol("torch.add"), tsq::symbol("torch.relu")});
-}
+tsq::Pattern add_relu() { return tsq::chain({tsq::symbol("torch.add"), tsq::symbol("torch.relu")}); }
 
 // 4. The table: what is fused, what is quantized and how, and what convert swaps.
 tsq::BackendConfig npu_backend() {
