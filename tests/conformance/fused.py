@@ -85,6 +85,6 @@ def check(job, server: JobServer, options) -> tuple:
     if "tsq::run" not in graph:
         return NO_PROGRAM, text
     if steps > 1.01:
-        weak = first_weakness(expected, fused, case.floor(engine)) if case.layers_with_weights() > 1 else "has one layer"
+        weak = first_weakness(expected, fused, case.floor(engine))
         return (FAILED, f"{weak}; {text}") if weak else (CARRIED, text)
     return (NEAR if steps else EXACT), text

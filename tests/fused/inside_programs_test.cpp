@@ -159,6 +159,23 @@ TEST(InsidePrograms, ThePlacesThatAPoolFindsAreLeftOut) {
   EXPECT_GT(sqnr(model, result, samples[0]), 30);
 }
 
+/// A program would return the view as memory of its own, and the tensor stay as it was.
+TEST(InsidePrograms, AViewThatIsWrittenStaysOneOfItsTensor) {
+  torch::manual_seed(19);
+  Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(16, 16));
+  model.define(
+      "def forward(self, x):\n"
+      "  out = torch.zeros_like(x)\n"
+      "  for i in range(x.size(0)):\n"
+      "    out[i] = self.first.forward(out)[i] + x[i]\n"
+      "  return self.first.forward(out)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({5, 16})});
+  EXPECT_GT(sqnr(model, fused(model, samples), samples[0]), 25);
+}
+
 TEST(InsidePrograms, TruthValuesLeaveAsTruthValues) {
   torch::manual_seed(15);
   Module model = testing::user_module("Net");

@@ -58,6 +58,8 @@ void check_convolution(Random& random, std::size_t dimensions, bool transposed) 
     const bool pads = random.coin();
     operation.padding_begin.push_back(pads ? random.integer(0, weight.back() - 1) : 0);
     operation.padding_end.push_back(pads ? random.integer(0, weight.back() - 1) : 0);
+    // Output padding, as far as PyTorch allows it.
+    if (transposed && random.coin()) operation.padding_end.back() -= operation.stride.back() - 1;
   }
   add_weights(random, writer, operation, weight, outputs);
   if (random.coin()) operation.post_ops.push_back(any_function(random));

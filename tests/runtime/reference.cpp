@@ -75,7 +75,7 @@ class Interpreter {
     const auto& declared = value(index);
     if (!is_int8(declared.dtype)) return real;
     const double lowest = declared.dtype == Dtype::U8 ? 0 : -128;
-    if (std::isnan(real)) return lowest;
+    if (std::isnan(real)) return lowest + 255;
     return std::clamp(std::nearbyint(real / declared.scale) + declared.zero_point, lowest, lowest + 255);
   }
 

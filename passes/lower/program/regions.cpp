@@ -7,6 +7,7 @@
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
+#include "operators/traits.h"
 #include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
@@ -49,11 +50,40 @@ bool acts(const Node* call) {
   return function == nullptr || std::ranges::any_of(function->graph()->nodes(), ends_stretch);
 }
 
+/// Whether an operator may hand on the memory of its operand.
+bool may_be_view(const Model& model, const Node* node) {
+  const auto* row = operators::traits_of(model, node);
+  return operators::has(row, operators::IsView) || operators::has(row, operators::IsIdentity) ||
+         operators::is_one_of(model, node, {"contiguous", "to"});
+}
+
+/// Whether something writes into a tensor, or into a view of it.
+bool is_written(const Model& model, const Value* value) {
+  return std::ranges::any_of(value->uses(), [&](const torch::jit::Use& use) {
+    const auto* schema = use.user->maybeSchema();
+    const auto* alias = schema != nullptr && use.offset < schema->arguments().size()
+                            ? schema->arguments()[use.offset].alias_info()
+                            : nullptr;
+    if (alias != nullptr && alias->isWrite()) return true;
+    return may_be_view(model, use.user) && std::ranges::any_of(use.user->outputs(), [&](const Value* view) {
+             return is_written(model, view);
+           });
+  });
+}
+
+/// What a program returns is memory of its own.
+bool writes_reach_operand(const Model& model, const Node* node) {
+  return may_be_view(model, node) &&
+         std::ranges::any_of(node->outputs(), [&](const Value* view) { return is_written(model, view); });
+}
+
 bool translates_alone(const Model& model, const Node* node, const ProgramBuilder::Regions& regions,
                       TranslationCache& cache) {
   while (node->kind() == c10::prim::ListUnpack || node->kind() == c10::prim::TupleUnpack)
     node = node->input(0)->node();
-  if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node)) return false;
+  if (!node->blocks().empty() || node->inputs().empty() || ir::stays_float(model, node) ||
+      writes_reach_operand(model, node))
+    return false;
   ProgramBuilder program(model, regions, cache);
   return translate(program, node);
 }

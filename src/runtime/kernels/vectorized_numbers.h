@@ -13,10 +13,11 @@ constexpr std::int64_t kChunk = 512;
 
 inline std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// To the nearest integer, halves to the even one, within [low, high], which lie within 22 bits.
+/// To the nearest integer, halves to the even one, within [low, high], which lie within 22 bits; `high` for
+/// no number, as LibTorch rounds it.
 inline std::int32_t round_within(float real, float low, float high) {
-  float bounded = real > low ? real : low;
-  bounded = bounded < high ? bounded : high;
+  float bounded = real < high ? real : high;
+  bounded = bounded > low ? bounded : low;
   constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: the sum's last bit is worth 1
   const float shifted = bounded + kShift;
   std::int32_t bits;

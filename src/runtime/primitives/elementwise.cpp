@@ -10,10 +10,10 @@
 namespace tsq::runtime {
 namespace {
 
-/// A number of an int8 dtype, as the byte that stands for it: the lowest for what is no number.
+/// A number of an int8 dtype, as the byte that stands for it: the highest for what is no number.
 std::uint8_t byte_of(double number, Dtype dtype) {
   const double lowest = dtype == Dtype::U8 ? 0 : -128;
-  if (std::isnan(number)) number = lowest;
+  if (std::isnan(number)) number = lowest + 255;
   const auto rounded = static_cast<int>(std::clamp(std::nearbyint(number), lowest, lowest + 255));
   return static_cast<std::uint8_t>(rounded);
 }

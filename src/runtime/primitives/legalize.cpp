@@ -1,5 +1,6 @@
 #include "runtime/primitives/legalize.h"
 
+#include <algorithm>
 #include <map>
 
 #include "runtime/primitives/packed_weights.h"
@@ -44,6 +45,13 @@ bool is_float_product(const Model& model, const Operation& operation) {
   return is_product(operation.kind) && !is_int8(dtype);
 }
 
+/// Do the last positions of a transposed convolution lie where no input adds to them? There oneDNN gets zero
+/// points wrong.
+bool pads_output(const Operation& operation) {
+  return operation.kind == Kind::TransposedConvolution &&
+         std::ranges::any_of(operation.padding_end, [](std::int64_t padding) { return padding < 0; });
+}
+
 /// Rewrites operations one after the other.
 class Legalizer {
  public:
@@ -52,6 +60,7 @@ class Legalizer {
   }
 
   void append(const Operation& operation) {
+    if (pads_output(operation)) return append(with_more_input(operation));
     const bool saturates = !exact_sums_ && may_saturate(model_, operation);
     if (saturates || is_mixed_product(model_, operation)) return append_in_float(operation);
     if (converts(model_, operation)) return append_converted(operation);
@@ -62,6 +71,28 @@ class Legalizer {
   Model take() { return std::move(model_); }
 
  private:
+  /// Reads zeros after the input, so that all that is written is read, and cuts off what is too much.
+  Operation with_more_input(Operation operation) {
+    const auto dimensions = operation.padding_end.size();
+    Operation pad{.kind = Kind::Pad,
+                  .inputs = operation.inputs,
+                  .padding_begin = Shape(dimensions, 0),
+                  .padding_end = Shape(dimensions, 0)};
+    for (std::size_t d = 0; d < dimensions; ++d) {
+      const auto stride = operation.stride.empty() ? 1 : operation.stride[d];
+      auto& after = operation.padding_end[d];
+      if (after < 0) pad.padding_end[d] = (-after + stride - 1) / stride;
+      after += pad.padding_end[d] * stride;
+    }
+    Value padded = value(operation.inputs[0]);
+    padded.constant.reset();
+    model_.program.values.push_back(padded);
+    pad.output = static_cast<int>(model_.program.values.size()) - 1;
+    model_.program.operations.push_back(pad);
+    operation.inputs = {pad.output};
+    return operation;
+  }
+
   void append_in_float(const Operation& operation) {
     Operation in_float = operation;
     for (auto& input : in_float.inputs) input = converted(input);
