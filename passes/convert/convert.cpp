@@ -15,6 +15,7 @@
 #include "ir/quantize_operators.h"
 #include "observers/observer_module.h"
 #include "passes/convert/passes.h"
+#include "passes/observe/layer_observers.h"
 
 namespace tsq::passes {
 namespace {
@@ -36,21 +37,17 @@ Value* round_to_half(const ir::Rewriter& rewriter, Value* input) {
                    rewriter.constant(false), rewriter.constant(c10::IValue())});
 }
 
-const std::string& path_of(const Model& model, const Node* node) {
-  return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
-}
-
 /// What the scale and zero point of an observer are named after in FX: the operator that it observes, or the
 /// one that reads it where that has no QConfig (_get_module_path_and_prefix).
 std::string qparams_prefix(const Model& model, const Node* observer) {
   const Node* maker = observer->input(0)->node();
   const ir::NodeRecord* record = ir::record_of(model, maker);
-  if (record != nullptr && record->lookup.qconfig) return path_of(model, maker);
+  if (record != nullptr && record->lookup.qconfig) return layer_of(model, maker);
   const std::vector<Node*> readers = ir::users(observer->output());
   if (readers.empty()) return "";
   const auto linear =
       std::ranges::find_if(readers, [](const Node* reader) { return reader->kind() == c10::aten::linear; });
-  return path_of(model, linear == readers.end() ? readers.front() : *linear) + "_input";
+  return layer_of(model, linear == readers.end() ? readers.front() : *linear) + "_input";
 }
 
 Value* quantize_static(const ir::Rewriter& rewriter, Model& model, Node* observer, const QParams& qparams) {

@@ -115,14 +115,13 @@ void take_class_of(Symbol reference, ModuleCall& root) {
 bool quantize_module(const PassContext& context, ModuleCall& call, const ObserverSpec& spec,
                      std::size_t inputs) {
   const std::optional<Symbol> reference = match::reference_module_of(context.table, call);
+  ModuleCall& root = call.members.empty() ? call : call.members.front();
   if (reference && torchscript::is_registered_reference(*reference)) {
-    const bool is_root = call.members.empty();
     // The root of a fused module reads the first input, the addend of an addition is not its own.
-    take_registered_reference(is_root ? call : call.members.front(), *reference, spec, is_root ? inputs : 1);
+    take_registered_reference(root, *reference, spec, call.members.empty() ? inputs : 1);
     return true;
   }
-  if (reference && is_of_another_class(*reference, call))
-    take_class_of(*reference, call.members.empty() ? call : call.members.front());
+  if (reference && is_of_another_class(*reference, call)) take_class_of(*reference, root);
   if (ir::weighted_of(call) != nullptr) return quantize_layer(call, spec);
   return call.module && torchscript::is_recurrent(call.type) && quantize_recurrent(call, spec);
 }

@@ -22,12 +22,11 @@
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/registered_weights.h"
+#include "passes/observe/layer_observers.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
 namespace {
-
-using match::MatchedNode;
 
 c10::FunctionSchema schema_of(const std::string& name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").schema();
@@ -42,15 +41,6 @@ c10::IValue layer_argument(const LoweringRow& row, const std::string& name, cons
   throw Error(ErrorCode::BadConfig,
               fmt::format("the packing operator {} asks for an argument '{}'", row.prepack, name),
               "take weight and bias, then any of stride, padding, output_padding, dilation and groups");
-}
-
-/// The matched operators in the order of the flow.
-std::vector<Node*> in_flow_order(const MatchedNode& tree) {
-  std::vector<Node*> nodes;
-  for (const MatchedNode& argument : tree.args)
-    std::ranges::copy(in_flow_order(argument), std::back_inserter(nodes));
-  if (tree.node != nullptr) nodes.push_back(tree.node);
-  return nodes;
 }
 
 bool is_dequantized(const Value* value) { return value->node()->kind() == ir::kDequantize; }
@@ -118,7 +108,9 @@ class RegisteredLowering {
     for (const LoweringRow& row : rows_) {
       const auto tree = matcher_.match(node, row.op);
       if (!tree) continue;
-      Use use{.row = row, .nodes = in_flow_order(*tree)};
+      Use use{.row = row};
+      for (const match::MatchedNode* matched : match::in_forward_order(*tree))
+        use.nodes.push_back(matched->node);
       if (has_form(use) && lower(use)) return;
     }
   }
@@ -261,9 +253,7 @@ class RegisteredLowering {
 
   Where where(const Use& use) const {
     const Node* root = use.nodes.front();
-    return {
-        .layer = ir::is_module_call(root) ? ir::call_of(model_, root).path : ir::scope_of(model_, root).path,
-        .op = ir::display_name(model_, root)};
+    return {.layer = layer_of(model_, root), .op = ir::display_name(model_, root)};
   }
 
   Model& model_;

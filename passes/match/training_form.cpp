@@ -1,8 +1,5 @@
 #include "passes/match/training_form.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "operators/weighted.h"
 
 namespace tsq::passes {
@@ -24,14 +21,6 @@ bool joins_batch_norm(const BackendPatternConfig& row) {
 }
 
 }  // namespace
-
-std::vector<const match::MatchedNode*> in_forward_order(const match::MatchedNode& tree) {
-  std::vector<const match::MatchedNode*> forward;
-  for (const match::MatchedNode& argument : tree.args)
-    std::ranges::copy(in_forward_order(argument), std::back_inserter(forward));
-  if (tree.node != nullptr) forward.push_back(&tree);
-  return forward;
-}
 
 bool is_batch_norm(const ir::Model& model, const ir::Node* node) {
   return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");

@@ -4,16 +4,12 @@
 #include <tsq/recipe.h>
 
 #include <string>
-#include <vector>
 
 #include "ir/model.h"
 #include "match/matcher.h"
 
 /// Which layers train as one.
 namespace tsq::passes {
-
-/// The matched operators in data-flow order, match_all left out.
-[[nodiscard]] std::vector<const match::MatchedNode*> in_forward_order(const match::MatchedNode& tree);
 
 [[nodiscard]] bool is_batch_norm(const ir::Model& model, const ir::Node* node);
 /// The batch norm of a match; null where there is none.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 
 #include "base/user_call.h"
 #include "config/fusers.h"
@@ -62,6 +63,14 @@ std::vector<ir::Node*> nodes_of(const MatchedNode& matched) {
     for (ir::Node* node : nodes_of(argument)) nodes.push_back(node);
   }
   return nodes;
+}
+
+std::vector<const MatchedNode*> in_forward_order(const MatchedNode& matched) {
+  std::vector<const MatchedNode*> forward;
+  for (const MatchedNode& argument : matched.args)
+    std::ranges::copy(in_forward_order(argument), std::back_inserter(forward));
+  if (matched.node != nullptr) forward.push_back(&matched);
+  return forward;
 }
 
 namespace {

@@ -38,6 +38,8 @@ class Matcher {
 
 /// The nodes of a match, last first, match_all left out.
 std::vector<ir::Node*> nodes_of(const MatchedNode& matched);
+/// The matched operators in data-flow order, match_all left out.
+[[nodiscard]] std::vector<const MatchedNode*> in_forward_order(const MatchedNode& matched);
 /// The row's root node.
 const MatchedNode& root_of(const MatchedNode& matched, const BackendPatternConfig& row);
 /// The values beside the root's branch that become further inputs of the fused module, as they are
