@@ -111,6 +111,7 @@ class Layers {
   int write_direction(int input, std::int64_t index, bool backward, const std::vector<int>& given) {
     Operation operation{
         .kind = form_.is_lstm ? Kind::Lstm : Kind::Gru, .inputs = {input}, .backward = backward};
+    operation.reads_states = index >= (form_.both_ways ? 2 : 1);
     for (const int states : given) operation.inputs.push_back(rows(states, index, index + 1));
     const auto first = static_cast<std::size_t>(2 * index);
     std::tie(operation.weight, operation.weight_scales) = codes(first);

@@ -41,17 +41,15 @@ std::int64_t filled(std::int64_t number, std::int64_t step) { return (number + s
 }  // namespace
 
 std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width) {
-  return gates * filled(width, kWidestRegister);
+  return gates * filled(width, kWidestPanel);
 }
 
 std::int64_t recurrent_scratch(const RecurrentTask& task) {
-  // Words have two rows of bytes each; products read and write whole tiles.
+  // Words have two rows of bytes each; a panel of each gate is summed at once.
   constexpr std::int64_t kProductRows = 2 * kRecurrentRows;
-  const std::int64_t parts = task.form == RecurrentForm::Words ? 2 : 1;
-  const std::int64_t columns = filled(parts * recurrent_columns(task.gates(), task.width), kWidestPanel);
   const std::int64_t depth = filled(std::max(task.depth, task.width), kWidestRegister);
-  const std::int64_t states = 2 * filled(task.width, kWidestRegister) * kRecurrentRows;
-  return kProductRows * (columns + depth) + states + depth;
+  const std::int64_t states = 3 * recurrent_columns(1, task.width) * kRecurrentRows;
+  return kProductRows * (task.gates() * kWidestPanel + depth) + depth + states;
 }
 
 const RecurrentKernels& recurrent_kernels() {

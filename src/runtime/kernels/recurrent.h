@@ -11,9 +11,14 @@ namespace tsq::runtime {
 /// Rows (of a step and a sample) whose products are computed at once.
 inline constexpr std::int64_t kRecurrentRows = 16;
 
-/// How a matrix is packed: as floats, which are multiplied by floats; as bytes; or as words, which have an
-/// upper and a lower byte. Bytes are multiplied by the bytes of words.
-enum class RecurrentForm : std::uint8_t { Floats, Bytes, Words };
+/// What is multiplied: numbers of the input or the states by weights. Bytes and words are relative to the
+/// largest number of their row.
+enum class RecurrentForm : std::uint8_t {
+  Floats,        ///< floats by floats
+  BytesByBytes,  ///< states by int8 weights
+  WordsByBytes,  ///< an input of any values by int8 weights, with the upper and the lower byte of each word
+  WordsByWords,  ///< states by float weights
+};
 
 /// A matrix of weights: for each gate as many rows as the layer is wide. `codes` or `floats`.
 struct RecurrentMatrix {
@@ -27,11 +32,14 @@ struct RecurrentMatrix {
 
 /// The largest word whose upper byte, after rounding, is one: 127 * 256 + 127.
 inline constexpr float kLargestRecurrentWord = 32639;
+/// The largest word of states that are multiplied by words: states lie between -1 and 1, and 13 bits of them
+/// leave as many to the weights before their sum leaves 32.
+inline constexpr float kLargestStateWord = 4095;
 
 struct RecurrentTask {
   bool lstm = true;
-  bool backward = false;                       ///< from the last step to the first
-  RecurrentForm form = RecurrentForm::Floats;  ///< of the matrix that is multiplied
+  bool backward = false;  ///< from the last step to the first
+  RecurrentForm form = RecurrentForm::Floats;
   std::int64_t steps = 0;
   std::int64_t batch = 0;
   std::int64_t depth = 0;  ///< of the input
@@ -54,7 +62,8 @@ struct RecurrentTask {
 
 struct RecurrentPointers {
   void* out = nullptr;
-  float* gates = nullptr;         ///< of the input: `recurrent_columns` for each step and sample
+  float* gates =
+      nullptr;  ///< of the input: `recurrent_columns` for each step and sample, as kernels order them
   const float* hidden = nullptr;  ///< first states, if they are given
   const float* cell = nullptr;
   const float* packed = nullptr;  ///< the weights
@@ -62,7 +71,7 @@ struct RecurrentPointers {
   float* scratch = nullptr;       ///< of the calling thread
 };
 
-/// Numbers of all gates, each filled up to whole registers.
+/// Numbers of all gates, each filled up to whole panels of columns.
 std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width);
 /// Floats that a thread works in, whichever matrix it multiplies.
 std::int64_t recurrent_scratch(const RecurrentTask& task);

@@ -14,6 +14,7 @@ inline std::int64_t panels_of(std::int64_t columns) { return (columns + kPanel -
 
 /// An element is a float.
 struct OfFloats {
+  static constexpr bool kIsExact = false;
   using Sum = Register;
   static Sum start(const float* row) { return load_register(row); }
   static void add(Sum& sum, const float* left, const Sum& right) {
@@ -25,12 +26,15 @@ struct OfFloats {
 #ifdef __AVX512VNNI__
 /// An element is four bytes, those of rows signed and those of columns unsigned.
 struct OfBytes {
+  static constexpr bool kIsExact = true;
   using Sum = __m512i;
   static Sum start(const float* row) { return _mm512_loadu_si512(row); }
   static void add(Sum& sum, const float* left, const Sum& right) {
     // With GCC 12's intrinsic each sum of a loop is copied twice.
     asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(right), "m"(*left));
   }
+  static Sum zero() { return _mm512_setzero_si512(); }
+  static Sum joined(const Sum& a, const Sum& b) { return _mm512_add_epi32(a, b); }
   static Register finish(const Sum& sum) { return _mm512_cvtepi32_ps(sum); }
 };
 
@@ -98,6 +102,42 @@ void multiply_tile(const Rows& rows, const float* panel, Depth depth, const Sums
   }
 }
 
+/// One row: neighbouring elements are added to sums of their own, since a sum waits for the one before it. Of
+/// sums that are exact, so that a row's do not depend on how many rows there are.
+template <typename Product, int kRegisters>
+void multiply_row(const float* row, const float* panel, Depth depth, float* out) {
+  constexpr int kSums = 4;
+  typename Product::Sum sums[kSums][kRegisters];
+#pragma GCC unroll 4
+  for (int s = 0; s < kSums; ++s) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kRegisters; ++c)
+      sums[s][c] = s == 0 ? Product::start(panel + c * kRegister) : Product::zero();
+  }
+  panel += kPanel;
+  std::int64_t d = depth.begin;
+  for (; d + kSums <= depth.end; d += kSums) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSums; ++s) {
+#pragma GCC unroll 2
+      for (int c = 0; c < kRegisters; ++c)
+        Product::add(sums[s][c], row + d + s, Product::start(panel + (d + s) * kPanel + c * kRegister));
+    }
+  }
+  for (; d < depth.end; ++d) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kRegisters; ++c)
+      Product::add(sums[0][c], row + d, Product::start(panel + d * kPanel + c * kRegister));
+  }
+#pragma GCC unroll 2
+  for (int c = 0; c < kRegisters; ++c) {
+    float* to = out + c * kRegister;
+    const Register sum = Product::finish(
+        Product::joined(Product::joined(sums[0][c], sums[1][c]), Product::joined(sums[2][c], sums[3][c])));
+    store_register(to, depth.begin == 0 ? sum : sum + load_register(to));
+  }
+}
+
 template <typename Product, int kRegisters>
 void multiply_panel(const Rows& rows, const float* panel, Depth depth, const Sums& out) {
   constexpr int kRows = kProductRows;
@@ -106,7 +146,11 @@ void multiply_panel(const Rows& rows, const float* panel, Depth depth, const Sum
     const Rows some{rows.data + r * rows.stride, rows.stride, left};
     const Sums to{out.data + r * out.stride, out.stride};
     if (left == 1) {
-      multiply_tile<Product, 1, kRegisters>(some, panel, depth, to);
+      if constexpr (Product::kIsExact) {
+        multiply_row<Product, kRegisters>(some.data, panel, depth, to.data);
+      } else {
+        multiply_tile<Product, 1, kRegisters>(some, panel, depth, to);
+      }
     } else if (left <= kRows / 4) {
       multiply_tile<Product, kRows / 4, kRegisters>(some, panel, depth, to);
     } else if (left <= kRows / 2) {

@@ -25,27 +25,31 @@ Weights of_states(const Operation& operation) {
 /// Sums of bytes of 8 bits fit into 32.
 constexpr std::int64_t kLargestDepth = std::int64_t{1} << 15;
 
-/// Samples up to which the float weights of states are words: of few samples the time is that of reading the
-/// weights, of which words are half as many bytes; of many that of the products, of which words have four
-/// bytes' in the place of one float's.
-constexpr std::int64_t kSamplesOfWords = 4;
-
-RecurrentForm form_of(const Compilation& compilation, const Weights& weights, std::int64_t samples) {
+/// The form of products with states, or with an input of any values.
+RecurrentForm form_of(const Compilation& compilation, const Weights& weights, bool of_states) {
   const auto& weight = compilation.constant(weights.weight);
   if (!recurrent_kernels().has_bytes || weight.shape[1] > kLargestDepth) return RecurrentForm::Floats;
-  if (weight.dtype == Dtype::S8) return RecurrentForm::Bytes;
-  return samples <= kSamplesOfWords ? RecurrentForm::Words : RecurrentForm::Floats;
+  if (weight.dtype == Dtype::S8) return of_states ? RecurrentForm::BytesByBytes : RecurrentForm::WordsByBytes;
+  // Of the input's values the small ones matter as well, and 13 bits would lose them.
+  return of_states ? RecurrentForm::WordsByWords : RecurrentForm::Floats;
 }
 
-/// The largest number of each row becomes the largest word.
+/// Scales of each row's words: as large as they may be while no sum of products with the largest words of
+/// states leaves 32 bits.
 std::vector<float> scales_of_words(const Constant& weight) {
   std::vector<float> scales;
   for (std::int64_t row = 0; row < weight.shape[0]; ++row) {
     const std::span numbers(weight.floats() + row * weight.shape[1],
                             static_cast<std::size_t>(weight.shape[1]));
     float largest = 0;
-    for (const float number : numbers) largest = std::max(largest, std::abs(number));
-    scales.push_back(largest / kLargestRecurrentWord);
+    double sum = 0;
+    for (const float number : numbers) {
+      largest = std::max(largest, std::abs(number));
+      sum += std::abs(number);
+    }
+    // Rounding adds at most 1/2 to each word.
+    const double room = 0x1p31 / kLargestStateWord - static_cast<double>(numbers.size());
+    scales.push_back(std::max(largest / kLargestRecurrentWord, static_cast<float>(sum / room)));
   }
   return scales;
 }
@@ -53,12 +57,12 @@ std::vector<float> scales_of_words(const Constant& weight) {
 /// Of one of these sizes; which type of 16 bits stands for words does not matter.
 dnnl::memory::data_type numbers_of(RecurrentForm form) {
   using enum dnnl::memory::data_type;
-  return form == RecurrentForm::Floats ? f32 : form == RecurrentForm::Bytes ? s8 : f16;
+  return form == RecurrentForm::Floats ? f32 : form == RecurrentForm::WordsByWords ? f16 : s8;
 }
 
 View packed(Compilation& compilation, const Weights& weights, std::int64_t gates, RecurrentForm form) {
   const auto& weight = compilation.constant(weights.weight);
-  const auto scales = form == RecurrentForm::Words ? scales_of_words(weight) : std::vector<float>{};
+  const auto scales = form == RecurrentForm::WordsByWords ? scales_of_words(weight) : std::vector<float>{};
   const RecurrentMatrix matrix{.gates = gates,
                                .width = weight.shape[0] / gates,
                                .depth = weight.shape[1],
@@ -84,7 +88,7 @@ View scales_of(Compilation& compilation, const Weights& weights, std::int64_t ga
   };
   write(weights.scales, numbers.data(), 1);
   write(weights.bias, numbers.data() + columns, 0);
-  if (form != RecurrentForm::Words) return compilation.numbers_view(numbers);
+  if (form != RecurrentForm::WordsByWords) return compilation.numbers_view(numbers);
   const auto scales = scales_of_words(compilation.constant(weights.weight));
   for (std::size_t row = 0; row < scales.size(); ++row)
     numbers[place_of(static_cast<std::int64_t>(row))] = scales[row];
@@ -152,9 +156,9 @@ void add_recurrent(Compilation& compilation, const char* name, const RecurrentTa
 }
 
 View add_projection(Compilation& compilation, RecurrentTask task, const View& input) {
-  const Weights weights = of_input(compilation.operation());
-  // A float matrix is read once for many rows.
-  task.form = form_of(compilation, weights, task.steps * task.batch);
+  const auto& operation = compilation.operation();
+  const Weights weights = of_input(operation);
+  task.form = form_of(compilation, weights, operation.reads_states);
   const View gates = compilation.fresh(
       Dtype::F32, {task.steps, task.batch, recurrent_columns(task.gates(), task.width)},
       row_major_strides({task.steps, task.batch, recurrent_columns(task.gates(), task.width)}));
@@ -175,7 +179,7 @@ View add_projection(Compilation& compilation, RecurrentTask task, const View& in
 void add_steps(Compilation& compilation, RecurrentTask task, const View& output, const View& gates) {
   const auto& operation = compilation.operation();
   const Weights weights = of_states(operation);
-  task.form = form_of(compilation, weights, task.batch);
+  task.form = form_of(compilation, weights, true);
   std::vector<View> views{output, scratch_of(task, task.units(), compilation.threads()).view(compilation),
                           packed(compilation, weights, task.gates(), task.form),
                           scales_of(compilation, weights, task.gates(), task.form)};

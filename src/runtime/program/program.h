@@ -186,6 +186,8 @@ struct Operation {
   double alpha = 1;     ///< multiplies a product of activations; of an attention 0 stands for 1 / sqrt(width)
   bool causal = false;  ///< no query of an attention reads the keys after its own place
   bool backward = false;  ///< an LSTM or GRU goes from the last step to the first
+  /// What an LSTM or GRU reads are states of another, between -1 and 1 and of one size: bytes will do.
+  bool reads_states = false;
   double epsilon = 1e-5;
   std::int64_t axis = -1;  ///< this and the others count from the end if negative
   std::int64_t other_axis = -2;

@@ -71,6 +71,7 @@ void for_each_attribute(const Visit& visit) {
   visit("alpha", &Operation::alpha, Alpha);
   visit("causal", &Operation::causal, Causal);
   visit("backward", &Operation::backward, Recurrent);
+  visit("reads_states", &Operation::reads_states, Recurrent);
   visit("epsilon", &Operation::epsilon, Epsilon);
   visit("axis", &Operation::axis, Axis);
   visit("other_axis", &Operation::other_axis, OtherAxis);
