@@ -12,7 +12,7 @@
 #include "observers/observer_module.h"
 #include "operators/functional_weighted.h"
 #include "passes/context/nodes.h"
-#include "torchscript/modules/reference_module.h"
+#include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq::passes {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "config/reference_definitions.h"
 #include "operators/functional_weighted.h"
-#include "torchscript/modules/reference_module.h"
+#include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq {
 namespace {

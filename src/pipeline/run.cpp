@@ -11,7 +11,7 @@
 
 #include "io/libraries.h"
 #include "ir/analysis.h"
-#include "torchscript/modules/reference_module.h"
+#include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "torchscript/modules/reference_module.h"
+#include "torchscript/modules/reference/reference_module.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/user_call.h"
 #include "config/reference_definitions.h"
+#include "torchscript/modules/reference/reference_kind.h"
 
 namespace tsq {
 namespace {
@@ -21,20 +22,29 @@ namespace {
 using torch::jit::Module;
 
 constexpr std::string_view kPyTorchs = "torch.ao.nn.quantized.reference.";
-constexpr std::array<std::string_view, 14> kClasses{"Conv1d",
-                                                    "Conv2d",
-                                                    "Conv3d",
-                                                    "ConvTranspose1d",
-                                                    "ConvTranspose2d",
-                                                    "ConvTranspose3d",
-                                                    "Embedding",
-                                                    "EmbeddingBag",
-                                                    "GRU",
-                                                    "GRUCell",
-                                                    "LSTM",
-                                                    "LSTMCell",
-                                                    "Linear",
-                                                    "RNNCell"};
+
+/// Every reference module of PyTorch's.
+const std::array<const torchscript::ReferenceKind*, 14> kKinds{
+    &torchscript::reference_conv1d,
+    &torchscript::reference_conv2d,
+    &torchscript::reference_conv3d,
+    &torchscript::reference_conv_transpose1d,
+    &torchscript::reference_conv_transpose2d,
+    &torchscript::reference_conv_transpose3d,
+    &torchscript::reference_embedding_table,
+    &torchscript::reference_embedding_bag,
+    &torchscript::reference_gru,
+    &torchscript::reference_gru_cell,
+    &torchscript::reference_lstm,
+    &torchscript::reference_lstm_cell,
+    &torchscript::reference_linear,
+    &torchscript::reference_rnn_cell,
+};
+
+const torchscript::ReferenceKind* find_kind(std::string_view name) {
+  const auto* const found = std::ranges::find(kKinds, name, &torchscript::ReferenceKind::name);
+  return found == kKinds.end() ? nullptr : *found;
+}
 
 /// By the symbol's name.
 Registry<ReferenceFunction>& reference_functions() {
@@ -104,7 +114,8 @@ void register_reference_module(std::string_view name, ReferenceFunction make) {
 
 std::vector<std::string> reference_module_names() {
   std::vector<std::string> names;
-  for (const std::string_view each : kClasses) names.push_back(fmt::format("{}{}", kPyTorchs, each));
+  for (const torchscript::ReferenceKind* each : kKinds)
+    names.push_back(fmt::format("{}{}", kPyTorchs, each->name));
   std::vector<std::string> own = reference_functions().names();
   std::ranges::sort(own);
   names.insert(names.end(), own.begin(), own.end());
@@ -123,6 +134,18 @@ void check_reference_modules(const BackendConfig& backend) {
 std::optional<Symbol> pytorch_class_of(Symbol reference) {
   const std::string root = root_of(reference);
   return root.empty() ? std::nullopt : std::optional(symbol(root));
+}
+
+const ReferenceKind* reference_kind_of(const ir::ModuleCall& call) {
+  if (call.embedding) return call.embedding->is_bag ? &reference_embedding_bag : &reference_embedding_table;
+  constexpr std::string_view kLayers = "torch.nn.";
+  return call.type.name.starts_with(kLayers) ? find_kind(call.type.name.substr(kLayers.size())) : nullptr;
+}
+
+bool read_as(Symbol reference, ir::ModuleCall& root) {
+  const std::string type = root_of(reference);
+  const ReferenceKind* kind = find_kind(bare_name(type));
+  return kind != nullptr && kind->read != nullptr && kind->read(symbol(type), root);
 }
 
 bool is_registered_reference(Symbol reference) {

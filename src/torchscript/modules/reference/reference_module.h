@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "ir/model.h"
+#include "torchscript/modules/reference/reference_kind.h"
 
 namespace tsq::torchscript {
 
@@ -16,6 +17,13 @@ void check_reference_modules(const BackendConfig& backend);
 
 /// The class of torch.nn that one of PyTorch's reference modules computes as; none for others.
 [[nodiscard]] std::optional<Symbol> pytorch_class_of(Symbol reference);
+
+/// The reference module of PyTorch's for a call of torch.nn; null for others.
+[[nodiscard]] const ReferenceKind* reference_kind_of(const ir::ModuleCall& call);
+
+/// Makes a call of a user's class one of the class that one of PyTorch's reference modules stands for, by its
+/// attributes. False where it lacks some.
+bool read_as(Symbol reference, ir::ModuleCall& root);
 
 /// Whether a reference module is the user's.
 [[nodiscard]] bool is_registered_reference(Symbol reference);
