@@ -1,8 +1,10 @@
 #pragma once
 
 #include <tsq/backend_config.h>
+#include <tsq/custom_module.h>
 #include <tsq/qconfig_mapping.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +24,11 @@ class PrepareCustomConfig {
   /// needed.
   PrepareCustomConfig& set_standalone_module_name(std::string name, StandaloneModuleConfig config);
   PrepareCustomConfig& set_standalone_module_class(Symbol type, StandaloneModuleConfig config);
+  /// Modules of a class become modules of an observed class, whole, with an observer in front and after them
+  /// (E-08); ConvertCustomConfig says what these become. Throws Error(BadConfig) for other types than static,
+  /// as PyTorch's does.
+  PrepareCustomConfig& set_float_to_observed_mapping(Symbol float_class, CustomModule observed,
+                                                     QuantType quant_type = QuantType::Static);
   /// Modules kept whole: no observer inside, float in and out (E-07). By path, or by class.
   PrepareCustomConfig& set_non_traceable_module_names(std::vector<std::string> names);
   PrepareCustomConfig& set_non_traceable_module_classes(std::vector<Symbol> classes);
@@ -33,6 +40,8 @@ class PrepareCustomConfig {
 
   /// The entry of a module by its path, otherwise by its class; null where there is none.
   [[nodiscard]] const StandaloneModuleConfig* standalone_module(const std::string& path, Symbol type) const;
+  /// The observed class of a class; null where there is none.
+  [[nodiscard]] const CustomModule* observed_module(Symbol float_class) const;
   [[nodiscard]] const std::vector<std::string>& non_traceable_module_names() const& noexcept {
     return non_traceable_names_;
   }
@@ -56,14 +65,14 @@ class PrepareCustomConfig {
   [[nodiscard]] const std::vector<std::string>& preserved_attributes() const& noexcept { return preserved_; }
   [[nodiscard]] std::vector<std::string> preserved_attributes() && noexcept { return std::move(preserved_); }
 
-  /// PyTorch's keys (E-14); an unknown key is an error, and so is `float_to_observed_custom_module_class`,
-  /// which names Python classes.
+  /// PyTorch's keys (E-14); an unknown key is an error.
   static PrepareCustomConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 
  private:
   std::vector<std::pair<std::string, std::shared_ptr<const StandaloneModuleConfig>>> standalone_names_{};
   std::vector<std::pair<Symbol, std::shared_ptr<const StandaloneModuleConfig>>> standalone_classes_{};
+  std::vector<std::pair<Symbol, CustomModule>> float_to_observed_{};  ///< static
   std::vector<std::string> non_traceable_names_{};
   std::vector<Symbol> non_traceable_classes_{};
   std::vector<int> input_quantized_{};
@@ -88,6 +97,13 @@ class ConvertCustomConfig {
   ConvertCustomConfig& set_preserved_attributes(std::vector<std::string> names);
   [[nodiscard]] const std::vector<std::string>& preserved_attributes() const& noexcept { return preserved_; }
   [[nodiscard]] std::vector<std::string> preserved_attributes() && noexcept { return std::move(preserved_); }
+  /// What modules of an observed class become (E-15).
+  ConvertCustomConfig& set_observed_to_quantized_mapping(Symbol observed_class, CustomModule quantized,
+                                                         QuantType quant_type = QuantType::Static);
+  /// The quantized class of an observed one; null where there is none.
+  [[nodiscard]] const CustomModule* quantized_module(Symbol observed_class, QuantType quant_type) const;
+  /// Whether there is one for any type.
+  [[nodiscard]] bool is_observed_class(Symbol observed_class) const;
   /// Whether a model whose observers have seen no data is converted anyway, with scale 1 and zero point 0;
   /// otherwise that is an error. tsq's own, not part of the dict.
   ConvertCustomConfig& set_allow_uncalibrated(bool allow) {
@@ -95,13 +111,13 @@ class ConvertCustomConfig {
     return *this;
   }
   [[nodiscard]] bool allow_uncalibrated() const noexcept { return allow_uncalibrated_; }
-  /// PyTorch's key `preserved_attributes`; `observed_to_quantized_custom_module_class` names Python classes
-  /// and is an error (E-15).
+  /// PyTorch's keys (E-15).
   static ConvertCustomConfig from_dict(const nlohmann::json& dict);
   [[nodiscard]] nlohmann::json to_dict() const;
 
  private:
   std::vector<std::string> preserved_{};
+  std::array<std::vector<std::pair<Symbol, CustomModule>>, 3> observed_to_quantized_{};  ///< by QuantType
   bool allow_uncalibrated_{false};
 };
 

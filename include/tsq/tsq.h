@@ -3,6 +3,7 @@
 #include <tsq/backend_config.h>
 #include <tsq/compare_layers.h>
 #include <tsq/custom_config.h>
+#include <tsq/custom_module.h>
 #include <tsq/data.h>
 #include <tsq/derived_maps.h>
 #include <tsq/detectors.h>
@@ -19,6 +20,7 @@
 #include <tsq/quantize_model.h>
 #include <tsq/recipe.h>
 #include <tsq/reference_module.h>
+#include <tsq/register_custom_module.h>
 #include <tsq/report.h>
 #include <tsq/report_page.h>
 #include <tsq/sensitivity.h>

@@ -20,7 +20,8 @@ bool is_leaf_of_user(const CaptureSource& source, const Module& module) {
   const auto& names = source.custom.non_traceable_module_names();
   const auto& classes = source.custom.non_traceable_module_classes();
   return std::ranges::find(names, path) != names.end() || std::ranges::find(classes, type) != classes.end() ||
-         source.custom.standalone_module(path, type) != nullptr;
+         source.custom.standalone_module(path, type) != nullptr ||
+         source.custom.observed_module(type) != nullptr;
 }
 
 bool is_leaf(const CaptureSource& source, const Module& module) {

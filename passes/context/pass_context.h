@@ -35,6 +35,7 @@ struct PassContext {
   /// its layers fake-quantize already (QT-19).
   std::optional<QConfigMapping> mapping_around{};
 
+  ConvertCustomConfig convert_custom{};
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes (Decision::node) that stay float, and why
   std::span<const Sample> samples{};                ///< to find mean errors with

@@ -14,6 +14,7 @@
 #include "ir/fx_names.h"
 #include "ir/quantize_operators.h"
 #include "observers/observer_module.h"
+#include "passes/context/custom_lstm.h"
 #include "passes/convert/passes.h"
 #include "passes/observe/layer_observers.h"
 
@@ -95,6 +96,36 @@ void replace_observer(Model& model, Node* observer, const kernels::Target& targe
   observer->destroy();
 }
 
+/// The tensors that are taken out of a tuple, also out of tuples in it.
+std::vector<Value*> elements_of(Value* tuple) {
+  std::vector<Value*> elements;
+  for (Node* user : ir::users(tuple)) {
+    if (user->kind() != c10::prim::TupleUnpack) continue;
+    for (Value* output : user->outputs()) {
+      const bool is_tuple = output->type()->kind() == TypeKind::TupleType;
+      const std::vector<Value*> inner = is_tuple ? elements_of(output) : std::vector<Value*>{output};
+      elements.insert(elements.end(), inner.begin(), inner.end());
+    }
+  }
+  return elements;
+}
+
+/// E-09: an LSTM reads its states quantized, and all that it returns is dequantized.
+bool convert_states(Model& model, Node* node) {
+  for (const ir::Argument& argument : ir::arguments(node)) {
+    for (Value* element : argument.elements) {
+      if (element->node()->kind() == kDequantize)
+        ir::replace_operand(node, element, element->node()->input(0));
+    }
+  }
+  for (Value* element : elements_of(node->output())) {
+    Node* unpack = element->node();
+    Value* dequantized = ir::Rewriter(model, unpack->next(), node).op("aten::dequantize", {element});
+    element->replaceAllUsesAfterNodeWith(dequantized->node(), dequantized);
+  }
+  return true;
+}
+
 /// E-02: a standalone module reads its quantized inputs as they are, and its quantized output is dequantized.
 bool convert_standalone_boundary(Model& model, Node* node) {
   bool has_changed = false;
@@ -107,6 +138,7 @@ bool convert_standalone_boundary(Model& model, Node* node) {
     node->replaceInput(position, producer->input(0));
     has_changed = true;
   }
+  if (is_custom_lstm(model, node)) return convert_states(model, node);
   if (!boundary.output_is_quantized) return has_changed;
   Value* dequantized = ir::Rewriter(model, node->next(), node).op("aten::dequantize", {node->output()});
   node->output()->replaceAllUsesAfterNodeWith(dequantized->node(), dequantized);

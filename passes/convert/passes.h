@@ -9,6 +9,12 @@ namespace tsq::passes {
 /// places (K-08 … K-12).
 bool quantize_weights(ir::Model& model, const PassContext& context);
 
+/// Observed modules of classes that context.convert_custom maps become quantized ones (E-10, E-15); those of
+/// static QConfigs read their first input quantized and return a quantized tensor. Throws Error(BadConfig)
+/// where that cannot be done.
+///   observer(Observed(x))   →   Quantized(x)
+bool quantize_custom_modules(ir::Model& model, const PassContext& context);
+
 /// Observers → quantize / dequantize pairs (K-01 … K-13).
 ///   obs(x)   →   dequantize(quantize_per_tensor(x, scale, zero_point, dtype))
 bool convert(ir::Model& model, const PassContext& context);

@@ -87,7 +87,7 @@ bool forget_qparams(ModuleCall& call) {
 bool quantize_weights(Model& model, const PassContext& context) {
   bool has_changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!ir::is_module_call(node) || ir::is_standalone(model, node)) continue;
+    if (!ir::is_module_call(node) || ir::is_opaque(model, node)) continue;
     ModuleCall& call = ir::call_of(model, node);
     const ObserverSpec* spec = weight_observer(model, node);
     if (spec == nullptr) {

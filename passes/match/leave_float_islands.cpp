@@ -53,7 +53,7 @@ bool takes_static(const BackendPatternConfig& row) {
 bool has_weight(const Model& model, const Match& match) {
   if (ir::is_module_call(match.root)) {
     const ir::ModuleCall& call = ir::call_of(model, match.root);
-    return call.standalone || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
+    return ir::is_opaque(call) || ir::weighted_of(call) != nullptr || torchscript::is_recurrent(call.type);
   }
   return std::ranges::any_of(ir::targets(model, match.root), [](const Symbol& target) {
     return !operators::module_of_functional(target.name).empty();
@@ -140,6 +140,7 @@ class Islands {
     const Match& found = match(index);
     if (ir::is_standalone(model_, found.root)) return true;
     const MaybeQConfig& qconfig = qconfig_of(model_, found.last);
+    if (ir::is_opaque(model_, found.root)) return qconfig && match::is_static(*qconfig);
     return qconfig && match::is_static(*qconfig) && takes_static(*found.row) &&
            !is_of_attention(model_, found.root) && !operators::is_whole_average(model_, found.root) &&
            !is_amplified(found) && !rounds_for_nothing(index);

@@ -11,7 +11,7 @@ bool leave_unswapped(ir::Model& model, const PassContext& context) {
   for (ir::Match& match : model.matches) {
     if (match.root == nullptr || !ir::is_module_call(match.root)) continue;
     const ir::ModuleCall& call = ir::call_of(model, match.root);
-    if (call.standalone || !match::lacks_reference_module(context.table, call)) continue;
+    if (ir::is_opaque(call) || !match::lacks_reference_module(context.table, call)) continue;
     leave_match_float(model, match, ir::Reason::NoReferenceModule, call.type.name);
     changed = true;
   }

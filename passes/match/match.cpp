@@ -74,8 +74,9 @@ std::vector<Node*> claimed_nodes(const match::MatchedNode& matched) {
   return nodes;
 }
 
-/// C-09: a standalone module is a pattern of its own, whatever its class.
-Match standalone_match(Node* node) {
+/// C-09: a standalone module, or one that becomes an observed module, is a pattern of its own, whatever its
+/// class.
+Match opaque_match(Node* node) {
   static const BackendPatternConfig kRow{.pattern = Pattern(match_all), .dtype_configs = {DTypeConfig{}}};
   return {.row = &kRow, .root = node, .last = node, .nodes = {node}};
 }
@@ -115,7 +116,7 @@ class RowMatching {
   /// The first row that matches with `node` as its last operator; empty where there is none.
   std::optional<Match> match_at(Node* node) {
     if (matcher_.targets(node).empty()) return std::nullopt;
-    if (ir::is_standalone(model_, node)) return standalone_match(node);
+    if (ir::is_opaque(model_, node)) return opaque_match(node);
     for (const BackendPatternConfig* row : rows_) {
       const auto tree = matcher_.match(node, row->key());
       if (!tree) continue;

@@ -41,7 +41,7 @@ double noise(const ir::ChannelStatistics& channels, double step, const at::Tenso
 bool is_float(const Model& model, const Value* value) {
   const Node* node = value->node();
   if (node->kind() == c10::prim::Param) return node->owningBlock()->owningNode() == nullptr;
-  if (ir::is_observer(node) || ir::is_standalone(model, node) || match::commutes_with_scaling(model, node))
+  if (ir::is_observer(node) || ir::is_opaque(model, node) || match::commutes_with_scaling(model, node))
     return false;
   const ir::NodeRecord* record = ir::record_of(model, node);
   return node->blocks().empty() && (record == nullptr || !record->observed);

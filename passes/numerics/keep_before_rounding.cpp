@@ -9,15 +9,14 @@ namespace tsq::passes {
 namespace {
 
 /// Standalone modules would take what runs through the float graph for calibration data.
-bool has_standalone_modules(const ir::Model& model) {
-  return std::ranges::any_of(model.calls,
-                             [](const ir::ModuleCall& call) { return call.standalone.has_value(); });
+bool has_opaque_modules(const ir::Model& model) {
+  return std::ranges::any_of(model.calls, [](const ir::ModuleCall& call) { return ir::is_opaque(call); });
 }
 
 }  // namespace
 
 bool keep_before_rounding(ir::Model& model, const PassContext& context) {
-  if (context.samples.empty() || !model.mean_errors.empty() || has_standalone_modules(model)) return false;
+  if (context.samples.empty() || !model.mean_errors.empty() || has_opaque_modules(model)) return false;
   model.before_rounding = std::make_shared<const ir::Model>(model.copy());
   return true;
 }

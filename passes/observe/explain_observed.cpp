@@ -82,7 +82,7 @@ void ObservationReport::add(Node* node, const Findings& findings) {
   const MaybeQConfig& qconfig = record.lookup.qconfig;
   decision.qconfig_source = source_text(record.lookup);
   if (qconfig) decision.qconfig = match::describe(*qconfig);
-  if (match != nullptr && !ir::is_standalone(model_, node)) {
+  if (match != nullptr && !ir::is_opaque(model_, node)) {
     decision.pattern = to_string(match->row->key());
     if (qconfig && findings.on_tensors) add_dtype_configs(*match, findings, decision);
   }

@@ -8,8 +8,10 @@
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/fx_names.h"
+#include "passes/context/custom_lstm.h"
 #include "passes/context/names.h"
 #include "passes/context/nodes.h"
 #include "passes/observe/layer_observers.h"
@@ -87,6 +89,39 @@ bool some_branch_rounds(const TargetInfos& infos, const Value* value, ScalarType
     return some_branch_rounds(infos, returned, dtype) ||
            (made && !ir::is_no_value(returned) && made->dtype == dtype);
   });
+}
+
+/// What reads the tuple reads its elements, which are quantized, from now on.
+void read_elements(Value* tuple, const std::vector<Value*>& elements) {
+  for (const torch::jit::Use& use : std::vector<torch::jit::Use>(tuple->uses())) {
+    Node* user = use.user;
+    if (user->kind() == c10::prim::TupleUnpack) {
+      for (std::size_t i = 0; i < elements.size(); ++i) user->output(i)->replaceAllUsesWith(elements[i]);
+    } else if (user->kind() == c10::prim::TupleIndex) {
+      const auto index = ir::whole_number_constant(user->input(1));
+      if (index) user->output()->replaceAllUsesWith(elements.at(static_cast<std::size_t>(*index)));
+    }
+  }
+}
+
+/// E-09: the tuple (output, (h, c)) of an LSTM is taken apart, and put together again for those who read it
+/// whole.
+void take_apart(Node* lstm) {
+  Value* result = lstm->output();
+  Node* outer = ir::insert_node(lstm->next(), c10::prim::TupleUnpack, {result}, 2);
+  Node* inner = ir::insert_node(outer->next(), c10::prim::TupleUnpack, {outer->output(1)}, 2);
+  const auto set_types = [](Node* unpack) {
+    const auto elements = unpack->input(0)->type()->expectRef<c10::TupleType>().elements();
+    for (std::size_t i = 0; i < elements.size(); ++i) unpack->output(i)->setType(elements[i]);
+  };
+  set_types(outer);
+  set_types(inner);
+  torch::jit::Graph& graph = *lstm->owningGraph();
+  Node* states = graph.createTuple(inner->outputs())->insertAfter(inner);
+  Node* whole = graph.createTuple({outer->output(0), states->output()})->insertAfter(states);
+  result->replaceAllUsesAfterNodeWith(whole, whole->output());
+  read_elements(whole->output(), {outer->output(0), states->output()});
+  read_elements(states->output(), {inner->output(0), inner->output(1)});
 }
 
 /// D-32: the observer of a quantized graph input is outside the graph.
@@ -184,6 +219,10 @@ OutputObserver ObserverInsertion::observe_output(Node* last) {
   const TargetInfo& info = infos_.of(last);
   if (!info.output || info.output->is_dynamic || !is_quantized_dtype(info.output->dtype))
     return OutputObserver::None;
+  if (is_custom_lstm(model_, last)) {
+    take_apart(last);
+    return OutputObserver::Inserted;
+  }
   if (last->outputs().size() != 1 || last->output()->type()->kind() != c10::TypeKind::TensorType)
     return OutputObserver::NoTensor;
   Node* observer = ir::insert_observer(model_, last->output(),

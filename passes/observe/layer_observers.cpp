@@ -18,7 +18,7 @@ const std::string& layer_of(const Model& model, const Node* node) {
 }
 
 const ir::Weighted* observed_layer(const Model& model, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(model, node)) return nullptr;
+  if (!ir::is_module_call(node) || ir::is_opaque(model, node)) return nullptr;
   const ir::ModuleCall& call = ir::call_of(model, node);
   const Symbol root = call.members.empty() ? call.type : call.members.front().type;
   const QConfig* qconfig = ir::observed_qconfig(model, node);

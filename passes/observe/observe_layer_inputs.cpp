@@ -14,7 +14,7 @@ namespace {
 
 bool has_weight(const Model& model, const Node* node) {
   if (ir::is_module_call(node))
-    return !ir::is_standalone(model, node) && ir::weighted_of(ir::call_of(model, node)) != nullptr;
+    return !ir::is_opaque(model, node) && ir::weighted_of(ir::call_of(model, node)) != nullptr;
   return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
     return !operators::module_of_functional(target.name).empty();
   });

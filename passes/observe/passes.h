@@ -9,6 +9,11 @@ namespace tsq::passes {
 /// the report's entry of each operator. Model::matches is empty afterwards.
 bool observe(ir::Model& model, const PassContext& context);
 
+/// Puts observed modules in the places of modules of classes that context.custom maps, where what they return
+/// is observed (E-08). Throws Error(BadConfig) where that cannot be done.
+///   observer(Custom(x))   →   observer(ObservedCustom(x))
+bool observe_custom_modules(ir::Model& model, const PassContext& context);
+
 /// Puts an equalization observer after the input observer of each observed layer that context.equalization
 /// names (Q-01 … Q-04). Says in the report which layers cannot be equalized, and why.
 ///   x → observer → linear   →   x → observer → equalization observer → linear

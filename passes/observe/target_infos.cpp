@@ -7,6 +7,7 @@
 
 #include "config/names/observer_classes.h"
 #include "ir/analysis.h"
+#include "passes/context/custom_lstm.h"
 #include "passes/context/names.h"
 #include "passes/match/matches.h"
 
@@ -81,7 +82,8 @@ const ir::Match* match_of(const Model& model, const Node* node) {
   return record == nullptr || !record->match ? nullptr : &model.matches.at(*record->match);
 }
 
-TargetInfos::TargetInfos(const Model& model, const PassContext& context) : masks_(find_masks(model)) {
+TargetInfos::TargetInfos(const Model& model, const PassContext& context)
+    : model_(model), masks_(find_masks(model)) {
   const auto nodes = ir::nodes_in_order(*model.graph);
   for (const Node* node : nodes) infos_[node] = of_float();
   for (const ir::Match& match : model.matches) {
@@ -107,6 +109,7 @@ TargetInfos::TargetInfos(const Model& model, const PassContext& context) : masks
 std::optional<WantedObserver> TargetInfos::of_value(const Value* value) const {
   const Node* node = value->node();
   if (ir::is_observer(node)) return of_value(node->input(0));
+  if (const Node* lstm = custom_lstm_of(model_, value)) return infos_.at(lstm).output;
   if (quantized_inputs_.contains(value)) return placeholder(ScalarType::QUInt8);
   if (!ir::holds_tensor(value) || masks_.inputs.contains(value)) return std::nullopt;
   const auto found = infos_.find(node);

@@ -61,6 +61,7 @@ class TargetInfos {
   void refuse(const ir::Match& match);
 
  private:
+  const ir::Model& model_;
   std::unordered_map<const ir::Node*, TargetInfo> infos_;
   Masks masks_;
   std::unordered_set<const ir::Value*> quantized_inputs_;  ///< of the model (D-03)

@@ -161,6 +161,10 @@ class Explaining {
           fmt::format("no lowering row of the backend '{}' takes {} as it stands here", table_.name(), name),
           "register a row for it, or let the table fall back to LibTorch's kernels"};
     }
+    if (ir::is_module_call(node) && ir::call_of(model_, node).custom == ir::CustomState::Observed) {
+      return {fmt::format("it is an observed module, and convert's custom config names nothing for {}", name),
+              "name a quantized module under 'observed_to_quantized_custom_module_class'"};
+    }
     if (reads_dynamic(model_, node)) {
       return {fmt::format("its qconfig is dynamic, and {} has no dynamic kernel", name),
               "give it a static qconfig and calibrate"};

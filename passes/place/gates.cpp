@@ -12,7 +12,7 @@ namespace tsq::passes {
 namespace {
 
 bool is_layer(const Model& model, const Node* node) {
-  return !ir::is_standalone(model, node) && node->inputs().size() == 1 && weighted_at(model, node) != nullptr;
+  return !ir::is_opaque(model, node) && node->inputs().size() == 1 && weighted_at(model, node) != nullptr;
 }
 
 bool is_step(const Model& model, const Node* node) {

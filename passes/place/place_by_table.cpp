@@ -41,7 +41,7 @@ bool has_weight(const ModuleCall& call) {
 bool table_takes(const Model& model, const PassContext& context, const Node* node, const NodeRecord& record) {
   if (!record.observed || !record.lookup.qconfig) return false;
   const QConfig& qconfig = *record.lookup.qconfig;
-  if (ir::is_module_call(node) && !ir::is_standalone(model, node)) {
+  if (ir::is_module_call(node) && !ir::is_opaque(model, node)) {
     const ModuleCall& call = ir::call_of(model, node);
     const bool is_registered = has_registered_reference(model, context, node);
     if (is_registered || has_weight(call))

@@ -11,6 +11,7 @@
 #include "match/root_modules.h"
 #include "observers/observer_module.h"
 #include "operators/functional_weighted.h"
+#include "passes/context/custom_lstm.h"
 #include "passes/context/nodes.h"
 #include "torchscript/modules/reference/reference_module.h"
 
@@ -78,6 +79,7 @@ bool is_rounded(const Model& model, const PassContext& context, const Value* val
   const Node* node = observed->node();
   if (rounding_observer(observed) || node->kind() == ir::kDequantize) return true;
   if (ir::is_standalone(model, node)) return ir::call_of(model, node).standalone->output_is_quantized;
+  if (const Node* lstm = custom_lstm_of(model, observed)) return ir::observed_qconfig(model, lstm) != nullptr;
   return arrives_quantized(model, context, observed);
 }
 

@@ -29,8 +29,7 @@ int64_t products_of_network(const Model& model) {
 
 /// Null for other nodes.
 const ir::Weighted* int8_linear(const Model& model, const PassContext& context, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(model, node) || node->inputs().size() != 1)
-    return nullptr;
+  if (!ir::is_module_call(node) || ir::is_opaque(model, node) || node->inputs().size() != 1) return nullptr;
   const ir::Weighted* weighted = int8_layer(model, context, node);
   return weighted != nullptr && weighted->stride.empty() ? weighted : nullptr;
 }

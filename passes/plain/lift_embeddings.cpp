@@ -131,7 +131,7 @@ bool find_table(Model& model, const Node* node) {
   ir::ModuleCall& call = ir::call_of(model, node);
   const bool gives_a_tensor =
       node->outputs().size() == 1 && node->output()->type()->kind() == c10::TypeKind::TensorType;
-  if (!torchscript::is_embedding(call.type) || call.standalone || !gives_a_tensor) return false;
+  if (!torchscript::is_embedding(call.type) || ir::is_opaque(call) || !gives_a_tensor) return false;
   call.embedding = torchscript::embedding_table(call);
   return call.embedding.has_value();
 }

@@ -116,7 +116,7 @@ bool drop_absent_output_size(Model& model) {
 
 bool take_parameters_out_of_modules(Model& model) {
   return change_each(model.calls, [](ir::ModuleCall& call) {
-    const bool holds_them = call.module && !call.standalone && operators::is_weighted(call.type);
+    const bool holds_them = call.module && !ir::is_opaque(call) && operators::is_weighted(call.type);
     if (holds_them) call.weighted = operators::weighted_parameters(call.type, *call.module);
     return holds_them;
   });

@@ -57,7 +57,7 @@ class ArithmeticFolding {
  private:
   /// A layer with nothing fused into it, whose parameters no other call reads.
   [[nodiscard]] bool is_layer(const Node* node) const {
-    if (!ir::is_module_call(node) || ir::is_standalone(model_, node)) return false;
+    if (!ir::is_module_call(node) || ir::is_opaque(model_, node)) return false;
     const ir::ModuleCall& call = ir::call_of(model_, node);
     const bool has_rows =
         !operators::is_transposed(call.type) || (call.weighted && call.weighted->groups == 1);

@@ -19,7 +19,7 @@ bool is_batch_norm(const Model& model, const Node* node) {
 
 /// A convolution of a class of its own, with nothing fused into it.
 bool is_convolution(const Model& model, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(model, node)) return false;
+  if (!ir::is_module_call(node) || ir::is_opaque(model, node)) return false;
   const ir::ModuleCall& call = ir::call_of(model, node);
   return call.weighted && call.members.empty() && call.type.name.starts_with("torch.nn.Conv") &&
          !operators::is_transposed(call.type);

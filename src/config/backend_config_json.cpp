@@ -11,6 +11,7 @@
 #include "config/fusers.h"
 #include "config/json.h"
 #include "config/json_config.h"
+#include "config/module_definition.h"
 #include "config/reference_definitions.h"
 
 namespace tsq {
@@ -119,22 +120,14 @@ void read_module_into(const JsonValue& at, std::string_view key, std::optional<S
 /// A name, or an object that defines the module.
 void read_reference_into(const JsonValue& at, std::string_view key, std::optional<Symbol>& module) {
   if (!at.has(key) || !at.at(key).json().is_object()) return read_module_into(at, key, module);
-  constexpr std::array<std::string_view, 2> kKeys{"file", "source"};
   const JsonValue given = at.at(key);
-  given.expect_object("a reference module", kKeys);
-  if (given.has("file") == given.has("source"))
-    given.fail("a reference module is defined by its file or by its source", "give one of the two");
-  ReferenceDefinition definition;
-  (given.has("file") ? definition.file : definition.source) =
-      given.at(given.has("file") ? "file" : "source").string();
+  const ModuleDefinition definition = read_module_definition(given, "a reference module");
   module = with_path(given, [&] { return define_reference_module(definition); });
 }
 
 json reference_to_json(Symbol reference) {
   const auto definition = reference_definition(reference);
-  if (!definition) return reference.name;
-  if (!definition->file.empty()) return {{"file", definition->file}};
-  return {{"source", definition->source}};
+  return definition ? to_json(*definition) : json(reference.name);
 }
 
 void read_fusion(const JsonValue& at, BackendPatternConfig& config) {

@@ -1,33 +1,49 @@
 #include <fmt/format.h>
 #include <tsq/custom_config.h>
+#include <tsq/error.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/entries.h"
 #include "base/mapped.h"
+#include "config/custom_module.h"
 #include "config/json.h"
 #include "config/json_config.h"
 
 namespace tsq {
 namespace {
 
+constexpr const char* kToObserved = "float_to_observed_custom_module_class";
+constexpr const char* kToQuantized = "observed_to_quantized_custom_module_class";
 constexpr std::array<std::string_view, 8> kPrepareKeys{
-    "standalone_module_name",    "standalone_module_class",    "float_to_observed_custom_module_class",
+    "standalone_module_name",    "standalone_module_class",    kToObserved,
     "non_traceable_module_name", "non_traceable_module_class", "input_quantized_idxs",
     "output_quantized_idxs",     "preserved_attributes"};
-
-constexpr std::string_view kCustomModules = "float_to_observed_custom_module_class";
-constexpr std::array<std::string_view, 2> kConvertKeys{"observed_to_quantized_custom_module_class",
-                                                       "preserved_attributes"};
+constexpr std::array<std::string_view, 2> kConvertKeys{kToQuantized, "preserved_attributes"};
 constexpr std::array<std::string_view, 1> kFuseKeys{"preserved_attributes"};
 
-/// PyTorch's maps of Python classes: a TorchScript file has none.
-void refuse_custom_modules(const JsonValue& at, std::string_view key) {
-  if (!at.has(key) || at.at(key).json().empty()) return;
-  at.at(key).fail("names Python classes, which a TorchScript file does not have",
-                  "use 'non_traceable_module_name' to keep a module whole, or 'standalone_module_name' to "
-                  "quantize it by itself");
+/// PyTorch's map of types to maps of classes, {"static": {"my.Float": "my.Observed"}}: calls
+/// `set(class, module, type)`.
+template <typename Set>
+void read_custom_modules(const JsonValue& at, std::string_view key, std::string_view what, const Set& set) {
+  if (!at.has(key)) return;
+  const JsonValue types = at.at(key);
+  for (const auto& [type, classes] : types.members("quantization types and their classes")) {
+    const QuantType quant_type = read_quant_type(types, type);
+    for (const auto& [name, module] : classes.members("classes and what takes their places")) {
+      const nlohmann::json written = name;
+      const Symbol replaced = read_module(JsonValue(written, module.path()));
+      const CustomModule by = read_custom_module(module, what, /*needs_name=*/key == kToObserved);
+      with_path(module, [&] { set(replaced, by, quant_type); });
+    }
+  }
+}
+
+nlohmann::json classes_to_dict(const std::vector<std::pair<Symbol, CustomModule>>& classes) {
+  nlohmann::json dict = nlohmann::json::object();
+  for (const auto& [from, to] : classes) dict[std::string(from.name)] = to_json(to);
+  return dict;
 }
 
 std::vector<std::string> read_strings(const JsonValue& at, std::string_view key, std::string_view of_what) {
@@ -110,6 +126,24 @@ const StandaloneModuleConfig* PrepareCustomConfig::standalone_module(const std::
   return by_name != nullptr ? by_name : find_config(standalone_classes_, type);
 }
 
+PrepareCustomConfig& PrepareCustomConfig::set_float_to_observed_mapping(Symbol float_class,
+                                                                        CustomModule observed,
+                                                                        QuantType quant_type) {
+  if (quant_type != QuantType::Static) {
+    throw Error(ErrorCode::BadConfig,
+                fmt::format("observed modules are for static quantization alone, not for '{}'",
+                            to_string(quant_type)),
+                "name the class under 'static'");
+  }
+  set_entry(float_to_observed_, float_class, std::move(observed));
+  return *this;
+}
+
+const CustomModule* PrepareCustomConfig::observed_module(Symbol float_class) const {
+  const auto* const entry = find_entry(float_to_observed_, float_class);
+  return entry == nullptr ? nullptr : &entry->second;
+}
+
 PrepareCustomConfig& PrepareCustomConfig::set_non_traceable_module_names(std::vector<std::string> names) {
   non_traceable_names_ = std::move(names);
   return *this;
@@ -138,7 +172,6 @@ PrepareCustomConfig& PrepareCustomConfig::set_preserved_attributes(std::vector<s
 PrepareCustomConfig PrepareCustomConfig::from_dict(const nlohmann::json& dict) {
   const JsonValue at(dict);
   at.expect_object("PrepareCustomConfig", kPrepareKeys);
-  refuse_custom_modules(at, kCustomModules);
   PrepareCustomConfig config;
   if (at.has("standalone_module_name")) {
     for (const JsonValue& item : at.at("standalone_module_name").elements("standalone modules")) {
@@ -152,6 +185,10 @@ PrepareCustomConfig PrepareCustomConfig::from_dict(const nlohmann::json& dict) {
       config.set_standalone_module_class(read_module(tuple.front()), read_standalone(tuple));
     }
   }
+  read_custom_modules(at, kToObserved, "an observed module",
+                      [&](Symbol from, const CustomModule& observed, QuantType type) {
+                        config.set_float_to_observed_mapping(from, observed, type);
+                      });
   config.non_traceable_names_ = read_strings(at, "non_traceable_module_name", "module names");
   if (at.has("non_traceable_module_class")) {
     for (const JsonValue& item : at.at("non_traceable_module_class").elements("module classes"))
@@ -169,6 +206,7 @@ nlohmann::json PrepareCustomConfig::to_dict() const {
     dict["standalone_module_name"].push_back(standalone_to_dict(name, *config));
   for (const auto& [type, config] : standalone_classes_)
     dict["standalone_module_class"].push_back(standalone_to_dict(type.name, *config));
+  if (!float_to_observed_.empty()) dict[kToObserved]["static"] = classes_to_dict(float_to_observed_);
   if (!non_traceable_names_.empty()) dict["non_traceable_module_name"] = non_traceable_names_;
   for (const Symbol& type : non_traceable_classes_) dict["non_traceable_module_class"].push_back(type.name);
   if (!input_quantized_.empty()) dict["input_quantized_idxs"] = input_quantized_;
@@ -182,16 +220,45 @@ ConvertCustomConfig& ConvertCustomConfig::set_preserved_attributes(std::vector<s
   return *this;
 }
 
+ConvertCustomConfig& ConvertCustomConfig::set_observed_to_quantized_mapping(Symbol observed_class,
+                                                                            CustomModule quantized,
+                                                                            QuantType quant_type) {
+  set_entry(observed_to_quantized_.at(static_cast<std::size_t>(quant_type)), observed_class,
+            std::move(quantized));
+  return *this;
+}
+
+const CustomModule* ConvertCustomConfig::quantized_module(Symbol observed_class, QuantType quant_type) const {
+  const auto* const entry =
+      find_entry(observed_to_quantized_.at(static_cast<std::size_t>(quant_type)), observed_class);
+  return entry == nullptr ? nullptr : &entry->second;
+}
+
+bool ConvertCustomConfig::is_observed_class(Symbol observed_class) const {
+  return std::ranges::any_of(observed_to_quantized_, [&](const auto& classes) {
+    return find_entry(classes, observed_class) != nullptr;
+  });
+}
+
 ConvertCustomConfig ConvertCustomConfig::from_dict(const nlohmann::json& dict) {
   const JsonValue at(dict);
   at.expect_object("ConvertCustomConfig", kConvertKeys);
-  refuse_custom_modules(at, kConvertKeys.front());
-  return ConvertCustomConfig().set_preserved_attributes(
-      read_strings(at, "preserved_attributes", "attribute names"));
+  ConvertCustomConfig config;
+  read_custom_modules(at, kToQuantized, "a quantized module",
+                      [&](Symbol from, const CustomModule& quantized, QuantType type) {
+                        config.set_observed_to_quantized_mapping(from, quantized, type);
+                      });
+  return config.set_preserved_attributes(read_strings(at, "preserved_attributes", "attribute names"));
 }
 
 nlohmann::json ConvertCustomConfig::to_dict() const {
-  return preserved_.empty() ? nlohmann::json::object() : nlohmann::json{{"preserved_attributes", preserved_}};
+  nlohmann::json dict = nlohmann::json::object();
+  for (const QuantType type : {QuantType::Static, QuantType::Dynamic, QuantType::WeightOnly}) {
+    const auto& classes = observed_to_quantized_.at(static_cast<std::size_t>(type));
+    if (!classes.empty()) dict[kToQuantized][std::string(to_string(type))] = classes_to_dict(classes);
+  }
+  if (!preserved_.empty()) dict["preserved_attributes"] = preserved_;
+  return dict;
 }
 
 FuseCustomConfig& FuseCustomConfig::set_preserved_attributes(std::vector<std::string> names) {

@@ -12,7 +12,7 @@
 namespace tsq {
 namespace {
 
-using Definitions = std::vector<std::pair<std::string, ReferenceDefinition>>;
+using Definitions = std::vector<std::pair<std::string, ModuleDefinition>>;
 
 std::mutex& definitions_mutex() {
   static std::mutex mutex;
@@ -26,7 +26,7 @@ Definitions& definitions() {
 
 }  // namespace
 
-Symbol define_reference_module(const ReferenceDefinition& definition) {
+Symbol define_reference_module(const ModuleDefinition& definition) {
   const std::string& source = definition.source;
   const std::string base = "json." + (source.empty() ? "File" : class_in_source(source, "reference module"));
   const std::lock_guard lock(definitions_mutex());
@@ -42,7 +42,7 @@ Symbol define_reference_module(const ReferenceDefinition& definition) {
   }
 }
 
-std::optional<ReferenceDefinition> reference_definition(Symbol reference) {
+std::optional<ModuleDefinition> reference_definition(Symbol reference) {
   const std::lock_guard lock(definitions_mutex());
   const auto* const found = find_entry(definitions(), reference.name);
   return found == nullptr ? std::nullopt : std::optional(found->second);

@@ -46,6 +46,10 @@ bool is_standalone(const Model& model, const Node* node) {
   return is_module_call(node) && call_of(model, node).standalone.has_value();
 }
 
+bool is_opaque(const Model& model, const Node* node) {
+  return is_module_call(node) && is_opaque(call_of(model, node));
+}
+
 ModuleCall& call_of(Model& model, const Node* node) {
   return model.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
 }

@@ -98,11 +98,15 @@ struct EmbeddingTable {
   std::optional<QParams> weight_qparams{};  ///< set when it has become a reference module
 };
 
-/// What a standalone module takes and returns: its own prepare decides what happens inside (E-02).
+/// What a standalone module takes and returns: its own prepare decides what happens inside (E-02). So does a
+/// quantized module of the user's class.
 struct StandaloneBoundary {
   std::vector<int> input_quantized_indexes{};
   bool output_is_quantized{false};
 };
+
+/// How far a module has come of a class that PrepareCustomConfig maps to an observed one (E-08).
+enum class CustomState { None, Float, Observed, Quantized };
 
 /// A call of a leaf module: one node of the graph, whatever the module does inside.
 struct ModuleCall {
@@ -117,6 +121,7 @@ struct ModuleCall {
                                               ///< reference module (torchscript::recurrent_weights)
   std::size_t float_recurrent_weights{0};  ///< the first so many of a recurrent module's weights stay float
   std::optional<StandaloneBoundary> standalone{};
+  CustomState custom{CustomState::None};
   std::vector<c10::IValue>
       constants{};                    ///< of a function that became a module: its arguments after the first
   std::vector<ModuleCall> members{};  ///< of a fused module, in data-flow order; the first is its root
@@ -236,6 +241,12 @@ extern const c10::Symbol kObserverKind;
 [[nodiscard]] bool is_observer(const Node* node);
 /// Whether a node calls a standalone module.
 [[nodiscard]] bool is_standalone(const Model& model, const Node* node);
+/// Whether a call is whole whatever its class is: of a standalone module, or of one that becomes an observed
+/// module.
+[[nodiscard]] inline bool is_opaque(const ModuleCall& call) {
+  return call.standalone.has_value() || call.custom != CustomState::None;
+}
+[[nodiscard]] bool is_opaque(const Model& model, const Node* node);
 [[nodiscard]] ModuleCall& call_of(Model& model, const Node* node);
 [[nodiscard]] const ModuleCall& call_of(const Model& model, const Node* node);
 

@@ -19,7 +19,7 @@ using ir::Value;
 /// seen.
 bool reads_in_float(const Model& model, const Node* reader) {
   const ir::NodeRecord* record = ir::record_of(model, reader);
-  if (ir::is_observer(reader) || ir::is_standalone(model, reader) || (record != nullptr && record->observed))
+  if (ir::is_observer(reader) || ir::is_opaque(model, reader) || (record != nullptr && record->observed))
     return false;
   if (ir::is_module_call(reader)) return true;
   const c10::FunctionSchema* schema = reader->maybeSchema();
@@ -53,7 +53,7 @@ bool is_leaky(const Model& model, const Node* node) {
 }
 
 bool is_batch_norm(const Model& model, const Node* node) {
-  if (!ir::is_module_call(node) || ir::is_standalone(model, node)) return false;
+  if (!ir::is_module_call(node) || ir::is_opaque(model, node)) return false;
   const ir::ModuleCall& call = ir::call_of(model, node);
   if (!call.module || !call.members.empty() || !call.type.name.starts_with("torch.nn.BatchNorm"))
     return false;

@@ -37,7 +37,7 @@ bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& re
   result.pattern = &pattern;
   result.node = node;
   if (ir::stays_float(model_, node)) return false;
-  if (ir::is_standalone(model_, node)) return false;  // C-09: it is no part of another pattern
+  if (ir::is_opaque(model_, node)) return false;  // C-09: it is no part of another pattern
   const std::vector<Symbol>& spellings = targets(node);
   if (std::ranges::find(spellings, pattern.symbol) == spellings.end()) return false;
   if (pattern.args.empty()) return true;

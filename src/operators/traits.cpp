@@ -323,7 +323,7 @@ const OperatorTraits* traits_of(const ir::Node* node) {
 const OperatorTraits* traits_of(const ir::Model& model, const ir::Node* node) {
   if (!ir::is_module_call(node)) return traits_of(node);
   const std::string_view type = ir::call_of(model, node).type.name;
-  return type.starts_with("torch.nn.") && !ir::is_standalone(model, node) ? find(type) : nullptr;
+  return type.starts_with("torch.nn.") && !ir::is_opaque(model, node) ? find(type) : nullptr;
 }
 
 bool is_one_of(const ir::Model& model, const ir::Node* node, std::initializer_list<std::string_view> names) {

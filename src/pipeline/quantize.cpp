@@ -256,7 +256,7 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
                 "calibrate it first, or convert it anyway with --allow-uncalibrated "
                 "(ConvertCustomConfig::set_allow_uncalibrated)");
   }
-  auto reference = detail::reference_stage(stage, options.mapping, options.progress);
+  auto reference = detail::reference_stage(stage, options.mapping, options.custom, options.progress);
   const auto& more = options.custom.preserved_attributes();
   if (!more.empty()) {
     reference->preserved_attributes.insert(reference->preserved_attributes.end(), more.begin(), more.end());

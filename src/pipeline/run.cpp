@@ -123,9 +123,11 @@ void prepare_standalone_modules(Stage& stage) {
   for (const auto& [path, child] : stage.standalone) set_standalone_modules(stage.model, path, child->module);
 }
 
-/// Standalone modules would take what runs through the float graph for calibration data.
+/// Standalone and observed modules would take what runs through the float graph for calibration data.
 bool measures_mean_errors(const Stage& stage) {
-  return stage.model.mean_errors.empty() && !stage.kept_samples.samples().empty() && stage.standalone.empty();
+  return stage.model.mean_errors.empty() && !stage.kept_samples.samples().empty() &&
+         std::ranges::none_of(stage.model.calls,
+                              [](const ir::ModuleCall& call) { return ir::is_opaque(call); });
 }
 
 std::size_t weighted_calls(const ir::Model& model) {
@@ -169,11 +171,12 @@ std::shared_ptr<Stage> prepared_stage(Stage configured) {
 }
 
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
-                                       const Progress& progress) {
+                                       const ConvertCustomConfig& custom, const Progress& progress) {
   auto stage = std::make_shared<Stage>(prepared);
   stage->model = prepared.model.copy();
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
   stage->convert_mapping = mapping;
+  stage->convert_custom = custom;
   PassContext context = context_of(*stage);
   if (measures_mean_errors(prepared)) context.samples = prepared.kept_samples.samples();
   Parts parts(progress,

@@ -21,7 +21,7 @@ std::shared_ptr<Stage> prepared_stage(Stage configured);
 
 /// Converts a calibrated stage, which stays as it is. `progress` counts observers, layers and samples.
 std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optional<QConfigMapping>& mapping,
-                                       const Progress& progress = {});
+                                       const ConvertCustomConfig& custom = {}, const Progress& progress = {});
 
 Lowered lowered_stage(const Stage& reference, const LoweringOptions& options);
 

@@ -58,6 +58,7 @@ passes::PassContext context_of(const Stage& stage) {
                      .faults = kernels::processor_faults(stage.options.target_cpu, engine)},
           .trains = stage.trains,
           .mapping_around = stage.mapping_around,
+          .convert_custom = stage.convert_custom,
           .convert_mapping = stage.convert_mapping,
           .kept_float = stage.kept_float};
 }
@@ -84,7 +85,22 @@ ir::Model with_own_observers(const ir::Model& model) {
   for (ir::ObserverEntry& observer : copy.observers) {
     if (observer.module) observer.module = observer.module->deepcopy();
   }
+  for (auto& [path, module] : observed_modules(copy)) set_observed_module(copy, path, module.deepcopy());
   return copy;
+}
+
+std::map<std::string, Module> observed_modules(const ir::Model& model) {
+  std::map<std::string, Module> modules;
+  for (const ir::ModuleCall& call : model.calls) {
+    if (call.custom == ir::CustomState::Observed) modules.emplace(call.path, *call.module);
+  }
+  return modules;
+}
+
+void set_observed_module(ir::Model& model, const std::string& path, const Module& module) {
+  for (ir::ModuleCall& call : model.calls) {
+    if (call.custom == ir::CustomState::Observed && call.path == path) call.module = module;
+  }
 }
 
 std::shared_ptr<Stage> independent_copy(const Stage& stage) {

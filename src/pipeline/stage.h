@@ -29,6 +29,7 @@ struct Prepared::Stage {
   bool trains{false};                               ///< prepare_qat has made it
   bool is_trained{false};                           ///< and convert has taken over
   std::optional<QConfigMapping> mapping_around{};   ///< PassContext::mapping_around
+  ConvertCustomConfig convert_custom{};             ///< convert's own, for what becomes of observed modules
   std::optional<QConfigMapping> convert_mapping{};  ///< convert's own mapping (K-02)
   std::map<std::string, std::string> kept_float{};  ///< nodes that convert leaves float, and why
   detail::KeptSamples kept_samples{};  ///< of calibrate's: recipe best finds mean errors with them
@@ -64,8 +65,12 @@ void set_standalone_modules(ir::Model& model, const std::string& path, const tor
 /// A stage that shares no state with another: observers, buffers, parameters that train.
 std::shared_ptr<Stage> independent_copy(const Stage& stage);
 
-/// A copy with observers of its own.
+/// A copy with observers and observed modules of its own.
 ir::Model with_own_observers(const ir::Model& model);
+
+/// The modules of the user's observed classes (E-08), by path.
+std::map<std::string, torch::jit::Module> observed_modules(const ir::Model& model);
+void set_observed_module(ir::Model& model, const std::string& path, const torch::jit::Module& module);
 
 /// The observed model of a prepared stage or a reference.
 inline const ir::Model& observed_model(const Stage& stage) {

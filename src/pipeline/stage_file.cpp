@@ -16,6 +16,7 @@
 #include "backends/kernels/processor_faults.h"
 #include "base/known_engines.h"
 #include "base/stages.h"
+#include "config/module_definition.h"
 #include "io/archive.h"
 #include "ir/analysis.h"
 #include "pipeline/run.h"
@@ -84,8 +85,8 @@ nlohmann::json metadata_of(const Stage& stage, const char* name) {
 nlohmann::json continuation_of(const Stage& stage, const char* name) {
   nlohmann::json json = metadata_of(stage, name);
   json.update({{"layout", kLayout},
-               {"backend_config", stage.backend.to_dict()},
-               {"prepare_custom_config", stage.custom.to_dict()},
+               {"backend_config", with_archives(stage.backend.to_dict())},
+               {"prepare_custom_config", with_archives(stage.custom.to_dict())},
                {"target_cpu", to_string(stage.options.target_cpu)},
                {"target", to_string(stage.options.target)},
                {"weight_rounding", to_string(stage.options.weight_rounding)},
@@ -96,6 +97,8 @@ nlohmann::json continuation_of(const Stage& stage, const char* name) {
   if (!stage.equalization.empty()) json["equalization"] = stage.equalization.to_dict();
   if (stage.options.smooth_quant) json["smooth_quant"] = *stage.options.smooth_quant;
   if (!stage.seen.empty()) json["calibration"] = stage.seen;
+  if (const nlohmann::json custom = stage.convert_custom.to_dict(); !custom.empty())
+    json["convert_custom_config"] = with_archives(custom);
   if (stage.convert_mapping) json["convert_qconfig_mapping"] = stage.convert_mapping->to_dict();
   return json;
 }
@@ -266,12 +269,12 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
   return stage;
 }
 
-/// The sub-module's place in an emitted module.
-std::optional<Module> standalone_in(const Module& emitted, const Stage& child, const Module& from) {
-  if (emitted._ivalue() == child.module._ivalue()) return from;
+/// What `from` has in the place that `module` has in an emitted module.
+std::optional<Module> counterpart(const Module& module, const Module& emitted, const Module& from) {
+  if (emitted._ivalue() == module._ivalue()) return from;
   for (const auto& inner : emitted.named_children()) {
     if (!from.hasattr(inner.name)) continue;
-    if (auto found = standalone_in(inner.value, child, from.attr(inner.name).toModule())) return found;
+    if (auto found = counterpart(module, inner.value, from.attr(inner.name).toModule())) return found;
   }
   return std::nullopt;
 }
@@ -281,8 +284,10 @@ void take_observers(Stage& stage, const Module& from) {
   for (ir::ObserverEntry& observer : stage.model.observers) {
     if (from.hasattr(observer.name)) observer.module = from.attr(observer.name).toModule();
   }
+  for (const auto& [path, fresh] : detail::observed_modules(stage.model))
+    detail::set_observed_module(stage.model, path, counterpart(fresh, stage.module, from).value_or(fresh));
   for (const auto& [path, child] : stage.standalone) {
-    take_observers(*child, standalone_in(stage.module, *child, from).value_or(child->module));
+    take_observers(*child, counterpart(child->module, stage.module, from).value_or(child->module));
     detail::set_standalone_modules(stage.model, path, child->module);
   }
   stage.module = detail::module_of(stage);
@@ -297,6 +302,10 @@ void for_each_observer(ir::Model& model, const std::map<std::string, std::shared
     if (observer.module) visit(*observer.module, prefix + observer.name);
   }
   std::size_t index = 0;
+  for (auto& [path, module] : detail::observed_modules(model)) {
+    visit(module, fmt::format("{}module_{}", prefix, index++));
+    detail::set_observed_module(model, path, module);
+  }
   for (const auto& [path, child] : standalone) {
     for_each_observer(child->observed ? *child->observed : child->model, child->standalone,
                       fmt::format("{}{}_", prefix, index++), visit);
@@ -347,7 +356,8 @@ Reference Reference::load(const std::string& path) {
   const BackendConfig backend = stage->backend;
   return convert_to_reference(
       Stage::make<Prepared>(std::move(stage)), backend,
-      {.custom = ConvertCustomConfig()
+      {.custom = ConvertCustomConfig::from_dict(
+                     loaded.json.value("convert_custom_config", nlohmann::json::object()))
                      .set_preserved_attributes(
                          loaded.json.value("preserved_attributes", std::vector<std::string>()))
                      .set_allow_uncalibrated(true),

@@ -76,16 +76,65 @@ TEST(PrepareCustomConfig, ErrorsInsideAStandaloneEntryNameTheWholeWay) {
       });
 }
 
-TEST(PrepareCustomConfig, RefusesKeysThatNeedPythonClasses) {  // E-08, E-15
-  const std::string problem =
-      "names Python classes, which a TorchScript file does not have; use 'non_traceable_module_name' to keep "
-      "a "
-      "module whole, or 'standalone_module_name' to quantize it by itself";
-  expect_error("at 'float_to_observed_custom_module_class': " + problem, [] {
-    PrepareCustomConfig::from_dict({{"float_to_observed_custom_module_class", {{"static", {1}}}}});
+TEST(PrepareCustomConfig, CustomModulesRoundTrip) {  // E-08
+  const json dict = {{"float_to_observed_custom_module_class",
+                      {{"static",
+                        {{"my.Layer", "my.Observed"},
+                         {"my.Other", {{"file", "observed.pt"}, {"name", "my.ObservedOther"}}}}}}}};
+  const PrepareCustomConfig config = PrepareCustomConfig::from_dict(dict);
+  ASSERT_NE(config.observed_module(symbol("my.Layer")), nullptr);
+  EXPECT_EQ(config.observed_module(symbol("my.Layer"))->name, symbol("my.Observed"));
+  EXPECT_EQ(config.observed_module(symbol("my.Other"))->definition->file, "observed.pt");
+  EXPECT_EQ(config.observed_module(symbol("my.Observed")), nullptr);
+  EXPECT_EQ(config.to_dict(), dict);
+  const json by_source = {{"source", "class Observed(Module):\n  def forward(self, x: Tensor) -> Tensor:\n"}};
+  const PrepareCustomConfig named = PrepareCustomConfig::from_dict(
+      {{"float_to_observed_custom_module_class", {{"static", {{"my.Layer", by_source}}}}}});
+  EXPECT_EQ(named.observed_module(symbol("my.Layer"))->name.name, "Observed");
+}
+
+TEST(PrepareCustomConfig, CustomModulesAreStaticAndHaveNames) {  // E-08
+  const auto read = [](const json& classes) {
+    return PrepareCustomConfig::from_dict({{"float_to_observed_custom_module_class", classes}});
+  };
+  const std::string key = "at 'float_to_observed_custom_module_class";
+  expect_error(key +
+                   ".dynamic.my.Layer': observed modules are for static quantization alone, not for "
+                   "'dynamic'; name the class under 'static'",
+               [&] {
+                 read({{"dynamic", {{"my.Layer", "my.Observed"}}}});
+               });
+  expect_error_with("'statik' is not a quantization type", [&] {
+    read({{"statik", {{"my.Layer", "my.Observed"}}}});
   });
-  expect_error("at 'observed_to_quantized_custom_module_class': " + problem, [] {
-    ConvertCustomConfig::from_dict({{"observed_to_quantized_custom_module_class", {{"static", {1}}}}});
+  expect_error_with("a module out of a file needs a 'name'", [&] {
+    read({{"static", {{"my.Layer", {{"file", "observed.pt"}}}}}});
+  });
+  expect_error_with("'relu' is not a module class", [&] { read({{"static", {{"relu", "my.Observed"}}}}); });
+}
+
+TEST(ConvertCustomConfig, CustomModulesAreOfThreeTypes) {  // E-15
+  const json dict = {{"observed_to_quantized_custom_module_class",
+                      {{"static", {{"my.Observed", "my.Static"}}},
+                       {"dynamic", {{"my.Observed", "my.Dynamic"}}},
+                       {"weight_only", {{"my.Observed", {{"file", "w.pt"}, {"name", "my.WeightOnly"}}}}}}}};
+  const ConvertCustomConfig config = ConvertCustomConfig::from_dict(dict);
+  const Symbol observed = symbol("my.Observed");
+  EXPECT_EQ(config.quantized_module(observed, QuantType::Static)->name, symbol("my.Static"));
+  EXPECT_EQ(config.quantized_module(observed, QuantType::Dynamic)->name, symbol("my.Dynamic"));
+  EXPECT_TRUE(config.is_observed_class(observed));
+  EXPECT_FALSE(config.is_observed_class(symbol("my.Static")));
+  EXPECT_EQ(config.to_dict(), dict);
+}
+
+TEST(QuantType, IsThatOfTheDTypes) {
+  EXPECT_EQ(get_quant_type(qconfig("default_qconfig")), QuantType::Static);
+  EXPECT_EQ(get_quant_type(qconfig("default_dynamic_qconfig")), QuantType::Dynamic);
+  EXPECT_EQ(get_quant_type(qconfig("float_qparams_weight_only_qconfig")), QuantType::WeightOnly);
+  EXPECT_EQ(get_quant_type(qconfig("float16_dynamic_qconfig")), QuantType::Dynamic);
+  expect_error_with("activations of quint8 with weights of float16 are of no quantization type", [] {
+    get_quant_type({{.observer = "MinMaxObserver"},
+                    {.observer = "PlaceholderObserver", .dtype = c10::ScalarType::Half}});
   });
 }
 

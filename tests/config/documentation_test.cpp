@@ -28,7 +28,7 @@ std::vector<nlohmann::json> json_examples() {
 
 TEST(Documentation, EveryJsonExampleIsReadAndRoundTrips) {
   const auto examples = json_examples();
-  ASSERT_EQ(examples.size(), 5u);
+  ASSERT_EQ(examples.size(), 7u);
 
   const QConfigMapping mapping = QConfigMapping::from_dict(examples[0]);
   EXPECT_EQ(mapping.module_name_object_type_order_qconfigs().size(), 1u);
@@ -45,7 +45,10 @@ TEST(Documentation, EveryJsonExampleIsReadAndRoundTrips) {
   ASSERT_NE(standalone.standalone_module("body.block", symbol("my_package.Other")), nullptr);
   ASSERT_NE(standalone.standalone_module("other", symbol("my_package.Block")), nullptr);
 
-  const EqualizationMapping equalization = EqualizationMapping::from_dict(examples[4]);
+  EXPECT_EQ(PrepareCustomConfig::from_dict(examples[4]).to_dict(), examples[4]);
+  EXPECT_EQ(ConvertCustomConfig::from_dict(examples[5]).to_dict(), examples[5]);
+
+  const EqualizationMapping equalization = EqualizationMapping::from_dict(examples[6]);
   EXPECT_EQ(equalization.as_qconfigs().module_name_qconfigs().size(), 1u);
   EXPECT_EQ(EqualizationMapping::from_dict(equalization.to_dict()), equalization);
 }

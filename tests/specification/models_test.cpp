@@ -364,6 +364,29 @@ TEST(SpecModels, ATableInJsonDefinesReferenceModulesBySourceAndByFile) {
   });
 }
 
+TEST(SpecModels, APreparedFileHoldsTheReferenceModuleOfAFile) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("reference_linear.pt");
+  reference_linear({}, {.dtype = ScalarType::QInt8}).save(file);
+  nlohmann::json dict = table_with_own_reference().to_dict();
+  dict["configs"][0]["reference_quantized_module_for_root"] = {{"file", file}};
+  const BackendConfig backend = BackendConfig::from_dict(dict);
+  const Module model = linear_model("self.fc.forward(x)");
+  Prepared prepared =
+      prepare(model, default_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  const std::vector<Sample> samples{{rows()}, {rows()}};
+  calibrate(prepared, samples);
+  const at::Tensor input = rows();
+  const at::Tensor wanted = run(convert_to_reference(prepared, backend).module(), input);
+  prepared.save(folder.file("prepared.pt"));
+  std::filesystem::remove(file);
+  const Prepared loaded = Prepared::load(folder.file("prepared.pt"));
+  const Reference reference = convert_to_reference(loaded, loaded.backend());
+  EXPECT_TRUE(torch::equal(run(reference.module(), input), wanted));
+  reference.save(folder.file("reference.pt"));
+  EXPECT_TRUE(torch::equal(run(Reference::load(folder.file("reference.pt")).module(), input), wanted));
+}
+
 TEST(SpecModels, AReferenceModuleThatNobodyRegisteredIsRefused) {
   BackendConfig backend = table_with_own_reference();
   BackendPatternConfig row = backend.configs().front();

@@ -78,7 +78,7 @@ std::shared_ptr<Graph> expanded_call(const ir::Model& model, const Node* call) {
     graph = of_function(call);
   } else if (ir::is_module_call(call)) {
     const ir::ModuleCall& called = ir::call_of(model, call);
-    if (called.standalone || called.embedding || ir::weighted_of(called) != nullptr) return nullptr;
+    if (ir::is_opaque(called) || called.embedding || ir::weighted_of(called) != nullptr) return nullptr;
     if (called.members.empty()) graph = of_module(called);
   }
   if (graph == nullptr || !is_straight_line(*graph)) return nullptr;

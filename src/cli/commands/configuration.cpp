@@ -18,16 +18,20 @@ namespace {
 
 constexpr std::string_view kDefaultBackend = "x86";
 
-/// The files that a table's reference modules name are given from the table's folder.
-void take_files_from(nlohmann::json& table, const std::filesystem::path& folder) {
-  if (!table.is_object() || !table.contains("configs") || !table["configs"].is_array()) return;
-  for (nlohmann::json& row : table["configs"]) {
-    if (!row.is_object()) continue;
-    for (nlohmann::json& value : row) {
-      if (value.is_object() && value.contains("file") && value["file"].is_string())
-        value["file"] = (folder / value["file"].get<std::string>()).string();
-    }
-  }
+/// The files of modules that a configuration names are given from its own folder.
+void take_files_from(nlohmann::json& part, const std::filesystem::path& folder) {
+  if (!part.is_structured()) return;
+  if (part.is_object() && part.contains("file") && part["file"].is_string())
+    part["file"] = (folder / part["file"].get<std::string>()).string();
+  for (nlohmann::json& inner : part) take_files_from(inner, folder);
+}
+
+/// A configuration whose files of modules are found from everywhere.
+template <typename Config>
+Config read_with_files(const std::string& path) {
+  return read_config<Config>(path, [&](nlohmann::json& dict) {
+    take_files_from(dict, std::filesystem::absolute(path).parent_path());
+  });
 }
 
 /// A user's table is lowered for the engine of --backend; without the option its own name tells the engine.
@@ -35,9 +39,7 @@ BackendConfig table(const ConfigurationOptions& options) {
   const std::string fallback(kDefaultBackend);
   if (options.backend_config.empty())
     return backend_config(options.backend.empty() ? fallback : options.backend);
-  auto own = read_config<BackendConfig>(options.backend_config, [&](nlohmann::json& dict) {
-    take_files_from(dict, std::filesystem::absolute(options.backend_config).parent_path());
-  });
+  auto own = read_with_files<BackendConfig>(options.backend_config);
   if (!options.backend.empty()) own.set_name(options.backend);
   if (own.name().empty()) own.set_name(fallback);
   return own;
@@ -120,7 +122,7 @@ QConfigMapping mapping_for(const ConfigurationOptions& options, const BackendCon
 /// What a file holds, or the default without one.
 template <typename Config>
 Config read_if_given(const std::string& path) {
-  return path.empty() ? Config() : read_config<Config>(path);
+  return path.empty() ? Config() : read_with_files<Config>(path);
 }
 
 }  // namespace
@@ -237,11 +239,12 @@ Prepared prepared_model(const torch::jit::Module& model, const Configuration& ch
 }
 
 void add_convert_options(CLI::App& command, ConvertConfigurationOptions& options) {
-  add_options(command, {{"--convert-custom-config", into(options.custom),
-                         "Further attributes to keep; with PyTorch's keys", "C.json"},
-                        {"--convert-qconfig", into(options.qconfig),
-                         "The mapping of prepare, with null for operators that are to stay float after all",
-                         "Q.json"}});
+  add_options(
+      command,
+      {{"--convert-custom-config", into(options.custom),
+        "Further attributes to keep, and what observed modules become; with PyTorch's keys", "C.json"},
+       {"--convert-qconfig", into(options.qconfig),
+        "The mapping of prepare, with null for operators that are to stay float after all", "Q.json"}});
 }
 
 ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options) {

@@ -2,18 +2,17 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
 
 #include <algorithm>
 #include <array>
 
-#include "base/libtorch_error.h"
 #include "base/module_source.h"
 #include "base/registry.h"
 #include "base/text.h"
 #include "base/user_call.h"
 #include "config/reference_definitions.h"
+#include "torchscript/modules/defined_module.h"
 #include "torchscript/modules/reference/reference_kind.h"
 
 namespace tsq {
@@ -79,24 +78,10 @@ void check_row(const BackendPatternConfig& row, const std::vector<std::string>& 
                 fmt::format("it stands for {} alone; register a reference module of your own", root));
 }
 
-Module from_file(const std::string& file) {
-  try {
-    return torch::jit::load(file, at::kCPU);
-  } catch (const c10::Error& error) {
-    rethrow_out_of_memory(error);
-    throw Error(ErrorCode::BadConfig,
-                fmt::format("the reference module '{}' cannot be loaded: {}", file, reason_of(error)),
-                "save it by torch.jit.save; a relative path is one from the table's file");
-  }
-}
-
 Module new_reference(Symbol reference, const Module& float_module, const QParams& weight,
                      const Where& where) {
-  if (const auto definition = reference_definition(reference)) {
-    return definition->file.empty()
-               ? module_of_source("__torch__.json.", definition->source, "reference module")
-               : from_file(definition->file);
-  }
+  if (const auto definition = reference_definition(reference))
+    return torchscript::defined_module(*definition, "reference module");
   const ReferenceFunction function = reference_functions().find(reference.name).value();
   return call_of_user(fmt::format("the function of the reference module '{}'", reference.name), where,
                       [&] { return function(float_module, weight); });
