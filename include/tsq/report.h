@@ -33,11 +33,18 @@ struct Decision {
   /// Backends that have a row for it, where this one has none.
   std::vector<std::string> other_backends{};
   std::vector<std::string> notes{};  ///< facts worth knowing that are no reason to stay float
+  /// Whether the 16-bit sums of its kernel can overflow, where the processor adds pairs of products so; empty
+  /// where it does not, and for what stays float.
+  std::string saturation{};
+  bool may_saturate{false};
   bool on_tensors{true};  ///< false for operators on sizes, numbers and lists, which have nothing to quantize
   /// Multiply-accumulates of one run on a sample; none when they were not measured.
   std::optional<int64_t> macs{};
   std::optional<double> seconds{};  ///< time of the float operator in one run; none when it was not measured
 };
+
+/// The notes, and what is said of saturation.
+std::vector<std::string> notes_of(const Decision& decision);
 
 /// An entry of the QConfigMapping that applies to no operator of the model.
 struct UnmatchedEntry {

@@ -50,6 +50,7 @@ void set_no_kernel(Model& model, const Node* op, Placement placement, ir::Reason
   record->reason = reason;
   if (!record->is_reported) return;
   record->decision.quantized = false;
+  record->decision.saturation.clear();
   record->decision.reason = std::move(sentence);
   record->decision.remedy = std::move(remedy);
 }

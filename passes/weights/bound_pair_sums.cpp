@@ -159,7 +159,9 @@ bool report_pair_sums(ir::Model& model, const PassContext& context) {
     }
     if (!weighted || !sums_pairs(context.target, *weighted)) continue;
     const at::Tensor pairs = largest_pair_sums(*weighted, sums_neighbours(context.target, *weighted));
-    decision->notes.push_back(overflow_text(pairs.max().item<double>(), largest_code_in_range(model, node)));
+    const auto pair = pairs.max().item<double>();
+    decision->saturation = overflow_text(pair, largest_code_in_range(model, node));
+    decision->may_saturate = pair * kLargestCode > kMost;
     has_reported = true;
   }
   return has_reported;

@@ -135,6 +135,7 @@ void leave_float(Model& model, Node* node, Placement placement, Reason reason, s
   if (!record.is_reported || !record.decision.quantized) return;
   const Explanation why = explanation_of(reason, detail);
   record.decision.quantized = false;
+  record.decision.saturation.clear();
   record.decision.reason = placement == Placement::Reference ? between_roundings(why.reason) : why.reason;
   record.decision.remedy = why.remedy;
 }

@@ -48,7 +48,7 @@ nlohmann::json entry_json(const Decision& decision) {
                                   {"refusals", decision.refusals},
                                   {"reason", decision.reason},
                                   {"remedy", decision.remedy},
-                                  {"notes", decision.notes},
+                                  {"notes", notes_of(decision)},
                                   {"equalization", decision.equalization},
                                   {"kernel", decision.kernel},
                                   {"weights", decision.weights}};
@@ -103,6 +103,12 @@ Totals totals(const Report& report) {
     }
   }
   return sums;
+}
+
+std::vector<std::string> notes_of(const Decision& decision) {
+  std::vector<std::string> notes = decision.notes;
+  if (!decision.saturation.empty()) notes.push_back(decision.saturation);
+  return notes;
 }
 
 std::string UnmatchedEntry::to_text() const {

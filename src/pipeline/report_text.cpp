@@ -174,7 +174,7 @@ std::string notes_text(const Report& report) {
     known->second.push_back(place(decision));
   };
   for (const Decision& decision : report.decisions) {
-    for (const std::string& note : decision.notes) add(note, decision);
+    for (const std::string& note : notes_of(decision)) add(note, decision);
     if (!decision.equalization.empty()) add(decision.equalization, decision);
   }
   std::string text;

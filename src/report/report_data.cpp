@@ -143,7 +143,7 @@ json decision_json(const Decision& decision) {
           {"remedy", decision.remedy},
           {"qconfig", decision.qconfig},
           {"qconfig_source", decision.qconfig_source},
-          {"notes", decision.notes}};
+          {"notes", notes_of(decision)}};
 }
 
 json decisions_json(const std::vector<Decision>& decisions) {

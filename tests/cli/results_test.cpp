@@ -206,6 +206,14 @@ TEST_F(Results, TextSummaryCountsOperatorsAndTellsSizesAndTimes) {
   EXPECT_EQ(outcome.err, "") << "no progress where nobody watches";
 }
 
+TEST_F(Results, TextSummaryTellsWhatMaySaturate) {
+  std::vector<std::string> arguments = quantize_arguments();
+  arguments.insert(arguments.end(), {"--recipe", "fx", "--target-cpu", "without-vnni", "--no-check"});
+  EXPECT_THAT(tsq(arguments).out, ::testing::AllOf(HasSubstr("saturation"), HasSubstr("16-bit sums")));
+  arguments[arguments.size() - 2] = "vnni";
+  EXPECT_THAT(tsq(arguments).out, Not(HasSubstr("saturation")));
+}
+
 TEST_F(Results, OwnMappingDecidesWhatIsQuantized) {
   write_file(path("none.json"), R"({"": null})");
   std::vector<std::string> arguments = quantize_arguments();

@@ -361,7 +361,7 @@ std::vector<std::string> notes_on_sums(const Module& model, const std::string& l
   Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
                               {.recipe = {.recipe = recipe, .target_cpu = cpu}});
   calibrate(prepared, std::vector<Sample>{{input}});
-  return decision_of(convert_to_reference(prepared, backend).report(), layer_or_op).notes;
+  return notes_of(decision_of(convert_to_reference(prepared, backend).report(), layer_or_op));
 }
 
 /// Those of a linear layer with these weights.
@@ -389,6 +389,28 @@ TEST(PairSums, TheReportSaysWhetherTheyCanOverflow) {
                                Contains(HasSubstr("cannot overflow"))));
   EXPECT_THAT(notes_on_sums(many, Recipe::Fx, TargetCpu::Vnni),
               ::testing::Not(Contains(HasSubstr("16-bit"))));
+}
+
+TEST(PairSums, NothingIsSaidOfLayersThatStayFloat) {
+  Module model = testing::user_module("Linears");
+  for (const char* name : {"int8", "kept"}) {
+    Module linear = testing::linear(8, 8);
+    linear.setattr("weight", torch::ones({8, 8}));
+    model.register_module(name, linear);
+  }
+  model.define("def forward(self, x):\n  return self.kept.forward(self.int8.forward(x))\n");
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, default_qconfig_mapping("x86"), backend,
+                              {.recipe = {.recipe = Recipe::Fx, .target_cpu = TargetCpu::WithoutVnni}});
+  calibrate(prepared, std::vector<Sample>{{torch::randn({4, 8})}});
+  const Reference reference = convert_to_reference(prepared, backend);
+  const std::string node = decision_of(reference.report(), "kept").node;
+  const Report report = lower(reference, backend, {.kept_reference = {{node, "a test keeps it"}}}).report();
+  EXPECT_TRUE(decision_of(report, "int8").may_saturate);
+  EXPECT_THAT(notes_of(decision_of(report, "int8")), ::testing::Contains(HasSubstr("16-bit sums")));
+  EXPECT_FALSE(decision_of(report, "kept").quantized);
+  EXPECT_THAT(notes_of(decision_of(report, "kept")),
+              ::testing::Not(::testing::Contains(HasSubstr("16-bit sums"))));
 }
 
 TEST(PairSums, RecipeBestBoundsThemInFunctionsToo) {

@@ -21,6 +21,7 @@ constexpr std::size_t kNamesShown = 3;
 /// Lines for the operators: one with their numbers, one for the share of int8, one for what is left out.
 constexpr std::size_t kReasonsShown = 17;
 constexpr std::size_t kWarningsShown = 10;
+constexpr std::size_t kSaturationsShown = 10;
 
 struct Reason {
   std::string text;
@@ -100,6 +101,30 @@ std::string some_names(const std::vector<std::string>& names) {
   return first_of(shown, kNamesShown);
 }
 
+/// Which layers' 16-bit sums can overflow, each with its numbers, and how many cannot.
+std::string saturation_text(const Report& report) {
+  std::vector<std::string> lines;
+  std::size_t safe = 0;
+  for (const Decision& decision : report.decisions) {
+    if (decision.saturation.empty()) continue;
+    if (decision.may_saturate) {
+      lines.push_back(fmt::format("'{}': {}", decision.layer.empty() ? decision.node : decision.layer,
+                                  decision.saturation));
+    } else {
+      ++safe;
+    }
+  }
+  const std::size_t more = lines.size() - std::min(lines.size(), kSaturationsShown);
+  lines.resize(lines.size() - more);
+  if (more > 0) lines.push_back(fmt::format("… and {} more; --report lists all", more));
+  if (safe > 0)
+    lines.push_back(fmt::format("the 16-bit sums of {} layer{} cannot overflow", safe, safe == 1 ? "" : "s"));
+  std::string text;
+  for (const std::string& line : lines)
+    text += fmt::format("  {:<10} {}\n", text.empty() ? "saturation" : "", line);
+  return text;
+}
+
 }  // namespace
 
 nlohmann::json operator_summary(const Report& report) {
@@ -130,7 +155,7 @@ std::string operator_summary_text(const Report& report, std::string_view all) {
   }
   if (const Totals sums = totals(report); sums.macs > 0)
     text += fmt::format("  compute    {}\n", sums.macs_text("the multiply-accumulates"));
-  return text;
+  return text + saturation_text(report);
 }
 
 nlohmann::json warnings_json(const Report& report) {
