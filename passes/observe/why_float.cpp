@@ -62,6 +62,10 @@ Why of_unmatched(const Model& model, const Node* node, const BackendConfig& tabl
                           call.constants.front().toStringRef()),
               "nothing, or quantize a model in float (model.float()), which needs no casts"};
     }
+    if (match::reference_module_of(table, call)) {
+      return {Reason::Table, "the table has a reference module for it, and no row whose pattern is it",
+              fmt::format("add a row with the pattern '{}' and its dtype_configs", call.type.name)};
+    }
     if (!call.type.name.starts_with("torch.")) {
       return {Reason::Table, "a non-traceable module: tsq does not look into it",
               "remove it from the custom config's non-traceable modules, or make it a standalone module "

@@ -12,11 +12,13 @@
 #include "ir/constants.h"
 #include "ir/quantize_operators.h"
 #include "ir/reasons.h"
+#include "match/root_modules.h"
 #include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
 #include "operators/is_operator.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/pack/passes.h"
+#include "torchscript/modules/reference/reference_module.h"
 
 namespace tsq::passes {
 namespace {
@@ -86,7 +88,18 @@ const Value* float_input(const Model& model, const Node* node) {
   return nullptr;
 }
 
-Explanation of_float_input(const Model& model, const Value* value) {
+/// Why an input of the model is read in float: its reader may have a qconfig that would observe it.
+Explanation of_model_input(const Model& model, const Node* reader) {
+  const QConfig* qconfig = ir::observed_qconfig(model, reader);
+  const bool would_observe = qconfig != nullptr && !resolve(qconfig->activation).is_dynamic &&
+                             resolve(qconfig->activation).dtype != c10::ScalarType::Float;
+  return {"it reads an input of the model that has no observer",
+          would_observe
+              ? "nothing where the input holds integers or booleans; otherwise give the model float32"
+              : "give it a qconfig that observes its input; integer and boolean inputs stay as they are"};
+}
+
+Explanation of_float_input(const Model& model, const Node* reader, const Value* value) {
   const Node* maker = value->node();
   const bool in_loop = maker->kind() == c10::prim::Param && maker->owningBlock()->owningNode() != nullptr;
   if (in_loop || maker->kind() == c10::prim::Loop)
@@ -96,10 +109,7 @@ Explanation of_float_input(const Model& model, const Value* value) {
     return {"it reads the result of an 'if', and not all branches quantize it",
             "quantize the last operator of each branch"};
   }
-  if (maker->kind() == c10::prim::Param) {
-    return {"it reads an input of the model that has no observer",
-            "give it a qconfig that observes its input; integer and boolean inputs stay as they are"};
-  }
+  if (maker->kind() == c10::prim::Param) return of_model_input(model, reader);
   if (maker->kind() == c10::prim::GetAttr)
     return {"it reads a parameter or buffer, which is not quantized", "leave it float"};
   if (!operators::is_operator(model, maker))
@@ -161,6 +171,7 @@ class Explaining {
           fmt::format("no lowering row of the backend '{}' takes {} as it stands here", table_.name(), name),
           "register a row for it, or let the table fall back to LibTorch's kernels"};
     }
+    if (const auto of_reference = explanation_by_reference(node)) return *of_reference;
     if (ir::is_module_call(node) && ir::call_of(model_, node).custom == ir::CustomState::Observed) {
       return {fmt::format("it is an observed module, and convert's custom config names nothing for {}", name),
               "name a quantized module under 'observed_to_quantized_custom_module_class'"};
@@ -175,7 +186,7 @@ class Explaining {
       return {fmt::format("no engine has an int8 kernel for {}", name),
               "give it no qconfig if the rounding before and after it costs accuracy; it saves no time"};
     }
-    if (const Value* value = float_input(model_, node)) return of_float_input(model_, value);
+    if (const Value* value = float_input(model_, node)) return of_float_input(model_, node, value);
     if (const auto of_readers = explanation_by_readers(node)) return *of_readers;
     if (ir::is_module_call(node)) {
       const ir::Weighted* weighted = ir::weighted_of(ir::call_of(model_, node));
@@ -188,6 +199,15 @@ class Explaining {
     }
     return {fmt::format("the kernel of {} does not take its dtypes", name),
             "give it a qconfig with the engine's dtypes (quint8 activations, qint8 weights), or none"};
+  }
+
+  /// A reference module of the program's own computes as it likes: no kernel is known to do the same.
+  std::optional<Explanation> explanation_by_reference(const Node* node) const {
+    if (!ir::is_module_call(node)) return std::nullopt;
+    const auto reference = match::reference_module_of(table_, ir::call_of(model_, node));
+    if (!reference || !torchscript::is_registered_reference(*reference)) return std::nullopt;
+    return Explanation{fmt::format("no lowering row takes its reference module {}", reference->name),
+                       "register one (tsq::register_lowering); the reference model needs none"};
   }
 
   std::optional<Explanation> explanation_by_partner(const Node* node) {

@@ -284,6 +284,26 @@ TEST(SpecModels, AUsersRootClassIsSwappedWhereItIsALeaf) {
       << "traced through, as in FX";
 }
 
+TEST(SpecModels, WhatAnOwnReferenceModuleLacksIsSaid) {
+  register_reference_module("mine.ReferenceLinear", reference_linear);
+  const Decision unlowered =
+      quantized(linear_model("self.fc.forward(x)"), table_with_own_reference()).report.decisions.front();
+  EXPECT_NE(unlowered.reason.find("no lowering row takes its reference module mine.ReferenceLinear"),
+            std::string::npos)
+      << unlowered.reason;
+  const Symbol own = symbol("mine.Linear");
+  const BackendConfig without_row = BackendConfig("x86").set_backend_pattern_config(
+      BackendPatternConfig{chain({own, symbol("torch.nn.ReLU")})}
+          .add_dtype_config(kWeighted)
+          .set_root_module(own)
+          .set_reference_quantized_module(symbol("mine.ReferenceLinear")));
+  const Decision unmatched =
+      quantized(own_linear(), without_row, PrepareCustomConfig().set_non_traceable_module_classes({own}))
+          .report.decisions.front();
+  EXPECT_EQ(unmatched.reason, "the table has a reference module for it, and no row whose pattern is it");
+  EXPECT_EQ(unmatched.remedy, "add a row with the pattern 'mine.Linear' and its dtype_configs");
+}
+
 TEST(SpecModels, AReferenceFunctionThatFailsIsNamedWithItsLayer) {
   const auto expect = [](const std::string& sentence, ReferenceFunction function) {
     register_reference_module("mine.ReferenceLinear", std::move(function));
