@@ -24,6 +24,24 @@ TEST(SpecDTypeConfig, BiasTypeIsTheDocumentsNameOfBiasDType) {
   });
 }
 
+TEST(SpecDTypeConfig, EveryItemOfItsDictionaryIsOptional) {
+  TSQ_SAYS("DTypeConfig", "Create a DTypeConfig from a dictionary with the following items (all optional):");
+  TSQ_SAYS("DTypeConfig",
+           "Convert this DTypeConfig to a dictionary with the items described in from_dict().");
+  EXPECT_EQ(DTypeConfig::from_dict(json::object()), DTypeConfig());
+  const json all = {{"input_dtype", "quint8"},
+                    {"output_dtype", "quint8"},
+                    {"weight_dtype", "qint8"},
+                    {"bias_dtype", "float"},
+                    {"is_dynamic", true}};
+  EXPECT_EQ(DTypeConfig::from_dict(all).to_dict(), all);
+  for (const auto& [key, value] : all.items()) {
+    json without = all;
+    without.erase(key);
+    EXPECT_EQ(DTypeConfig::from_dict(without).to_dict(), without) << key;
+  }
+}
+
 TEST(SpecDTypeConfig, InputDTypeIsPlainBesideTheOneWithConstraints) {
   TSQ_SAYS("DTypeConfig", ">>> dtype_config2.input_dtype  torch.quint8");
   TSQ_SAYS("DTypeConfig",

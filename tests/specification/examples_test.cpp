@@ -4,6 +4,9 @@
 #include <tsq/qconfig_mapping.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "specification/quotations.h"
 
 namespace tsq {
 namespace {
@@ -60,7 +63,14 @@ TEST(SpecExamples, BackendConfigHoldsTheThreeRowsOfTheExample) {
 }
 
 TEST(SpecExamples, BackendConfigIsMadeFromADictionaryOfNameAndConfigs) {
+  TSQ_SAYS("BackendConfig", "“name”: the name of the target backend");
+  TSQ_SAYS("BackendConfig", "“configs”: a list of dictionaries that each represents a BackendPatternConfig");
+  TSQ_SAYS("BackendConfig",
+           "Convert this BackendConfig to a dictionary with the items described in from_dict().");
+  TSQ_SAYS("BackendConfig", "Set the name of the target backend.");
+  EXPECT_EQ(BackendConfig("another").set_name("my_backend").name(), "my_backend");
   const nlohmann::json dict = my_backend().to_dict();
+  EXPECT_EQ(BackendPatternConfig::from_dict(dict.at("configs")[0]), my_backend().configs()[0]);
   EXPECT_EQ(dict.at("name"), "my_backend");
   EXPECT_EQ(BackendConfig::from_dict(dict), my_backend());
 }
@@ -104,6 +114,32 @@ TEST(SpecExamples, DTypeConfigTakesPlainDTypesAndConstrainedOnes) {
   EXPECT_FALSE(with_constraints.input_dtype.scale_max_upper_bound.has_value());
   EXPECT_EQ(DTypeConfig::from_dict(with_constraints.to_dict()), with_constraints);
   EXPECT_NE(weighted_int8_dtype_config(), with_constraints);
+}
+
+TEST(SpecExamples, QConfigMappingIsMadeFromADictionaryOfListsOfTuples) {
+  TSQ_SAYS("QConfigMapping",
+           "Create a QConfigMapping from a dictionary with the following keys (all optional):");
+  TSQ_SAYS("QConfigMapping", "The values of this dictionary are expected to be lists of tuples.");
+  TSQ_SAYS("QConfigMapping", "Convert this QConfigMapping to a dictionary with the following keys:");
+  TSQ_SAYS("QConfigMapping", "The values of this dictionary are lists of tuples.");
+  EXPECT_EQ(QConfigMapping::from_dict(nlohmann::json::object()), QConfigMapping());
+  const QConfig own = qconfig("default_qconfig");
+  const auto mapping = QConfigMapping()
+                           .set_global(own)
+                           .set_object_type("torch.nn.Linear", std::nullopt)
+                           .set_module_name_regex("a.*", own)
+                           .set_module_name("a", own)
+                           .set_module_name_object_type_order("a", symbol("torch.add"), 1, own);
+  const nlohmann::json dict = mapping.to_dict();
+  for (const auto& [key, size] :
+       {std::pair("object_type", 2U), std::pair("module_name_regex", 2U), std::pair("module_name", 2U),
+        std::pair("module_name_object_type_order", 4U)}) {
+    ASSERT_TRUE(dict.at(key).is_array()) << key;
+    EXPECT_EQ(dict.at(key).at(0).size(), size) << key;
+    const nlohmann::json one{{key, dict.at(key)}};
+    EXPECT_NE(QConfigMapping::from_dict(one), QConfigMapping()) << key;
+  }
+  EXPECT_EQ(QConfigMapping::from_dict(dict), mapping);
 }
 
 TEST(SpecExamples, QConfigMappingOfTheExampleDecidesAsItsTextSays) {

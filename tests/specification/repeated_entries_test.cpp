@@ -33,6 +33,12 @@ TEST(SpecRepeated, ALaterRowOfAPatternTakesTheEarlierOnesPlace) {
   for (const json& row : dict.at("configs"))
     by_setters.set_backend_pattern_config(BackendPatternConfig::from_dict(row));
   EXPECT_EQ(backend, by_setters);
+  TSQ_SAYS("BackendConfig",
+           "This overrides any existing config for a given pattern if it was previously registered already.");
+  EXPECT_EQ(BackendConfig("mine").set_backend_pattern_configs(
+                {BackendPatternConfig::from_dict(dict.at("configs")[0]), by_setters.configs()[1],
+                 by_setters.configs()[0]}),
+            by_setters);
   EXPECT_EQ(BackendConfig::from_dict(dict), by_setters);
 }
 

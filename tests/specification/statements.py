@@ -20,6 +20,7 @@ from typing import Callable
 import torch
 from torch import nn
 from torch.ao.nn import intrinsic as nni
+from torch.ao.nn import qat as nnqat
 from torch.ao.nn.quantized import reference as nnqr
 from torch.ao.quantization import (
     FixedQParamsObserver,
@@ -29,6 +30,8 @@ from torch.ao.quantization import (
     QConfig,
     QConfigMapping,
     default_dynamic_qconfig,
+    default_per_channel_weight_observer,
+    default_qat_qconfig,
     default_weight_observer,
 )
 from torch.ao.quantization.backend_config import (
@@ -37,8 +40,9 @@ from torch.ao.quantization.backend_config import (
     DTypeConfig,
     DTypeWithConstraints,
     ObservationType,
+    get_fbgemm_backend_config,
 )
-from torch.ao.quantization.quantize_fx import convert_to_reference_fx, prepare_fx
+from torch.ao.quantization.quantize_fx import convert_to_reference_fx, prepare_fx, prepare_qat_fx
 from torch.ao.quantization.utils import MatchAllNode
 from torch.nn import functional as F
 
@@ -179,8 +183,20 @@ def tuples_have_two_or_three_elements(both: Both) -> None:
     check("2 or 3" in both.refused("backend-config", "check", table), "four elements are refused with the reason")
 
 
+@says("README", "The operator patterns used in BackendConfig are float modules, functional operators, pytorch operators, or a tuple combination of the above.")
+@says("BackendConfig", "A pattern in this context refers to a module, a functional, an operator, or a directed acyclic graph of the above.")
+def patterns_are_modules_functions_and_operators(both: Both) -> None:
+    kinds = [BackendPatternConfig(kind).add_dtype_config(FLOWING) for kind in (F.relu, torch.neg, operator.mul, "abs")]
+    found = both("operator.mul(torch.neg(F.relu(self.fc(x))), x.abs())", rows(linear(), *kinds))
+    check(found.operators().count("quantize_per_tensor") == 6, f"the input and each of five results are quantized: {found.operators()}")
+    pair = BackendPatternConfig((nn.Linear, F.relu)).add_dtype_config(INT8)
+    found = both("F.relu(self.fc(x))", rows(pair))
+    check(found.operators().count("quantize_per_tensor") == 2, "nothing is rounded within a tuple")
+
+
 @says("README", "where the first item for each Pattern is the operator, and the rest are the patterns for the arguments of the operator.")
 @says("README", "During prepare and convert, we’ll match the last node, which will be the anchor point of the match, and we can retrieve the whole graph by tracing back from the node.")
+@says("BackendPatternConfig", "“pattern_complex_format”: the pattern specified in the reversed nested tuple format (deprecated)")
 def nested_patterns_match_from_their_last_operator(both: Both) -> None:
     pattern = (nn.ReLU, (operator.add, MatchAllNode, (nn.BatchNorm1d, nn.Conv1d)))
     row = BackendPatternConfig()._set_pattern_complex_format(pattern).set_observation_type(DIFFERENT).add_dtype_config(FLOWING)
@@ -191,14 +207,19 @@ def nested_patterns_match_from_their_last_operator(both: Both) -> None:
 
 
 @says("BackendPatternConfig", "OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT (default): the output observer instance will be different from the input.")
+@says("BackendPatternConfig", "Weighted ops such as linear and conv require different observers (or quantization parameters passed to quantize ops in the reference model) for the input and the output.")
 def a_row_without_observation_type_observes_its_output_anew(both: Both) -> None:
     found = both("torch.neg(x)", rows(BackendPatternConfig(torch.neg).add_dtype_config(FLOWING)))
     observers = [found.prepared.get_submodule(f"activation_post_process_{i}") for i in (0, 1)]
     check(observers[0] is not observers[1], "two observers")
     both("torch.neg(x)", rows(BackendPatternConfig(torch.neg).set_observation_type(DIFFERENT).add_dtype_config(FLOWING)))
+    found = both("self.fc(x)", rows(linear()))
+    scales = {float(found.reference.get_buffer(name)) for name in ("fc_input_scale_0", "fc_scale_0")}
+    check(len(scales) == 2, "a linear layer's input and output have scales of their own")
 
 
 @says("BackendPatternConfig", "OUTPUT_SHARE_OBSERVER_WITH_INPUT: the output observer instance will be the same as the input. This is useful for operators like cat.")
+@says("README", "During the prepare phase, we insert observers (or QuantDeQuantStubs in the future) into the graph for this operator pattern based on the observation type, which specifies whether to use different observers for the inputs and the outputs of the pattern.")
 def a_shared_observer_is_one(both: Both) -> None:
     cat = BackendPatternConfig(torch.cat).set_observation_type(SHARED).add_dtype_config(FLOWING)
     found = both("torch.cat([x, torch.neg(x)], 1)", rows(cat, BackendPatternConfig(torch.neg).add_dtype_config(FLOWING)))
@@ -208,6 +229,7 @@ def a_shared_observer_is_one(both: Both) -> None:
 
 @says("DTypeConfig", "Setting the input dtype as torch.quint8 in the DTypeConfig means we pass in torch.quint8 as the dtype argument to the first quantize op (quant1).")
 @says("DTypeConfig", "setting the output dtype as torch.quint8 means we pass in torch.quint8 as the dtype argument to the second quantize op (quant2).")
+@says("BackendPatternConfig", "Add a set of supported data types passed as arguments to quantize ops in the reference model spec.")
 def input_and_output_dtypes_are_those_of_the_two_quantize_operators(both: Both) -> None:
     found = both("self.fc(x)", rows(linear()))
     dtypes = [node.args[3] for node in found.reference.graph.nodes if node.target is torch.quantize_per_tensor]
@@ -234,12 +256,49 @@ def the_input_dtype_of_dynamic_quantization_is_quint8(both: Both) -> None:
 
 @says("DTypeConfig", "These dtypes are matched against the ones specified in the user’s QConfig.")
 @says("README", "If the data types do not match (or the constraints are not satisfied) for all the DTypeConfigs specified for the operator pattern, then we will simply ignore the QConfig and skip quantizing this pattern.")
+@says("README", "During the prepare phase of quantization, we will compare the data types specified in these DTypeConfigs to the ones specified in the matching QConfig for a given operator pattern.")
+@says("DTypeConfig", "If there is a match, and the QConfig satisfies the constraints specified in the DTypeConfig (if any), then we will quantize the given pattern using this DTypeConfig. Otherwise, the QConfig is ignored and the pattern will not be quantized.")
 def a_qconfig_that_no_dtype_config_takes_is_ignored(both: Both) -> None:
     signed = DTypeConfig(input_dtype=torch.qint8, output_dtype=torch.qint8, weight_dtype=torch.qint8, bias_dtype=torch.float)
     skipped = both("self.fc(x)", rows(linear(signed)))
     check(not skipped.is_reference("fc") and not skipped.quantized_layers(), "nothing is quantized")
     taken = both("self.fc(x)", rows(linear(signed, INT8)))
     check(taken.is_reference("fc") and taken.quantized_layers() == {"fc"}, "one of several that matches is enough")
+
+
+@says("BackendPatternConfig", "Set the supported data types passed as arguments to quantize ops in the reference model spec, overriding all previously registered data types.")
+def set_dtype_configs_overrides_those_before_it(both: Both) -> None:
+    signed = DTypeConfig(input_dtype=torch.qint8, output_dtype=torch.qint8, weight_dtype=torch.qint8, bias_dtype=torch.float)
+    row = linear(INT8).set_dtype_configs([signed])
+    check(not both("self.fc(x)", rows(row)).is_reference("fc"), "the earlier dtypes are not taken any more")
+    check(both("self.fc(x)", rows(row.add_dtype_config(INT8))).is_reference("fc"), "what is added counts beside them")
+
+
+@says("README", "There are two ways of specifying `input_dtype`, `output_dtype`, and `weight_dtype`, as simple `torch.dtype`s or as `DTypeWithConstraints`")
+def plain_dtypes_and_constrained_ones_quantize_alike(both: Both) -> None:
+    activation = DTypeWithConstraints(dtype=torch.quint8, quant_min_lower_bound=0, quant_max_upper_bound=255, scale_min_lower_bound=2**-12)
+    weight = DTypeWithConstraints(dtype=torch.qint8, quant_min_lower_bound=-128, quant_max_upper_bound=127, scale_min_lower_bound=2**-12)
+    constrained = DTypeConfig(input_dtype=activation, output_dtype=activation, weight_dtype=weight, bias_dtype=torch.float)
+    symmetric = MinMaxObserver.with_args(dtype=torch.qint8, qscheme=torch.per_tensor_symmetric, eps=2**-12)
+    observers = QConfig(activation=MinMaxObserver.with_args(eps=2**-12), weight=symmetric)
+    mapping = QConfigMapping().set_global(observers)
+    plain, held = (both("self.fc(x)", rows(linear(config)), mapping) for config in (INT8, constrained))
+    x = torch.ones(3, 4)
+    check(plain.is_reference("fc") and held.is_reference("fc"), "both are taken")
+    check(torch.equal(plain.reference(x), held.reference(x)), "and quantize alike")
+
+
+@says("README", "activation: quint8 (with qmin/qmax range restrictions), weight: qint8")
+@says("README", "activation: per tensor, weight: per tensor or per channel")
+@says("README", "e.g. torch.nn.Conv2d -> torch.ao.nn.quantized.reference.Conv2d")
+def fbgemm_is_as_the_example_says(both: Both) -> None:
+    backend = get_fbgemm_backend_config()
+    for weight in (default_weight_observer, default_per_channel_weight_observer):
+        mapping = QConfigMapping().set_global(QConfig(activation=MinMaxObserver.with_args(quant_max=127), weight=weight))
+        check(both("self.fc(self.conv(x))", backend, mapping, (3, 2, 4)).is_reference("conv"), "weights per tensor and per channel")
+    signed = QConfig(activation=MinMaxObserver.with_args(dtype=torch.qint8), weight=default_weight_observer)
+    skipped = both("self.conv(x)", backend, QConfigMapping().set_global(signed), (3, 2, 4))
+    check(not skipped.is_reference("conv"), "activations are quint8")
 
 
 def with_constraints(**given) -> BackendConfig:
@@ -289,6 +348,8 @@ def fixed_parameters_must_match(both: Both) -> None:
 @says("README", "the root modules (e.g. `torch.nn.Linear` for `nni.LinearReLU` or `nniqat.LinearReLU`) will be swapped to the corresponding reference quantized modules")
 @says("README", "During the convert phase, these fused modules (identified by `set_fused_module`) will then be converted to the reference quantized versions of the modules.")
 @says("README", "This is performed during the prepare phase according to the function specified in `set_fuser_method`, which replaces the pattern with the fused module.")
+@says("README", "As an optimization, operator patterns such as (`torch.nn.Linear`, `torch.nn.ReLU`) may be fused into `nni.LinearReLU`.")
+@says("BackendPatternConfig", "Set the module that represents the fused implementation for this pattern.")
 def fused_modules_become_reference_modules(both: Both) -> None:
     fusion = BackendPatternConfig((nn.Linear, nn.ReLU)).set_fused_module(nni.LinearReLU).set_fuser_method(sequential(nni.LinearReLU))
     fused = BackendPatternConfig(nni.LinearReLU).add_dtype_config(INT8).set_root_module(nn.Linear).set_reference_quantized_module(nnqr.Linear)
@@ -329,6 +390,10 @@ def others(scale: int) -> QConfig:
 @says("QConfigMapping", "set_module_name_regex : sets the QConfig for modules matching the given regex string")
 @says("QConfigMapping", "set_module_name : sets the QConfig for modules matching the given module name")
 @says("QConfigMapping", "set_module_name_object_type_order : sets the QConfig for modules matching a combination of the given module name, object type, and the index at which the module appears")
+@says("QConfigMapping", "Set the global (default) QConfig.")
+@says("QConfigMapping", "Set the QConfig for a given module type, function, or method name.")
+@says("QConfigMapping", "Set the QConfig for modules matching the given module name.")
+@says("QConfigMapping", "Set the QConfig for modules matching a combination of the given module name, object type, and the index at which the module appears.")
 def five_levels_in_increasing_priority(both: Both) -> None:
     linear_function = BackendPatternConfig(F.linear).add_dtype_config(INT8)._set_input_type_to_index({"bias": 2, "input": 0, "weight": 1})
     backend = rows(linear(), linear_function, BackendPatternConfig(torch.neg).add_dtype_config(FLOWING))
@@ -345,6 +410,8 @@ def five_levels_in_increasing_priority(both: Both) -> None:
 
 @says("QConfigMapping", "Regexes will be matched in the order in which they are registered through this method.")
 @says("QConfigMapping", "In this example, “foo.bar.conv0” would match qconfig1, “foo.bar.linear” would match qconfig2, and “foo.baz.relu” would match qconfig3.")
+@says("QConfigMapping", "Set the QConfig for modules matching the given regex string.")
+@says("QConfigMapping", "Thus, the caller should register more specific patterns first")
 def the_first_regex_that_matches_counts(both: Both) -> None:
     mapping = QConfigMapping().set_module_name_regex("o.*h.*", others(31)).set_module_name_regex("o.*", others(63)).set_module_name_regex(".*", others(127))
     found = both("self.other(self.fc(x))", rows(linear()), mapping)
@@ -361,6 +428,25 @@ def a_later_qconfig_of_a_key_overrides_the_earlier_one(both: Both) -> None:
     mapping.set_module_name_object_type_order("", torch.neg, 0, others(63))
     found = both("torch.neg(x)", rows(BackendPatternConfig(torch.neg).add_dtype_config(FLOWING)), mapping)
     check("quantize_per_tensor" in found.operators(), "the later one of a call")
+
+
+@says("README", "For weighted operators, we need to swap them with the Quantization Aware Training (QAT) versions that add fake quantization to the weights")
+@says("BackendPatternConfig", "“qat_module”: a torch.nn.Module that represents the QAT implementation for this pattern")
+def layers_train_in_the_form_of_their_qat_module(both: Both) -> None:
+    row = linear().set_qat_module(nnqat.Linear)
+    backend, mapping = rows(row), QConfigMapping().set_global(default_qat_qconfig)
+    torch.manual_seed(1)
+    model = Model("self.fc(x)").train()
+    prepared = prepare_qat_fx(copy.deepcopy(model), mapping, (torch.ones(3, 4),), backend_config=backend)
+    check(isinstance(prepared.fc, nnqat.Linear), "FX swaps the layer")
+    torch.jit.script(torch.fx.symbolic_trace(model)).save(str(both.folder / "model.pt"))
+    table, qconfigs = both.write("table.json", backend_to_json(backend)), both.write("qconfig.json", mapping_to_json(mapping))
+    both.command("prepare", "--qat", "model.pt", "--backend-config", table, "--qconfig", qconfigs, "--recipe", "fx", "--output", "training.pt")
+    ours = torch.jit.load(both.folder / "training.pt")
+    keys = [key for key in prepared.state_dict() if key.startswith("fc.weight_fake_quant")]
+    check(bool(keys) and set(keys) <= set(ours.state_dict()), f"the weight is fake-quantized: {keys}")
+    x = torch.randn(3, 4)
+    check(torch.equal(ours(x), prepared(x)), "as FX does it")
 
 
 def run(test: Callable, tsq: str) -> str:
