@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "match/dtype_check.h"
 #include "match/matcher.h"
 #include "match/qconfig_lookup.h"
+#include "operators/weighted.h"
+#include "passes/match/matches.h"
 #include "passes/match/passes.h"
 #include "passes/match/training_types.h"
 
@@ -97,6 +100,20 @@ void look_up(Model& model, const std::vector<Node*>& nodes, const PassContext& c
   }
 }
 
+/// FX rounds the input of a custom module whose QConfig is dynamic, and gains nothing by it. Recipe best
+/// takes such a module for what its class is to the table; parameters that it holds were left in it until
+/// now.
+void release_dynamic_modules(Model& model, const std::vector<Node*>& nodes) {
+  for (const Node* node : nodes) {
+    if (!ir::is_module_call(node)) continue;
+    ir::ModuleCall& call = ir::call_of(model, node);
+    const MaybeQConfig& qconfig = qconfig_of(model, node);
+    if (call.custom == ir::CustomState::Float && qconfig && !match::is_static(*qconfig) &&
+        !operators::is_weighted(call.type))
+      call.custom = ir::CustomState::None;
+  }
+}
+
 /// The rows that are tried, in order.
 std::vector<const BackendPatternConfig*> rows_of(const BackendConfig& table) {
   auto rows = match::sorted_rows(table);
@@ -143,6 +160,7 @@ class RowMatching {
 bool match(Model& model, const PassContext& context) {
   const std::vector<Node*> nodes = ir::nodes_in_order(*model.graph);
   look_up(model, nodes, context);
+  if (context.options.recipe == Recipe::Best) release_dynamic_modules(model, nodes);
   model.matches.clear();
   RowMatching matching(model, context.table);
   for (Node* node : std::views::reverse(nodes)) {

@@ -194,6 +194,17 @@ TEST(CustomModules, StandInRecipeBestToo) {
   EXPECT_LT(error.norm().item<double>(), 0.1 * result_of(network()).norm().item<double>());
 }
 
+TEST(CustomModules, OfRecipeBestAreStatic) {
+  auto mapping = default_qconfig_mapping("x86").set_module_name("layer", qconfig("default_dynamic_qconfig"));
+  const auto is_observed = [&](Recipe recipe) {
+    const Prepared prepared = calibrated(at_prepare(by_source(kObserved)), recipe, mapping);
+    const auto layer = std::ranges::find(prepared.report().decisions, "layer", &Decision::layer);
+    return layer->quantized;
+  };
+  EXPECT_TRUE(is_observed(Recipe::Fx)) << "FX rounds its input";
+  EXPECT_FALSE(is_observed(Recipe::Best));
+}
+
 TEST(CustomModules, OfAClassThatTheModelHoldsAreQuantizedDynamically) {
   const auto custom = PrepareCustomConfig().set_non_traceable_module_classes({symbol("mine.Layer")});
   auto mapping = QConfigMapping().set_object_type(symbol("mine.Layer"), qconfig("default_dynamic_qconfig"));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/entries.h"
 #include "base/module_source.h"
 #include "base/registry.h"
 #include "base/text.h"
@@ -28,8 +29,15 @@ void register_class(std::string_view name, std::string_view kind, Function funct
   registry_of<Function>().set(std::string(type.name), std::move(function));
 }
 
+/// PyTorch's own classes and their functions.
 template <typename Function>
-Function registered_class(Symbol type, std::string_view kind, const Where& where) {
+using OwnClasses = std::vector<std::pair<std::string_view, Function>>;
+
+/// The function of a class: one of PyTorch's own, or one that the program has registered.
+template <typename Function>
+Function function_of(Symbol type, const OwnClasses<Function>& own, std::string_view kind,
+                     const Where& where) {
+  if (const auto* const entry = find_entry(own, type.name)) return entry->second;
   if (auto function = registry_of<Function>().find(type.name)) return *std::move(function);
   const std::vector<std::string> names = registry_of<Function>().names();
   throw Error(ErrorCode::BadConfig,
@@ -71,9 +79,21 @@ void set_output_qparams(Module& module, const QParams& output) {
   set_where_there(module, "output_dtype", static_cast<int64_t>(output.dtype));
 }
 
-/// PyTorch's own (get_default_custom_config_dict of torch.ao.quantization).
-constexpr std::string_view kQuantizableLstm = "torch.ao.nn.quantizable.LSTM";
-constexpr std::string_view kQuantizedLstm = "torch.ao.nn.quantized.LSTM";
+/// get_default_custom_config_dict of torch.ao.quantization; its MultiheadAttention fails in FX.
+const OwnClasses<ObservedModuleFunction>& own_observed() {
+  static const OwnClasses<ObservedModuleFunction> classes{
+      {"torch.ao.nn.quantizable.LSTM", torchscript::quantizable_lstm}};
+  return classes;
+}
+
+const OwnClasses<QuantizedModuleFunction>& own_quantized() {
+  static const OwnClasses<QuantizedModuleFunction> classes{
+      {"torch.ao.nn.quantized.LSTM",
+       [](const Module& observed, const QConfig& qconfig, const auto& /*output*/) {
+         return torchscript::quantized_lstm(observed, qconfig);
+       }}};
+  return classes;
+}
 
 void call_where_there(const Module& module, const std::string& method) {
   if (const auto found = module.find_method(method)) (*found)({});
@@ -95,10 +115,8 @@ Module observed_module(const CustomModule& observed, const Module& float_module,
                        std::size_t values, const Where& where) {
   const std::string subject = fmt::format("the observed module '{}'", observed.name.name);
   const Module made = call_of_user(subject, where, [&] {
-    if (observed.name.name == kQuantizableLstm) return quantizable_lstm(float_module, qconfig);
     if (!observed.definition)
-      return registered_class<ObservedModuleFunction>(observed.name, "observed module", where)(float_module,
-                                                                                               qconfig);
+      return function_of(observed.name, own_observed(), "observed module", where)(float_module, qconfig);
     Module module = defined_module(*observed.definition, "observed module");
     copy_attributes(float_module, module);
     call_where_there(module, "from_float");
@@ -113,10 +131,8 @@ Module quantized_module(const CustomModule& quantized, const Module& observed, c
   const std::string subject = fmt::format("the quantized module '{}'", quantized.name.name);
   const Module own = observed.deepcopy();
   const Module made = call_of_user(subject, where, [&] {
-    if (quantized.name.name == kQuantizedLstm) return quantized_lstm(own, qconfig);
     if (!quantized.definition)
-      return registered_class<QuantizedModuleFunction>(quantized.name, "quantized module", where)(
-          own, qconfig, output);
+      return function_of(quantized.name, own_quantized(), "quantized module", where)(own, qconfig, output);
     Module module = defined_module(*quantized.definition, "quantized module");
     copy_attributes(own, module);
     set_weight_qparams(module, qconfig.weight);
