@@ -1,5 +1,5 @@
 // A NaN or an infinite value that training has left in a weight, a statistic or a range has no code: the
-// converted model would return NaN for every input.
+// converted model would return NaN for every input. Nor do kernels quantize other dtypes than float32.
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -41,21 +41,33 @@ bool has_finite_range(const Module& fake_quantize) {
       Where{.layer = layer});
 }
 
-void check_module(const Module& module, const ir::ModuleCall& call) {
-  for (const auto& each : module.named_parameters()) {
-    if (!is_finite(each.value)) refuse(fmt::format("'{}' of a {}", each.name, call.type.name), call.path);
+void check_tensor_of(const std::string& layer, const std::string& what, const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_floating_point()) return;
+  if (tensor.scalar_type() != at::kFloat) {
+    throw Error(ErrorCode::BadModel,
+                fmt::format("{} is {} after training, and quantize takes float32", what,
+                            dtype_name(tensor.scalar_type())),
+                "save the trained model in float32 (model.float())", Where{.layer = layer});
   }
+  if (!is_finite(tensor)) refuse(what, layer);
+}
+
+void check_module(const Module& module, const ir::ModuleCall& call) {
+  const auto name_of = [&](const std::string& name) {
+    return fmt::format("'{}' of a {}", name, call.type.name);
+  };
+  for (const auto& each : module.named_parameters())
+    check_tensor_of(call.path, name_of(each.name), each.value);
   for (const char* name : {"running_mean", "running_var"}) {
     const c10::IValue value = module.attr(name, c10::IValue());
-    if (value.isTensor() && !is_finite(value.toTensor()))
-      refuse(fmt::format("'{}' of a {}", name, call.type.name), call.path);
+    if (value.isTensor()) check_tensor_of(call.path, name_of(name), value.toTensor());
   }
 }
 
 void check_layer(const ir::ModuleCall& call) {
-  if (!is_finite(torchscript::weight_to_round(call))) refuse("the weight", call.path);
+  check_tensor_of(call.path, "the weight", torchscript::weight_to_round(call));
   const ir::Weighted* weighted = ir::weighted_of(call);
-  if (weighted != nullptr && !is_finite(weighted->bias)) refuse("the bias", call.path);
+  if (weighted != nullptr) check_tensor_of(call.path, "the bias", weighted->bias);
   for (const ir::ModuleCall& member : call.members) {
     if (member.module && !member.weighted) check_module(*member.module, member);
   }

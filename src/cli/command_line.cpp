@@ -64,6 +64,16 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
+/// The commands that have an option of this name.
+std::vector<std::string> commands_with(const CLI::App& app, const std::string& option) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    const std::vector<std::string> options = option_names(*command);
+    if (std::ranges::find(options, option) != options.end()) commands.push_back(full_name(*command));
+  }
+  return commands;
+}
+
 /// What is wrong with a command line that CLI11 refused: an unknown word before a missing one, for the first
 /// is often why.
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
@@ -80,6 +90,10 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
     const std::vector<std::string> known = option_names(command);
     if (std::ranges::find(known, name) != known.end())
       return fmt::format("'{}' is an option of '{}': write it after the command", name, full_name(command));
+    const std::vector<std::string> others = commands_with(app, name);
+    if (!others.empty())
+      return fmt::format("'{}' has no option '{}', which is one of {}", full_name(command), name,
+                         quoted_list(names_of(others, std::identity())));
     return fmt::format("'{}' has no option '{}'; {}", full_name(command), name,
                        suggestion(name, names_of(known, std::identity())));
   }

@@ -9,6 +9,8 @@
 #include <tsq/quantize.h>
 #include <tsq/runtime_library.h>
 
+#include <optional>
+
 #include "backends/kernels/engine.h"
 #include "base/libtorch_error.h"
 #include "io/archive.h"
@@ -17,6 +19,7 @@
 #include "ir/analysis.h"
 #include "passes/place/uncalibrated.h"
 #include "pipeline/calibration_run.h"
+#include "pipeline/evaluation_mode.h"
 #include "pipeline/operator_watch.h"
 #include "pipeline/run.h"
 #include "pipeline/stage_file.h"
@@ -228,6 +231,8 @@ void calibrate(Prepared& prepared, std::span<const Sample> samples, const Calibr
   Stage& stage = detail::stage_of(prepared);
   stage.model.mean_errors.clear();
   const detail::CalibrationRun run(prepared.module(), options.method);
+  std::optional<detail::EvaluationMode> evaluation_mode;  // batch norms keep their statistics
+  if (stage.trains) evaluation_mode.emplace(prepared.module());
   const bool keeps_samples = stage.options.recipe == Recipe::Best && options.method == "forward";
   for (std::size_t i = 0; i < samples.size(); ++i) {
     check_sample(run.schema(), samples[i], i);
@@ -253,8 +258,9 @@ Reference convert_to_reference(const Prepared& prepared, const BackendConfig& ba
   if (!options.custom.allow_uncalibrated() && stage.seen.empty() && passes::is_uncalibrated(stage.model)) {
     throw Error(ErrorCode::BadConfig,
                 "the prepared model has seen no data, so that no range of a value is known",
-                "calibrate it first, or convert it anyway with --allow-uncalibrated "
-                "(ConvertCustomConfig::set_allow_uncalibrated)");
+                fmt::format("{} it first, or convert it anyway with --allow-uncalibrated "
+                            "(ConvertCustomConfig::set_allow_uncalibrated)",
+                            stage.trains ? "train" : "calibrate"));
   }
   auto reference = detail::reference_stage(stage, options.mapping, options.custom, options.progress);
   const auto& more = options.custom.preserved_attributes();

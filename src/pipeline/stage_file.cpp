@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 #include <tsq/error.h>
+#include <tsq/train.h>
 
 #include <algorithm>
 #include <set>
@@ -200,12 +201,23 @@ struct Loaded {
 };
 
 /// A file of another stage than the one called `name`, or of none.
-Error other_stage(const std::string& path, const nlohmann::json& metadata, std::string_view name) {
+Error other_stage(const std::string& path, const Module& module, std::string_view name) {
   std::string text = fmt::format("'{}' is not a {} model of tsq", path, name);
-  const StageKind kind = kind_of_stage(metadata.is_object() ? metadata.value("stage", "") : std::string());
+  nlohmann::json metadata = read_metadata(path);
+  if (metadata.is_null()) metadata = training_metadata(module);
+  const StageKind kind = metadata.is_object()
+                             ? kind_of_stage(metadata.value("stage", ""), metadata.value("training", false))
+                             : StageKind();
   if (!kind.what.empty()) {
     return Error(ErrorCode::BadModel, fmt::format("{}: it is {}", text, kind.what),
                  fmt::format("{}, or give the {} model", kind.remedy, name));
+  }
+  if (detail::is_rest_of_training(module)) {
+    return Error(ErrorCode::BadModel,
+                 fmt::format("{}: it rounds as in training, and freezing or tracing it lost what it was "
+                             "prepared with",
+                             text),
+                 "save the model that was trained with torch.jit.save, as it is");
   }
   const std::string_view before = name == "prepared" ? "prepare" : "prepare, calibrate and convert";
   return Error(ErrorCode::BadModel, std::move(text), fmt::format("{} the float model first", before));
@@ -214,7 +226,7 @@ Error other_stage(const std::string& path, const nlohmann::json& metadata, std::
 Loaded as_stage(const std::string& path, Module module, const char* name) {
   Loaded loaded{.module = std::move(module), .json = read_metadata(path)};
   if (loaded.json.is_null() || loaded.json.value("stage", "") != name)
-    throw other_stage(path, loaded.json, name);
+    throw other_stage(path, loaded.module, name);
   if (loaded.json.value("layout", 0) != detail::kLayout || !loaded.module.hasattr(kContinuation))
     throw changed_file(path, "was written by another version of tsq, whose files this one does not read");
   loaded.continuation = loaded.module.attr(kContinuation).toTupleRef().elements().at(0).toModule();

@@ -5,9 +5,13 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <tsq/error.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
+#include "ir/analysis.h"
+#include "operators/inlined_graph.h"
 #include "pipeline/run.h"
 #include "pipeline/stage.h"
 #include "pipeline/stage_file.h"
@@ -130,6 +134,15 @@ Module trained_module(const Stage& stage) {
 
 bool is_training_module(const Module& module) {
   return module.hasattr(kConfiguration) && module.hasattr(kFloatModel);
+}
+
+bool is_rest_of_training(const Module& module) {
+  if (is_training_module(module) || !module.find_method("forward")) return false;
+  const auto graph = operators::inlined_graph(module, "forward");
+  return std::ranges::any_of(ir::nodes_in_order(*graph), [](const ir::Node* node) {
+    const std::string_view name = node->kind().toQualString();
+    return name.starts_with("aten::fake_quantize_") || name.starts_with("aten::fused_moving_avg_obs_");
+  });
 }
 
 std::string training_configuration(const Module& module) { return module.attr(kConfiguration).toStringRef(); }

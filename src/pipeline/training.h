@@ -23,6 +23,8 @@ std::shared_ptr<Stage> independent_training_copy(const Stage& stage);
 
 /// Whether a loaded module is one.
 bool is_training_module(const torch::jit::Module& module);
+/// Whether one was frozen or traced: it rounds, and convert finds nothing of what it needs.
+bool is_rest_of_training(const torch::jit::Module& module);
 /// The configuration that it was prepared with, as JSON text.
 std::string training_configuration(const torch::jit::Module& module);
 /// The float model with the values that training gave it; shares tensors with `module`.

@@ -54,6 +54,30 @@ TEST_F(Training, ATrainedFileThatHasLostItsExtraFilesIsKnownAndConverts) {
   EXPECT_EQ(converted["operators"]["float"], 0) << converted;
 }
 
+TEST_F(Training, EveryCommandSaysHowAFileThatTrainsGoesOn) {
+  EXPECT_TRUE(answer(with({})).is_object());
+  torch::jit::load(path("prepared.pt")).save(path("trained.pt"));
+  expect_refusal({"convert", path("prepared.pt"), "-o", path("r.pt")}, 1, {"no data", "train it first"});
+  for (const std::string file : {"prepared.pt", "trained.pt"}) {
+    expect_refusal({"lower", path(file), "-o", path("l.pt")}, 1, {"a model that trains", "tsq convert"});
+    expect_refusal({"quantize", path(file), "--calib", path("data.pt"), "-o", path("q.pt")}, 1,
+                   {"a model that trains", "tsq convert"});
+  }
+}
+
+TEST_F(Training, ATrainedFileThatWasFrozenIsNamed) {
+  EXPECT_TRUE(answer(with({})).is_object());
+  torch::jit::Module module = torch::jit::load(path("prepared.pt"));
+  module.eval();
+  torch::jit::freeze(module).save(path("frozen.pt"));
+  expect_refusal({"convert", path("frozen.pt"), "-o", path("r.pt")}, 1, {"freezing", "torch.jit.save"});
+}
+
+TEST_F(Training, AnOptionOfAnotherCommandIsNamedWithThatCommand) {
+  expect_refusal({"quantize", path("model.pt"), "--qat", "-o", path("q.pt")}, 2,
+                 {"'--qat'", "'tsq prepare'"});
+}
+
 TEST_F(Training, DataDecidesWhatTrainsInFloat) {
   const json prepared = answer(with({"--calib", path("data.pt")}));
   EXPECT_EQ(prepared["operators"]["quantized"], 1) << prepared;

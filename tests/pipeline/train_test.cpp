@@ -233,6 +233,28 @@ TEST(PrepareQat, ConvertRefusesRangesAndWeightsThatAreNotFinite) {
   of_weight.module().attr("after").toModule().attr("weight").toTensor()[0] =
       std::numeric_limits<float>::infinity();
   expect_refusal(of_weight, "'after'");
+
+  const Prepared in_half = prepared(model());
+  run(in_half.module());
+  Module(in_half.module()).to(at::kHalf);
+  expect_refusal(in_half, "float16");
+}
+
+TEST(PrepareQat, CalibrationFindsRangesAndLeavesStatisticsAndModesAsTheyAre) {
+  Prepared stage = prepared(model());
+  const std::map<std::string, at::Tensor> before = values_of(stage.module());
+  const std::vector<Sample> samples{{input()}};
+  calibrate(stage, samples);
+  const std::map<std::string, at::Tensor> after = values_of(stage.module());
+  for (const auto& [name, value] : before) {
+    const bool is_range = name.ends_with("min_val") || name.ends_with("max_val");
+    const bool is_of_fake_quantize =
+        name.find("fake_quant") != std::string::npos || name.find("post_process") != std::string::npos;
+    if (!is_range && is_of_fake_quantize) continue;
+    EXPECT_EQ(at::equal(value, after.at(name)), !is_range) << name;
+  }
+  EXPECT_TRUE(stage.module().is_training());
+  EXPECT_NO_THROW(convert_to_reference(stage, backend_config("x86")));
 }
 
 TEST(PrepareQat, RefusesAModelInDouble) {

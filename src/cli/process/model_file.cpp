@@ -5,6 +5,7 @@
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
 #include <tsq/error.h>
+#include <tsq/train.h>
 
 #include <filesystem>
 #include <iostream>
@@ -66,10 +67,12 @@ ModelFile load_model(const std::string& path) {
 
 ModelFile load_float_model(const std::string& path, const std::string& method) {
   ModelFile model = method == "forward" ? load_model(path) : load_any(path);
-  const nlohmann::json metadata = read_metadata(path);
+  nlohmann::json metadata = read_metadata(path);
+  if (metadata.is_null()) metadata = training_metadata(model.module);
   if (!metadata.is_object() || !metadata.contains("stage")) return model;
   const StageKind kind =
-      kind_of_stage(metadata["stage"].is_string() ? metadata["stage"].get<std::string>() : std::string());
+      kind_of_stage(metadata["stage"].is_string() ? metadata["stage"].get<std::string>() : std::string(),
+                    metadata.value("training", false));
   throw Error(
       ErrorCode::BadModel,
       fmt::format("'{}' is not a float model: it is {} of tsq", path,
