@@ -14,7 +14,7 @@ def _ranges(self, x_orig: Tensor) -> Tuple[Tensor, Tensor]:
     else:
         rows = torch.flatten(rows, 1)
     min_val, max_val = torch.aminmax(rows, dim=1)
-    if not bool((max_val - min_val < float("inf")).all()):
+    if not bool(torch.isfinite(max_val - min_val).all()):
         others = torch.logical_not(self._finite(rows))
         min_val = torch.amin(rows.masked_fill(others, float("inf")), 1)
         max_val = torch.amax(rows.masked_fill(others, -float("inf")), 1)

@@ -90,7 +90,8 @@ def calculate_qparams(self) -> Tuple[Tensor, Tensor]:
 )";
 
 /// UniformQuantizationObserverBase._calculate_qparams: the tensor operations of qparams_of_range(), in the
-/// same order (M-01 to M-06). An observer that saw nothing has its minimum above its maximum.
+/// same order (M-01 to M-06). An observer that saw nothing has its minimum above its maximum. torch.minimum
+/// is torch.min of two tensors, of which TorchScript's executor would make graphs of derivatives.
 constexpr const char* kReadRange = R"(
 def {}(self) -> Tuple[Tensor, Tensor]:
     observer = self.activation_post_process
@@ -100,11 +101,11 @@ def {}(self) -> Tuple[Tensor, Tensor]:
         return torch.ones([1]), torch.zeros([1], dtype=4)
 )";
 constexpr const char* kSymmetric = R"(
-    min_val_neg = torch.min(min_val, torch.zeros_like(min_val))
-    max_val_pos = torch.max(max_val, torch.zeros_like(max_val))
-    max_val_pos = torch.max(-min_val_neg, max_val_pos)
+    min_val_neg = torch.minimum(min_val, torch.zeros_like(min_val))
+    max_val_pos = torch.maximum(max_val, torch.zeros_like(max_val))
+    max_val_pos = torch.maximum(-min_val_neg, max_val_pos)
     scale = max_val_pos / (float(observer.quant_max - observer.quant_min) / 2)
-    scale = torch.max(scale, observer.eps)
+    scale = torch.maximum(scale, observer.eps)
     return scale, torch.full_like(scale, {}).to(4)
 )";
 constexpr const char* kAffine = R"(

@@ -16,7 +16,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
         return x_orig
     x = x_orig.detach().to(self.min_val.dtype)
     min_val_cur, max_val_cur = torch.aminmax(x)
-    if not bool(max_val_cur - min_val_cur < float("inf")):
+    if not bool(torch.isfinite(max_val_cur - min_val_cur)):
         x = torch.masked_select(x, self._finite(x))
         if x.numel() == 0:
             return x_orig
@@ -36,7 +36,7 @@ def observe(self, x_orig: Tensor) -> Tensor:
     min_val = self.min_val
     max_val = self.max_val
     min_val_cur, max_val_cur = torch.aminmax(x)
-    if not bool(max_val_cur - min_val_cur < float("inf")):
+    if not bool(torch.isfinite(max_val_cur - min_val_cur)):
         x = torch.masked_select(x, self._finite(x))
         if x.numel() == 0:
             return x_orig

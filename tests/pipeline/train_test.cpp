@@ -1,6 +1,7 @@
 // Training: what prepare_qat makes, what the switches do, and that files lose nothing.
 
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
@@ -255,6 +256,24 @@ TEST(PrepareQat, CalibrationFindsRangesAndLeavesStatisticsAndModesAsTheyAre) {
   }
   EXPECT_TRUE(stage.module().is_training());
   EXPECT_NO_THROW(convert_to_reference(stage, backend_config("x86")));
+}
+
+/// What the executor makes of forward when it has seen three steps.
+std::string executed_graph(Module module) {
+  train(module, 3);
+  module.forward({input()});
+  return torch::jit::lastExecutedOptimizedGraph()->toString();
+}
+
+// QT-92: where the executor derives neighbours together, parameters differ from FX's in the last bit.
+TEST(PrepareQat, AutogradDerivesEachOperatorByItself) {
+  const std::string joined = "prim::DifferentiableGraph";
+  Module as_it_is = model();
+  as_it_is.train();
+  EXPECT_NE(executed_graph(as_it_is).find(joined), std::string::npos);
+  EXPECT_EQ(executed_graph(prepared(model()).module()).find(joined), std::string::npos);
+  const Prepared best = prepare_qat(model(), best_qat_qconfig_mapping("x86"), backend_config("x86"));
+  EXPECT_EQ(executed_graph(best.module()).find(joined), std::string::npos);
 }
 
 TEST(PrepareQat, RefusesAModelInDouble) {

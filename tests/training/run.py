@@ -215,8 +215,7 @@ def compare(case: TrainingCase, engine: str, server: JobServer, folder: Path) ->
         fx_error = first_line(error)
     try:
         tsq = Tsq(case, engine, server, folder)
-        with torch.jit.optimized_execution(False):
-            tsq_losses = train(case, tsq.model, batches, case.events_in_tsq)
+        tsq_losses = train(case, tsq.model, batches, case.events_in_tsq)
     except RuntimeError as error:
         if "empty parameter list" in fx_error or fx_error and first_line(error)[-60:] == fx_error[-60:]:
             return EQUAL, "neither trains: " + fx_error
@@ -236,9 +235,8 @@ def compare(case: TrainingCase, engine: str, server: JobServer, folder: Path) ->
     if [float(a) for a in fx_losses] != [float(b) for b in tsq_losses]:
         raise Difference(f"losses {[float(b) for b in tsq_losses]}, FX {[float(a) for a in fx_losses]}")
     check_state(fx.state, tsq.model.state_dict())
-    with torch.jit.optimized_execution(False):
-        fx.model.eval(), tsq.model.eval()
-        check_outputs("evaluation", outputs_of(fx.model, evaluation), outputs_of(tsq.model, evaluation))
+    fx.model.eval(), tsq.model.eval()
+    check_outputs("evaluation", outputs_of(fx.model, evaluation), outputs_of(tsq.model, evaluation))
     if case.converted_difference:
         return by_itself(case, tsq, tsq_losses, evaluation, case.converted_difference)
     try:

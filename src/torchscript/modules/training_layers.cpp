@@ -11,6 +11,7 @@
 #include "operators/images/convolution_padding.h"
 #include "operators/inlined_graph.h"
 #include "operators/weighted.h"
+#include "torchscript/modules/operators_apart.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -156,6 +157,7 @@ Module TrainingLayers::instance(const std::string& name, const std::vector<Attri
     for (const Attribute& each : attributes)
       made.type->addAttribute(each.name, each.type, each.is_parameter, each.is_buffer);
     prototype.define(source);
+    for (const torch::jit::Method& method : prototype.get_methods()) keep_operators_apart(*method.graph());
   }
   Module module(made.unit, made.type);
   for (const Attribute& each : attributes) module.setattr(each.name, each.value);

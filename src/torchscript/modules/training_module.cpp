@@ -13,6 +13,7 @@
 #include "ir/edit.h"
 #include "ir/methods.h"
 #include "operators/weighted.h"
+#include "torchscript/modules/operators_apart.h"
 #include "torchscript/modules/training_layers.h"
 
 namespace tsq::torchscript {
@@ -63,7 +64,10 @@ class Writer {
     }
     ir::eliminate_dead_code(*model_.graph);
     ir::split_methods(model_);
-    for (const std::shared_ptr<Graph>& each : graphs()) place_attributes(*each);
+    for (const std::shared_ptr<Graph>& each : graphs()) {
+      place_attributes(*each);
+      keep_operators_apart(*each);
+    }
     ir::define_method(root_, "forward", model_.graph, model_.schema);
     for (const ir::Method& method : model_.methods)
       ir::define_method(root_, method.name, method.graph, method.schema);

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "ir/model.h"
+
+namespace tsq::torchscript {
+
+/// Keeps the operators of a graph that trains apart, so that each is differentiated by autograd, as in
+/// Python: TorchScript's executor derives neighbours together, by formulas that differ in the last bit and
+/// with megabytes of graphs for each group.
+void keep_operators_apart(ir::Graph& graph);
+
+}  // namespace tsq::torchscript
