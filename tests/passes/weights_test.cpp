@@ -127,7 +127,7 @@ int64_t largest_code(ir::Model& model) {
 std::vector<std::string> notes(const ir::Model& model) {
   const auto found = std::ranges::find_if(
       model.records, [](const ir::NodeRecord& record) { return record.decision.layer == "fc"; });
-  return found == model.records.end() ? std::vector<std::string>{} : found->decision.notes;
+  return found == model.records.end() ? std::vector<std::string>{} : notes_of(found->decision);
 }
 
 TEST(BoundPairSums, ScalesGrowWhereTwoProductsWouldOverflow) {
