@@ -2,6 +2,7 @@
 //   train_quantized FLOAT.pt DATA.pt INT8.pt
 // DATA.pt is a list of pairs (inputs, targets) of torch.save; a fifth of it is held back, to say how often
 // the models are right. write_text.py writes both files.
+#include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/script.h>
 #include <torch/serialize.h>
 #include <torch/torch.h>
@@ -49,6 +50,7 @@ double share_of_right(torch::jit::Module model, const std::vector<Batch>& batche
 
 void train(torch::jit::Module model, const std::vector<Batch>& batches) {
   constexpr int kEpochs = 3;
+  const torch::jit::GraphOptimizerEnabledGuard plain(false);  // optimizing takes memory
   torch::optim::SGD optimizer(tsq::parameters_to_train(model), torch::optim::SGDOptions(0.02).momentum(0.9));
   model.train();
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
