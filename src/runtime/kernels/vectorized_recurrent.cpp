@@ -10,18 +10,21 @@ namespace {
 class GatesOfInput {
  public:
   GatesOfInput(const RecurrentTask& task, const Products& products)
-      : batch_(task.batch), gates_(products.gates()), step_(task.batch * products.columns()) {}
+      : sample_(products.gates() * kPanel),
+        panel_(task.batch * sample_),
+        step_(task.batch * products.columns()) {}
 
-  /// The first number of a gate of panel `p`.
-  [[nodiscard]] std::int64_t at(std::int64_t step, std::int64_t sample, std::int64_t gate,
-                                std::int64_t p) const {
-    return step * step_ + ((p * batch_ + sample) * gates_ + gate) * kPanel;
+  /// The first number of a sample in the first panel; its gates stand one after the other.
+  [[nodiscard]] std::int64_t first(std::int64_t step, std::int64_t sample) const {
+    return step * step_ + sample * sample_;
   }
+  /// Numbers from panel to panel.
+  [[nodiscard]] std::int64_t panel() const { return panel_; }
 
  private:
-  std::int64_t batch_;
-  std::int64_t gates_;
-  std::int64_t step_;  ///< numbers of one
+  std::int64_t sample_;
+  std::int64_t panel_;
+  std::int64_t step_;
 };
 
 void project(const RecurrentTask& task, const RecurrentPointers& pointers, const float* input,
@@ -31,19 +34,20 @@ void project(const RecurrentTask& task, const RecurrentPointers& pointers, const
   for (std::int64_t unit = begin; unit < end; ++unit) {
     const std::int64_t first = unit * kRecurrentRows;
     const std::int64_t count = smaller(kRecurrentRows, task.steps * task.batch - first);
+    float* of_row[kRecurrentRows];
     for (std::int64_t r = 0; r < count; ++r) {
-      const std::int64_t row = first + r;
-      products.set_row(r, input + row / task.batch * task.input[0] + row % task.batch * task.input[1],
-                       task.input[2]);
+      const std::int64_t step = (first + r) / task.batch;
+      const std::int64_t sample = (first + r) % task.batch;
+      products.set_row(r, input + step * task.input[0] + sample * task.input[1], task.input[2]);
+      of_row[r] = pointers.gates + gates.first(step, sample);
     }
     for (std::int64_t p = 0; p < products.panels(); ++p) {
       products.multiply_panel(p, count);
       for (std::int64_t r = 0; r < count; ++r) {
-        const std::int64_t row = first + r;
+        float* to = of_row[r] + p * gates.panel();
         for (std::int64_t gate = 0; gate < products.gates(); ++gate) {
-          float* to = pointers.gates + gates.at(row / task.batch, row % task.batch, gate, p);
           for (std::int64_t c = 0; c < products.registers_of(p); ++c)
-            store_register(to + c * kRegister, products.product(r, gate, p, c));
+            store_register(to + gate * kPanel + c * kRegister, products.product(r, gate, p, c));
         }
       }
     }
@@ -115,7 +119,7 @@ class Steps {
     for (std::int64_t p = 0; p < products_.panels(); ++p) {
       if (!is_zero_) products_.multiply_panel(p, count_);
       for (std::int64_t r = 0; r < count_; ++r)
-        move(r, p, pointers_.gates + gates_.at(step, first_ + r, 0, p));
+        move(r, p, pointers_.gates + gates_.first(step, first_ + r) + p * gates_.panel());
     }
     write(hidden_, step);
   }
