@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/runtime/autodiff.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
@@ -63,13 +64,15 @@ bool may_be_joined(const Node* node) {
 }  // namespace
 
 void keep_operators_apart(ir::Graph& graph) {
+  std::unordered_set<const Node*> joined;  // of those that were met, which stand before their readers
   for (Node* node : ir::nodes_in_order(graph)) {
     if (!may_be_joined(node)) continue;
+    joined.insert(node);
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {
       Value* input = node->input(i);
       const bool is_neighbour = input->type()->isSubtypeOf(*c10::TensorType::get()) &&
                                 input->node()->owningBlock() == node->owningBlock() &&
-                                may_be_joined(input->node());
+                                joined.contains(input->node());
       if (is_neighbour) node->replaceInput(i, ir::insert_before(node, "aten::alias", {input}));
     }
   }
