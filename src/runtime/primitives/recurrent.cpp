@@ -34,10 +34,11 @@ RecurrentForm form_of(const Compilation& compilation, const Weights& weights, bo
   return of_states ? RecurrentForm::WordsByWords : RecurrentForm::Floats;
 }
 
-/// Scales of each row's words: as large as they may be while no sum of products with the largest words of
-/// states leaves 32 bits.
-std::vector<float> scales_of_words(const Constant& weight) {
+/// Scales of each row's words, none where weights are no words: as large as they may be while no sum of
+/// products with the largest words of states leaves 32 bits.
+std::vector<float> scales_of_words(const Constant& weight, RecurrentForm form) {
   std::vector<float> scales;
+  if (form != RecurrentForm::WordsByWords) return scales;
   for (std::int64_t row = 0; row < weight.shape[0]; ++row) {
     const std::span numbers(weight.floats() + row * weight.shape[1],
                             static_cast<std::size_t>(weight.shape[1]));
@@ -62,15 +63,17 @@ dnnl::memory::data_type numbers_of(RecurrentForm form) {
 
 View packed(Compilation& compilation, const Weights& weights, std::int64_t gates, RecurrentForm form) {
   const auto& weight = compilation.constant(weights.weight);
-  const auto scales = form == RecurrentForm::WordsByWords ? scales_of_words(weight) : std::vector<float>{};
-  const RecurrentMatrix matrix{.gates = gates,
-                               .width = weight.shape[0] / gates,
-                               .depth = weight.shape[1],
-                               .codes = weight.dtype == Dtype::S8 ? weight.int8s() : nullptr,
-                               .floats = weight.dtype == Dtype::F32 ? weight.floats() : nullptr,
-                               .scales = scales.data()};
+  RecurrentMatrix matrix{.gates = gates,
+                         .width = weight.shape[0] / gates,
+                         .depth = weight.shape[1],
+                         .codes = weight.dtype == Dtype::S8 ? weight.int8s() : nullptr,
+                         .floats = weight.dtype == Dtype::F32 ? weight.floats() : nullptr};
   return compilation.packed_view(weight, numbers_of(form), recurrent_kernels().packed_floats(matrix, form),
-                                 [&](float* memory) { recurrent_kernels().pack(matrix, form, memory); });
+                                 [&](float* memory) {
+                                   const auto scales = scales_of_words(weight, form);
+                                   matrix.scales = scales.data();
+                                   recurrent_kernels().pack(matrix, form, memory);
+                                 });
 }
 
 /// Scales and addends of the columns, as kernels want them.
@@ -88,8 +91,7 @@ View scales_of(Compilation& compilation, const Weights& weights, std::int64_t ga
   };
   write(weights.scales, numbers.data(), 1);
   write(weights.bias, numbers.data() + columns, 0);
-  if (form != RecurrentForm::WordsByWords) return compilation.numbers_view(numbers);
-  const auto scales = scales_of_words(compilation.constant(weights.weight));
+  const auto scales = scales_of_words(compilation.constant(weights.weight), form);
   for (std::size_t row = 0; row < scales.size(); ++row)
     numbers[place_of(static_cast<std::int64_t>(row))] = scales[row];
   return compilation.numbers_view(numbers);
