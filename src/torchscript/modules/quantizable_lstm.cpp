@@ -5,10 +5,9 @@
 #include <tsq/error.h>
 
 #include <array>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "backends/kernels/packed.h"
@@ -53,14 +52,29 @@ void set_form(Module& module, const Form& form, int64_t hidden_size) {
   set("hidden_size", c10::IntType::get(), hidden_size);
 }
 
-/// How one operation of a cell is written: of its name with the cell's number, and its operands.
-using WriteLayer = std::function<std::string(const std::string& name, const char* input)>;
-using WriteOperation =
-    std::function<std::string(const std::string& name, const char* operation, const char* a, const char* b)>;
+/// How the operations of a cell are written, as formats: a linear layer of {name} that reads {x}, and a
+/// function of {a} and {b}.
+struct CellText {
+  std::string_view layer;
+  std::string_view function;
+};
+
+constexpr CellText kObservedText{
+    "self.{name}_observer.forward(torch.linear({x}, self.{name}_weight, self.{name}_bias))",
+    "self.{name}_observer.forward(torch.{function}({a}, {b}))"};
+constexpr CellText kQuantizedText{
+    "quantized.linear({x}, self.{name}_packed, self.{name}_scale, self.{name}_zero_point)",
+    "quantized.{function}({a}, {b}, self.{name}_scale, self.{name}_zero_point)"};
 
 /// LSTMCell.forward.
-std::string cell_source(int64_t cell, const WriteLayer& layer, const WriteOperation& operation) {
-  const auto named = [&](const char* part) { return name_of(part, cell); };
+std::string cell_source(int64_t cell, const CellText& text) {
+  const auto layer = [&](const char* part, const char* x) {
+    return fmt::format(fmt::runtime(text.layer), fmt::arg("name", name_of(part, cell)), fmt::arg("x", x));
+  };
+  const auto function = [&](const char* part, const char* name, const char* a, const char* b) {
+    return fmt::format(fmt::runtime(text.function), fmt::arg("name", name_of(part, cell)),
+                       fmt::arg("function", name), fmt::arg("a", a), fmt::arg("b", b));
+  };
   return fmt::format(
       R"(def cell_{0}(self, x: Tensor, hx: Tensor, cx: Tensor) -> Tuple[Tensor, Tensor]:
   igates = {1}
@@ -78,12 +92,11 @@ std::string cell_source(int64_t cell, const WriteLayer& layer, const WriteOperat
   hy = {7}
   return hy, cy
 )",
-      cell, layer(named("igates"), "x"), layer(named("hgates"), "hx"),
-      operation(named("gates"), "add", "igates", "hgates"),
-      operation(named("fgate_cx"), "mul", "forget_gate", "cx"),
-      operation(named("igate_cgate"), "mul", "input_gate", "cell_gate"),
-      operation(named("fgate_cx_igate_cgate"), "add", "kept", "added"),
-      operation(named("ogate_cy"), "mul", "out_gate", "tanh_cy"));
+      cell, layer("igates", "x"), layer("hgates", "hx"), function("gates", "add", "igates", "hgates"),
+      function("fgate_cx", "mul", "forget_gate", "cx"),
+      function("igate_cgate", "mul", "input_gate", "cell_gate"),
+      function("fgate_cx_igate_cgate", "add", "kept", "added"),
+      function("ogate_cy", "mul", "out_gate", "tanh_cy"));
 }
 
 /// _LSTMSingleLayer.forward.
@@ -151,10 +164,9 @@ std::string forward_source(const Form& form) {
   return text;
 }
 
-void define_methods(Module& module, const Form& form, const WriteLayer& layer,
-                    const WriteOperation& operation) {
+void define_methods(Module& module, const Form& form, const CellText& text) {
   for (int64_t cell = 0; cell < form.cells(); ++cell) {
-    module.define(cell_source(cell, layer, operation), source_resolver());
+    module.define(cell_source(cell, text), source_resolver());
     module.define(direction_source(cell), source_resolver());
   }
   for (int64_t i = 0; i < form.layers; ++i)
@@ -195,14 +207,7 @@ Module quantizable_lstm(const Module& lstm, const QConfig& qconfig) {
     for (const char* each : kObserved)
       module.register_module(name_of(each, cell) + "_observer", make_observer(qconfig.activation));
   }
-  const auto layer = [](const std::string& name, const char* input) {
-    return fmt::format("self.{0}_observer.forward(torch.linear({1}, self.{0}_weight, self.{0}_bias))", name,
-                       input);
-  };
-  const auto operation = [](const std::string& name, const char* op, const char* a, const char* b) {
-    return fmt::format("self.{}_observer.forward(torch.{}({}, {}))", name, op, a, b);
-  };
-  define_methods(module, form, layer, operation);
+  define_methods(module, form, kObservedText);
   return module;
 }
 
@@ -231,14 +236,7 @@ Module quantized_lstm(const Module& observed, const QConfig& qconfig) {
                                 qparams.zero_point.item<int64_t>());
     }
   }
-  const auto layer = [](const std::string& name, const char* input) {
-    return fmt::format("quantized.linear({1}, self.{0}_packed, self.{0}_scale, self.{0}_zero_point)", name,
-                       input);
-  };
-  const auto operation = [](const std::string& name, const char* op, const char* a, const char* b) {
-    return fmt::format("quantized.{1}({2}, {3}, self.{0}_scale, self.{0}_zero_point)", name, op, a, b);
-  };
-  define_methods(module, form, layer, operation);
+  define_methods(module, form, kQuantizedText);
   return module;
 }
 
