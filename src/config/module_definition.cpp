@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/base64.h"
+#include "base/module_files.h"
 
 namespace tsq {
 namespace {
@@ -59,12 +60,10 @@ nlohmann::json to_json(const ModuleDefinition& definition) {
 }
 
 nlohmann::json with_archives(nlohmann::json document) {
-  if (!document.is_structured()) return document;
-  if (document.is_object() && document.contains(kFile) && document[kFile].is_string()) {
-    document[kArchive] = to_base64(contents_of(document[kFile].get<std::string>()));
-    document.erase(kFile);
-  }
-  for (nlohmann::json& part : document) part = with_archives(std::move(part));
+  for_files_of_modules(document, [](nlohmann::json& module) {
+    module[kArchive] = to_base64(contents_of(module[kFile].get<std::string>()));
+    module.erase(kFile);
+  });
   return document;
 }
 

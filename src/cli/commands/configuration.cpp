@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/known_engines.h"
+#include "base/module_files.h"
 #include "cli/process/failure.h"
 #include "cli/process/json_file.h"
 #include "cli/process/options.h"
@@ -18,19 +19,14 @@ namespace {
 
 constexpr std::string_view kDefaultBackend = "x86";
 
-/// The files of modules that a configuration names are given from its own folder.
-void take_files_from(nlohmann::json& part, const std::filesystem::path& folder) {
-  if (!part.is_structured()) return;
-  if (part.is_object() && part.contains("file") && part["file"].is_string())
-    part["file"] = (folder / part["file"].get<std::string>()).string();
-  for (nlohmann::json& inner : part) take_files_from(inner, folder);
-}
-
 /// A configuration whose files of modules are found from everywhere.
 template <typename Config>
 Config read_with_files(const std::string& path) {
   return read_config<Config>(path, [&](nlohmann::json& dict) {
-    take_files_from(dict, std::filesystem::absolute(path).parent_path());
+    const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+    for_files_of_modules(dict, [&](nlohmann::json& module) {
+      module["file"] = (folder / module["file"].get<std::string>()).string();
+    });
   });
 }
 
