@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/known_engines.h"
+#include "base/libtorch_warnings.h"
 #include "benchmarks/kernels/network_layers.h"
 
 namespace tsq::benchmarks {
@@ -127,6 +128,7 @@ void add_all(const std::string& prefix, at::QEngine engine) {
 }  // namespace tsq::benchmarks
 
 int main(int argc, char** argv) {
+  tsq::silence_libtorch();
   tsq::keep_freed_memory();
   at::set_num_threads(1);
   at::manual_seed(0);

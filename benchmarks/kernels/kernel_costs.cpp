@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "base/known_engines.h"
+#include "base/libtorch_warnings.h"
 #include "benchmarks/kernels/cost_cells.h"
 
 namespace tsq::benchmarks {
@@ -153,6 +154,7 @@ int run(int argc, char** argv) {
 }  // namespace tsq::benchmarks
 
 int main(int argc, char** argv) try {
+  tsq::silence_libtorch();
   tsq::keep_freed_memory();
   at::set_num_threads(1);
   at::manual_seed(0);

@@ -22,6 +22,7 @@
 #include <string>
 #include <utility>
 
+#include "base/libtorch_warnings.h"
 #include "support/small_models.h"
 
 namespace tsq::benchmarks {
@@ -164,6 +165,7 @@ void add_all(const std::string& recipe, Models& models) {
 }  // namespace tsq::benchmarks
 
 int main(int argc, char** argv) {
+  tsq::silence_libtorch();
   tsq::benchmarks::Models best(tsq::Recipe::Best);
   tsq::benchmarks::Models fx(tsq::Recipe::Fx);
   tsq::benchmarks::add_all("best", best);

@@ -33,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "base/libtorch_warnings.h"
 #include "bench/batches.h"
 #include "benchmarks/runner/new_process.h"
 #include "support/small_models.h"
@@ -224,6 +225,7 @@ int run(int argc, char** argv) {
 }  // namespace tsq::benchmarks
 
 int main(int argc, char** argv) try {
+  tsq::silence_libtorch();
   return tsq::benchmarks::run(argc, argv);
 } catch (const c10::Error& error) {
   std::cerr << "tsq_runner_benchmarks: error: " << error.what_without_backtrace() << '\n';

@@ -1,6 +1,5 @@
 #include "cli/command_line.h"
 
-#include <c10/util/Logging.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
@@ -9,11 +8,11 @@
 #include <tsq/runner.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <string_view>
 
+#include "base/libtorch_warnings.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/process/bench_process.h"
@@ -22,12 +21,6 @@
 
 namespace tsq::cli {
 namespace {
-
-/// LibTorch warns on standard error of things that its users cannot change (deprecated dtypes, missing
-/// NNPACK).
-void silence_libtorch() {
-  if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = 2;
-}
 
 /// Standard output is for results: with --json it holds one JSON value, whatever the model prints.
 void print_of_models_to_standard_error() {
