@@ -17,6 +17,7 @@
 #include "match/channel_scaling.h"
 #include "match/smoothable.h"
 #include "observers/observer_module.h"
+#include "operators/traits.h"
 #include "passes/numerics/channel_scales.h"
 #include "passes/numerics/passes.h"
 #include "torchscript/modules/tied_table.h"
@@ -147,7 +148,8 @@ class ConvertSmoothing {
     Value* normalized = observer->input(0);
     Node* layer_norm = normalized->node();
     if (layer_norm != match::layer_norm_after(model_, normalized)) return false;
-    if (normalized->uses().size() != 1 || observer->output()->uses().size() != group.layers.size())
+    if (operators::readers_of_numbers(normalized).size() != 1 ||
+        operators::readers_of_numbers(observer->output()).size() != group.layers.size())
       return false;
     const bool divided = ir::is_module_call(layer_norm) ? divide_module(layer_norm, group.scale)
                                                         : divide_function(layer_norm, group.scale);

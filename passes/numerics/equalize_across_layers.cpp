@@ -16,6 +16,7 @@
 #include "ir/analysis.h"
 #include "match/channel_scaling.h"
 #include "operators/images/zero_padding.h"
+#include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/numerics/channel_factors.h"
 #include "passes/numerics/channel_scales.h"
@@ -50,7 +51,7 @@ std::optional<Chain> chain_to(const ChannelFactors& factors, Node* second) {
   bool after_clamp = false;
   ObservedRange* range = &chain.read;
   Value* value = second->input(0);
-  while (value->uses().size() == 1) {
+  while (operators::readers_of_numbers(value).size() == 1) {
     Node* node = value->node();
     if (equalizable_layer(factors, node) != nullptr || match::is_batch_norm(model, node)) {
       chain.first = node;

@@ -62,13 +62,13 @@ bool is_batch_norm(const Model& model, const Node* node) {
 }
 
 Node* observer_after(const Model& model, const Node* layer) {
-  const Value* value = layer->output();
-  while (value->uses().size() == 1) {
-    Node* user = value->uses().front().user;
+  auto readers = operators::readers_of_numbers(layer->output());
+  while (readers.size() == 1) {
+    Node* user = readers.front();
     if (user->owningBlock() != layer->owningBlock()) return nullptr;
     if (ir::is_observer(user)) return user;
     if (!commutes_with_scaling(model, user)) return nullptr;
-    value = user->output();
+    readers = operators::readers_of_numbers(user->output());
   }
   return nullptr;
 }

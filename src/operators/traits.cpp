@@ -296,11 +296,27 @@ bool is_other_operator(const ir::Node* node, const OperatorTraits& row) {
 
 constexpr std::string_view kFunctional = "__torch__.torch.nn.functional.";
 
-const OperatorTraits* of_function(const ir::Node* call) {
+/// The name of a function of torch.nn.functional that is called, without its namespace; empty of others.
+std::string functional_name(const ir::Node* call) {
   const auto type = call->input(0)->type()->cast<c10::FunctionType>();
-  if (!type) return nullptr;
+  if (!type) return {};
   const std::string name = type->function()->qualname().qualifiedName();
-  return name.starts_with(kFunctional) ? find(std::string_view(name).substr(kFunctional.size())) : nullptr;
+  return name.starts_with(kFunctional) ? name.substr(kFunctional.size()) : std::string();
+}
+
+/// The name of PyTorch's module that is called; empty of others.
+std::string_view module_name(const ir::Model& model, const ir::Node* call) {
+  const std::string_view type = ir::call_of(model, call).type.name;
+  return type.starts_with("torch.nn.") && !ir::is_opaque(model, call) ? type : std::string_view();
+}
+
+/// Of an operator with or without a row, as `plain` spells it; empty of what works on lists and numbers.
+std::string plain_name(const ir::Model& model, const ir::Node* node) {
+  if (ir::is_module_call(node)) return plain(without_namespace(module_name(model, node)));
+  if (node->kind() == c10::prim::CallFunction) return plain(functional_name(node));
+  const bool makes_tensor = node->outputs().size() == 1 && ir::holds_tensor(node->output());
+  if (!makes_tensor && !reads_tensor(node)) return {};
+  return plain(without_namespace(node->kind().toQualString()));
 }
 
 }  // namespace
@@ -315,20 +331,29 @@ const OperatorTraits* find(std::string_view name) {
 }
 
 const OperatorTraits* traits_of(const ir::Node* node) {
-  if (node->kind() == c10::prim::CallFunction) return of_function(node);
+  if (node->kind() == c10::prim::CallFunction) return find(functional_name(node));
   const OperatorTraits* row = reads_tensor(node) ? find(node->kind().toQualString()) : nullptr;
   return row == nullptr || is_other_operator(node, *row) ? nullptr : row;
 }
 
 const OperatorTraits* traits_of(const ir::Model& model, const ir::Node* node) {
   if (!ir::is_module_call(node)) return traits_of(node);
-  const std::string_view type = ir::call_of(model, node).type.name;
-  return type.starts_with("torch.nn.") && !ir::is_opaque(model, node) ? find(type) : nullptr;
+  return find(module_name(model, node));
 }
 
 bool is_one_of(const ir::Model& model, const ir::Node* node, std::initializer_list<std::string_view> names) {
-  const OperatorTraits* row = traits_of(model, node);
-  return row != nullptr && std::ranges::find(names, row->name) != names.end();
+  if (const OperatorTraits* row = traits_of(model, node))
+    return std::ranges::find(names, row->name) != names.end();
+  const std::string name = plain_name(model, node);
+  return !name.empty() && find(name) == nullptr && std::ranges::find(names, name, plain) != names.end();
+}
+
+std::vector<ir::Node*> readers_of_numbers(const ir::Value* value) {
+  std::vector<ir::Node*> readers;
+  for (const torch::jit::Use& use : value->uses()) {
+    if (!has(traits_of(use.user), ReadsShapeOnly)) readers.push_back(use.user);
+  }
+  return readers;
 }
 
 bool is_in_place(std::string_view name) { return name.ends_with('_') && !name.ends_with("__"); }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "ir/model.h"
 
@@ -101,6 +102,9 @@ struct OperatorTraits {
 /// Whether a node is one of the operators of these names, in any spelling.
 [[nodiscard]] bool is_one_of(const ir::Model& model, const ir::Node* node,
                              std::initializer_list<std::string_view> names);
+
+/// The nodes that read a value's numbers, each as often as it does: all but questions of its shape.
+[[nodiscard]] std::vector<ir::Node*> readers_of_numbers(const ir::Value* value);
 
 /// Whether the name of an operator, "relu_", says that it writes its result into its first operand.
 [[nodiscard]] bool is_in_place(std::string_view name);

@@ -3,10 +3,16 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include "ir/analysis.h"
 #include "operators/operator_calls.h"
 #include "operators/traits.h"
+#include "support/graph_model.h"
 
 namespace tsq::operators {
 namespace {
@@ -75,6 +81,44 @@ TEST_F(TraitsTest, NamesOfOtherThingsFindNoRow) {
   for (const char* name : {"prim::relu", "quantized::relu", "my.package.ReLU",
                            "torch.ao.nn.intrinsic.ConvReLU2d", "torch.nn.Conv2d", "aten::conv2d", ""})
     EXPECT_EQ(find(name), nullptr) << name;
+}
+
+ir::Model model_without_rows() {
+  return testing::model_of_graph("%x : Tensor, %n : int", R"(
+  %product : Tensor = aten::linear(%x, %x, %none)
+  %mask : Tensor = aten::eq(%x, %zero)
+  %same : bool = aten::eq(%n, %zero)
+  %sizes : int[] = prim::ListConstruct(%one, %two)
+  %made : Tensor = aten::zeros(%sizes, %none, %none, %none, %none)
+  %like : Tensor = aten::zeros_like(%x, %none, %none, %none, %none, %none)
+  %summed : Tensor = quantized::linear(%x, %x, %scale, %zero)
+  %relued : Tensor = aten::relu_(%x)
+  return (%product))");
+}
+
+bool is_value_of(const ir::Model& model, const std::string& name, std::string_view operator_name) {
+  return is_one_of(model, testing::node_named(model, name), {"tanh", operator_name});
+}
+
+TEST_F(TraitsTest, OperatorsAreKnownByNameWithOrWithoutARow) {
+  const ir::Model model = model_without_rows();
+  for (const auto& [name, operator_name] :
+       {std::pair("product", "linear"), std::pair("mask", "eq"), std::pair("made", "zeros"),
+        std::pair("like", "zeros_like"), std::pair("relued", "relu")})
+    EXPECT_TRUE(is_value_of(model, name, operator_name)) << name;
+  EXPECT_FALSE(is_value_of(model, "product", "relu"));
+  EXPECT_FALSE(is_value_of(model, "summed", "linear")) << "of another namespace";
+  EXPECT_FALSE(is_value_of(model, "same", "eq")) << "of numbers";
+}
+
+TEST_F(TraitsTest, ModulesOfPyTorchAreKnownByTheNameOfTheirOperator) {
+  ir::Model model = model_without_rows();
+  testing::put_call(model, "mask", {.type = symbol("torch.nn.Linear"), .path = "layer"});
+  const auto calls = ir::nodes_in_order(*model.graph);
+  const auto call = std::ranges::find_if(calls, ir::is_module_call);
+  ASSERT_NE(call, calls.end());
+  EXPECT_TRUE(is_one_of(model, *call, {"linear"}));
+  EXPECT_FALSE(is_one_of(model, *call, {"bilinear"}));
 }
 
 }  // namespace

@@ -23,15 +23,15 @@ QConfigMapping linear_layers_only() {
   return QConfigMapping().set_object_type("torch.nn.Linear", qconfig("default_per_channel_qconfig"));
 }
 
-/// ln → fc1, fc2, and the LayerNorm's output is returned or not.
-Module two_readers(bool returns_normalized) {
+/// ln → fc1, fc2, and something else may be returned: the LayerNorm's output "y", or its size.
+Module two_readers(const std::string& returned = "") {
   Module model = testing::user_module("TwoReaders");
   model.register_module("ln", testing::layer_norm(8));
   model.register_module("fc1", testing::linear(8, 6));
   model.register_module("fc2", testing::linear(8, 4));
   model.define(std::string("def forward(self, x):\n  y = self.ln.forward(x)\n  return self.fc1.forward(y), "
                            "self.fc2.forward(y)") +
-               (returns_normalized ? ", y\n" : "\n"));
+               (returned.empty() ? "\n" : ", " + returned + "\n"));
   return model;
 }
 
@@ -69,7 +69,7 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
 TEST(Smooth, ModeDynamicNeedsNoDataButSmoothsWithSome) {
   torch::manual_seed(6);
   const BackendConfig backend = backend_config("x86");
-  const Module model = with_outliers(two_readers(false));
+  const Module model = with_outliers(two_readers());
   Prepared prepared =
       prepare(model, best_dynamic_qconfig_mapping(), backend, {.recipe = {.recipe = Recipe::Best}});
   const at::Tensor weight = parameter(model, "fc1", "weight");
@@ -89,7 +89,7 @@ TEST(Smooth, ModeDynamicNeedsNoDataButSmoothsWithSome) {
 
 TEST(Smooth, ScalesAreThoseOfThePaperAndOneForAllReaders) {
   torch::manual_seed(1);
-  const Module model = with_outliers(two_readers(false));
+  const Module model = with_outliers(two_readers());
   const at::Tensor x = torch::randn({32, 8});
   const Reference reference =
       convert_to_reference(calibrated(model, x, smoothing()), backend_config("onednn"));
@@ -107,7 +107,7 @@ TEST(Smooth, ScalesAreThoseOfThePaperAndOneForAllReaders) {
 
 TEST(Smooth, ALayerNormThatOthersReadKeepsItsParametersAndItsOutputIsMultiplied) {
   torch::manual_seed(2);
-  const Module model = with_outliers(two_readers(true));
+  const Module model = with_outliers(two_readers("y"));
   const at::Tensor x = torch::randn({32, 8});
   const Reference reference =
       convert_to_reference(calibrated(model, x, smoothing()), backend_config("onednn"));
@@ -116,10 +116,18 @@ TEST(Smooth, ALayerNormThatOthersReadKeepsItsParametersAndItsOutputIsMultiplied)
   EXPECT_EQ(multiplications(reference), 1u);
 }
 
+TEST(Smooth, AQuestionOfTheShapeDoesNotReadTheLayerNorm) {
+  torch::manual_seed(2);
+  const Module model = with_outliers(two_readers("y.size(0)"));
+  const Reference reference =
+      convert_to_reference(calibrated(model, torch::randn({32, 8}), smoothing()), backend_config("onednn"));
+  EXPECT_EQ(multiplications(reference), 0u);
+}
+
 TEST(Smooth, ChangesNothingInFloat) {
-  for (const bool returns_normalized : {false, true}) {
+  for (const char* returned : {"", "y"}) {
     torch::manual_seed(3);
-    Module model = with_outliers(two_readers(returns_normalized));
+    Module model = with_outliers(two_readers(returned));
     const at::Tensor x = torch::randn({32, 8});
     auto [converted, context] = testing::calibrated_model(calibrated(model, x, smoothing()));
     EXPECT_TRUE(passes::convert_smoothing(converted, context));
@@ -133,8 +141,8 @@ TEST(Smooth, ChangesNothingInFloat) {
 
 TEST(Smooth, WithoutAStrengthWeightsStayAsTheyAre) {
   torch::manual_seed(7);
-  auto [converted, context] = testing::calibrated_model(
-      calibrated(with_outliers(two_readers(false)), torch::randn({32, 8}), smoothing()));
+  auto [converted, context] =
+      testing::calibrated_model(calibrated(with_outliers(two_readers()), torch::randn({32, 8}), smoothing()));
   const at::Tensor before = testing::layer(converted, "fc1").weight;
   context.options.smooth_quant.reset();
   EXPECT_FALSE(passes::convert_smoothing(converted, context));
@@ -143,7 +151,7 @@ TEST(Smooth, WithoutAStrengthWeightsStayAsTheyAre) {
 
 TEST(Smooth, OutliersOfActivationsCostLess) {
   torch::manual_seed(4);
-  Module model = with_outliers(two_readers(true));
+  Module model = with_outliers(two_readers("y"));
   const at::Tensor x = torch::randn({64, 8});
   const at::Tensor wanted = model.forward({x}).toTuple()->elements()[0].toTensor();
   const auto quality = [&](const RecipeOptions& recipe) {
@@ -171,7 +179,7 @@ TEST(Smooth, TheReportSaysWhichLayersAreSmoothedAndWhyOthersAreNot) {
 
 TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
   torch::manual_seed(5);
-  const Module model = with_outliers(two_readers(false));
+  const Module model = with_outliers(two_readers());
   const at::Tensor x = torch::randn({32, 8});
   const BackendConfig backend = backend_config("x86");
   Prepared prepared = prepare(model, linear_layers_only(), backend, {.recipe = smoothing()});
@@ -187,7 +195,7 @@ TEST(Smooth, APreparedFileGoesOnWithItsRecipe) {
 
 TEST(Smooth, SmoothingAndEqualizationTogetherAreRefused) {
   const EqualizationMapping everything = EqualizationMapping().set_global(default_equalization_qconfig());
-  EXPECT_THROW(prepare(two_readers(false), linear_layers_only(), backend_config("x86"),
+  EXPECT_THROW(prepare(two_readers(), linear_layers_only(), backend_config("x86"),
                        {.equalization = everything, .recipe = smoothing()}),
                Error);
 }
