@@ -141,18 +141,19 @@ class Comparison {
   /// Finds what is scaled. True: all runs are to be added once more, since layers were shown float values
   /// without the factors that their weights take back.
   bool find_scaled() {
+    for (const Sums& sums : rows_)
+      columns_.push_back(sums.weight.defined() ? detail::column_gains(sums.weight, sums.exact_weight)
+                                               : detail::ColumnGains());
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       auto reader = reader_of_scaled(i);
       if (!reader) continue;
       const auto& [place, columns] = *reader;
-      Sums& sums = rows_[place];
-      sums.input_factors = {.of_channel = rows_[i].gains.factors(columns),
-                            .is_convolution = columns.is_convolution};
-      sums.alone = {};
-      sums.gains_alone = {};
+      show_factors(place, rows_[i].gains, columns);
       readers_.emplace(i, *std::move(reader));
     }
-    is_repeated_ = !readers_.empty();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!rows_[i].input_factors.of_channel.defined()) find_factors_in_front(i);
+    }
     return is_repeated_;
   }
 
@@ -171,15 +172,32 @@ class Comparison {
   /// The row that takes back how another is scaled, and with what its weight's columns are multiplied.
   using Reader = std::pair<std::size_t, detail::ColumnGains>;
 
+  /// Of a product in front of a layer, which has no row: it has no weight either, whose scale could be wrong.
+  void find_factors_in_front(std::size_t place) {
+    detail::ColumnGains columns = columns_[place];
+    columns.is_absolute = false;
+    const detail::ValueGains& gains = rows_[place].input_gains;
+    if (gains.are_taken_back_by(columns)) show_factors(place, gains, columns);
+  }
+
+  /// From now on a layer is shown float values with the factors of `gains`, which its columns take back.
+  void show_factors(std::size_t place, const detail::ValueGains& gains, const detail::ColumnGains& columns) {
+    Sums& sums = rows_[place];
+    sums.input_factors = {.of_channel = gains.factors(columns), .is_convolution = columns.is_convolution};
+    sums.alone = {};
+    sums.gains_alone = {};
+    is_repeated_ = true;
+  }
+
   [[nodiscard]] std::vector<LayerComparison> rows() const {
     std::vector<LayerComparison> rows;
-    for (const Sums& sums : rows_) rows.push_back(facts_of(sums));
-    for (const auto& [row, reader] : readers_) {
-      const auto& [place, columns] = reader;
-      take_factors_out(rows_[row], columns, rows[row]);
-      rows[place].weight_sqnr_db =
-          detail::weight_sqnr(rows_[place].weight, rows_[place].exact_weight, columns);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const Sums& sums = rows_[i];
+      rows.push_back(facts_of(sums));
+      if (sums.input_factors.of_channel.defined())
+        rows[i].weight_sqnr_db = detail::weight_sqnr(sums.weight, sums.exact_weight, columns_[i]);
     }
+    for (const auto& [row, reader] : readers_) take_factors_out(rows_[row], reader.second, rows[row]);
     return rows;
   }
 
@@ -259,6 +277,8 @@ class Comparison {
     if (options_.histograms) sums.values.add(wanted.output);
     if (op.layer != layer.layer) return;
     if (!sums.weight.defined()) add_weight(sums, op, layer);
+    if (sums.weight.defined() && fits(op.input, layer.input))
+      sums.input_gains.add(layer.input, in_float(op.input).reshape_as(layer.input));
     add_alone(sums, layer, wanted, op);
   }
 
@@ -276,7 +296,7 @@ class Comparison {
     constexpr std::size_t kFarthest = 8;
     for (std::size_t i = row + 1; i < std::min(rows_.size(), row + 1 + kFarthest); ++i) {
       if (!rows_[i].weight.defined()) continue;
-      detail::ColumnGains columns = detail::column_gains(rows_[i].weight, rows_[i].exact_weight);
+      detail::ColumnGains columns = columns_[i];
       // A factor that nobody takes back is a fault of one of the two. What has no weight has no scale to be
       // wrong.
       columns.is_absolute = columns.is_absolute && rows_[row].weight.defined();
@@ -325,7 +345,8 @@ class Comparison {
   std::vector<FloatLayer> float_layers_{};
   std::vector<Sums> rows_{};
   std::map<std::string, std::size_t> places_{};
-  std::map<std::size_t, Reader> readers_{};  ///< of the rows that are scaled
+  std::vector<detail::ColumnGains> columns_{};  ///< of each row, once all are known
+  std::map<std::size_t, Reader> readers_{};     ///< of the rows that are scaled
   bool is_repeated_{false};
 };
 

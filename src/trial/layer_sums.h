@@ -49,6 +49,7 @@ struct LayerSums {
   ErrorSums alone{};
   ValueGains gains{};
   ValueGains gains_alone{};
+  ValueGains input_gains{};  ///< of what it reads; of one with a weight
   InputFactors input_factors{};
   at::Tensor weight{};        ///< in float: [channels, …]; undefined: it has none
   at::Tensor exact_weight{};  ///< of its float operator, of the same sizes

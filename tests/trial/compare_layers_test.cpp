@@ -130,6 +130,50 @@ TEST(CompareLayers, AnErrorIsBornInTheLayerWhoseWeightIsWrongAndGoesOnFromThere)
   EXPECT_GT(rows[1].alone_sqnr_db.value_or(0), 25) << "with the right input the second layer is right";
 }
 
+/// norm → layer, smoothed; the factors become part of the norm, or a product where `returns_normalized`.
+torch::jit::Module smoothable(bool returns_normalized) {
+  torch::manual_seed(8);
+  torch::jit::Module model = testing::user_module("Smoothed");
+  model.register_module("norm", testing::layer_norm(8));
+  model.register_module("layer", testing::linear(8, 16));
+  model.define(
+      std::string("def forward(self, x):\n  y = self.norm.forward(x)\n  return self.layer.forward(y)") +
+      (returns_normalized ? ", y\n" : "\n"));
+  model.attr("norm").toModule().attr("weight").toTensor().detach().mul_(torch::logspace(-1, 1, 8));
+  model.eval();
+  return model;
+}
+
+LayerComparison row_of_smoothed(const torch::jit::Module& model, const torch::jit::Module& quantized) {
+  const EngineHold hold(at::QEngine::ONEDNN);
+  torch::manual_seed(9);
+  const std::vector<Sample> samples{{torch::randn({64, 8})}};
+  const BackendConfig backend = backend_config("onednn");
+  Prepared prepared = prepare(quantized, default_qconfig_mapping("onednn"), backend,
+                              {.recipe = {.recipe = Recipe::Fx, .smooth_quant = 0.5}});
+  calibrate(prepared, samples);
+  const auto rows = compare_layers(model, convert(prepared, backend), samples).rows;
+  return *std::ranges::find(rows, "layer", &LayerComparison::layer);
+}
+
+TEST(CompareLayers, ALayerWhoseInputIsScaledIsShownScaledValues) {
+  for (const bool returns_normalized : {false, true}) {
+    const torch::jit::Module model = smoothable(returns_normalized);
+    const LayerComparison layer = row_of_smoothed(model, model);
+    EXPECT_GT(layer.alone_sqnr_db.value_or(0), 25) << returns_normalized;
+    EXPECT_GT(layer.weight_sqnr_db.value_or(0), 30) << returns_normalized;
+  }
+}
+
+TEST(CompareLayers, AWeightThatIsWrongByAFactorShowsAlthoughItsInputIsScaled) {
+  for (const bool returns_normalized : {false, true}) {
+    const torch::jit::Module wrong = smoothable(returns_normalized);
+    wrong.attr("layer").toModule().attr("weight").toTensor().detach().mul_(1.3);
+    EXPECT_LT(row_of_smoothed(smoothable(returns_normalized), wrong).alone_sqnr_db.value_or(99), 15)
+        << returns_normalized;
+  }
+}
+
 TEST(CompareLayers, ARangeThatIsTooSmallShowsAsValuesOutsideAndOneThatIsTooLargeAsUnusedCodes) {
   const torch::jit::Module model = two_layers();
   const std::vector<LayerComparison> small =
