@@ -298,5 +298,32 @@ TEST(CutPrograms, PyTorchsAttentionIsOneOperation) {
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
 }
 
+/// As torch.nn.MultiheadAttention takes masks.
+TEST(CutPrograms, AMaskOfTruthsOrOfNumbersDividesNoProgram) {
+  torch::manual_seed(15);
+  Module model = testing::user_module("Masked");
+  model.register_module("qkv", testing::linear(32, 96));
+  model.register_module("proj", testing::linear(32, 32));
+  model.define(
+      "def forward(self, x, mask):\n"
+      "  q, k, v = self.qkv.forward(x).unflatten(-1, (12, 8)).transpose(1, 2).chunk(3, 1)\n"
+      "  if mask.dtype == 11:\n"
+      "    bias = torch.zeros_like(mask, dtype=q.dtype).masked_fill(mask, float('-inf'))\n"
+      "  else:\n"
+      "    bias = mask.to(q.dtype)\n"
+      "  a = torch.scaled_dot_product_attention(q, k, v, bias)\n"
+      "  return self.proj.forward(a.transpose(1, 2).flatten(2))\n");
+  model.eval();
+  const at::Tensor left_out = torch::ones({7, 7}, torch::kBool).triu(1);
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 7, 32}), left_out});
+  const Fused result = fused(model, samples);
+  const auto calls = operators_of(result.module);
+  EXPECT_EQ(std::ranges::count(calls, "tsq::run"), 1);
+  const Sample numbers{samples[0][0], torch::zeros({7, 7}).masked_fill(left_out, -1e4)};
+  for (const Sample& sample : {samples[0], numbers})
+    EXPECT_LT(steps_between(output(result.module, sample), output(result.reference, sample)), 1.0);
+}
+
 }  // namespace
 }  // namespace tsq

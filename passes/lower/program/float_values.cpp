@@ -74,12 +74,20 @@ bool is_asked_for_floats(const ir::Model& model, const Node* node, int distance)
   return distance > 0 && other != nullptr && is_float_above(model, other, distance - 1);
 }
 
+/// Whether an if has floats at the ends of all its branches.
+bool has_float_branches(const ir::Model& model, const Value* value, int distance) {
+  if (distance == 0 || value->node()->kind() != c10::prim::If) return false;
+  return std::ranges::all_of(value->node()->blocks(), [&](const torch::jit::Block* branch) {
+    return is_float_above(model, branch->outputs()[value->offset()], distance - 1);
+  });
+}
+
 bool is_float_above(const ir::Model& model, const Value* value, int distance) {
   if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
     return *type->scalarType() == c10::ScalarType::Float;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize || takes_floats(model, node)) return true;
-  if (is_asked_for_floats(model, node, distance)) return true;
+  if (is_asked_for_floats(model, node, distance) || has_float_branches(model, value, distance)) return true;
   if (ir::is_module_call(node) && ir::call_of(model, node).embedding) return true;
   if (distance == 0 || !keeps_dtype(model, node)) return false;
   const auto operands = ir::operands(node);

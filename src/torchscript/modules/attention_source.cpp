@@ -58,26 +58,31 @@ bool is_none(const Module& module, const std::string& name) {
 bool is_true(const Module& module, const std::string& name) { return module.attr(name, false).toBool(); }
 
 /// What follows the projections q, k and v of `query`, `key` and `value`: each is [..., heads, length,
-/// width]. The number is the scale of the scores. The masks are those of torch.nn: true leaves a position
-/// out, numbers are added.
+/// width]. The numbers are the heads and the scale of the scores. The masks are those of torch.nn: true
+/// leaves a position out, numbers are added. A mask for each head is [batch * heads, length, length]; it
+/// keeps no dimension for one sample, which may come without a batch.
 constexpr const char* kAttention = R"(
   bias: Optional[Tensor] = None
   if attn_mask is not None:
     if attn_mask.dtype == 11:
       attn_mask = torch.zeros_like(attn_mask, dtype=q.dtype).masked_fill(attn_mask, float('-inf'))
+    else:
+      attn_mask = attn_mask.to(q.dtype)
     if attn_mask.dim() == 3:
-      attn_mask = attn_mask.reshape(q.size()[:-1] + [k.size(-2)])
+      attn_mask = attn_mask.unflatten(0, [-1, {0}]).squeeze(0)
     bias = attn_mask
   if key_padding_mask is not None:
     if key_padding_mask.dtype == 11:
       key_padding_mask = torch.zeros_like(key_padding_mask, dtype=q.dtype).masked_fill(key_padding_mask, float('-inf'))
+    else:
+      key_padding_mask = key_padding_mask.to(q.dtype)
     padding = key_padding_mask.unsqueeze(-2).unsqueeze(-2)
     if bias is not None:
       padding = bias + padding
     bias = padding
   weights: Optional[Tensor] = None
   if need_weights:
-    scores = torch.matmul(q, k.transpose(-2, -1)) * {:.17g}
+    scores = torch.matmul(q, k.transpose(-2, -1)) * {1:.17g}
     if bias is not None:
       scores = scores + bias
     all_weights = torch.softmax(scores, -1)
@@ -114,7 +119,7 @@ std::string lines_of(const Attention& all) {
     text += fmt::format("  {} = torch.linear({}, {}, {}).unflatten(-1, [{}, {}]).{}\n", kNames[i], kInputs[i],
                         all.weights[i], all.biases[i], all.heads, width, to_heads);
   }
-  text += fmt::format(kAttention, 1.0 / std::sqrt(static_cast<double>(width))).substr(1);
+  text += fmt::format(kAttention, all.heads, 1.0 / std::sqrt(static_cast<double>(width))).substr(1);
   return text + fmt::format("  output = torch.linear(attended.{}.flatten(-2), {}, {})\n", from_heads,
                             all.out_weight, all.out_bias);
 }
