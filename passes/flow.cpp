@@ -88,6 +88,7 @@ constexpr FlowRow kFlow[] = {
     {"lift", Room::Plain, Step::Fuse, Takes::PostTraining, lift, "aten::conv2d with constant weights → Conv2d(x)", kOnEachMethod},
     {"lift_embeddings", Room::Plain, Step::Fuse, Takes::PostTraining, lift_embeddings, "aten::embedding of a parameter → Embedding(indices)", kOnEachMethod},
     {"find_embedding_tables", Room::Plain, Step::Fuse, Takes::Training, find_embedding_tables, "modules of embeddings → modules with their tables", kOnEachMethod},
+    {"fold_sizes", Room::Plain, Step::Fuse, Takes::Best, fold_sizes, "b, t, d = linear(x).size(); (d // 4) ** -0.5 → 0.125", kOnEachMethod},
     {"take_any_spelling", Room::Plain, Step::Fuse, Takes::EachBest, take_any_spelling, "a row of the table holds for every spelling of its operator"},
 
     {"find_whether_quantized", Room::Rewrite, Step::Fuse, Takes::All, find_whether_quantized, "whether the mapping quantizes anything; if not, nothing is rewritten or fused", kOnEachMethod},

@@ -46,6 +46,10 @@ bool lift_embeddings(ir::Model& model, const PassContext& context);
 /// The tables of embedding modules alone, where functions stay functions.
 bool find_embedding_tables(ir::Model& model, const PassContext& context);
 
+/// Sizes that the parameters of a layer tell become numbers, and so does what is computed of them.
+///   b, t, d = linear(x).size(); scores * (d // 4) ** -0.5   →   scores * 0.125
+bool fold_sizes(ir::Model& model, const PassContext& context);
+
 /// A row of the table holds for every spelling of an operator from here on (Model::any_spelling).
 bool take_any_spelling(ir::Model& model, const PassContext& context);
 

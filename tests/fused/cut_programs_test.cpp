@@ -268,10 +268,11 @@ TEST(CutPrograms, AttentionIsWithin) {
   model.register_module("proj", testing::linear(32, 32));
   model.define(
       "def forward(self, x):\n"
-      "  B, N, D = x.size()\n"
-      "  q, k, v = self.qkv.forward(self.norm.forward(x)).reshape(B, N, 3, 4, D // 4).permute(2, 0, 3, 1, "
+      "  y = self.norm.forward(x)\n"
+      "  B, N, D = y.size()\n"
+      "  q, k, v = self.qkv.forward(y).reshape(B, N, 3, 4, D // 4).permute(2, 0, 3, 1, "
       "4).unbind(0)\n"
-      "  a = torch.softmax(torch.matmul(q, k.transpose(-2, -1)) * 0.35, -1)\n"
+      "  a = torch.softmax(torch.matmul(q, k.transpose(-2, -1)) * (D // 4) ** -0.5, -1)\n"
       "  return x + self.proj.forward(torch.matmul(a, v).transpose(1, 2).reshape(B, N, D))\n");
   model.eval();
   const auto samples = samples_of({2, 7, 32});
