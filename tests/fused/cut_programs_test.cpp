@@ -1,6 +1,8 @@
 // The cut of the reference graph into fused programs: which operators are in one, what stays, and that the
 // result is the reference's.
 #include <gmock/gmock.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
 
@@ -297,6 +299,48 @@ TEST(CutPrograms, PyTorchsAttentionIsOneOperation) {
   for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({2, 7, 32}), torch::randn({1, 1, 1, 7})});
   const Fused result = fused(model, samples);
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+}
+
+/// Finds one function by its name, and what TorchScript has.
+class FunctionResolver : public torch::jit::Resolver {
+ public:
+  FunctionResolver(std::string name, torch::jit::Function* function)
+      : name_(std::move(name)), function_(function) {}
+
+  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name,
+                                                         torch::jit::GraphFunction& caller,
+                                                         const torch::jit::SourceRange& place) override {
+    if (name == name_) return std::make_shared<torch::jit::FunctionValue>(function_);
+    return torch::jit::nativeResolver()->resolveValue(name, caller, place);
+  }
+
+ private:
+  std::string name_;
+  torch::jit::Function* function_;
+};
+
+/// As most functions of torch.nn.functional are written.
+TEST(CutPrograms, AFunctionThatCouldWriteIntoItsInputButDoesNotIsWithin) {
+  torch::manual_seed(16);
+  Module model = testing::user_module("Activated");
+  model.register_module("first", testing::conv2d(3, 8, 1));
+  model.register_module("second", testing::conv2d(8, 4, 1));
+  const auto unit = model.type()->compilation_unit();
+  const c10::QualifiedName package("__torch__.torch.nn.functional");
+  auto* silu = unit->define(package,
+                            "def silu(x, inplace: bool):\n"
+                            "  if inplace:\n"
+                            "    return torch.silu_(x)\n"
+                            "  return torch.silu(x)\n",
+                            torch::jit::nativeResolver(), nullptr)
+                   .front();
+  const torch::jit::SimpleSelf self(model.type());
+  unit->define(*model.type()->name(),
+               "def forward(self, x):\n"
+               "  return self.second.forward(silu(self.first.forward(x), False))\n",
+               std::make_shared<FunctionResolver>("silu", silu), &self);
+  model.eval();
+  EXPECT_THAT(operators_of(fused(model, images()).module), ElementsAre("tsq::run"));
 }
 
 /// As torch.nn.MultiheadAttention takes masks.

@@ -33,7 +33,9 @@ bool is_straight_line(const Graph& graph) {
          });
 }
 
-std::shared_ptr<Graph> of_function(const Node* call) {
+}  // namespace
+
+std::shared_ptr<Graph> inlined_function(const Node* call) {
   auto graph = std::make_shared<Graph>();
   Node* copy = graph->createClone(const_cast<Node*>(call), [&](Value* read) -> Value* {
     if (const auto held = ir::constant_value(read)) return graph->insertConstant(*held);
@@ -50,6 +52,8 @@ std::shared_ptr<Graph> of_function(const Node* call) {
   simplify(graph);
   return graph;
 }
+
+namespace {
 
 std::shared_ptr<Graph> of_module(const ir::ModuleCall& call) {
   if (!call.module || call.method != "forward") return nullptr;
@@ -75,7 +79,7 @@ std::vector<const Value*> read_by_call(const Node* call) {
 std::shared_ptr<Graph> expanded_call(const ir::Model& model, const Node* call) {
   std::shared_ptr<Graph> graph;
   if (call->kind() == c10::prim::CallFunction) {
-    graph = of_function(call);
+    graph = inlined_function(call);
   } else if (ir::is_module_call(call)) {
     const ir::ModuleCall& called = ir::call_of(model, call);
     if (ir::is_opaque(called) || called.embedding || ir::weighted_of(called) != nullptr) return nullptr;

@@ -12,6 +12,9 @@ namespace tsq::passes {
 /// where attributes are written or the result is not a single value.
 std::shared_ptr<ir::Graph> expanded_call(const ir::Model& model, const ir::Node* call);
 
+/// What a function that is called computes, in the same way; it may have branches.
+std::shared_ptr<ir::Graph> inlined_function(const ir::Node* call);
+
 /// The values that the inputs of `expanded_call` stand for.
 std::vector<const ir::Value*> read_by_call(const ir::Node* call);
 

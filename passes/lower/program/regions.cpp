@@ -8,6 +8,7 @@
 #include "ir/analysis.h"
 #include "ir/constants.h"
 #include "operators/traits.h"
+#include "passes/lower/program/expansion.h"
 #include "passes/lower/program/translations.h"
 
 namespace tsq::passes {
@@ -32,7 +33,8 @@ bool acts_by_chance(const Node* node) {
   return node->inputs().size() > kDropout && ir::number_constant(node->input(kDropout)) != 0.0;
 }
 
-/// Whether a function that is called does what its callers' order depends on.
+/// Whether a function that is called does what its callers' order depends on, with the constants that it is
+/// called with: most of torch.nn.functional may write into its input.
 bool acts(const Node* call);
 
 /// Whether nodes must not pass each other at this one. That an exception is raised sooner or later is alike.
@@ -47,7 +49,9 @@ bool ends_stretch(const Node* node) {
 bool acts(const Node* call) {
   const auto type = call->input(0)->type()->cast<c10::FunctionType>();
   auto* function = type == nullptr ? nullptr : torch::jit::tryToGraphFunction(*type->function());
-  return function == nullptr || std::ranges::any_of(function->graph()->nodes(), ends_stretch);
+  if (function == nullptr) return true;
+  return std::ranges::any_of(function->graph()->nodes(), ends_stretch) &&
+         std::ranges::any_of(inlined_function(call)->nodes(), ends_stretch);
 }
 
 /// Whether an operator may hand on the memory of its operand.
