@@ -283,6 +283,22 @@ TEST(CutPrograms, AttentionIsWithin) {
   EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
 }
 
+/// As attention in windows has it: its positions are looked up in a table.
+TEST(CutPrograms, AParameterThatIsLookedUpDividesNoProgram) {
+  torch::manual_seed(17);
+  Module model = testing::user_module("Looked");
+  model.register_module("first", testing::linear(32, 32));
+  model.register_module("last", testing::linear(32, 8));
+  model.register_parameter("table", torch::randn({5, 32}), /*is_buffer=*/false);
+  model.register_buffer("index", torch::tensor({4, 0, 2}));
+  model.define(
+      "def forward(self, x):\n"
+      "  return self.last.forward(self.first.forward(x) + self.table[self.index].sum(0, True))\n");
+  model.eval();
+  const auto calls = operators_of(fused(model, samples_of({6, 32})).module);
+  EXPECT_EQ(std::ranges::count(calls, "tsq::run"), 1);
+}
+
 TEST(CutPrograms, PyTorchsAttentionIsOneOperation) {
   torch::manual_seed(13);
   Module model = testing::user_module("Scaled");

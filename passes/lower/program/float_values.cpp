@@ -85,6 +85,8 @@ bool has_float_branches(const ir::Model& model, const Value* value, int distance
 bool is_float_above(const ir::Model& model, const Value* value, int distance) {
   if (const auto type = value->type()->cast<c10::TensorType>(); type && type->scalarType())
     return *type->scalarType() == c10::ScalarType::Float;
+  if (const at::Tensor held = ir::held_tensor(model, value); held.defined())
+    return held.scalar_type() == c10::ScalarType::Float;
   const Node* node = value->node();
   if (node->kind() == ir::kDequantize || takes_floats(model, node)) return true;
   if (is_asked_for_floats(model, node, distance) || has_float_branches(model, value, distance)) return true;

@@ -57,10 +57,40 @@ TEST(FoldSizes, ASumHasTheWidthOfTheWiderOperand) {
             0U);
 }
 
+TEST(FoldSizes, WhatAViewIsWrittenWithIsKnownInItsParts) {
+  const std::string heads =
+      "  y = self.fc.forward(x)\n"
+      "  b, t, d = y.size()\n";
+  EXPECT_EQ(powers(heads + "  k = y.view(b, t, 4, d // 4).transpose(1, 2)\n"
+                           "  return k * k.size(-1) ** -0.5\n"),
+            0U);
+  EXPECT_EQ(powers(heads + "  q, k = y.reshape(b, t, 2, 4, d // 8).permute(2, 0, 3, 1, 4).unbind(0)\n"
+                           "  return q * k.size(3) ** -0.5 + k * k.size(1) ** -0.5\n"),
+            0U);
+  EXPECT_EQ(powers(heads + "  q, k = y.view(b, t, 4, d // 4).transpose(-1, 1).chunk(2, 2)\n"
+                           "  return q * k.size(1) ** -0.5\n"),
+            0U);
+}
+
+TEST(FoldSizes, AViewTellsHowManyDimensionsThereAre) {
+  EXPECT_EQ(powers("  y = self.fc.forward(x.flatten(2))\n"
+                   "  y = y + torch.relu(self.fc.forward(x.flatten(2)))\n"
+                   "  return y * y.size(2) ** -0.5\n"),
+            0U);
+}
+
 TEST(FoldSizes, WhatTheInputDecidesIsAskedFor) {
   EXPECT_EQ(powers("  y = self.fc.forward(x)\n"
                    "  b, t, d = y.size()\n"
                    "  return y * t ** -0.5\n"),
+            1U);
+  EXPECT_EQ(powers("  y = self.fc.forward(x)\n"
+                   "  return y * y.size(2) ** -0.5\n"),
+            1U)
+      << "there could be four dimensions";
+  EXPECT_EQ(powers("  b, t, d = x.size()\n"
+                   "  y = self.fc.forward(x).view(b, t, 4, 4).transpose(1, 2)\n"
+                   "  return y * y.size(2) ** -0.5\n"),
             1U);
   EXPECT_EQ(powers("  y = self.fc.forward(x).transpose(1, 2)\n"
                    "  return y * y.size(-1) ** -0.5\n"),
