@@ -83,6 +83,21 @@ bool is_written(const Value* value) {
   });
 }
 
+/// A size divided by a number above zero, as torch.nn writes the width of a head: rounded towards zero is
+/// rounded down. Null for another node.
+Value* quotient_of_size(Model& model, Node* node, Node* place) {
+  if (node->kind() != c10::aten::div || node->inputs().size() != 3) return nullptr;
+  const Node* made = node->input(0)->node();
+  const auto mode = torch::jit::toIValue(node->input(2));
+  const auto divisor = ir::whole_number_constant(node->input(1));
+  const bool is_size = made->kind() == c10::prim::NumToTensor &&
+                       made->input(0)->node()->kind() == c10::aten::size && !is_written(node->input(0));
+  if (!is_size || !mode || !mode->isString() || mode->toStringRef() != "trunc" || divisor.value_or(0) <= 0)
+    return nullptr;
+  return ir::Rewriter(model, place, node)
+      .op("aten::floordiv", {made->input(0), ir::constant_before(place, *divisor)}, c10::IntType::get());
+}
+
 /// The whole number that a traced tensor stands for, computed before `place`; null where there is none.
 Value* whole_number(Model& model, Value* tensor, Node* place) {
   // What computes with whole numbers alike, as tensors and as numbers.
@@ -97,6 +112,7 @@ Value* whole_number(Model& model, Value* tensor, Node* place) {
   if (is_written(tensor)) return nullptr;
   if (node->kind() == c10::prim::NumToTensor)
     return node->input(0)->type()->kind() == c10::TypeKind::IntType ? node->input(0) : nullptr;
+  if (Value* quotient = quotient_of_size(model, node, place)) return quotient;
   const auto* const found = find_entry(kOfNumbers, node->kind());
   if (found == nullptr || node->inputs().size() < 2) return nullptr;
   if (node->inputs().size() > 2 && ir::whole_number_constant(node->input(2)) != 1) return nullptr;

@@ -140,6 +140,23 @@ TEST(Untrace, ArithmeticWithSizesIsArithmeticWithNumbersAgain) {
       ->run(*model.graph);
 }
 
+/// As torch.nn.functional.multi_head_attention_forward is traced.
+TEST(Untrace, ASizeThatIsDividedTowardsZeroIsDividedDown) {
+  ir::Model model = parsed(R"(graph(%self, %x : Tensor):
+  %two : int = prim::Constant[value=2]()
+  %four : int = prim::Constant[value=4]()
+  %mode : str = prim::Constant[value="trunc"]()
+  %n : int = aten::size(%x, %two)
+  %t : Tensor = prim::NumToTensor(%n)
+  %width : Tensor = aten::div(%t, %four, %mode)
+  %m : int = aten::Int(%width)
+  %sizes : int[] = prim::ListConstruct(%m)
+  %y : Tensor = aten::reshape(%x, %sizes)
+  return (%y))");
+  passes::untrace(model, {});
+  FileCheck().check_not("aten::div")->check("aten::floordiv")->check("aten::reshape")->run(*model.graph);
+}
+
 /// Python's `n += 1` on a size.
 TEST(Untrace, ASizeThatIsWrittenStaysATensor) {
   ir::Model model = parsed(R"(graph(%self, %x : Tensor, %n : int):
