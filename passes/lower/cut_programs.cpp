@@ -346,6 +346,7 @@ bool cut_block(Model& model, torch::jit::Block* block, TranslationCache& cache) 
 bool cut_programs(Model& model, const PassContext&) {
   TranslationCache cache;
   write_known_dtypes(model);
+  write_sizes_of_images(model);
   for (Node* node : ir::nodes_in_order(*model.graph)) unpack_states(model, node);
   read_shapes_early(model);
   const bool has_changed = cut_block(model, model.graph->block(), cache);

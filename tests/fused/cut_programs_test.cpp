@@ -335,28 +335,77 @@ class FunctionResolver : public torch::jit::Resolver {
   torch::jit::Function* function_;
 };
 
-/// As most functions of torch.nn.functional are written.
-TEST(CutPrograms, AFunctionThatCouldWriteIntoItsInputButDoesNotIsWithin) {
+/// Two convolutions and, between them, what `between` makes of y with a function of torch.nn.functional.
+Module with_function(const std::string& name, const std::string& source, const std::string& between) {
   torch::manual_seed(16);
-  Module model = testing::user_module("Activated");
+  Module model = testing::user_module("Functional");
   model.register_module("first", testing::conv2d(3, 8, 1));
   model.register_module("second", testing::conv2d(8, 4, 1));
   const auto unit = model.type()->compilation_unit();
   const c10::QualifiedName package("__torch__.torch.nn.functional");
-  auto* silu = unit->define(package,
-                            "def silu(x, inplace: bool):\n"
-                            "  if inplace:\n"
-                            "    return torch.silu_(x)\n"
-                            "  return torch.silu(x)\n",
-                            torch::jit::nativeResolver(), nullptr)
-                   .front();
+  auto* function = unit->define(package, source, torch::jit::nativeResolver(), nullptr).front();
   const torch::jit::SimpleSelf self(model.type());
-  unit->define(*model.type()->name(),
-               "def forward(self, x):\n"
-               "  return self.second.forward(silu(self.first.forward(x), False))\n",
-               std::make_shared<FunctionResolver>("silu", silu), &self);
+  unit->define(
+      *model.type()->name(),
+      "def forward(self, x):\n  y = self.first.forward(x)\n  return self.second.forward(" + between + ")\n",
+      std::make_shared<FunctionResolver>(name, function), &self);
   model.eval();
+  return model;
+}
+
+/// As most functions of torch.nn.functional are written.
+TEST(CutPrograms, AFunctionThatCouldWriteIntoItsInputButDoesNotIsWithin) {
+  const Module model = with_function("silu",
+                                     "def silu(x, inplace: bool):\n"
+                                     "  if inplace:\n"
+                                     "    return torch.silu_(x)\n"
+                                     "  return torch.silu(x)\n",
+                                     "silu(y, False)");
   EXPECT_THAT(operators_of(fused(model, images()).module), ElementsAre("tsq::run"));
+}
+
+TEST(CutPrograms, AFunctionThatAssertsSomethingOfShapesIsWithin) {
+  const Module model = with_function("mish",
+                                     "def mish(x):\n"
+                                     "  assert x.dim() > 0, 'no dimensions'\n"
+                                     "  return torch.mish(x)\n",
+                                     "mish(y)");
+  EXPECT_THAT(operators_of(fused(model, images()).module), ElementsAre("tsq::run"));
+}
+
+TEST(CutPrograms, InterpolationToTheSizeOfAnotherImageIsWithin) {
+  const std::string source =
+      "def interpolate(x, size: Optional[List[int]], scale_factor: Optional[List[float]], mode: str, "
+      "align_corners: Optional[bool], recompute: Optional[bool], antialias: bool):\n"
+      "  assert x.dim() == 4, 'no image'\n"
+      "  if mode == 'nearest':\n"
+      "    return torch.upsample_nearest2d(x, size, scale_factor)\n"
+      "  return torch.upsample_bilinear2d(x, size, False, scale_factor)\n";
+  for (const char* size : {"y.size()[2:]", "y.size()[-2:]"}) {
+    const Module model = with_function("interpolate", source,
+                                       "interpolate(torch.max_pool2d(y, 2), " + std::string(size) +
+                                           ", None, 'bilinear', False, None, False) + y");
+    const auto samples = images();
+    const Fused result = fused(model, samples);
+    EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run")) << size;
+    EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
+  }
+}
+
+TEST(CutPrograms, OperatorsAfterALayerAreWithin) {
+  for (const std::string result : {"torch.glu(y, 1)", "torch.glu(y, -3)", "torch.pixel_shuffle(y, 2)",
+                                   "torch.max(y, 3)[0]", "torch.min(y, 1, True)[0]"}) {
+    torch::manual_seed(18);
+    Module model = testing::user_module("After");
+    model.register_module("layer", testing::conv2d(3, 8, 1));
+    model.define("def forward(self, x):\n  y = self.layer.forward(x)\n  return " + result + "\n");
+    model.eval();
+    const auto samples = images();
+    const Fused made = fused(model, samples);
+    EXPECT_THAT(operators_of(made.module), ElementsAre("tsq::run")) << result;
+    EXPECT_TRUE(at::allclose(output(made.module, samples[0]), output(made.reference, samples[0]), 1e-3, 2e-2))
+        << result;
+  }
 }
 
 /// As torch.nn.MultiheadAttention takes masks.

@@ -18,6 +18,7 @@ namespace {
 using ir::Graph;
 using ir::Node;
 using ir::Value;
+using torch::jit::Module;
 
 void simplify(std::shared_ptr<Graph>& graph) {
   torch::jit::Inline(*graph);
@@ -25,6 +26,30 @@ void simplify(std::shared_ptr<Graph>& graph) {
   torch::jit::ConstantPropagation(graph);
   torch::jit::PeepholeOptimize(graph);
   torch::jit::EliminateDeadCode(graph);
+}
+
+/// Whether a node raises, or does not, and does nothing else.
+bool only_asserts(const Node* node) {
+  return node->kind() == c10::prim::If && node->outputs().empty() &&
+         std::ranges::all_of(node->blocks(), [](const torch::jit::Block* block) {
+           return std::ranges::all_of(block->nodes(), [](const Node* inner) {
+             return inner->kind() == c10::prim::RaiseException || inner->kind() == c10::prim::Uninitialized ||
+                    only_asserts(inner) || (!inner->hasSideEffects() && inner->blocks().empty());
+           });
+         });
+}
+
+/// What torch.nn asserts of shapes, the operators that follow check as well.
+void drop_assertions(Graph& graph) {
+  for (Node* node : ir::nodes_in_order(graph)) {
+    if (only_asserts(node)) node->destroy();
+  }
+  torch::jit::EliminateDeadCode(graph.block());
+}
+
+bool is_of_library(const Node* call) {
+  const auto type = call->input(0)->type()->cast<c10::FunctionType>();
+  return type && type->function()->qualname().qualifiedName().starts_with("__torch__.torch.nn.functional.");
 }
 
 bool is_straight_line(const Graph& graph) {
@@ -50,16 +75,18 @@ std::shared_ptr<Graph> inlined_function(const Node* call) {
   graph->insertNode(copy);
   graph->registerOutput(copy->output());
   simplify(graph);
+  if (is_of_library(call)) drop_assertions(*graph);
   return graph;
 }
 
 namespace {
 
 std::shared_ptr<Graph> of_module(const ir::ModuleCall& call) {
-  if (!call.module || call.method != "forward") return nullptr;
-  torch::jit::Module module = call.module->clone();
+  if (!call.module) return nullptr;
+  Module module = call.module->clone();
   module.eval();
-  auto graph = torch::jit::freeze_module(module).get_method("forward").graph()->copy();
+  const Module frozen = torch::jit::freeze_module(module, {call.method});
+  auto graph = frozen.get_method(call.method).graph()->copy();
   if (!graph->inputs().front()->uses().empty()) return nullptr;
   graph->eraseInput(0);
   simplify(graph);

@@ -165,6 +165,44 @@ bool chunk(const Call& call) {
   return write_parts(call, bounds);
 }
 
+/// [C r r, H, W] → [C, H r, W r]: what the two r are of moves after H and W.
+bool pixel_shuffle(const Call& call) {
+  const auto factor = call.whole("upscale_factor");
+  const auto input = factor ? call.input() : std::nullopt;
+  if (!input) return false;
+  const runtime::Value& type = call.program.type_of(*input);
+  int moved = *input;
+  const auto move = [&](Operation operation) {
+    operation.inputs = {moved};
+    moved = call.program.write(std::move(operation), type);
+  };
+  move({.kind = Kind::Unflatten, .axis = -3, .shape = {Extent(-1), Extent(*factor), Extent(*factor)}});
+  for (const auto& [axis, other] : {std::pair(-4, -2), std::pair(-3, -1), std::pair(-3, -2)})
+    move({.kind = Kind::Transpose, .axis = axis, .other_axis = other});
+  move({.kind = Kind::Flatten, .axis = -2, .end_axis = -1});
+  move({.kind = Kind::Flatten, .axis = -3, .end_axis = -2});
+  call.program.define(call.node->output(), moved);
+  return true;
+}
+
+/// One half times the sigmoid of the other. An odd size is refused, as halves of two sizes.
+bool glu(const Call& call) {
+  const auto axis = call.whole("dim");
+  const auto input = axis ? call.input() : std::nullopt;
+  if (!input) return false;
+  const Extent size =
+      call.program.integer({.kind = runtime::IntegerKind::Size, .value = *input, .axis = *axis});
+  const Extent half =
+      call.program.integer({.kind = runtime::IntegerKind::FloorDivide, .left = size, .right = 2});
+  const int values = part(call, *input, *axis, Extent(0), half);
+  const int gates = part(call, *input, *axis, half, size);
+  const int opened = call.program.write(
+      {.kind = Kind::Activation, .inputs = {gates}, .post_ops = {{.kind = runtime::PostOpKind::Sigmoid}}});
+  call.program.define(call.node->output(),
+                      call.program.write({.kind = Kind::Mul, .inputs = {values, opened}}));
+  return true;
+}
+
 bool resize(const Call& call, Kind kind) {
   const Value* size = call.argument("output_size");
   const auto factors = call.constant("scale_factors");
@@ -202,6 +240,8 @@ constexpr std::array kPlaceRows{
     OperatorRow{"aten::split", split_with_sizes},
     OperatorRow{"aten::split_with_sizes", split_with_sizes},
     OperatorRow{"aten::chunk", chunk},
+    OperatorRow{"aten::pixel_shuffle", pixel_shuffle},
+    OperatorRow{"aten::glu", glu},
     OperatorRow{"aten::upsample_nearest2d", resize_nearest},
     OperatorRow{"aten::upsample_bilinear2d", resize_bilinear},
 };

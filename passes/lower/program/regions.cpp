@@ -46,12 +46,20 @@ bool ends_stretch(const Node* node) {
       node->blocks(), [](const Block* block) { return std::ranges::any_of(block->nodes(), ends_stretch); });
 }
 
+/// Whether a node writes into a list that the function has made.
+bool fills_own_list(const Node* node) {
+  return node->kind() == c10::aten::append && node->input(0)->node()->kind() == c10::prim::ListConstruct;
+}
+
 bool acts(const Node* call) {
   const auto type = call->input(0)->type()->cast<c10::FunctionType>();
   auto* function = type == nullptr ? nullptr : torch::jit::tryToGraphFunction(*type->function());
   if (function == nullptr) return true;
-  return std::ranges::any_of(function->graph()->nodes(), ends_stretch) &&
-         std::ranges::any_of(inlined_function(call)->nodes(), ends_stretch);
+  if (std::ranges::none_of(function->graph()->nodes(), ends_stretch)) return false;
+  const auto graph = inlined_function(call);
+  return std::ranges::any_of(ir::nodes_in_order(*graph), [](const Node* node) {
+    return node->blocks().empty() && !fills_own_list(node) && ends_stretch(node);
+  });
 }
 
 /// Whether an operator may hand on the memory of its operand.

@@ -71,7 +71,8 @@ bool translate(ProgramBuilder& program, const Node* node) {
   }
   return translate_embedding(program, node) || translate_recurrent(program, node) ||
          translate_layer(program, node) || translate_operator(program, node) ||
-         translate_module(program, node) || translate_expanded(program, node);
+         translate_module(program, node) || translate_interpolation(program, node) ||
+         translate_expanded(program, node);
 }
 
 }  // namespace tsq::passes

@@ -16,6 +16,12 @@ bool translate_layer(ProgramBuilder& program, const ir::Node* node);
 /// A module or function of torch.nn that is more than a list of operators: it looks at its input's shape.
 bool translate_module(ProgramBuilder& program, const ir::Node* node);
 
+/// The size of another image that an interpolation takes, size by size: interpolate(x, y.shape[2:]) →
+/// interpolate(x, [y.size(2), y.size(3)]). Whether there was one.
+bool write_sizes_of_images(ir::Model& model);
+/// torch.nn.functional.interpolate or torch.nn.Upsample of an image.
+bool translate_interpolation(ProgramBuilder& program, const ir::Node* node);
+
 /// Rows of a table in float or in bytes.
 bool translate_embedding(ProgramBuilder& program, const ir::Node* node);
 

@@ -67,6 +67,12 @@ bool reduction(const Call& call) {
   return call.write(std::move(operation));
 }
 
+/// With the places of what it finds, which nobody reads.
+template <Kind Function>
+bool found_along(const Call& call) {
+  return call.argument("dim") != nullptr && reduction<Function>(call);
+}
+
 /// Sides from the last dimension on.
 bool pad(const Call& call) {
   const auto sides = call.shape("pad");
@@ -87,6 +93,8 @@ constexpr std::array kWindowRows{
     OperatorRow{"aten::sum", reduction<Kind::Sum>},
     OperatorRow{"aten::amax", reduction<Kind::Amax>},
     OperatorRow{"aten::amin", reduction<Kind::Amin>},
+    OperatorRow{"aten::max", found_along<Kind::Amax>},
+    OperatorRow{"aten::min", found_along<Kind::Amin>},
     OperatorRow{"aten::pad", pad},
     OperatorRow{"aten::constant_pad_nd", pad},
     OperatorRow{"aten::max_pool1d", max_pool},
