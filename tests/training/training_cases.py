@@ -102,6 +102,7 @@ NOT_TRACED = {
     "qat_between_identity": "nothing in a trace is an nn.Identity",
     **{f"qat_{name}": "in a trace, torch.relu may be a module" for name in ("two_outputs", "called_twice", "frozen_and_tied")},
     **{f"qat_{name}": "in a trace, the method flatten may be a module" for name in ("of_two_stack", "functional_relu", "shared_observers")},
+    "pytorch_sequential_fusion": "in a trace, torch.reshape may be the method, whose range is that of its input",
     **{f"qat_residual{end}": "in a trace, torch.relu may be a function that onednn fuses" for end in ("", "_adam")},
     **{f"qat_network{end}": "nothing in a trace is an nn.Identity" for end in ("", "_adam", "_dropout", "_version_0", "_block_float", "_head_float")},
 }
