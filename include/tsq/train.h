@@ -39,6 +39,19 @@ QConfigMapping without_float_layers(QConfigMapping mapping, const torch::jit::Mo
 /// nothing; FX takes it all the same.
 bool rounds_in_training(const QConfigMapping& mapping);
 
+/// A reference model that trains, in recipe Best mostly what is most accurate: it begins with what
+/// quantization after training has found, ranges and scales stay, and the weights and biases of its layers
+/// are parameters. Rounding hands gradients on (fake_quantize_per_tensor_affine and
+/// fake_quantize_per_channel_affine). It is in evaluation mode and stays so, for batch norms are folded, and
+/// is saved by LibTorch or Python. Throws Error(Unsupported) for a model with standalone modules.
+torch::jit::Module reference_to_train(const Reference& reference);
+/// The reference model with the parameters that training has given `trained`, which reference_to_train made;
+/// lower takes it. Reference::load does the same with a file. Throws Error(BadModel) for another module, and
+/// for parameters that are gone or hold NaN or infinity.
+Reference trained_reference(const torch::jit::Module& trained);
+/// Whether a module, loaded or just made, is one that reference_to_train has made.
+bool is_reference_to_train(const torch::jit::Module& module);
+
 /// What an optimizer of torch::optim takes: the parameters of a prepared module that require gradients, each
 /// once.
 std::vector<at::Tensor> parameters_to_train(const torch::jit::Module& module);

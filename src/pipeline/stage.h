@@ -35,9 +35,10 @@ struct Prepared::Stage {
   detail::KeptSamples kept_samples{};  ///< of calibrate's: recipe best finds mean errors with them
   std::vector<std::string> preserved_attributes{};             ///< of the user's module, put on every result
   std::map<std::string, std::shared_ptr<Stage>> standalone{};  ///< standalone modules by path (E-01)
-  std::shared_ptr<ir::Model> observed{};      ///< of a reference: the calibrated model that it was made of
-  std::map<std::string, std::size_t> seen{};  ///< calibration samples by their types and shapes
-  Report report{};                            ///< printed from `model`
+  std::shared_ptr<ir::Model> observed{};  ///< of a reference: the calibrated model that it was made of
+  std::map<std::string, at::Tensor> trained_parameters{};  ///< of a reference that has trained, by name
+  std::map<std::string, std::size_t> seen{};               ///< calibration samples by their types and shapes
+  Report report{};                                         ///< printed from `model`
 
   /// The way from public values to stages, and back.
   template <typename Value>

@@ -20,6 +20,7 @@
 #include "config/module_definition.h"
 #include "io/archive.h"
 #include "ir/analysis.h"
+#include "pipeline/reference_training.h"
 #include "pipeline/run.h"
 #include "pipeline/training.h"
 
@@ -117,6 +118,7 @@ constexpr const char* kMeanErrors = "mean_errors";
 constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kObserverNames = "observer_names";
 constexpr const char* kObserverPrefix = "observer_";
+constexpr const char* kTrained = "trained_parameters";
 
 /// A hash of a continuation but for the numbers of samples: what the observers of a file belong to.
 std::string fingerprint_of(nlohmann::json continuation) {
@@ -179,10 +181,9 @@ Module continuation_module(const Stage& stage, const nlohmann::json& configurati
   return module;
 }
 
-/// The stage's module with a continuation in a tuple, where neither state_dict() nor parameters() sees it:
+/// A stage's module with a continuation in a tuple, where neither state_dict() nor parameters() sees it:
 /// the keys and tensors of the user's model are not there twice.
-Module with_continuation(const Stage& stage, const Module& continuation) {
-  Module module = detail::module_of(stage);
+Module with_continuation(Module module, const Module& continuation) {
   module.register_attribute(kContinuation, c10::TupleType::create({continuation.type()}),
                             c10::ivalue::Tuple::create(continuation._ivalue()));
   return module;
@@ -334,8 +335,8 @@ void Prepared::save(const std::string& path, const ExtraFiles& extra_files) cons
   const at::NoGradGuard no_grad;
   Stage stage = *stage_;
   stage.model.mean_errors = detail::mean_errors_of(stage);
-  io::save_archive(with_continuation(stage, continuation_module(stage, configuration)), configuration, path,
-                   extra_files);
+  io::save_archive(with_continuation(detail::module_of(stage), continuation_module(stage, configuration)),
+                   configuration, path, extra_files);
 }
 
 Prepared Prepared::load(const std::string& path) {
@@ -347,17 +348,73 @@ Prepared Prepared::load(const std::string& path) {
   return Stage::make<Prepared>(std::move(stage));
 }
 
+namespace {
+
+Module continuation_of_reference(const Stage& stage, const nlohmann::json& configuration) {
+  Module continuation = continuation_module(stage, configuration);
+  for_each_observer(
+      *stage.observed, stage.standalone, kObserverPrefix,
+      [&](const Module& observer, const std::string& name) { continuation.register_module(name, observer); });
+  if (!stage.trained_parameters.empty()) {
+    continuation.register_attribute(kTrained,
+                                    c10::DictType::create(c10::StringType::get(), c10::TensorType::get()),
+                                    as_dict(stage.trained_parameters));
+  }
+  return continuation;
+}
+
+Reference reference_in(const std::string& path, const Loaded& loaded);
+
+/// The parameters of a module that trains, by name.
+std::map<std::string, at::Tensor> parameters_by_name(const Module& module) {
+  std::map<std::string, at::Tensor> parameters;
+  for (const auto& parameter : module.named_parameters()) parameters.emplace(parameter.name, parameter.value);
+  return parameters;
+}
+
+}  // namespace
+
 void Reference::save(const std::string& path, const ExtraFiles& extra_files) const {
   const nlohmann::json configuration = detail::continuation_of(*stage_, "reference");
-  Module continuation = continuation_module(*stage_, configuration);
-  for_each_observer(
-      *stage_->observed, stage_->standalone, kObserverPrefix,
-      [&](const Module& observer, const std::string& name) { continuation.register_module(name, observer); });
-  io::save_archive(with_continuation(*stage_, continuation), configuration, path, extra_files);
+  io::save_archive(
+      with_continuation(detail::module_of(*stage_), continuation_of_reference(*stage_, configuration)),
+      configuration, path, extra_files);
+}
+
+Module reference_to_train(const Reference& reference) {
+  const Stage& stage = detail::stage_of(reference);
+  const nlohmann::json configuration = detail::continuation_of(stage, "reference");
+  Module module =
+      with_continuation(detail::module_to_train(stage), continuation_of_reference(stage, configuration));
+  module.register_attribute(detail::kReferenceToTrain, c10::StringType::get(), configuration.dump());
+  return module;
+}
+
+bool is_reference_to_train(const Module& module) {
+  return module.hasattr(detail::kReferenceToTrain) && module.hasattr(kContinuation);
+}
+
+Reference trained_reference(const Module& trained) {
+  if (!is_reference_to_train(trained))
+    throw Error(ErrorCode::BadModel, "the model is no reference model that trains",
+                "give the model that reference_to_train made, after training");
+  const Loaded loaded{.module = trained,
+                      .continuation = trained.attr(kContinuation).toTupleRef().elements().at(0).toModule(),
+                      .json = nlohmann::json::parse(trained.attr(detail::kReferenceToTrain).toStringRef())};
+  Reference reference = reference_in("the trained model", loaded);
+  detail::take_parameters(detail::stage_of(reference), parameters_by_name(trained));
+  return reference;
 }
 
 Reference Reference::load(const std::string& path) {
-  const Loaded loaded = as_stage(path, tsq::load(path), "reference");
+  Module module = tsq::load(path);
+  if (is_reference_to_train(module)) return trained_reference(module);
+  return reference_in(path, as_stage(path, std::move(module), "reference"));
+}
+
+namespace {
+
+Reference reference_in(const std::string& path, const Loaded& loaded) {
   std::shared_ptr<Stage> stage = stage_in(path, loaded);
   for_each_observer(stage->model, stage->standalone, kObserverPrefix,
                     [&](Module& observer, const std::string& name) {
@@ -366,7 +423,7 @@ Reference Reference::load(const std::string& path) {
   stage->kept_float = loaded.json.value("kept_float", std::map<std::string, std::string>());
   const nlohmann::json mapping = loaded.json.value("convert_qconfig_mapping", nlohmann::json());
   const BackendConfig backend = stage->backend;
-  return convert_to_reference(
+  Reference reference = convert_to_reference(
       Stage::make<Prepared>(std::move(stage)), backend,
       {.custom = ConvertCustomConfig::from_dict(
                      loaded.json.value("convert_custom_config", nlohmann::json::object()))
@@ -374,6 +431,13 @@ Reference Reference::load(const std::string& path) {
                          loaded.json.value("preserved_attributes", std::vector<std::string>()))
                      .set_allow_uncalibrated(true),
        .mapping = mapping.is_null() ? std::nullopt : std::optional(QConfigMapping::from_dict(mapping))});
+  if (loaded.continuation.hasattr(kTrained)) {
+    detail::take_parameters(detail::stage_of(reference),
+                            as_map<at::Tensor>(loaded.continuation.attr(kTrained)));
+  }
+  return reference;
 }
+
+}  // namespace
 
 }  // namespace tsq

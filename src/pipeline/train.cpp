@@ -13,6 +13,7 @@
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
 #include "operators/weighted.h"
+#include "pipeline/reference_training.h"
 #include "pipeline/run.h"
 #include "pipeline/stage.h"
 #include "pipeline/training.h"
@@ -152,6 +153,8 @@ bool rounds_in_training(const QConfigMapping& mapping) {
 }
 
 nlohmann::json training_metadata(const Module& module) {
+  if (is_reference_to_train(module))
+    return nlohmann::json::parse(module.attr(detail::kReferenceToTrain).toStringRef());
   if (!detail::is_training_module(module)) return nullptr;
   return nlohmann::json::parse(detail::training_configuration(module));
 }

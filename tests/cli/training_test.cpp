@@ -65,6 +65,23 @@ TEST_F(Training, EveryCommandSaysHowAFileThatTrainsGoesOn) {
   }
 }
 
+TEST_F(Training, AReferenceModelTrainsAndIsLowered) {
+  EXPECT_TRUE(answer({"quantize", path("model.pt"), "--calib", path("data.pt"), "--no-check", "--reference",
+                      path("reference.pt"), "-o", path("out.pt")})
+                  .is_object());
+  const json made = answer({"prepare", "--qat", path("reference.pt"), "-o", path("to_train.pt")});
+  EXPECT_EQ(made["parameters"], 2) << made;
+  torch::jit::load(path("to_train.pt")).save(path("trained.pt"));  // as Python's torch.jit.save writes it
+  const json lowered = answer({"lower", path("trained.pt"), "-o", path("lowered.pt")});
+  EXPECT_EQ(lowered["backend"], "x86");
+  const at::Tensor x = torch::ones({1, 3, 8, 8});
+  EXPECT_TRUE(at::allclose(torch::jit::load(path("lowered.pt")).forward({x}).toTensor(),
+                           torch::jit::load(path("out.pt")).forward({x}).toTensor(), 1e-3, 1e-3));
+  expect_refusal({"convert", path("trained.pt"), "-o", path("c.pt")}, 1, {"a reference model", "tsq lower"});
+  expect_refusal({"prepare", "--qat", path("reference.pt"), "--backend", "x86", "-o", path("again.pt")}, 2,
+                 {"has its configuration"});
+}
+
 TEST_F(Training, ATrainedFileThatWasFrozenIsNamed) {
   EXPECT_TRUE(answer(with({})).is_object());
   torch::jit::Module module = torch::jit::load(path("prepared.pt"));

@@ -249,9 +249,14 @@ ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& op
                                              : std::optional(read_config<QConfigMapping>(options.qconfig))};
 }
 
+nlohmann::json metadata_of_step(const std::string& path) {
+  nlohmann::json metadata = read_metadata(path);
+  return metadata.is_null() ? training_metadata(load(path)) : metadata;
+}
+
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path) {
   if (!options.backend.empty() || !options.backend_config.empty()) return table(options);
-  const nlohmann::json metadata = read_metadata(path);
+  const nlohmann::json metadata = metadata_of_step(path);
   if (metadata.is_object() && metadata.contains("backend_config") && metadata["backend_config"].is_object()) {
     return BackendConfig::from_dict(metadata["backend_config"]);
   }

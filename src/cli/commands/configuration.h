@@ -77,6 +77,8 @@ struct ConvertConfiguration {
 /// Throws Error(BadConfig).
 ConvertConfiguration convert_configuration(const ConvertConfigurationOptions& options);
 
+/// What a file that tsq wrote was made with, also a trained one that Python has saved; null for others.
+nlohmann::json metadata_of_step(const std::string& path);
 /// The table for a step on a file that tsq wrote: what the options say, else what the file was made for.
 BackendConfig backend_for(const ConfigurationOptions& options, const std::string& path);
 

@@ -37,7 +37,7 @@ struct Targets {
 
 Targets targets_of(const LowerOptions& options) {
   const LoweringTarget placed =
-      lowering_target_from_name(read_metadata(options.model).value("target", "stock"));
+      lowering_target_from_name(metadata_of_step(options.model).value("target", "stock"));
   const auto& chosen = options.configuration.target;
   return {.placed = placed, .lowered = chosen ? lowering_target_from_name(*chosen) : placed};
 }

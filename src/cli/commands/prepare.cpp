@@ -4,6 +4,7 @@
 #include <tsq/error.h>
 #include <tsq/train.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
@@ -30,7 +31,10 @@ constexpr CommandHelp kPrepareHelp{
         "save it again.\n\n"
         "Quantization-aware training, in Python or C++, between prepare and convert:\n"
         "  tsq prepare --qat model.pt --calib data.pt --output to_train.pt\n"
-        "  tsq convert trained.pt --output reference.pt"};
+        "  tsq convert trained.pt --output reference.pt\n\n"
+        "Training that begins where quantization without training ends, and keeps its ranges:\n"
+        "  tsq prepare --qat reference.pt --output to_train.pt\n"
+        "  tsq lower trained.pt --output model.int8.pt"};
 
 struct PrepareOptions {
   std::string model{};
@@ -82,7 +86,42 @@ std::string notes_text(const std::vector<std::string>& notes) {
   return text;
 }
 
+bool is_reference(const std::string& path) {
+  const nlohmann::json metadata = read_metadata(path);
+  return metadata.is_object() && metadata.value("stage", "") == "reference";
+}
+
+/// What was configured when the reference model was made stays.
+void prepare_reference(const PrepareOptions& options, const Session& session) {
+  std::vector<std::string> given = options.configuration.files();
+  given.insert(given.end(), {options.calib, options.configuration.backend});
+  if (std::ranges::any_of(given, [](const std::string& option) { return !option.empty(); }))
+    throw UsageError(
+        fmt::format("'{}' is a reference model, which has its configuration: leave all options but --qat out",
+                    options.model));
+  OutputFiles files{{options.model}};
+  files.claim(options.output);
+  Steps steps(session);
+  const Reference reference =
+      steps.run("load", [&](const Progress&) { return Reference::load(options.model); });
+  const torch::jit::Module module =
+      steps.run("prepare", [&](const Progress&) { return reference_to_train(reference); });
+  files.write(options.output, [&](const std::string& place) { save(module, place); });
+  files.commit();
+  const std::size_t count = parameters_to_train(module).size();
+  print_result(
+      session,
+      fmt::format("'{}' prepared for training: '{}'\n  parameters {}; ranges and the scales of weights "
+                  "stay as they are\n",
+                  options.model, options.output, count),
+      {{"model", options.model},
+       {"output", options.output},
+       {"parameters", count},
+       {"steps", seconds_json(steps.seconds())}});
+}
+
 void run_prepare(const PrepareOptions& options, const Session& session) {
+  if (options.configuration.qat && is_reference(options.model)) return prepare_reference(options, session);
   OutputFiles files{options.configuration.files(), {options.model, options.calib}};
   files.claim(options.output);
   check_training_options(options);
@@ -113,7 +152,8 @@ void run_prepare(const PrepareOptions& options, const Session& session) {
 void add_prepare_options(CLI::App& command, PrepareOptions& options) {
   add_options(
       command,
-      {required({"MODEL.pt", into(options.model), "The float model, a TorchScript file"}),
+      {required({"MODEL.pt", into(options.model),
+                 "The float model, a TorchScript file; with --qat also a reference model"}),
        required({"-o,--output", into(options.output), "The prepared model to write", "PREPARED.pt"})});
   add_configuration_options(command, options.configuration);
   add_options(command,
