@@ -32,16 +32,30 @@ bool rounds_itself(const View& input, const View& output, std::size_t axis) {
   }
 }
 
+/// Those of a tensor that is dense, with the numbers along `axis` beside each other.
+Shape strides_along(const Shape& sizes, std::size_t axis) {
+  Shape strides(sizes.size());
+  std::int64_t stride = sizes[axis];
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = i == axis ? 1 : stride;
+    if (i != axis) stride *= sizes[i];
+  }
+  return strides;
+}
+
 }  // namespace
 
 bool build_softmax_of_rows(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View read = compilation.view(operation.inputs[0]);
-  if (read.sizes.empty() || axis_of(operation, read.sizes.size()) + 1 != read.sizes.size()) return false;
-  if (read.sizes.back() > kSoftmaxRow) return false;
-  const View input = compilation.with_strides(read, row_major_strides(read.sizes));
-  const View output = compilation.destination(operation.output, row_major_strides(read.sizes));
-  const SoftmaxTask task{.length = input.sizes.back(),
+  if (read.sizes.empty()) return false;
+  // oneDNN has no fast kernel along another dimension than the last.
+  const std::size_t axis = axis_of(operation, read.sizes.size());
+  if (read.sizes[axis] > kSoftmaxRow) return false;
+  const Shape strides = strides_along(read.sizes, axis);
+  const View input = compilation.with_strides(read, strides);
+  const View output = compilation.destination(operation.output, strides);
+  const SoftmaxTask task{.length = input.sizes[axis],
                          .from = input.dtype,
                          .scale = static_cast<float>(input.scale),
                          .to = rounding_of(output)};
