@@ -111,6 +111,16 @@ Error changed(const std::string& name, const char* how) {
                "train the model that tsq prepare --qat made of the reference model, with a smaller step");
 }
 
+/// What training has made of the parameter `before`.
+at::Tensor trained_value(const std::map<std::string, at::Tensor>& trained, const std::string& name,
+                         const at::Tensor& before) {
+  const auto found = trained.find(name);
+  if (found == trained.end()) throw changed(name, "is gone");
+  if (found->second.sizes() != before.sizes()) throw changed(name, "has another size");
+  if (!at::isfinite(found->second).all().item<bool>()) throw changed(name, "has NaN or infinity");
+  return found->second.detach();
+}
+
 }  // namespace
 
 Module module_to_train(const Stage& reference) {
@@ -128,15 +138,7 @@ void take_parameters(Stage& reference, const std::map<std::string, at::Tensor>& 
   const auto names = names_by_memory(module_of(stage));
   for (at::Tensor* parameter : parameters_of(stage.model)) {
     const auto name = names.find(parameter->const_data_ptr());
-    if (name == names.end()) continue;
-    const auto value = trained.find(name->second);
-    if (value == trained.end()) throw changed(name->second, "is gone");
-    if (value->second.sizes() != parameter->sizes()) throw changed(name->second, "has another size");
-    if (!at::isfinite(value->second).all().item<bool>()) throw changed(name->second, "has NaN or infinity");
-  }
-  for (at::Tensor* parameter : parameters_of(stage.model)) {
-    const auto name = names.find(parameter->const_data_ptr());
-    *parameter = name == names.end() ? parameter->detach() : trained.at(name->second).detach();
+    *parameter = name == names.end() ? parameter->detach() : trained_value(trained, name->second, *parameter);
   }
   reference.model = std::move(stage.model);
   // Codes that training has moved may sum to more than 16 bits.
