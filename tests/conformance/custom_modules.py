@@ -29,7 +29,9 @@ from torch.ao.quantization.quant_type import QuantType
 from torch.ao.quantization.quantize_fx import convert_fx, convert_to_reference_fx, prepare_fx
 
 from configuration_json import mapping_to_json, type_name
+from dropped_operators import forget_dropped_operators
 
+forget_dropped_operators()
 FEATURES = 6
 QCONFIG = QConfig(activation=MinMaxObserver.with_args(reduce_range=True), weight=default_weight_observer)
 

@@ -28,8 +28,10 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from case import ENGINES
 from configuration_json import backend_to_json, mapping_to_json
+from dropped_operators import forget_dropped_operators
 from jobs import JobServer
 
+forget_dropped_operators()
 KINDS = {nn.Linear, nn.LSTM, nn.GRU, nn.LSTMCell, nn.GRUCell, nn.RNNCell}
 QCONFIGS = {"int8": (default_dynamic_qconfig, ENGINES), "float16": (float16_dynamic_qconfig, ("x86", "fbgemm"))}
 

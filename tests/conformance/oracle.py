@@ -20,8 +20,10 @@ from torch.utils import _pytree as pytree
 
 from case import Case
 from configuration_json import backend_to_json, equalization_json, mapping_to_json, prepare_custom_to_json
+from dropped_operators import forget_dropped_operators
 from quantized_operators import quantized_operators, rounded_constants
 
+forget_dropped_operators()
 HERE = Path(__file__).parent
 
 BACKEND_CONFIGS = {

@@ -19,6 +19,9 @@ from torch.ao.quantization import get_default_qconfig_mapping
 from torch.ao.quantization.quantize_fx import convert_to_reference_fx, prepare_fx
 from torch.nn import functional as F
 
+from dropped_operators import forget_dropped_operators
+
+forget_dropped_operators()
 BACKEND = "x86"
 
 

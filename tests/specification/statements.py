@@ -48,7 +48,9 @@ from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 from configuration_json import backend_to_json, mapping_to_json  # noqa: E402
+from dropped_operators import forget_dropped_operators  # noqa: E402
 
+forget_dropped_operators()
 INT8 = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.quint8, weight_dtype=torch.qint8, bias_dtype=torch.float)
 FLOWING = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.quint8)
 DIFFERENT = ObservationType.OUTPUT_USE_DIFFERENT_OBSERVER_AS_INPUT

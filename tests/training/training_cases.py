@@ -11,7 +11,9 @@ from torch.ao.quantization import get_default_qat_qconfig_mapping, get_default_q
 
 import models
 from case import ENGINES, Case
+from dropped_operators import forget_dropped_operators
 
+forget_dropped_operators()
 # Files of the static suite whose cases are about something else: dynamic and weight-only modes, equalization, FX's own tables.
 STATIC_ONLY = {
     "dynamic_cases.py",
