@@ -116,8 +116,64 @@ std::string whole_expression(const torch::jit::SourceRange& range) {
   return text.append(rest.begin(), end);
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\\";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  return begin == std::string_view::npos ? std::string_view()
+                                         : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+/// The arguments of a call in the text after its opening bracket; none where the bracket is not closed.
+std::optional<std::vector<std::string_view>> arguments_in(std::string_view text) {
+  std::vector<std::string_view> arguments;
+  std::size_t begin = 0;
+  int depth = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '(' || c == '[' || c == '{') {
+      ++depth;
+    } else if (depth > 0 && (c == ')' || c == ']' || c == '}')) {
+      --depth;
+    } else if (depth == 0 && (c == ',' || c == ')')) {
+      arguments.push_back(trimmed(text.substr(begin, i - begin)));
+      begin = i + 1;
+      if (c == ')') return arguments;
+    }
+  }
+  return std::nullopt;
+}
+
+/// `name=value`, and no comparison.
+bool is_by_name(std::string_view argument) {
+  const std::size_t sign = argument.find('=');
+  return sign != std::string_view::npos && !argument.substr(sign).starts_with("==") &&
+         is_name(trimmed(argument.substr(0, sign)));
+}
+
+/// How many arguments the call has by position whose callee `text` stands before; none where it is no call,
+/// or where the text does not tell.
+std::optional<std::size_t> positional_arguments(std::string_view text) {
+  if (!text.starts_with('(')) return std::nullopt;
+  const auto arguments = arguments_in(text.substr(1));
+  const auto is_unclear = [](std::string_view each) {
+    return each.starts_with('*') || each.find('#') != std::string_view::npos;
+  };
+  if (!arguments || std::ranges::any_of(*arguments, is_unclear)) return std::nullopt;
+  return std::ranges::count_if(*arguments,
+                               [](std::string_view each) { return !each.empty() && !is_by_name(each); });
+}
+
 Origin from_source(const torch::jit::SourceRange& range) {
   Origin origin{.writer = Origin::Writer::User, .expression = whole_expression(range)};
+  constexpr std::size_t kLongestCall = 1024;
+  const auto source = range.source()->text_str();
+  const std::size_t end = range.start() + origin.expression.size();
+  if (end < source.size()) origin.arguments = positional_arguments(source.substr(end, kLongestCall).str());
   const std::string file = with_slashes(range.source()->filename().value_or(""));
   if (contains(file, kFunctionalFile)) {
     origin.writer = Origin::Writer::Functional;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ir/model.h"
@@ -17,8 +18,9 @@ struct Origin {
   };
   Writer writer{Writer::Unknown};
   std::string expression{};  ///< scripted: for a call the callee, for an operator the whole of it
-  std::string function{};    ///< traced, Functional: the function's name
-  bool in_module{false};     ///< called by a module of torch.nn, as far as it can be told
+  std::optional<std::size_t> arguments{};  ///< scripted: those of a call that are written by position
+  std::string function{};                  ///< traced, Functional: the function's name
+  bool in_module{false};                   ///< called by a module of torch.nn, as far as it can be told
 };
 
 Origin origin_of(const Node* node);

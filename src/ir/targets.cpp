@@ -276,6 +276,17 @@ std::vector<Symbol> targets(const Model& model, const Node* node) {
   return result;
 }
 
+std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling) {
+  if (is_module_call(node)) return std::nullopt;
+  if (spelling.name.starts_with("operator.")) {
+    const std::string_view name = bare_name(spelling.name);
+    return name == "neg" || name == "invert" ? 1 : 2;
+  }
+  const Origin origin = origin_of(node);
+  if (origin.writer != Origin::Writer::User || !origin.arguments) return std::nullopt;
+  return *origin.arguments + (spelling.kind == SymbolKind::Method ? 1 : 0);
+}
+
 std::string display_name(const Model& model, const Node* node) {
   if (is_module_call(node)) return std::string(call_of(model, node).type.name);
   if (node->kind() == c10::prim::CallFunction) {

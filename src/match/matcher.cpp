@@ -33,6 +33,19 @@ bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern&
   return match_node(value->node(), pattern, result);
 }
 
+/// Whether a node has as many arguments as the pattern: FX compares the lengths of args. Where a file does
+/// not tell how many were written by position, tensors are taken for such.
+bool Matcher::has_arguments_of(const ir::Node* node, const std::vector<ir::Argument>& arguments,
+                               const Pattern& pattern) const {
+  const std::size_t count = pattern.args.size();
+  if (arguments.size() < count) return false;
+  if (!model_.any_spelling) {
+    if (const auto written = ir::positional_arguments(node, pattern.symbol)) return *written == count;
+  }
+  return std::none_of(arguments.begin() + static_cast<std::ptrdiff_t>(count), arguments.end(),
+                      [](const ir::Argument& argument) { return ir::holds_tensor(argument.value); });
+}
+
 bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& result) {
   result.pattern = &pattern;
   result.node = node;
@@ -42,7 +55,7 @@ bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& re
   if (std::ranges::find(spellings, pattern.symbol) == spellings.end()) return false;
   if (pattern.args.empty()) return true;
   const auto arguments = ir::arguments(node);
-  if (arguments.size() < pattern.args.size()) return false;
+  if (!has_arguments_of(node, arguments, pattern)) return false;
   for (std::size_t i = 0; i < pattern.args.size(); ++i) {
     MatchedNode inner;
     if (!match_value(arguments[i].value, node, pattern.args[i], inner)) return false;

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ir/model.h"
+#include "ir/analysis.h"
 
 namespace tsq::match {
 
@@ -30,6 +30,8 @@ class Matcher {
 
  private:
   bool match_node(ir::Node* node, const Pattern& pattern, MatchedNode& result);
+  [[nodiscard]] bool has_arguments_of(const ir::Node* node, const std::vector<ir::Argument>& arguments,
+                                      const Pattern& pattern) const;
   bool match_value(ir::Value* value, const ir::Node* user, const Pattern& pattern, MatchedNode& result);
 
   const ir::Model& model_;

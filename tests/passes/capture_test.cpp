@@ -140,6 +140,36 @@ TEST(Normalise, ReadsANumberMinusATensorAsOneSubtraction) {
   }
 }
 
+TEST(Normalise, ReadsAnIndexOfSeveralPlacesAsOneOperator) {
+  Module model = testing::user_module("Index");
+  model.define("def forward(self, x):\n  return x[:, 1:4], x[:]\n");
+  EXPECT_EQ(operators_of(testing::normalised(model)),
+            (std::vector<std::string>{"aten::slice", "aten::slice"}));
+}
+
+TEST(Targets, TellHowManyArgumentsWereWrittenByPosition) {
+  Module model = testing::user_module("Calls");
+  model.define(R"(
+def forward(self, x):
+  a = torch.flatten(x, 1)
+  b = torch.flatten(a, start_dim=1)
+  c = torch.clamp(b.reshape([-1, 2 * (3 + 1)]),
+                  max=min(1.0, 2.0))
+  return torch.add(c, c, alpha=2) + c
+)");
+  const ir::Model made = testing::captured(model);
+  std::vector<std::pair<std::string, std::optional<std::size_t>>> counts;
+  for (const ir::Node* node : ir::nodes_in_order(*made.graph)) {
+    const auto spellings = ir::targets(made, node);
+    if (!spellings.empty())
+      counts.emplace_back(spellings.front().name, ir::positional_arguments(node, spellings.front()));
+  }
+  const std::vector<std::pair<std::string, std::optional<std::size_t>>> expected{
+      {"torch.flatten", 2}, {"torch.flatten", 1}, {"reshape", 2},
+      {"torch.clamp", 1},   {"torch.add", 2},     {"operator.add", 2}};
+  EXPECT_EQ(counts, expected);
+}
+
 TEST(Normalise, KeepsTheNegativeThatSomebodyWrote) {
   Module model = testing::user_module("Negative");
   model.define("def forward(self, x):\n  return torch.neg(x) + 1.0\n");
