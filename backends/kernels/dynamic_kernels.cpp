@@ -11,25 +11,13 @@ using c10::ScalarType;
 
 constexpr std::array kDynamic{
     DynamicKernel{"torch.nn.Linear", PostOp::None, ScalarType::QInt8, "quantized::linear_prepack",
-                  "quantized::linear_dynamic", true, 2},
+                  "quantized::linear_dynamic", true},
     DynamicKernel{"torch.nn.Linear", PostOp::ReLU, ScalarType::QInt8, "quantized::linear_prepack",
-                  "quantized::linear_relu_dynamic", true, 2},
+                  "quantized::linear_relu_dynamic", true},
     DynamicKernel{"torch.nn.Linear", PostOp::None, ScalarType::Half, "quantized::linear_prepack_fp16",
-                  "quantized::linear_dynamic_fp16", false, 2},
+                  "quantized::linear_dynamic_fp16", false},
     DynamicKernel{"torch.nn.Linear", PostOp::ReLU, ScalarType::Half, "quantized::linear_prepack_fp16",
-                  "quantized::linear_relu_dynamic_fp16", false, 2},
-    DynamicKernel{"torch.nn.Conv1d", PostOp::None, ScalarType::QInt8, "quantized::conv1d_prepack",
-                  "quantized::conv1d_dynamic", true, 3},
-    DynamicKernel{"torch.nn.Conv2d", PostOp::None, ScalarType::QInt8, "quantized::conv2d_prepack",
-                  "quantized::conv2d_dynamic", true, 4},
-    DynamicKernel{"torch.nn.Conv3d", PostOp::None, ScalarType::QInt8, "quantized::conv3d_prepack",
-                  "quantized::conv3d_dynamic", true, 5},
-    DynamicKernel{"torch.nn.ConvTranspose1d", PostOp::None, ScalarType::QInt8,
-                  "quantized::conv_transpose1d_prepack", "quantized::conv_transpose1d_dynamic", true, 3},
-    DynamicKernel{"torch.nn.ConvTranspose2d", PostOp::None, ScalarType::QInt8,
-                  "quantized::conv_transpose2d_prepack", "quantized::conv_transpose2d_dynamic", true, 4},
-    DynamicKernel{"torch.nn.ConvTranspose3d", PostOp::None, ScalarType::QInt8,
-                  "quantized::conv_transpose3d_prepack", "quantized::conv_transpose3d_dynamic", true, 5},
+                  "quantized::linear_relu_dynamic_fp16", false},
 };
 
 constexpr std::array kRecurrent{

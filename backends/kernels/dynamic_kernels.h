@@ -21,9 +21,9 @@ struct DynamicKernel {
   std::string_view prepack;
   std::string_view kernel;
   bool takes_reduce_range;
-  int64_t batch_dims;  ///< the dimensions that it asks for, at least
 };
-/// Null when there is none.
+/// Null when there is none: no convolution has one. quantized::conv2d_dynamic and its relatives round their
+/// result with the range of their input, and keep 2 to 7 dB of it where no input is negative.
 const DynamicKernel* dynamic_kernel(std::string_view op, PostOp post_op, c10::ScalarType weight_dtype);
 
 /// A recurrent operator. Layers take their weights as a list (of each layer and direction: input, hidden,

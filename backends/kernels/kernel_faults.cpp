@@ -181,24 +181,9 @@ constexpr std::array<std::string_view, 24> kQnnpackElementwise{"quantized::add",
                                                                "clamp",
                                                                "torch.nn.functional.hardtanh_"};
 
-/// Convolutions whose dynamic kernels have the faults of the static ones: both are one kernel inside.
-using DynamicTwin = std::pair<std::string_view, std::string_view>;
-constexpr std::array kDynamicTwins{
-    DynamicTwin{"quantized::conv3d", "quantized::conv3d_dynamic"},
-    DynamicTwin{"quantized::conv_transpose1d", "quantized::conv_transpose1d_dynamic"},
-    DynamicTwin{"quantized::conv_transpose2d", "quantized::conv_transpose2d_dynamic"},
-    DynamicTwin{"quantized::conv_transpose3d", "quantized::conv_transpose3d_dynamic"},
-};
-
-constexpr std::array<std::string_view, 9> kDynamicKernels{"quantized::linear_dynamic",
+constexpr std::array<std::string_view, 3> kDynamicKernels{"quantized::linear_dynamic",
                                                           "quantized::linear_relu_dynamic",
-                                                          "quantized::make_quantized_cell_params_dynamic",
-                                                          "quantized::conv1d_dynamic",
-                                                          "quantized::conv2d_dynamic",
-                                                          "quantized::conv3d_dynamic",
-                                                          "quantized::conv_transpose1d_dynamic",
-                                                          "quantized::conv_transpose2d_dynamic",
-                                                          "quantized::conv_transpose3d_dynamic"};
+                                                          "quantized::make_quantized_cell_params_dynamic"};
 
 constexpr std::array<std::string_view, 18> kPools{"torch.nn.MaxPool1d",
                                                   "torch.nn.MaxPool2d",
@@ -245,13 +230,6 @@ std::vector<KernelFault> all_faults() {
       faults.push_back({of_all.engine, kernel, of_all.when, of_all.precaution, of_all.reason});
   }
   faults.insert(faults.end(), kFaults.begin(), kFaults.end());
-  for (const auto& [kernel, dynamic] : kDynamicTwins) {
-    for (KernelFault fault : kFaults) {
-      if (fault.kernel != kernel || fault.precaution == PackForEachCall) continue;
-      fault.kernel = dynamic;
-      faults.push_back(fault);
-    }
-  }
   return faults;
 }
 

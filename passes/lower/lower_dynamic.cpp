@@ -14,7 +14,6 @@
 #include "ir/edit.h"
 #include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
-#include "operators/images/convolution_padding.h"
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 
@@ -46,7 +45,7 @@ class DynamicLowering : public KernelLowering {
   void lower_module(Node* op) {
     ir::ModuleCall& call = ir::call_of(model_, op);
     ir::Weighted* weighted = ir::weighted_of(call);
-    const auto input = input_of(op);
+    const auto input = operators::dynamic_input(op->input(0));
     if (weighted == nullptr || !weighted->weight_qparams || !input || op->inputs().size() != 1) return;
     const DynamicKernel* row = kernel_of(op, weighted->weight_qparams->dtype);
     if (row == nullptr) return;
@@ -54,29 +53,9 @@ class DynamicLowering : public KernelLowering {
       weighted->weight_qparams.reset();
       return stay_float(op, *input, *refusal);
     }
-    Value* padded = padded_input(*weighted, input->value, op);
     Value* packed = packed_for(op, *row, *weighted, call.path, op);
     // PyTorch's dynamic modules always reduce the range, its functions where the engine asks for it.
-    replace(op, op, *row, {padded, packed}, ir::constant_before(op, true));
-  }
-
-  /// What a module with a dynamic QConfig reads; some inputs have no observer, and need none (D-21).
-  std::optional<DynamicInput> input_of(const Node* op) const {
-    if (const auto input = operators::dynamic_input(op->input(0))) return input;
-    const ir::NodeRecord* record = ir::record_of(model_, op);
-    if (record == nullptr || !record->lookup.qconfig) return std::nullopt;
-    const ResolvedObserver activation = resolve(record->lookup.qconfig->activation);
-    if (!activation.is_dynamic) return std::nullopt;
-    return DynamicInput{.value = const_cast<Value*>(op->input(0)), .dtype = activation.dtype};
-  }
-
-  /// torch.ao.nn.quantized.dynamic pads the float tensor where the padding is not the kernel's own.
-  Value* padded_input(const ir::Weighted& weighted, Value* input, Node* before) {
-    if (!operators::pads_outside(weighted)) return input;
-    const std::string mode = weighted.padding_mode == "zeros" ? "constant" : weighted.padding_mode;
-    const ir::Rewriter in_front(model_, before);
-    return in_front.op("aten::pad", {input, in_front.constant(operators::explicit_padding(weighted)),
-                                     in_front.constant(mode), in_front.constant(c10::IValue())});
+    replace(op, op, *row, {input->value, packed}, ir::constant_before(op, true));
   }
 
   // L-11; L-05: a function that is configured not to be quantized stays.

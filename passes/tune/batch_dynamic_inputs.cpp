@@ -12,19 +12,19 @@
 namespace tsq::passes {
 namespace {
 
-/// The dimensions of what the node reads, where it is a kernel that asks for batches.
-std::optional<int64_t> batch_dims(const Node* node) {
+constexpr int64_t kBatchDims = 2;
+
+bool asks_for_batches(const Node* node) {
   const std::string_view kind = node->kind().toQualString();
-  const auto row = std::ranges::find(kernels::dynamic_kernels(), kind, &kernels::DynamicKernel::kernel);
-  if (row == kernels::dynamic_kernels().end()) return std::nullopt;
-  return row->batch_dims;
+  return std::ranges::find(kernels::dynamic_kernels(), kind, &kernels::DynamicKernel::kernel) !=
+         kernels::dynamic_kernels().end();
 }
 
-void batch(Model& model, Node* kernel, int64_t dims) {
+void batch(Model& model, Node* kernel) {
   Value* x = kernel->input(0);
   const ir::Rewriter in_front(model, kernel);
   Value* rank = in_front.op("aten::dim", {x}, c10::IntType::get());
-  Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(dims)}, c10::BoolType::get());
+  Value* lacks_batch = in_front.op("aten::lt", {rank, in_front.constant(kBatchDims)}, c10::BoolType::get());
   Value* zero = in_front.constant(int64_t{0});
   // function(value, zero) where x lacks a batch, else value
   const auto branch = [&](Node* before, const char* function, Value* value) {
@@ -43,11 +43,7 @@ void batch(Model& model, Node* kernel, int64_t dims) {
 }  // namespace
 
 bool batch_dynamic_inputs(Model& model, const PassContext& /*context*/) {
-  return change_nodes(model, [&](Node* node) {
-    const auto dims = batch_dims(node);
-    if (dims) batch(model, node, *dims);
-    return dims.has_value();
-  });
+  return change_nodes(model, asks_for_batches, [&](Node* node) { batch(model, node); });
 }
 
 }  // namespace tsq::passes

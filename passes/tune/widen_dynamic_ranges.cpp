@@ -15,26 +15,19 @@
 namespace tsq::passes {
 namespace {
 
-struct RangeKernel {
-  std::string_view name;
-  int64_t dims;  ///< of the convolution; 0: a linear layer
-};
-constexpr std::array kDynamicKernels{
-    RangeKernel{"quantized::linear_dynamic", 0}, RangeKernel{"quantized::linear_relu_dynamic", 0},
-    RangeKernel{"quantized::conv1d_dynamic", 1}, RangeKernel{"quantized::conv2d_dynamic", 2},
-    RangeKernel{"quantized::conv3d_dynamic", 3},
-};
+constexpr std::array<std::string_view, 2> kDynamicKernels{"quantized::linear_dynamic",
+                                                          "quantized::linear_relu_dynamic"};
 
 }  // namespace
 
 bool widen_dynamic_ranges(ir::Model& model, const PassContext& context) {
   return change_nodes(model, [&](ir::Node* node) {
-    const auto kernel =
-        std::ranges::find(kDynamicKernels, std::string_view(node->kind().toQualString()), &RangeKernel::name);
-    if (kernel == kDynamicKernels.end() || ir::flag_constant(node->inputs().back()) == false) return false;
-    // A convolution's groups and channels are in its packed params: the worst case decides.
-    const kernels::WeightedShape shape{
-        .depthwise = kernel->dims > 0, .dims = kernel->dims, .channels = std::numeric_limits<int64_t>::max()};
+    const bool is_dynamic =
+        std::ranges::find(kDynamicKernels, std::string_view(node->kind().toQualString())) !=
+        kDynamicKernels.end();
+    if (!is_dynamic || ir::flag_constant(node->inputs().back()) == false) return false;
+    // The channels of a layer are in its packed params: the worst case decides.
+    const kernels::WeightedShape shape{.channels = std::numeric_limits<int64_t>::max()};
     if (kernels::sums_pairs_in_16_bits(context.target, shape)) return false;
     node->replaceInput(node->inputs().size() - 1, ir::constant_before(node, false));
     return true;

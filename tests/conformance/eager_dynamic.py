@@ -19,15 +19,12 @@ from pathlib import Path
 from typing import Callable, Optional, Tuple
 
 import torch
-import torch.ao.nn.quantized.dynamic as nnqd
-import torch.ao.nn.quantized.reference as nnqr
 from torch import Tensor, nn
 from torch.ao.quantization import QConfigMapping, default_dynamic_qconfig, float16_dynamic_qconfig, quantize_dynamic
-from torch.ao.quantization.backend_config import BackendConfig, BackendPatternConfig, DTypeConfig
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from case import ENGINES
-from configuration_json import backend_to_json, mapping_to_json
+from configuration_json import mapping_to_json
 from dropped_operators import forget_dropped_operators
 from jobs import JobServer
 
@@ -43,15 +40,14 @@ class Model:
     forms: Tuple[str, ...]
     # The same model with modules that the eager API knows, sharing the parameters' names.
     eager: Optional[Callable[[], nn.Module]] = None
-    convolutional: bool = False  # quantized by a table with dynamic rows for convolutions, which PyTorch's have not
 
 
 MODELS: dict = {}
 
 
-def model(*forms: str, inputs: Callable[[], tuple], eager=None, convolutional=False):
+def model(*forms: str, inputs: Callable[[], tuple], eager=None):
     def register(cls):
-        MODELS[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = Model(cls, inputs, forms, eager, convolutional)
+        MODELS[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()] = Model(cls, inputs, forms, eager)
         return cls
 
     return register
@@ -182,33 +178,6 @@ class LstmAsAFunction(nn.Module):
         return torch.lstm(x, [zeros, zeros], weights, True, 1, 0.0, False, False, False)
 
 
-CONVOLUTIONS = {nn.Conv1d: nnqd.Conv1d, nn.Conv2d: nnqd.Conv2d, nn.Conv3d: nnqd.Conv3d, nn.ConvTranspose2d: nnqd.ConvTranspose2d}
-
-
-def table_of_convolutions() -> BackendConfig:
-    dynamic = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.float, weight_dtype=torch.qint8, bias_dtype=torch.float, is_dynamic=True)
-    table = BackendConfig("convolutions")
-    for kind in CONVOLUTIONS:
-        table.set_backend_pattern_config(BackendPatternConfig(kind).set_dtype_configs([dynamic]).set_root_module(kind).set_reference_quantized_module(getattr(nnqr, kind.__name__)))
-    return table
-
-
-@model("scripted", "traced", inputs=lambda: (torch.randn(2, 4, 9, 9),), convolutional=True)
-class Convolutions(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(4, 6, 3, stride=2, padding=1)
-        self.reflecting = nn.Conv2d(6, 8, 3, padding=1, padding_mode="reflect", groups=2)
-        self.up = nn.ConvTranspose2d(8, 8, 3, stride=2)
-        self.line = nn.Conv1d(8, 4, 3, dilation=2)
-        self.volume = nn.Conv3d(4, 4, (3, 1, 1), bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = torch.relu(self.up(self.reflecting(self.conv(x))))
-        x = self.line(x.flatten(2))
-        return self.volume(x.view(x.size(0), x.size(1), -1, 1, 1))
-
-
 def written(case: Model, form: str, path: Path) -> nn.Module:
     """The file that tsq gets; the eager model of which it is."""
     torch.manual_seed(len(form))
@@ -235,17 +204,13 @@ def check(case: Model, form: str, engine: str, qconfig, server: JobServer, folde
     eager = written(case, form, folder / "model.pt")
     (folder / "qconfig.json").write_text(json.dumps(mapping_to_json(QConfigMapping().set_global(qconfig))))
     job = {name: str(folder / f"{name}.pt") for name in ("model", "output", "reference")}
-    if case.convolutional:
-        (folder / "table.json").write_text(json.dumps(backend_to_json(table_of_convolutions())))
-        job["backend_config"] = str(folder / "table.json")
     answer = server.ask({**job, "backend": engine, "qconfig": str(folder / "qconfig.json")})
     if answer["exit"] != 0:
         return answer["error"]
-    kinds, mapping = (set(CONVOLUTIONS), CONVOLUTIONS) if case.convolutional else (KINDS, None)
-    expected = quantize_dynamic(copy.deepcopy(eager), {kind: qconfig for kind in kinds}, mapping=mapping)
+    expected = quantize_dynamic(copy.deepcopy(eager), {kind: qconfig for kind in KINDS})
     got = torch.jit.load(job["output"])
     graph = str(got.inlined_graph)
-    if re.search(r"aten::(lstm|gru|lstm_cell|gru_cell|rnn_tanh_cell|rnn_relu_cell|linear|conv[123]d)\(", graph):
+    if re.search(r"aten::(lstm|gru|lstm_cell|gru_cell|rnn_tanh_cell|rnn_relu_cell|linear)\(", graph):
         return "a recurrent operator or a linear layer stayed float"
     inputs = case.inputs()
     with torch.no_grad():
@@ -273,8 +238,6 @@ def main() -> int:
                 continue
             for form in case.forms:
                 for kind, (qconfig, engines) in QCONFIGS.items():
-                    if case.convolutional and kind != "int8":
-                        continue
                     for engine in set(options.engine.split(",")).intersection(engines):
                         try:
                             difference = check(case, form, engine, qconfig, server, Path(folder))
