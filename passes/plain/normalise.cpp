@@ -9,6 +9,7 @@
 
 #include "ir/analysis.h"
 #include "ir/edit.h"
+#include "operators/arguments.h"
 #include "operators/traits.h"
 #include "operators/weighted.h"
 #include "passes/context/nodes.h"
@@ -98,6 +99,16 @@ bool restore_subtractions(Model& model) {
   return ir::eliminate_dead_code(*model.graph) || changed;
 }
 
+/// `x[:, :4]` is one operator to FX; TorchScript takes all along the first dimension before it.
+bool join_index_expressions(Model& model) {
+  const auto is_begun = [](const Node* node) {
+    const Node* reader = operators::takes_all(node) ? ir::only_reader(node) : nullptr;
+    return reader != nullptr && reader->input(0) == node->output() &&
+           (reader->kind() == c10::aten::slice || reader->kind() == c10::aten::select);
+  };
+  return change_nodes(model, is_begun, bypass);
+}
+
 /// `output_size`, which nothing passes, is not part of the operator. A transposed convolution that gets one
 /// stays as it is.
 bool drop_absent_output_size(Model& model) {
@@ -126,7 +137,7 @@ bool take_parameters_out_of_modules(Model& model) {
 
 bool normalise(Model& model, const PassContext& /*context*/) {
   constexpr std::array kSteps{take_parameters_out_of_modules, drop_absent_output_size,
-                              make_operators_out_of_place, restore_subtractions};
+                              make_operators_out_of_place, restore_subtractions, join_index_expressions};
   return change_each(kSteps, [&](auto* step) { return step(model); });
 }
 

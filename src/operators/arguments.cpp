@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <limits>
 
 #include "ir/constants.h"
 #include "operators/weighted.h"
@@ -65,6 +68,18 @@ at::Tensor slopes_of(const ir::Model& model, const Node* activation) {
 int64_t slope_count(const ir::Model& model, const Node* activation) {
   const at::Tensor slopes = slopes_of(model, activation);
   return slopes.defined() ? slopes.numel() : 1;
+}
+
+bool takes_all(const ir::Node* node) {
+  if (node->kind() != c10::aten::slice || !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
+    return false;
+  const auto is_none_or = [](const ir::Value* value, std::int64_t number) {
+    const auto constant = torch::jit::toIValue(value);
+    return constant && (constant->isNone() || (constant->isInt() && constant->toInt() == number));
+  };
+  return is_none_or(node->input(2), 0) &&
+         is_none_or(node->input(3), std::numeric_limits<std::int64_t>::max()) &&
+         ir::whole_number_constant(node->input(4)) == 1;
 }
 
 }  // namespace tsq::operators

@@ -30,4 +30,7 @@ std::optional<std::size_t> argument_index(const ir::Node* op, const std::string&
 /// The argument of a function by its name in the schema; null when it has none of that name.
 ir::Value* argument_named(const ir::Node* op, const std::string& name);
 
+/// Whether a node is `x[:]` of a tensor, along any dimension.
+[[nodiscard]] bool takes_all(const ir::Node* node);
+
 }  // namespace tsq::operators

@@ -11,6 +11,7 @@ from torch.ao.quantization import (
     MinMaxObserver,
     QConfig,
     QConfigMapping,
+    default_dynamic_qconfig,
     default_per_channel_weight_observer,
     float16_static_qconfig,
     float_qparams_weight_only_qconfig,
@@ -126,6 +127,8 @@ mixed("any_dtype", conv_row([DTypeConfig()]), row(nn.MaxPool2d, SHARED, [DTypeCo
 mixed("output_dtype_left_out", conv_row([DTypeConfig(input_dtype=torch.quint8, weight_dtype=torch.qint8)]), linear_row())
 mixed("two_dtype_configs", conv_row([DTypeConfig(input_dtype=torch.float16, output_dtype=torch.float16), INT8]), linear_row())
 mixed("float16_only", conv_row([DTypeConfig(input_dtype=torch.float16, output_dtype=torch.float16, weight_dtype=torch.float16)]), linear_row())
+mixed("pairs_of_operators_with_more_arguments", conv_row(), linear_row(), row((nn.MaxPool2d, operator.add)), row((nn.GELU, torch.flatten)), row((nn.ReLU, torch.add)))
+mixed("float_row_under_a_dynamic_qconfig", conv_row([DTypeConfig(input_dtype=torch.float, output_dtype=torch.float, weight_dtype=torch.qint8)]), mapping=lambda engine: QConfigMapping().set_global(default_dynamic_qconfig))
 mixed("row_set_twice", conv_row([DTypeConfig(input_dtype=torch.float16)]), linear_row(), conv_row())
 
 # ---- root and reference modules come from the table, and from all of it
@@ -187,6 +190,51 @@ class Ratio(nn.Module):
 
 for name, division in (("operator_truediv", operator.truediv), ("torch_div", torch.div)):
     add_case(f"table_{name}", Ratio, IMAGE, backend=table(conv_row(), row(division, dtypes=[ACTIVATION])), source=__file__)
+
+
+
+class Halves(nn.Module):
+    """Index expressions of several places, which TorchScript takes apart."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+        self.last = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.fc(x)
+        return self.last(y[:, :4] * y[:, 4:]) + y[:, 0].unsqueeze(1)
+
+
+add_case("table_getitem_shares", Halves, ROWS, backend=table(linear_row(), row(operator.getitem, SHARED, [ACTIVATION]), row(operator.mul, dtypes=[ACTIVATION])), source=__file__)
+
+
+class Convolutions(nn.Module):
+    """L-12. PyTorch's eager API puts quantized::conv2d_dynamic in their place, which rounds its result with the range of its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 6, 3, stride=2, padding=1)
+        self.grouped = nn.Conv2d(6, 8, 3, padding=1, groups=2)
+        self.up = nn.ConvTranspose2d(8, 8, 3, stride=2)
+        self.line = nn.Conv1d(8, 4, 3, dilation=2)
+        self.volume = nn.Conv3d(4, 4, (3, 1, 1), bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.up(torch.relu(self.grouped(self.conv(x)))))
+        x = self.line(x.flatten(2))
+        return self.volume(x.view(x.size(0), x.size(1), -1, 1, 1))
+
+
+DYNAMIC = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.float, weight_dtype=torch.qint8, bias_dtype=torch.float, is_dynamic=True)
+add_case(
+    "table_dynamic_convolutions",
+    Convolutions,
+    IMAGE,
+    backend=table(*(weighted(module, getattr(nnqr, module.__name__), [DYNAMIC]) for module in (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d))),
+    mapping=lambda engine: QConfigMapping().set_global(default_dynamic_qconfig),
+    source=__file__,
+)
 
 # ---- patterns in the complex format
 
