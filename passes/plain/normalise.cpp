@@ -2,6 +2,7 @@
 
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -101,10 +102,12 @@ bool restore_subtractions(Model& model) {
 
 /// `x[:, :4]` is one operator to FX; TorchScript takes all along the first dimension before it.
 bool join_index_expressions(Model& model) {
-  const auto is_begun = [](const Node* node) {
-    const Node* reader = operators::takes_all(node) ? ir::only_reader(node) : nullptr;
-    return reader != nullptr && reader->input(0) == node->output() &&
-           (reader->kind() == c10::aten::slice || reader->kind() == c10::aten::select);
+  const auto goes_on = [](const torch::jit::Use& use) {
+    return use.offset == 0 && (use.user->kind() == c10::aten::slice || use.user->kind() == c10::aten::select);
+  };
+  const auto is_begun = [&](const Node* node) {
+    return operators::takes_all(node) && node->hasUses() &&
+           std::ranges::all_of(node->output()->uses(), goes_on);
   };
   return change_nodes(model, is_begun, bypass);
 }

@@ -36,8 +36,8 @@ std::vector<Node*> users(const Value* value);
 /// several where TorchScript merges functions, methods and operators, all of them with `any_spelling`. Empty
 /// for nodes of no interest (constants, lists …).
 [[nodiscard]] std::vector<Symbol> targets(const Model& model, const Node* node);
-/// The length of the args that FX has of an operator, which its author gave by position; none where the file
-/// does not tell.
+/// The length of the args that FX has of an operator: those that its author wrote by position or, in files
+/// that do not tell, those that have to be given. None for modules and functions.
 [[nodiscard]] std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling);
 /// The name for messages: "torch.nn.Conv2d", "torch.add", "aten::foo".
 [[nodiscard]] std::string display_name(const Model& model, const Node* node);

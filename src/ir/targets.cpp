@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
+#include "ir/constants.h"
 #include "ir/literal.h"
 #include "ir/model.h"
 #include "ir/origin.h"
@@ -265,6 +266,20 @@ std::vector<Symbol> other_spellings(const Model& model, const Node* node) {
   return result;
 }
 
+/// The arguments of an operator up to the last that has no default, or not its default.
+std::optional<std::size_t> arguments_without_defaults(const Node* node) {
+  const c10::FunctionSchema* schema = node->maybeSchema();
+  if (schema == nullptr || schema->is_vararg()) return std::nullopt;
+  const auto& arguments = schema->arguments();
+  for (std::size_t i = std::min(arguments.size(), node->inputs().size()); i > 0; --i) {
+    const c10::Argument& argument = arguments[i - 1];
+    if (argument.kwarg_only()) continue;
+    const auto value = constant_value(node->input(i - 1));
+    if (!argument.default_value() || !value || *argument.default_value() != *value) return i;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Symbol> targets(const Model& model, const Node* node) {
@@ -283,8 +298,9 @@ std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& 
     return name == "neg" || name == "invert" ? 1 : 2;
   }
   const Origin origin = origin_of(node);
-  if (origin.writer != Origin::Writer::User || !origin.arguments) return std::nullopt;
-  return *origin.arguments + (spelling.kind == SymbolKind::Method ? 1 : 0);
+  if (origin.writer == Origin::Writer::User && origin.arguments)
+    return *origin.arguments + (spelling.kind == SymbolKind::Method ? 1 : 0);
+  return arguments_without_defaults(node);
 }
 
 std::string display_name(const Model& model, const Node* node) {

@@ -9,6 +9,7 @@ import kernel_cases  # noqa: F401
 import layer_cases  # noqa: F401
 import networks  # noqa: F401
 import qconfig_cases  # noqa: F401
+import random_tables  # noqa: F401
 import standalone_cases  # noqa: F401
 import suite_backends  # noqa: F401
 import suite_binary  # noqa: F401

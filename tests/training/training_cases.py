@@ -22,6 +22,7 @@ STATIC_ONLY = {
     "qconfig_cases.py",
     "suite_configurations.py",
     "suite_backends.py",
+    "random_tables.py",
     "standalone_cases.py",
     "control_flow_cases.py",
 }
