@@ -47,9 +47,13 @@ std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width) {
 std::int64_t recurrent_scratch(const RecurrentTask& task) {
   // Words have two rows of bytes each; a panel of each gate is summed at once.
   constexpr std::int64_t kProductRows = 2 * kRecurrentRows;
-  const std::int64_t depth = filled(std::max(task.depth, task.width), kWidestRegister);
+  const auto products = [&](std::int64_t numbers) {
+    const std::int64_t depth = filled(numbers, kWidestRegister);
+    return kProductRows * (task.gates() * kWidestPanel + depth) + depth;
+  };
   const std::int64_t states = 3 * recurrent_columns(1, task.width) * kRecurrentRows;
-  return kProductRows * (task.gates() * kWidestPanel + depth) + depth + states;
+  const std::int64_t gates = task.steps_at_once * task.rows * recurrent_columns(task.gates(), task.width);
+  return products(task.depth) + products(task.width) + states + gates;
 }
 
 const RecurrentKernels& recurrent_kernels() {

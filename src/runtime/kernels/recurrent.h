@@ -38,18 +38,20 @@ inline constexpr float kLargestStateWord = 4095;
 
 struct RecurrentTask {
   bool lstm = true;
-  bool backward = false;  ///< from the last step to the first
-  RecurrentForm form = RecurrentForm::Floats;
+  bool backward = false;                             ///< from the last step to the first
+  RecurrentForm form = RecurrentForm::Floats;        ///< of the products with states
+  RecurrentForm input_form = RecurrentForm::Floats;  ///< of those with the input
   std::int64_t steps = 0;
   std::int64_t batch = 0;
   std::int64_t depth = 0;  ///< of the input
   std::int64_t width = 0;
-  std::int64_t rows = kRecurrentRows;   ///< samples whose steps are computed at once
+  std::int64_t rows = kRecurrentRows;  ///< samples whose steps are computed at once
+  /// Steps for which a thread computes what the input adds to the gates of its samples, before it runs them;
+  /// 0: `project` has done that for all.
+  std::int64_t steps_at_once = 0;
   std::array<std::int64_t, 3> input{};  ///< strides: steps, samples, numbers
   std::array<std::int64_t, 3> output{};
-  bool has_hidden = false;  ///< first states are given; else they are zeros
-  bool has_cell = false;
-  std::array<std::int64_t, 2> hidden{};  ///< their strides: samples, numbers
+  std::array<std::int64_t, 2> hidden{};  ///< strides of first states that are given: samples, numbers
   std::array<std::int64_t, 2> cell{};
   Rounding to{};
 
@@ -62,18 +64,22 @@ struct RecurrentTask {
 
 struct RecurrentPointers {
   void* out = nullptr;
-  float* gates =
-      nullptr;  ///< of the input: `recurrent_columns` for each step and sample, as kernels order them
+  /// What the input adds: `recurrent_columns` for each step and sample, as kernels order them. None where a
+  /// thread computes it by itself.
+  float* gates = nullptr;
   const float* hidden = nullptr;  ///< first states, if they are given
   const float* cell = nullptr;
-  const float* packed = nullptr;  ///< the weights
+  const float* packed = nullptr;  ///< the weights of states
   const float* scales = nullptr;  ///< of each column, and then what is added to each
-  float* scratch = nullptr;       ///< of the calling thread
+  const float* input = nullptr;
+  const float* input_packed = nullptr;
+  const float* input_scales = nullptr;
+  float* scratch = nullptr;  ///< of the calling thread
 };
 
 /// Numbers of all gates, each filled up to whole panels of columns.
 std::int64_t recurrent_columns(std::int64_t gates, std::int64_t width);
-/// Floats that a thread works in, whichever matrix it multiplies.
+/// Floats that a thread works in, whatever kernel it runs.
 std::int64_t recurrent_scratch(const RecurrentTask& task);
 
 /// The kernels of one instruction set.
@@ -82,8 +88,8 @@ struct RecurrentKernels {
   std::int64_t (*packed_floats)(const RecurrentMatrix& matrix, RecurrentForm form);
   void (*pack)(const RecurrentMatrix& matrix, RecurrentForm form, float* out);
   /// What the input adds to the gates. Units: blocks of `kRecurrentRows` rows.
-  void (*project)(const RecurrentTask& task, const RecurrentPointers& pointers, const float* input,
-                  std::int64_t begin, std::int64_t end);
+  void (*project)(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t begin,
+                  std::int64_t end);
   /// The steps. Units: blocks of `rows` samples.
   void (*run)(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t begin,
               std::int64_t end);

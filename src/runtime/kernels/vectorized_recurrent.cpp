@@ -5,16 +5,27 @@
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {
 
-/// Where the gates of an input stand: in the order in which the steps read them, panel by panel of all
+/// Some steps of some samples.
+struct Block {
+  std::int64_t first_step;
+  std::int64_t steps;
+  std::int64_t first_sample;
+  std::int64_t samples;
+
+  [[nodiscard]] std::int64_t rows() const { return steps * samples; }
+};
+
+/// Where the gates of a block's input stand: in the order in which the steps read them, panel by panel of all
 /// samples, so that they come out of memory one after the other.
 class GatesOfInput {
  public:
-  GatesOfInput(const RecurrentTask& task, const Products& products)
+  GatesOfInput(const Block& block, const Products& products)
       : sample_(products.gates() * kPanel),
-        panel_(task.batch * sample_),
-        step_(task.batch * products.columns()) {}
+        panel_(block.samples * sample_),
+        step_(block.samples * products.columns()) {}
 
-  /// The first number of a sample in the first panel; its gates stand one after the other.
+  /// The first number of a sample in the first panel; its gates stand one after the other. The step and the
+  /// sample are counted from the block's first.
   [[nodiscard]] std::int64_t first(std::int64_t step, std::int64_t sample) const {
     return step * step_ + sample * sample_;
   }
@@ -27,19 +38,24 @@ class GatesOfInput {
   std::int64_t step_;
 };
 
-void project(const RecurrentTask& task, const RecurrentPointers& pointers, const float* input,
-             std::int64_t begin, std::int64_t end) {
-  Products products(task, pointers, task.depth);
-  const GatesOfInput gates(task, products);
-  for (std::int64_t unit = begin; unit < end; ++unit) {
-    const std::int64_t first = unit * kRecurrentRows;
-    const std::int64_t count = smaller(kRecurrentRows, task.steps * task.batch - first);
+Products products_of_input(const RecurrentTask& task, const RecurrentPointers& pointers) {
+  return {task, task.input_form, task.depth, pointers.input_packed, pointers.input_scales, pointers.scratch};
+}
+
+/// The gates of a block's input from row `begin` to one before `end`, step by step and sample by sample.
+void project_rows(const RecurrentTask& task, const float* input, const Block& block, std::int64_t begin,
+                  std::int64_t end, Products& products, float* to_gates) {
+  const GatesOfInput gates(block, products);
+  for (std::int64_t first = begin; first < end; first += kRecurrentRows) {
+    const std::int64_t count = smaller(kRecurrentRows, end - first);
     float* of_row[kRecurrentRows];
     for (std::int64_t r = 0; r < count; ++r) {
-      const std::int64_t step = (first + r) / task.batch;
-      const std::int64_t sample = (first + r) % task.batch;
-      products.set_row(r, input + step * task.input[0] + sample * task.input[1], task.input[2]);
-      of_row[r] = pointers.gates + gates.first(step, sample);
+      const std::int64_t step = (first + r) / block.samples;
+      const std::int64_t sample = (first + r) % block.samples;
+      const std::int64_t at =
+          (block.first_step + step) * task.input[0] + (block.first_sample + sample) * task.input[1];
+      products.set_row(r, input + at, task.input[2]);
+      of_row[r] = to_gates + gates.first(step, sample);
     }
     for (std::int64_t p = 0; p < products.panels(); ++p) {
       products.multiply_panel(p, count);
@@ -54,6 +70,14 @@ void project(const RecurrentTask& task, const RecurrentPointers& pointers, const
   }
 }
 
+void project(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t begin,
+             std::int64_t end) {
+  Products products = products_of_input(task, pointers);
+  const Block all{0, task.steps, 0, task.batch};
+  project_rows(task, pointers.input, all, begin * kRecurrentRows, smaller(end * kRecurrentRows, all.rows()),
+               products, pointers.gates);
+}
+
 /// 1 / x for numbers from 1 to 2 to the power of 126, with a relative error below 2e-7.
 inline Register reciprocal(Register x) {
 #if defined(__AVX512F__)
@@ -64,11 +88,17 @@ inline Register reciprocal(Register x) {
 #endif
 }
 
-inline Register sigmoid(Register x) {
-  const Register power = -larger(spread(-126), x * spread(1.44269504F));
-  return reciprocal(spread(1) + exp2(power));
+/// e to the power of -factor * x, at most 2 to the power of 40, so that three of them multiply: a sigmoid is
+/// then wrong by less than 1e-12.
+inline Register falling_power(Register x, float factor) {
+  return exp2(-larger(spread(-40), x * spread(factor * 1.44269504F)));
 }
-inline Register hyperbolic_tangent(Register x) { return sigmoid(x + x) * spread(2) - spread(1); }
+
+inline Register sigmoid(Register x) { return reciprocal(spread(1) + falling_power(x, 1)); }
+inline Register hyperbolic_tangent(Register x) {
+  const Register power = falling_power(x, 2);
+  return (spread(1) - power) * reciprocal(spread(1) + power);
+}
 
 /// The steps of a few samples, on one thread.
 class Steps {
@@ -76,12 +106,13 @@ class Steps {
   Steps(const RecurrentTask& task, const RecurrentPointers& pointers)
       : task_(task),
         pointers_(pointers),
-        products_(task, pointers, task.width),
-        gates_(task, products_),
+        input_products_(products_of_input(task, pointers)),
+        products_(task, task.form, task.width, pointers.packed, pointers.scales, input_products_.end()),
         width_(products_.states()),
         hidden_(products_.end()),
         cell_(hidden_ + kRecurrentRows * width_),
-        rest_(cell_ + kRecurrentRows * width_) {}
+        rest_(cell_ + kRecurrentRows * width_),
+        own_gates_(rest_ + kRecurrentRows * width_) {}
 
   void run(std::int64_t begin, std::int64_t end) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
@@ -90,15 +121,31 @@ class Steps {
       begin_states(pointers_.hidden, task_.hidden, hidden_);
       begin_states(pointers_.cell, task_.cell, cell_);
       fill(rest_, count_ * width_, 0);
-      for (std::int64_t i = 0; i < task_.steps; ++i) {
-        is_zero_ = i == 0 && pointers_.hidden == nullptr;
-        step(task_.backward ? task_.steps - 1 - i : i);
+      if (task_.steps_at_once == 0) {
+        run_steps(0, task_.steps, {0, task_.steps, 0, task_.batch}, pointers_.gates);
+      } else {
+        for (std::int64_t i = 0; i < task_.steps; i += task_.steps_at_once)
+          project_and_run(i, smaller(i + task_.steps_at_once, task_.steps));
       }
       if (task_.lstm) write(cell_, task_.steps);
     }
   }
 
  private:
+  void project_and_run(std::int64_t begin, std::int64_t end) {
+    const Block block{task_.backward ? task_.steps - end : begin, end - begin, first_, count_};
+    project_rows(task_, pointers_.input, block, 0, block.rows(), input_products_, own_gates_);
+    run_steps(begin, end, block, own_gates_);
+  }
+
+  /// Steps in the order in which they are run; `gates` are those of the block's input.
+  void run_steps(std::int64_t begin, std::int64_t end, const Block& block, const float* gates) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      is_zero_ = i == 0 && pointers_.hidden == nullptr;
+      step(task_.backward ? task_.steps - 1 - i : i, block, gates);
+    }
+  }
+
   void begin_states(const float* given, const std::array<std::int64_t, 2>& strides, float* states) const {
     fill(states, count_ * width_, 0);
     for (std::int64_t r = 0; given != nullptr && r < count_; ++r)
@@ -112,14 +159,16 @@ class Steps {
     }
   }
 
-  void step(std::int64_t step) {
+  void step(std::int64_t step, const Block& block, const float* gates) {
+    const GatesOfInput of_input(block, products_);
     // What rounding takes from a state comes back at the next step: the cell adds states up over many.
     for (std::int64_t r = 0; r < count_ && !is_zero_; ++r)
       products_.set_row(r, hidden_ + r * width_, 1, rest_ + r * width_);
+    const float* first = gates + of_input.first(step - block.first_step, first_ - block.first_sample);
     for (std::int64_t p = 0; p < products_.panels(); ++p) {
       if (!is_zero_) products_.multiply_panel(p, count_);
       for (std::int64_t r = 0; r < count_; ++r)
-        move(r, p, pointers_.gates + gates_.first(step, first_ + r) + p * gates_.panel());
+        move(r, p, first + of_input.first(0, r) + p * of_input.panel());
     }
     write(hidden_, step);
   }
@@ -144,10 +193,18 @@ class Steps {
   template <typename Input, typename States>
   static void move_lstm(const Input& of_input, const States& of_states, float* hidden, float* cell) {
     const auto gate = [&](std::int64_t which) { return of_input(which) + of_states(which); };
-    const Register kept = sigmoid(gate(1)) * load_register(cell);
-    const Register state = multiply_add(sigmoid(gate(0)), hyperbolic_tangent(gate(2)), kept);
+    // sigmoid(forget) * cell + sigmoid(input) * tanh(fresh) over one denominator, then the same of the hidden
+    // state: a reciprocal costs as much as half a power.
+    const Register forget = spread(1) + falling_power(gate(1), 1);
+    const Register input = spread(1) + falling_power(gate(0), 1);
+    const Register fresh = falling_power(gate(2), 2);
+    const Register added = input * (spread(1) + fresh);
+    const Register state =
+        multiply_add(load_register(cell), added, (spread(1) - fresh) * forget) * reciprocal(forget * added);
     store_register(cell, state);
-    store_register(hidden, sigmoid(gate(3)) * hyperbolic_tangent(state));
+    const Register power = falling_power(state, 2);
+    const Register output = spread(1) + falling_power(gate(3), 1);
+    store_register(hidden, (spread(1) - power) * reciprocal(output * (spread(1) + power)));
   }
 
   template <typename Input, typename States>
@@ -160,12 +217,13 @@ class Steps {
 
   const RecurrentTask& task_;
   const RecurrentPointers& pointers_;
+  Products input_products_;
   Products products_;
-  GatesOfInput gates_;
   std::int64_t width_;  ///< of one sample's states, in whole panels
   float* hidden_;
   float* cell_;
-  float* rest_;  ///< what rounding has taken from the hidden states
+  float* rest_;       ///< what rounding has taken from the hidden states
+  float* own_gates_;  ///< of some steps of the input
   std::int64_t first_ = 0;
   std::int64_t count_ = 0;
   bool is_zero_ = false;  ///< the hidden states are zeros

@@ -146,16 +146,19 @@ inline RowScale round_to_split_words(const float* numbers, std::int64_t count, f
 /// Multiplies a few rows of numbers by a packed matrix, a panel of each gate at a time, on one thread.
 class Products {
  public:
-  Products(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t depth)
-      : form_(task.form),
+  /// Of `depth` numbers a row, with a matrix that is packed for `form`; the first of its scratch is
+  /// `scratch`.
+  Products(const RecurrentTask& task, RecurrentForm form, std::int64_t depth, const float* packed,
+           const float* scales, float* scratch)
+      : form_(form),
         gates_(task.gates()),
         width_(task.width),
         numbers_(depth),
-        packing_(task.gates(), task.width, depth, task.form),
+        packing_(task.gates(), task.width, depth, form),
         depth_(filled(packing_.depth, kRegister)),
-        packed_(pointers.packed),
-        scales_(pointers.scales),
-        sums_(pointers.scratch),
+        packed_(packed),
+        scales_(scales),
+        sums_(scratch),
         rows_(sums_ + gates_ * kRows * kPanel),
         row_(rows_ + kRows * depth_) {}
 

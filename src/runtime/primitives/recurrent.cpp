@@ -138,73 +138,113 @@ Scratch scratch_of(const RecurrentTask& task, std::int64_t units, int threads) {
   return {std::min<std::int64_t>(threads, units), (recurrent_scratch(task) + 15) / 16 * 16};
 }
 
-using RecurrentWork = void (*)(const RecurrentTask& task, const RecurrentPointers& pointers,
-                               std::byte* const* operands, std::int64_t begin, std::int64_t end);
+/// The operands of a kernel, in the order in which it is handed them.
+struct Operands {
+  std::vector<View> views{};
 
-/// A kernel whose first operand is written; the next are its scratch, weights and scales.
-void add_recurrent(Compilation& compilation, const char* name, const RecurrentTask& task,
-                   std::span<const View> views, std::int64_t units, RecurrentWork work) {
-  const Scratch scratch = scratch_of(task, units, compilation.threads());
-  compilation.add_kernel(
-      name, views, scratch.parts, [=](std::byte* const* operands, std::int64_t begin, std::int64_t end) {
-        for (auto part = begin; part < end; ++part) {
-          const RecurrentPointers pointers{
-              .packed = reinterpret_cast<const float*>(operands[2]),
-              .scales = reinterpret_cast<const float*>(operands[3]),
-              .scratch = reinterpret_cast<float*>(operands[1]) + part * scratch.floats};
-          work(task, pointers, operands, units * part / scratch.parts, units * (part + 1) / scratch.parts);
-        }
-      });
+  /// The place of an operand that is added.
+  std::size_t add(const View& view) {
+    views.push_back(view);
+    return views.size() - 1;
+  }
+};
+
+/// Where the operands of a layer stand; those that it lacks have none.
+struct Places {
+  std::size_t written = 0;
+  std::size_t scratch = 0;
+  std::optional<std::size_t> gates{}, hidden{}, cell{}, packed{}, scales{}, input{}, input_packed{},
+      input_scales{};
+
+  [[nodiscard]] RecurrentPointers pointers(std::byte* const* operands, float* scratch_of_part) const {
+    const auto floats = [&](const std::optional<std::size_t>& place) {
+      return place ? reinterpret_cast<float*>(operands[*place]) : nullptr;
+    };
+    return {.out = operands[written],
+            .gates = floats(gates),
+            .hidden = floats(hidden),
+            .cell = floats(cell),
+            .packed = floats(packed),
+            .scales = floats(scales),
+            .input = floats(input),
+            .input_packed = floats(input_packed),
+            .input_scales = floats(input_scales),
+            .scratch = scratch_of_part};
+  }
+};
+
+void add_input(Compilation& compilation, const RecurrentTask& task, const View& input, Operands& operands,
+               Places& places) {
+  const Weights weights = of_input(compilation.operation());
+  places.input = operands.add(input);
+  places.input_packed = operands.add(packed(compilation, weights, task.gates(), task.input_form));
+  places.input_scales = operands.add(scales_of(compilation, weights, task.gates(), task.input_form));
 }
 
-View add_projection(Compilation& compilation, RecurrentTask task, const View& input) {
-  const auto& operation = compilation.operation();
-  const Weights weights = of_input(operation);
-  task.form = form_of(compilation, weights, operation.reads_states);
-  const View gates = compilation.fresh(
-      Dtype::F32, {task.steps, task.batch, recurrent_columns(task.gates(), task.width)},
-      row_major_strides({task.steps, task.batch, recurrent_columns(task.gates(), task.width)}));
-  const View views[] = {gates, scratch_of(task, task.input_units(), compilation.threads()).view(compilation),
-                        packed(compilation, weights, task.gates(), task.form),
-                        scales_of(compilation, weights, task.gates(), task.form), input};
-  add_recurrent(compilation, "gates", task, views, task.input_units(),
-                [](const RecurrentTask& each, const RecurrentPointers& given, std::byte* const* operands,
-                   std::int64_t begin, std::int64_t end) {
-                  RecurrentPointers pointers = given;
-                  pointers.gates = reinterpret_cast<float*>(operands[0]);
-                  recurrent_kernels().project(each, pointers, reinterpret_cast<const float*>(operands[4]),
-                                              begin, end);
-                });
+using RecurrentWork = void (*)(const RecurrentTask& task, const RecurrentPointers& pointers,
+                               std::int64_t begin, std::int64_t end);
+
+void add_recurrent(Compilation& compilation, const char* name, const RecurrentTask& task,
+                   const Operands& operands, const Places& places, std::int64_t units, RecurrentWork work) {
+  const Scratch scratch = scratch_of(task, units, compilation.threads());
+  compilation.add_kernel(name, operands.views, scratch.parts,
+                         [=](std::byte* const* memory, std::int64_t begin, std::int64_t end) {
+                           for (auto part = begin; part < end; ++part) {
+                             float* own =
+                                 reinterpret_cast<float*>(memory[places.scratch]) + part * scratch.floats;
+                             work(task, places.pointers(memory, own), units * part / scratch.parts,
+                                  units * (part + 1) / scratch.parts);
+                           }
+                         });
+}
+
+View add_projection(Compilation& compilation, const RecurrentTask& task, const View& input) {
+  const std::vector<std::int64_t> shape{task.steps, task.batch, recurrent_columns(task.gates(), task.width)};
+  const View gates = compilation.fresh(Dtype::F32, shape, row_major_strides(shape));
+  Operands operands;
+  Places places{.written = operands.add(gates)};
+  places.gates = places.written;
+  places.scratch =
+      operands.add(scratch_of(task, task.input_units(), compilation.threads()).view(compilation));
+  add_input(compilation, task, input, operands, places);
+  add_recurrent(compilation, "gates", task, operands, places, task.input_units(),
+                [](const RecurrentTask& each, const RecurrentPointers& pointers, std::int64_t begin,
+                   std::int64_t end) { recurrent_kernels().project(each, pointers, begin, end); });
   return gates;
 }
 
-void add_steps(Compilation& compilation, RecurrentTask task, const View& output, const View& gates) {
+void add_steps(Compilation& compilation, RecurrentTask task, const View& output, const View& input) {
   const auto& operation = compilation.operation();
-  const Weights weights = of_states(operation);
-  task.form = form_of(compilation, weights, true);
-  std::vector<View> views{output, scratch_of(task, task.units(), compilation.threads()).view(compilation),
-                          packed(compilation, weights, task.gates(), task.form),
-                          scales_of(compilation, weights, task.gates(), task.form)};
+  std::optional<View> gates;
+  if (task.steps_at_once == 0) gates = add_projection(compilation, task, input);
+  Operands operands;
+  Places places{.written = operands.add(output)};
+  places.scratch = operands.add(scratch_of(task, task.units(), compilation.threads()).view(compilation));
+  places.packed = operands.add(packed(compilation, of_states(operation), task.gates(), task.form));
+  places.scales = operands.add(scales_of(compilation, of_states(operation), task.gates(), task.form));
   for (std::size_t i = 1; i < operation.inputs.size(); ++i) {
-    views.push_back(states_of(compilation, i));
-    auto& strides = i == 1 ? task.hidden : task.cell;
-    strides = {views.back().strides[1], views.back().strides[2]};
+    const View given = states_of(compilation, i);
+    (i == 1 ? task.hidden : task.cell) = {given.strides[1], given.strides[2]};
+    (i == 1 ? places.hidden : places.cell) = operands.add(given);
   }
-  task.has_hidden = operation.inputs.size() > 1;
-  task.has_cell = operation.inputs.size() > 2;
-  views.push_back(gates);
-  add_recurrent(compilation, task.lstm ? "lstm" : "gru", task, views, task.units(),
-                [](const RecurrentTask& each, const RecurrentPointers& given, std::byte* const* operands,
-                   std::int64_t begin, std::int64_t end) {
-                  const auto floats = [&](int i) { return reinterpret_cast<float*>(operands[i]); };
-                  RecurrentPointers pointers = given;
-                  pointers.out = operands[0];
-                  if (each.has_hidden) pointers.hidden = floats(4);
-                  if (each.has_cell) pointers.cell = floats(5);
-                  pointers.gates =
-                      floats(4 + static_cast<int>(each.has_hidden) + static_cast<int>(each.has_cell));
-                  recurrent_kernels().run(each, pointers, begin, end);
-                });
+  if (gates) {
+    places.gates = operands.add(*gates);
+  } else {
+    add_input(compilation, task, input, operands, places);
+  }
+  add_recurrent(compilation, task.lstm ? "lstm" : "gru", task, operands, places, task.units(),
+                [](const RecurrentTask& each, const RecurrentPointers& pointers, std::int64_t begin,
+                   std::int64_t end) { recurrent_kernels().run(each, pointers, begin, end); });
+}
+
+/// What the input adds to the gates of so many steps stays in a quarter of a second-level cache of 1 MiB,
+/// beside the weights. None where the samples are fewer than the threads, which share the steps then.
+std::int64_t steps_at_once(const RecurrentTask& task, int threads) {
+  constexpr std::int64_t kFloatsInCache = std::int64_t{1} << 16;
+  if (task.units() < threads) return 0;
+  const std::int64_t in_cache = kFloatsInCache / (task.rows * recurrent_columns(task.gates(), task.width));
+  const std::int64_t of_whole_tiles = (kRecurrentRows + task.rows - 1) / task.rows;
+  return std::clamp<std::int64_t>(in_cache, of_whole_tiles, std::max(task.steps, of_whole_tiles));
 }
 
 }  // namespace
@@ -213,9 +253,11 @@ bool build_recurrent(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View output = compilation.any_destination(operation.output);
   const View input = states_of(compilation, 0);
-  const RecurrentTask task = task_of(operation, input, with_samples(output), compilation.threads());
-  const View gates = add_projection(compilation, task, input);
-  add_steps(compilation, task, output, gates);
+  RecurrentTask task = task_of(operation, input, with_samples(output), compilation.threads());
+  task.form = form_of(compilation, of_states(operation), true);
+  task.input_form = form_of(compilation, of_input(operation), operation.reads_states);
+  task.steps_at_once = steps_at_once(task, compilation.threads());
+  add_steps(compilation, task, output, input);
   compilation.deliver(operation.output, output);
   return true;
 }
