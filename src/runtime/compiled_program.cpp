@@ -216,6 +216,7 @@ void CompiledProgram::give_back(std::unique_ptr<Execution> execution) const {
 }
 
 void CompiledProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs) const {
+  const RunningProgram running;
   if (parts_.at_once == 1) return run_parts(inputs, outputs, 0, parts_.count);
   run_at_once(parts_, [&](std::int64_t begin, std::int64_t end) { run_parts(inputs, outputs, begin, end); });
 }

@@ -114,6 +114,26 @@ TEST(Operations, SamplesOfARecurrentLayerAreDividedAmongThreads) {
   EXPECT_EQ(run(program, layer.inputs, 1).front().numbers, run(program, layer.inputs, 3).front().numbers);
 }
 
+/// Fewer samples than threads: the threads share each step, and meet after it.
+TEST(Operations, ColumnsOfAWideRecurrentLayerAreSharedByThreads) {
+  for (const Kind kind : {Kind::Lstm, Kind::Gru}) {
+    for (const bool has_bytes : {true, false}) {
+      for (const std::int64_t samples : {1, 2}) {
+        SCOPED_TRACE(has_bytes);
+        Random random(9);
+        Layer layer(random, kind, 20, 330, has_bytes);
+        layer.operation.backward = samples == 2;
+        layer.read(float_value(), random_tensor(random, Dtype::F32, {5, samples, 20}));
+        layer.read(float_value(), random_tensor(random, Dtype::F32, {1, samples, 330}));
+        layer.writer.returns({layer.writer.add(layer.operation, float_value())});
+        LoadedProgram program(layer.writer.model);
+        EXPECT_EQ(run(program, layer.inputs, 1).front().numbers,
+                  run(program, layer.inputs, 4).front().numbers);
+      }
+    }
+  }
+}
+
 TEST(Operations, WeightsOfARecurrentLayerArePackedOnceForAllShapes) {
   Random random(8);
   Layer layer(random, Kind::Lstm, 20, 24, true);

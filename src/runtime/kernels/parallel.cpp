@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <atomic>
 
 namespace tsq::runtime {
 
@@ -20,6 +21,18 @@ void parallel(std::int64_t units, int threads, Part part, const void* work) {
   }
 }
 }  // namespace detail
+
+void meet() {
+#pragma omp barrier
+}
+
+namespace {
+std::atomic<int> running_programs{0};
+}
+
+RunningProgram::RunningProgram() { ++running_programs; }
+RunningProgram::~RunningProgram() { --running_programs; }
+bool RunningProgram::has_company() { return running_programs.load(std::memory_order_relaxed) > 1; }
 
 ThreadCount::ThreadCount(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
 ThreadCount::~ThreadCount() { omp_set_num_threads(before_); }

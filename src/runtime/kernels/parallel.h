@@ -24,6 +24,21 @@ void parallel(std::int64_t units, int threads, const Work& work) {
       &work);
 }
 
+/// Waits until all threads that run the same parallel() have come here, each as often as the others.
+void meet();
+
+/// While it lives, one more program runs in this process.
+class RunningProgram {
+ public:
+  RunningProgram();
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  /// Whether several run at once. Then threads wait for processors, and those that meet wait for each other.
+  static bool has_company();
+};
+
 /// While it lives, OpenMP's count of threads on this thread is the given one: oneDNN takes it for good when a
 /// primitive is made.
 class ThreadCount {

@@ -49,6 +49,9 @@ struct RecurrentTask {
   /// Steps for which a thread computes what the input adds to the gates of its samples, before it runs them;
   /// 0: `project` has done that for all.
   std::int64_t steps_at_once = 0;
+  /// Threads that share the columns of each step, and meet after it; the samples are one unit then. 1: each
+  /// thread runs all steps of its samples by itself.
+  std::int64_t shares = 1;
   std::array<std::int64_t, 3> input{};  ///< strides: steps, samples, numbers
   std::array<std::int64_t, 3> output{};
   std::array<std::int64_t, 2> hidden{};  ///< strides of first states that are given: samples, numbers
@@ -59,7 +62,7 @@ struct RecurrentTask {
   [[nodiscard]] std::int64_t input_units() const {
     return (steps * batch + kRecurrentRows - 1) / kRecurrentRows;
   }
-  [[nodiscard]] std::int64_t units() const { return (batch + rows - 1) / rows; }
+  [[nodiscard]] std::int64_t units() const { return shares > 1 ? shares : (batch + rows - 1) / rows; }
 };
 
 struct RecurrentPointers {
@@ -71,6 +74,8 @@ struct RecurrentPointers {
   const float* cell = nullptr;
   const float* packed = nullptr;  ///< the weights of states
   const float* scales = nullptr;  ///< of each column, and then what is added to each
+  float* shared = nullptr;        ///< states of all samples before and after a step, where threads share it
+  void (*meet)() = nullptr;       ///< waits until all threads that share a step have come so far
   const float* input = nullptr;
   const float* input_packed = nullptr;
   const float* input_scales = nullptr;
@@ -90,7 +95,7 @@ struct RecurrentKernels {
   /// What the input adds to the gates. Units: blocks of `kRecurrentRows` rows.
   void (*project)(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t begin,
                   std::int64_t end);
-  /// The steps. Units: blocks of `rows` samples.
+  /// The steps. Units: blocks of `rows` samples, or shares of the columns.
   void (*run)(const RecurrentTask& task, const RecurrentPointers& pointers, std::int64_t begin,
               std::int64_t end);
 };

@@ -109,12 +109,15 @@ class Steps {
         input_products_(products_of_input(task, pointers)),
         products_(task, task.form, task.width, pointers.packed, pointers.scales, input_products_.end()),
         width_(products_.states()),
+        panel_end_(products_.panels()),
         hidden_(products_.end()),
+        next_(hidden_),
         cell_(hidden_ + kRecurrentRows * width_),
         rest_(cell_ + kRecurrentRows * width_),
         own_gates_(rest_ + kRecurrentRows * width_) {}
 
   void run(std::int64_t begin, std::int64_t end) {
+    if (task_.shares > 1) return run_share(begin, end);
     for (std::int64_t unit = begin; unit < end; ++unit) {
       first_ = unit * task_.rows;
       count_ = smaller(task_.rows, task_.batch - first_);
@@ -132,6 +135,22 @@ class Steps {
   }
 
  private:
+  /// The columns from share `begin` to one before `end`, of all samples.
+  void run_share(std::int64_t begin, std::int64_t end) {
+    panel_begin_ = products_.panels() * begin / task_.shares;
+    panel_end_ = products_.panels() * end / task_.shares;
+    count_ = task_.batch;
+    hidden_ = pointers_.shared;
+    next_ = hidden_ + count_ * width_;
+    if (begin == 0) begin_states(pointers_.hidden, task_.hidden, hidden_);
+    begin_states(pointers_.cell, task_.cell, cell_);
+    fill(rest_, count_ * width_, 0);
+    is_alone_ = end - begin == task_.shares;
+    meet();
+    run_steps(0, task_.steps, {0, task_.steps, 0, task_.batch}, pointers_.gates);
+    if (task_.lstm) write(cell_, task_.steps);
+  }
+
   void project_and_run(std::int64_t begin, std::int64_t end) {
     const Block block{task_.backward ? task_.steps - end : begin, end - begin, first_, count_};
     project_rows(task_, pointers_.input, block, 0, block.rows(), input_products_, own_gates_);
@@ -146,6 +165,11 @@ class Steps {
     }
   }
 
+  /// Waits for the threads that have the other shares.
+  void meet() const {
+    if (!is_alone_) pointers_.meet();
+  }
+
   void begin_states(const float* given, const std::array<std::int64_t, 2>& strides, float* states) const {
     fill(states, count_ * width_, 0);
     for (std::int64_t r = 0; given != nullptr && r < count_; ++r)
@@ -153,9 +177,12 @@ class Steps {
   }
 
   void write(const float* states, std::int64_t step) const {
+    const std::int64_t first = panel_begin_ * kPanel;
+    const std::int64_t count = smaller(panel_end_ * kPanel, task_.width) - first;
     for (std::int64_t r = 0; r < count_; ++r) {
-      store(task_.to, pointers_.out, step * task_.output[0] + (first_ + r) * task_.output[1], task_.output[2],
-            task_.width, states + r * width_);
+      const std::int64_t at =
+          step * task_.output[0] + (first_ + r) * task_.output[1] + first * task_.output[2];
+      store(task_.to, pointers_.out, at, task_.output[2], count, states + r * width_ + first);
     }
   }
 
@@ -165,12 +192,18 @@ class Steps {
     for (std::int64_t r = 0; r < count_ && !is_zero_; ++r)
       products_.set_row(r, hidden_ + r * width_, 1, rest_ + r * width_);
     const float* first = gates + of_input.first(step - block.first_step, first_ - block.first_sample);
-    for (std::int64_t p = 0; p < products_.panels(); ++p) {
+    for (std::int64_t p = panel_begin_; p < panel_end_; ++p) {
       if (!is_zero_) products_.multiply_panel(p, count_);
       for (std::int64_t r = 0; r < count_; ++r)
         move(r, p, first + of_input.first(0, r) + p * of_input.panel());
     }
-    write(hidden_, step);
+    write(next_, step);
+    if (task_.shares > 1) {
+      meet();
+      float* const before = hidden_;
+      hidden_ = next_;
+      next_ = before;
+    }
   }
 
   void move(std::int64_t r, std::int64_t p, const float* gates) {
@@ -183,9 +216,9 @@ class Steps {
       };
       const std::int64_t at = r * width_ + p * kPanel + c * kRegister;
       if (task_.lstm) {
-        move_lstm(of_input, of_states, hidden_ + at, cell_ + at);
+        move_lstm(of_input, of_states, next_ + at, cell_ + at);
       } else {
-        move_gru(of_input, of_states, hidden_ + at);
+        move_gru(of_input, of_states, hidden_ + at, next_ + at);
       }
     }
   }
@@ -208,11 +241,11 @@ class Steps {
   }
 
   template <typename Input, typename States>
-  static void move_gru(const Input& of_input, const States& of_states, float* hidden) {
+  static void move_gru(const Input& of_input, const States& of_states, const float* before, float* hidden) {
     const Register reset = sigmoid(of_input(0) + of_states(0));
     const Register update = sigmoid(of_input(1) + of_states(1));
     const Register fresh = hyperbolic_tangent(multiply_add(reset, of_states(2), of_input(2)));
-    store_register(hidden, multiply_add(update, load_register(hidden) - fresh, fresh));
+    store_register(hidden, multiply_add(update, load_register(before) - fresh, fresh));
   }
 
   const RecurrentTask& task_;
@@ -220,7 +253,11 @@ class Steps {
   Products input_products_;
   Products products_;
   std::int64_t width_;  ///< of one sample's states, in whole panels
+  bool is_alone_ = false;
+  std::int64_t panel_begin_ = 0;  ///< the columns that are this thread's
+  std::int64_t panel_end_;
   float* hidden_;
+  float* next_;  ///< the hidden states after a step
   float* cell_;
   float* rest_;       ///< what rounding has taken from the hidden states
   float* own_gates_;  ///< of some steps of the input

@@ -314,15 +314,30 @@ void Compilation::add_copy(const View& from, const View& to, const char* impleme
 
 void Compilation::add_kernel(std::string implementation, std::span<const View> views, std::int64_t units,
                              Part part, std::function<void(std::byte* const* pointers)> check) {
+  add_kernel_step(std::move(implementation), views,
+                  [units, part = std::move(part), check = std::move(check),
+                   threads = threads_](std::byte* const* pointers) {
+                    if (check) check(pointers);
+                    parallel(units, threads,
+                             [&](std::int64_t begin, std::int64_t end) { part(pointers, begin, end); });
+                  });
+}
+
+void Compilation::add_meeting_kernel(std::string implementation, std::span<const View> views,
+                                     std::int64_t units, Part part) {
+  add_kernel_step(std::move(implementation), views,
+                  [units, part = std::move(part), threads = threads_](std::byte* const* pointers) {
+                    parallel(units, RunningProgram::has_company() ? 1 : threads,
+                             [&](std::int64_t begin, std::int64_t end) { part(pointers, begin, end); });
+                  });
+}
+
+void Compilation::add_kernel_step(std::string implementation, std::span<const View> views,
+                                  std::function<void(std::byte* const* pointers)> kernel) {
   Step step{.operation = current_,
             .implementation = "tsq:" + std::move(implementation),
             .shape = to_text(views.back().sizes) + " -> " + to_text(views.front().sizes),
-            .kernel = [units, part = std::move(part), check = std::move(check),
-                       threads = threads_](std::byte* const* pointers) {
-              if (check) check(pointers);
-              parallel(units, threads,
-                       [&](std::int64_t begin, std::int64_t end) { part(pointers, begin, end); });
-            }};
+            .kernel = std::move(kernel)};
   for (const auto& view : views) step.operands.push_back(operand(0, view, {}));
   steps.push_back(std::move(step));
 }

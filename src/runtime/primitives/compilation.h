@@ -118,6 +118,9 @@ class Compilation {
   /// `check` comes first, and may throw.
   void add_kernel(std::string implementation, std::span<const View> views, std::int64_t units, Part part,
                   std::function<void(std::byte* const* pointers)> check = {});
+  /// One whose threads meet on the way: one thread has all units while other programs run beside this one.
+  void add_meeting_kernel(std::string implementation, std::span<const View> views, std::int64_t units,
+                          Part part);
   /// A primitive; its scratchpad is added.
   void add_primitive(const dnnl::primitive_desc_base& descriptor, const dnnl::primitive& primitive,
                      std::string shape, std::vector<Operand> operands);
@@ -151,6 +154,8 @@ class Compilation {
   void reserve_concatenations();
   void reserve_inputs_of(std::size_t operation);
   void add_step(Step step);
+  void add_kernel_step(std::string implementation, std::span<const View> views,
+                       std::function<void(std::byte* const* pointers)> kernel);
 
   const Model& model_;
   std::vector<Shape> shapes_;
