@@ -63,7 +63,8 @@ void project_rows(const RecurrentTask& task, const float* input, const Block& bl
         float* to = of_row[r] + p * gates.panel();
         for (std::int64_t gate = 0; gate < products.gates(); ++gate) {
           for (std::int64_t c = 0; c < products.registers_of(p); ++c)
-            store_register(to + gate * kPanel + c * kRegister, products.product(r, gate, p, c));
+            store_register(to + gate * kPanel + c * kRegister,
+                           products.product(r, gate, p, c, products.addend(gate, p, c)));
         }
       }
     }
@@ -91,7 +92,7 @@ inline Register reciprocal(Register x) {
 /// e to the power of -factor * x, at most 2 to the power of 40, so that three of them multiply: a sigmoid is
 /// then wrong by less than 1e-12.
 inline Register falling_power(Register x, float factor) {
-  return exp2(-larger(spread(-40), x * spread(factor * 1.44269504F)));
+  return exp2(smaller_numbers(spread(40), x * spread(factor * -1.44269504F)));
 }
 
 inline Register sigmoid(Register x) { return reciprocal(spread(1) + falling_power(x, 1)); }
@@ -211,21 +212,25 @@ class Steps {
       const auto of_input = [&](std::int64_t gate) {
         return load_register(gates + gate * kPanel + c * kRegister);
       };
-      const auto of_states = [&](std::int64_t gate) {
-        return is_zero_ ? products_.addend(gate, p, c) : products_.product(r, gate, p, c);
+      const auto with_states = [&](std::int64_t gate, Register added) {
+        return is_zero_ ? added : products_.product(r, gate, p, c, added);
       };
       const std::int64_t at = r * width_ + p * kPanel + c * kRegister;
       if (task_.lstm) {
-        move_lstm(of_input, of_states, next_ + at, cell_ + at);
+        move_lstm([&](std::int64_t gate) { return with_states(gate, of_input(gate)); }, next_ + at,
+                  cell_ + at);
       } else {
-        move_gru(of_input, of_states, hidden_ + at, next_ + at);
+        const Register reset = sigmoid(with_states(0, of_input(0) + products_.addend(0, p, c)));
+        const Register update = sigmoid(with_states(1, of_input(1) + products_.addend(1, p, c)));
+        const Register of_states = with_states(2, products_.addend(2, p, c));
+        const Register fresh = hyperbolic_tangent(multiply_add(reset, of_states, of_input(2)));
+        store_register(next_ + at, multiply_add(update, load_register(hidden_ + at) - fresh, fresh));
       }
     }
   }
 
-  template <typename Input, typename States>
-  static void move_lstm(const Input& of_input, const States& of_states, float* hidden, float* cell) {
-    const auto gate = [&](std::int64_t which) { return of_input(which) + of_states(which); };
+  template <typename Gate>
+  static void move_lstm(const Gate& gate, float* hidden, float* cell) {
     // sigmoid(forget) * cell + sigmoid(input) * tanh(fresh) over one denominator, then the same of the hidden
     // state: a reciprocal costs as much as half a power.
     const Register forget = spread(1) + falling_power(gate(1), 1);
@@ -238,14 +243,6 @@ class Steps {
     const Register power = falling_power(state, 2);
     const Register output = spread(1) + falling_power(gate(3), 1);
     store_register(hidden, (spread(1) - power) * reciprocal(output * (spread(1) + power)));
-  }
-
-  template <typename Input, typename States>
-  static void move_gru(const Input& of_input, const States& of_states, const float* before, float* hidden) {
-    const Register reset = sigmoid(of_input(0) + of_states(0));
-    const Register update = sigmoid(of_input(1) + of_states(1));
-    const Register fresh = hyperbolic_tangent(multiply_add(reset, of_states(2), of_input(2)));
-    store_register(hidden, multiply_add(update, load_register(before) - fresh, fresh));
   }
 
   const RecurrentTask& task_;

@@ -74,10 +74,10 @@ void pack_weights(const RecurrentMatrix& matrix, RecurrentForm form, float* out)
   }
 }
 
-/// A row's numbers are scale * (product - shift).
+/// A row's numbers are scale * product + offset.
 struct RowScale {
   float scale = 1;
-  float shift = 0;
+  float offset = 0;
 };
 
 #ifdef __AVX512VNNI__
@@ -100,9 +100,10 @@ RowScale round_row(const float* numbers, std::int64_t count, float largest_code,
     write(i, codes);
     sum = _mm512_add_epi32(sum, codes);
   }
-  // What is no number, or infinite, makes its row no number.
-  return {bound / largest_code + sum_of_lanes(invalid),
-          128.0F * static_cast<float>(_mm512_reduce_add_epi32(sum))};
+  // What is no number, or infinite, makes its row no number. Columns are unsigned: 128 times the row's codes
+  // are too much.
+  const float scale = bound / largest_code + sum_of_lanes(invalid);
+  return {scale, -128.0F * static_cast<float>(_mm512_reduce_add_epi32(sum)) * scale};
 }
 
 inline void store_bytes(void* to, __m512i codes) {
@@ -196,13 +197,13 @@ class Products {
     }
   }
 
-  /// Register `c` of panel `p` of a gate, of row `r`, with the addends of its columns.
-  [[nodiscard]] Register product(std::int64_t r, std::int64_t gate, std::int64_t p, std::int64_t c) const {
-    const Register scale = load_register(scales_ + column(gate, p, c));
-    return multiply_add(sum_of(r, gate, c), scale, addend(gate, p, c));
+  /// Register `c` of panel `p` of a gate, of row `r`, and `added`.
+  [[nodiscard]] Register product(std::int64_t r, std::int64_t gate, std::int64_t p, std::int64_t c,
+                                 Register added) const {
+    return multiply_add(sum_of(r, gate, c), load_register(scales_ + column(gate, p, c)), added);
   }
 
-  /// The addends alone: products with zeros.
+  /// What is added to the columns.
   [[nodiscard]] Register addend(std::int64_t gate, std::int64_t p, std::int64_t c) const {
     return load_register(scales_ + packing_.columns + column(gate, p, c));
   }
@@ -248,10 +249,10 @@ class Products {
       case RecurrentForm::Floats:
         return first;
       case RecurrentForm::BytesByBytes:
-        return (first - spread(row.shift)) * spread(row.scale);
+        return multiply_add(first, spread(row.scale), spread(row.offset));
       case RecurrentForm::WordsByBytes:
-        return multiply_add(first, spread(256), load_register(sum + kPanel) - spread(row.shift)) *
-               spread(row.scale);
+        return multiply_add(first, spread(256 * row.scale),
+                            multiply_add(load_register(sum + kPanel), spread(row.scale), spread(row.offset)));
       case RecurrentForm::WordsByWords:
         return first * spread(row.scale);
     }

@@ -55,6 +55,15 @@ inline Register larger(Register a, Register b) {
 #endif
 }
 
+/// The smaller numbers; those of `b` where one is no number.
+inline Register smaller_numbers(Register a, Register b) {
+#if defined(__AVX512F__)
+  return _mm512_min_ps(a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
 /// 2 to the power of a number below 127, with a relative error below 4e-7; below -125 about 0, and no number
 /// for no number.
 inline Register exp2(Register x) {

@@ -12,15 +12,23 @@ namespace {
 /// One of the two matrices of a layer, and what belongs to it.
 struct Weights {
   int weight;
-  std::optional<int> scales;
-  std::optional<int> bias;
+  std::optional<int> scales{};
+  std::vector<int> biases{};  ///< which are added
 };
 
+/// An LSTM adds both of its biases to what the input adds.
 Weights of_input(const Operation& operation) {
-  return {*operation.weight, operation.weight_scales, operation.bias};
+  Weights weights{.weight = *operation.weight, .scales = operation.weight_scales};
+  if (operation.bias) weights.biases.push_back(*operation.bias);
+  if (operation.kind == Kind::Lstm && operation.recurrent_bias)
+    weights.biases.push_back(*operation.recurrent_bias);
+  return weights;
 }
 Weights of_states(const Operation& operation) {
-  return {*operation.recurrent_weight, operation.recurrent_scales, operation.recurrent_bias};
+  Weights weights{.weight = *operation.recurrent_weight, .scales = operation.recurrent_scales};
+  if (operation.kind != Kind::Lstm && operation.recurrent_bias)
+    weights.biases.push_back(*operation.recurrent_bias);
+  return weights;
 }
 
 /// Sums of bytes of 8 bits fit into 32.
@@ -85,13 +93,13 @@ View scales_of(Compilation& compilation, const Weights& weights, std::int64_t ga
   const auto place_of = [&](std::int64_t row) {
     return static_cast<std::size_t>(row / width * (columns / gates) + row % width);
   };
-  const auto write = [&](const std::optional<int>& index, float* to, float standard) {
+  const auto add = [&](std::optional<int> index, float* to, float standard) {
     const bool has_one = index && elements_of(compilation.constant(*index).shape) == 1;
     for (std::int64_t row = 0; row < gates * width; ++row)
-      to[place_of(row)] = index ? compilation.constant(*index).floats()[has_one ? 0 : row] : standard;
+      to[place_of(row)] += index ? compilation.constant(*index).floats()[has_one ? 0 : row] : standard;
   };
-  write(weights.scales, numbers.data(), 1);
-  write(weights.bias, numbers.data() + columns, 0);
+  add(weights.scales, numbers.data(), 1);
+  for (const int bias : weights.biases) add(bias, numbers.data() + columns, 0);
   const auto scales = scales_of_words(compilation.constant(weights.weight), form);
   for (std::size_t row = 0; row < scales.size(); ++row)
     numbers[place_of(static_cast<std::int64_t>(row))] = scales[row];
