@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/model.h"
@@ -36,6 +37,9 @@ std::vector<Node*> users(const Value* value);
 /// several where TorchScript merges functions, methods and operators, all of them with `any_spelling`. Empty
 /// for nodes of no interest (constants, lists …).
 [[nodiscard]] std::vector<Symbol> targets(const Model& model, const Node* node);
+/// The name of a function of torch.nn.functional that is called, "relu" or "_max_pool2d"; empty of other
+/// functions.
+[[nodiscard]] std::string functional_name(const Node* call);
 /// The length of the args that FX has of an operator: those that its author wrote by position or, in files
 /// that do not tell, those that have to be given. None for modules and functions.
 [[nodiscard]] std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling);

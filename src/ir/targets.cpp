@@ -14,8 +14,6 @@
 namespace tsq::ir {
 namespace {
 
-constexpr std::string_view kFunctionalPrefix = "__torch__.torch.nn.functional.";
-
 /// The function that torch.nn.functional's boolean dispatch calls: F.max_pool2d is compiled as _max_pool2d.
 std::string public_functional_name(std::string_view compiled) {
   if (compiled.starts_with('_') && compiled.find("pool") != std::string_view::npos) compiled.remove_prefix(1);
@@ -242,10 +240,9 @@ std::vector<Symbol> with_own_tensor_on_the_left(const Model& model, const Node* 
 std::vector<Symbol> written_spellings(const Model& model, const Node* node) {
   if (is_module_call(node)) return {call_of(model, node).type};
   if (node->kind() == c10::prim::CallFunction) {
-    const auto function = node->input(0)->type()->cast<c10::FunctionType>();
-    const std::string name = function ? function->function()->qualname().qualifiedName() : "";
-    if (!name.starts_with(kFunctionalPrefix)) return {};
-    return {parse_symbol(public_functional_name(std::string_view(name).substr(kFunctionalPrefix.size())))};
+    const std::string name = functional_name(node);
+    if (name.empty()) return {};
+    return {parse_symbol(public_functional_name(name))};
   }
   if (!node->kind().is_aten()) return {};
   return with_own_tensor_on_the_left(model, node, spellings(node, node->kind().toUnqualString()));
@@ -289,6 +286,14 @@ std::vector<Symbol> targets(const Model& model, const Node* node) {
     if (std::ranges::find(result, other) == result.end()) result.push_back(other);
   }
   return result;
+}
+
+std::string functional_name(const Node* call) {
+  constexpr std::string_view kNamespace = "__torch__.torch.nn.functional.";
+  const auto type = call->input(0)->type()->cast<c10::FunctionType>();
+  if (!type) return {};
+  const std::string name = type->function()->qualname().qualifiedName();
+  return name.starts_with(kNamespace) ? name.substr(kNamespace.size()) : std::string();
 }
 
 std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling) {

@@ -294,16 +294,6 @@ bool is_other_operator(const ir::Node* node, const OperatorTraits& row) {
   return row.clamp && std::ranges::any_of(node->inputs().slice(1), ir::holds_tensor);
 }
 
-constexpr std::string_view kFunctional = "__torch__.torch.nn.functional.";
-
-/// The name of a function of torch.nn.functional that is called, without its namespace; empty of others.
-std::string functional_name(const ir::Node* call) {
-  const auto type = call->input(0)->type()->cast<c10::FunctionType>();
-  if (!type) return {};
-  const std::string name = type->function()->qualname().qualifiedName();
-  return name.starts_with(kFunctional) ? name.substr(kFunctional.size()) : std::string();
-}
-
 /// The name of PyTorch's module that is called; empty of others.
 std::string_view module_name(const ir::Model& model, const ir::Node* call) {
   const std::string_view type = ir::call_of(model, call).type.name;
@@ -313,7 +303,7 @@ std::string_view module_name(const ir::Model& model, const ir::Node* call) {
 /// Of an operator with or without a row, as `plain` spells it; empty of what works on lists and numbers.
 std::string plain_name(const ir::Model& model, const ir::Node* node) {
   if (ir::is_module_call(node)) return plain(without_namespace(module_name(model, node)));
-  if (node->kind() == c10::prim::CallFunction) return plain(functional_name(node));
+  if (node->kind() == c10::prim::CallFunction) return plain(ir::functional_name(node));
   const bool makes_tensor = node->outputs().size() == 1 && ir::holds_tensor(node->output());
   if (!makes_tensor && !reads_tensor(node)) return {};
   return plain(without_namespace(node->kind().toQualString()));
@@ -331,7 +321,7 @@ const OperatorTraits* find(std::string_view name) {
 }
 
 const OperatorTraits* traits_of(const ir::Node* node) {
-  if (node->kind() == c10::prim::CallFunction) return find(functional_name(node));
+  if (node->kind() == c10::prim::CallFunction) return find(ir::functional_name(node));
   const OperatorTraits* row = reads_tensor(node) ? find(node->kind().toQualString()) : nullptr;
   return row == nullptr || is_other_operator(node, *row) ? nullptr : row;
 }

@@ -26,27 +26,19 @@ from torch.ao.quantization.fuser_method_mappings import _sequential_wrapper2, fu
 from torch.ao.quantization.utils import MatchAllNode
 
 from case import Excused, add_case, normal
+from suite_backends import Mixed
 
 COUNT = 48
 
 
-class Fused(nn.Module):
+class Fused(Mixed):
     """Convolutions and linear layers with what follows them, functions, halves of a tensor."""
 
     def __init__(self):
         super().__init__()
-        self.conv = nn.Conv2d(4, 4, 3, padding=1)
-        self.bn = nn.BatchNorm2d(4)
-        self.relu = nn.ReLU()
-        self.pool = nn.MaxPool2d(2)
-        self.second = nn.Conv2d(4, 4, 1)
         self.second_relu = nn.ReLU()
-        self.gelu = nn.GELU()
-        self.fc = nn.Linear(64, 8)
         self.second_fc = nn.Linear(8, 8)
         self.sigmoid = nn.Sigmoid()
-        self.weight = nn.Parameter(torch.randn(5, 8) * 0.3)
-        self.bias = nn.Parameter(torch.randn(5) * 0.1)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn(self.conv(x)))

@@ -47,11 +47,6 @@ void drop_assertions(Graph& graph) {
   torch::jit::EliminateDeadCode(graph.block());
 }
 
-bool is_of_library(const Node* call) {
-  const auto type = call->input(0)->type()->cast<c10::FunctionType>();
-  return type && type->function()->qualname().qualifiedName().starts_with("__torch__.torch.nn.functional.");
-}
-
 bool is_straight_line(const Graph& graph) {
   return graph.outputs().size() == 1 && std::ranges::all_of(graph.nodes(), [](const Node* node) {
            return node->blocks().empty() && !node->hasSideEffects();
@@ -75,7 +70,7 @@ std::shared_ptr<Graph> inlined_function(const Node* call) {
   graph->insertNode(copy);
   graph->registerOutput(copy->output());
   simplify(graph);
-  if (is_of_library(call)) drop_assertions(*graph);
+  if (!ir::functional_name(call).empty()) drop_assertions(*graph);
   return graph;
 }
 
