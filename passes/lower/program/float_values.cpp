@@ -40,6 +40,7 @@ bool is_read_by_recurrent(const ir::Model& model, const Value* value) {
 /// Whether the result has the dtype of the first operand: of arithmetic, where no operand of another dtype
 /// makes it wider.
 bool keeps_dtype(const ir::Model& model, const Node* node) {
+  if (is_one_of(model, node, {"outer", "ger", "cos", "sin", "triu", "tril"})) return true;
   const auto* row = operators::traits_of(model, node);
   return row != nullptr && row->values != operators::Values::Converted &&
          (operators::moves_values(row) || operators::is_elementwise(row) ||
@@ -59,6 +60,14 @@ bool is_float_below(const ir::Model& model, const Value* value, int distance) {
 
 bool is_float_above(const ir::Model& model, const Value* value, int distance);
 
+/// Whether an operator that is not told a dtype makes a tensor of the default one, which is float.
+bool has_default_dtype(const Node* node) {
+  if (node->kind() == c10::aten::zeros || node->kind() == c10::aten::ones) return true;
+  const Value* number = operators::argument_named(node, "fill_value");
+  return node->kind() == c10::aten::full && number != nullptr &&
+         number->type()->kind() == c10::TypeKind::FloatType;
+}
+
 /// Whether a conversion, or an operator that makes a tensor, is asked for floats: by name, or for the dtype
 /// of a float tensor.
 bool is_asked_for_floats(const ir::Model& model, const Node* node, int distance) {
@@ -66,6 +75,7 @@ bool is_asked_for_floats(const ir::Model& model, const Node* node, int distance)
                  {"to", "type_as", "zeros", "ones", "full", "zeros_like", "ones_like", "full_like"}))
     return false;
   if (const Value* dtype = operators::argument_named(node, "dtype")) {
+    if (dtype->mustBeNone()) return has_default_dtype(node);
     if (const auto known = ir::dtype_constant(dtype)) return *known == c10::ScalarType::Float;
     return distance > 0 && dtype->node()->kind() == c10::prim::dtype &&
            is_float_above(model, dtype->node()->input(0), distance - 1);

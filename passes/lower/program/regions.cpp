@@ -119,7 +119,8 @@ class Sorting {
  private:
   void sort(Node* node) {
     const bool glue = is_glue(node);
-    const bool member = !glue && translates_alone(model_, node, stretch_.region_of, cache_);
+    const bool member = !glue && translates_alone(model_, node, stretch_.region_of, cache_) &&
+                        !only_moves_between_others(node);
     Level level{.of_region = member};
     for (const Value* value : read_by(node)) {
       const auto known = levels_.find(value);
@@ -134,6 +135,26 @@ class Sorting {
     if (stretch_.regions.size() <= index) stretch_.regions.resize(index + 1);
     stretch_.regions[index].push_back(node);
     stretch_.region_of[node] = index;
+  }
+
+  /// Whether a node only moves values from what is no member to what is none: in a region it would make that
+  /// wait for all of the region.
+  bool only_moves_between_others(const Node* node) {
+    if (!operators::moves_values(operators::traits_of(model_, node)) &&
+        !operators::is_one_of(model_, node, {"cat", "stack"}))
+      return false;
+    const auto is_of_region = [&](const Value* value) {
+      const auto known = levels_.find(value);
+      return known != levels_.end() && known->second.of_region;
+    };
+    const auto is_no_member = [&](const Node* reader) {
+      return reader->kind() != c10::prim::Return &&
+             !translates_alone(model_, reader, stretch_.region_of, cache_);
+    };
+    return std::ranges::none_of(ir::operands(node), is_of_region) &&
+           std::ranges::all_of(node->outputs(), [&](const Value* output) {
+             return std::ranges::all_of(ir::users(output), is_no_member);
+           });
   }
 
   const Model& model_;
