@@ -318,11 +318,20 @@ class StretchCutting {
   std::unordered_map<const Value*, std::vector<const Node*>> readers_{};  ///< that stay, of what is returned
 };
 
+/// What a recurrent layer begins with by itself; of a trace it is all that tells how many samples there are.
+bool are_zeros(const Value* states) {
+  const Node* maker = states->node();
+  if (maker->kind() != c10::prim::TupleConstruct && maker->kind() != c10::prim::ListConstruct)
+    return maker->kind() == c10::aten::zeros;
+  return std::ranges::all_of(maker->inputs(), are_zeros);
+}
+
 /// A tuple that a recurrent layer is given is told one tensor after the other.
 void unpack_states(const Model& model, Node* node) {
   if (!ir::is_module_call(node) || node->inputs().size() < 2) return;
   if (!is_recurrent_of_programs(ir::call_of(model, node))) return;
   Value* states = node->input(1);
+  if (node->inputs().size() == 2 && are_zeros(states)) return node->removeInput(1);
   const auto type = states->type()->cast<c10::TupleType>();
   if (type == nullptr || states->node()->kind() == c10::prim::TupleConstruct) return;
   Node* unpacked = ir::insert_node(node, c10::prim::TupleUnpack, {states}, type->elements().size());

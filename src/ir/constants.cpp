@@ -4,15 +4,28 @@
 
 namespace tsq::ir {
 
+namespace {
+
+/// The constants of a list that is spelt out; empty where one of them is none.
+template <typename Number>
+std::optional<c10::IValue> list_constant(const Node* list, std::optional<Number> (*constant)(const Value*)) {
+  std::vector<Number> numbers;
+  for (const Value* element : list->inputs()) {
+    const auto number = constant(element);
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+}  // namespace
+
 std::optional<c10::IValue> constant_value(const Value* value) {
   if (value->node()->kind() != c10::prim::ListConstruct) return torch::jit::toIValue(value);
-  std::vector<int64_t> list;
-  for (const Value* element : value->node()->inputs()) {
-    const auto number = whole_number_constant(element);
-    if (!number) return std::nullopt;
-    list.push_back(*number);
-  }
-  return list;
+  const auto type = value->type()->cast<c10::ListType>();
+  const bool has_floats = type && type->getElementType()->kind() == c10::TypeKind::FloatType;
+  return has_floats ? list_constant(value->node(), number_constant)
+                    : list_constant(value->node(), whole_number_constant);
 }
 
 std::optional<int64_t> whole_number_constant(const Value* value) {

@@ -11,7 +11,7 @@
 /// for a constant of another type.)
 namespace tsq::ir {
 
-/// A constant, also one that is spelt as a list of whole numbers that are constants.
+/// A constant, also one that is spelt as a list of numbers that are constants.
 std::optional<c10::IValue> constant_value(const Value* value);
 std::optional<int64_t> whole_number_constant(const Value* value);
 /// Whole or not.

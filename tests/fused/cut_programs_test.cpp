@@ -381,13 +381,13 @@ TEST(CutPrograms, InterpolationToTheSizeOfAnotherImageIsWithin) {
       "  if mode == 'nearest':\n"
       "    return torch.upsample_nearest2d(x, size, scale_factor)\n"
       "  return torch.upsample_bilinear2d(x, size, False, scale_factor)\n";
-  for (const char* size : {"y.size()[2:]", "y.size()[-2:]"}) {
-    const Module model = with_function("interpolate", source,
-                                       "interpolate(torch.max_pool2d(y, 2), " + std::string(size) +
-                                           ", None, 'bilinear', False, None, False) + y");
+  for (const std::string asked : {"y.size()[2:], None, 'bilinear'", "y.size()[-2:], None, 'bilinear'",
+                                  "y.size()[-2:], None, 'nearest'", "None, [2.0, 2.0], 'nearest'"}) {
+    const Module model = with_function(
+        "interpolate", source, "interpolate(torch.max_pool2d(y, 2), " + asked + ", False, None, False) + y");
     const auto samples = images();
     const Fused result = fused(model, samples);
-    EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run")) << size;
+    EXPECT_THAT(operators_of(result.module), ElementsAre("tsq::run")) << asked;
     EXPECT_LT(steps_between(output(result.module, samples[0]), output(result.reference, samples[0])), 1.0);
   }
 }

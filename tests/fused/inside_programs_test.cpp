@@ -115,6 +115,65 @@ TEST(InsidePrograms, AGruHandsOutItsStates) {
   EXPECT_GT(sqnr(model, result, samples[0]), 35);
 }
 
+/// As traces have it: zeros, in the shape of a value that the program makes.
+TEST(InsidePrograms, AGruThatBeginsWithZerosNeedsNoSize) {
+  torch::manual_seed(15);
+  Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(kFeatures, kFeatures));
+  model.register_module("head", testing::linear(kHidden, 6));
+  const std::string weights = register_weights(model, 3, 1, 1);
+  model.define(
+      "def forward(self, x):\n"
+      "  x = self.first.forward(x)\n"
+      "  h = torch.zeros([1, x.size(1), " +
+      std::to_string(kHidden) +
+      "])\n"
+      "  y, hn = torch.gru(x, h, [" +
+      weights +
+      "], True, 1, 0.0, False, False, False)\n"
+      "  return self.head.forward(y)\n");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({7, 3, kFeatures})});
+  const Module result = fused(model, samples);
+  EXPECT_THAT(operators_of(result), ElementsAre("tsq::run"));
+  EXPECT_GT(sqnr(model, result, samples[0]), 30);
+}
+
+/// What a model computes of places alone, angles and a causal mask, is given to the program.
+TEST(InsidePrograms, RotatedQueriesAndACausalMaskDivideNoProgram) {
+  torch::manual_seed(16);
+  Module model = testing::user_module("Net");
+  model.register_parameter("table", torch::randn({50, 32}), false);
+  model.register_buffer("steps", torch::rand({8}));
+  model.register_module("first", testing::linear(32, 96));
+  model.register_module("last", testing::linear(32, 32));
+  model.define(R"(
+def turned(self, x, cos, sin):
+  half = x.shape[-1] // 2
+  return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
+
+def forward(self, words):
+  length = words.shape[1]
+  angles = torch.outer(torch.arange(length).to(6), self.steps)
+  angles = torch.cat([angles, angles], -1)
+  cos, sin = torch.cos(angles)[None, None], torch.sin(angles)[None, None]
+  mask = torch.triu(torch.full([length, length], -1e9), 1)
+  y = torch.embedding(self.table, words)
+  b, t, _ = y.shape
+  q, k, v = self.first.forward(y).view([b, t, 3, 2, 16]).permute([2, 0, 3, 1, 4]).unbind(0)
+  q, k = self.turned(q, cos, sin), self.turned(k, cos, sin)
+  y = torch.matmul(torch.softmax(torch.matmul(q, k.transpose(2, 3)) / 4 + mask, -1), v)
+  return self.last.forward(y.transpose(1, 2).reshape([b, t, 32])) + self.table[:y.shape[2]]
+)");
+  model.eval();
+  std::vector<Sample> samples;
+  for (int i = 0; i < 4; ++i) samples.push_back({torch::randint(50, {2, 9})});
+  const Module result = fused(model, samples);
+  EXPECT_EQ(std::ranges::count(operators_of(result), "tsq::run"), 1);
+  EXPECT_GT(sqnr(model, result, samples[0]), 30);
+}
+
 /// A transformer's beginning: a table, a mask of truth values, and attention.
 TEST(InsidePrograms, ATableAndAMaskOfTruthValuesBeginAProgram) {
   torch::manual_seed(14);

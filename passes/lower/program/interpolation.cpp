@@ -57,20 +57,21 @@ bool is_interpolate(const ir::Model& model, const Node* node) {
   return !targets.empty() && targets.front().name == "torch.nn.functional.interpolate";
 }
 
-/// x.shape[2:] or x.shape[-2:] of one that takes images alone: the first of the two sizes.
+/// x.shape[2:] of one that takes images alone, or x.shape[-2:], which are as many sizes as an image has: the
+/// first of the two.
 std::optional<std::int64_t> first_of_size(const ir::Model& model, const Node* node) {
   if (!is_interpolate(model, node)) return std::nullopt;
   const Node* slice = node->input(2)->node();
   const auto mode = ir::constant_value(node->input(4));
-  if (!mode || !mode->isString() || mode->toStringRef() != "bilinear" || slice->kind() != c10::aten::slice ||
-      slice->inputs().size() != 4)
+  if (!mode || !mode->isString() || slice->kind() != c10::aten::slice || slice->inputs().size() != 4)
     return std::nullopt;
   const Node* asked = slice->input(0)->node();
   const auto begin = ir::whole_number_constant(slice->input(1));
   const auto end = ir::constant_value(slice->input(2));
   const bool is_of_shape = asked->kind() == c10::aten::size && asked->inputs().size() == 1;
   const bool takes_all = end && end->isNone() && ir::whole_number_constant(slice->input(3)) == 1;
-  return is_of_shape && takes_all && (begin == 2 || begin == -2) ? begin : std::nullopt;
+  const bool is_of_image = begin == -2 || (begin == 2 && mode->toStringRef() == "bilinear");
+  return is_of_shape && takes_all && is_of_image ? begin : std::nullopt;
 }
 
 std::optional<Interpolation> of_function(ProgramBuilder& program, const Node* node) {

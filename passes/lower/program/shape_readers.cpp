@@ -1,6 +1,8 @@
 #include "passes/lower/program/shape_readers.h"
 
 #include "ir/analysis.h"
+#include "ir/constants.h"
+#include "ir/edit.h"
 #include "ir/quantize_operators.h"
 #include "operators/traits.h"
 #include "passes/context/nodes.h"
@@ -42,10 +44,22 @@ bool read_early(const Model& model, Node* node) {
   return true;
 }
 
+/// One size that is taken out of the list of all.
+bool read_one(Node* node) {
+  if (node->kind() != c10::aten::__getitem__) return false;
+  Node* list = node->input(0)->node();
+  const auto dim = ir::whole_number_constant(node->input(1));
+  if (list->kind() != c10::aten::size || list->inputs().size() != 1 || !dim) return false;
+  replace_node(node,
+               ir::insert_before(node, "aten::size", {list->input(0), node->input(1)}, c10::IntType::get()));
+  return true;
+}
+
 }  // namespace
 
 bool read_shapes_early(Model& model) {
-  return change_nodes(model, [&](Node* node) { return read_early(model, node); });
+  const bool has_single = change_nodes(model, read_one);
+  return change_nodes(model, [&](Node* node) { return read_early(model, node); }) || has_single;
 }
 
 }  // namespace tsq::passes
