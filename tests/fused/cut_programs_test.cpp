@@ -393,8 +393,9 @@ TEST(CutPrograms, InterpolationToTheSizeOfAnotherImageIsWithin) {
 }
 
 TEST(CutPrograms, OperatorsAfterALayerAreWithin) {
-  for (const std::string result : {"torch.glu(y, 1)", "torch.glu(y, -3)", "torch.pixel_shuffle(y, 2)",
-                                   "torch.max(y, 3)[0]", "torch.min(y, 1, True)[0]"}) {
+  for (const std::string result :
+       {"torch.glu(y, 1)", "torch.glu(y, -3)", "torch.pixel_shuffle(y, 2)", "torch.max(y, 3)[0]",
+        "torch.min(y, 1, True)[0]", "torch.log_softmax(y, 1)"}) {
     torch::manual_seed(18);
     Module model = testing::user_module("After");
     model.register_module("layer", testing::conv2d(3, 8, 1));

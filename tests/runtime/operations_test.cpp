@@ -422,6 +422,23 @@ TEST(Operations, TakesSoftmax) {
   });
 }
 
+TEST(Operations, TakesLogarithmsOfSoftmax) {
+  for_random_cases([](Random& random) {
+    const Value input = random_value(random, any_dtype(random));
+    const Value output = output_value(random, any_dtype(random), 8);
+    expect_right(single({.kind = Kind::LogSoftmax, .axis = random.integer(-1, 2)}, input, output),
+                 {random_tensor(random, input.dtype, {2, 5, random.any_of<std::int64_t>({7, 64, 5000})})});
+  });
+}
+
+/// Their shares are too small for a float.
+TEST(Operations, LogarithmsOfSmallSharesAreNumbers) {
+  const Writer writer = single({.kind = Kind::LogSoftmax, .axis = -1}, float_value(), float_value());
+  LoadedProgram program(writer.model);
+  const auto output = run(program, {{Dtype::F32, {1, 3}, {0, 300, -500}}}).front();
+  EXPECT_EQ(output.numbers, (std::vector<double>{-300, 0, -800}));
+}
+
 TEST(Operations, NormalizesLayers) {
   for_random_cases([](Random& random) {
     const Value input = random_value(random, any_dtype(random));

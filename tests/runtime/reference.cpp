@@ -246,6 +246,7 @@ class Interpreter {
         });
         break;
       case Kind::Softmax:
+      case Kind::LogSoftmax:
         softmax(operation, input, output);
         break;
       case Kind::LayerNorm:
@@ -432,7 +433,8 @@ class Interpreter {
         other[axis] = i;
         sum += std::exp(input.at(other));
       }
-      output.at(index) = std::exp(input.at(index)) / sum;
+      const double logarithm = input.at(index) - std::log(sum);
+      output.at(index) = operation.kind == Kind::LogSoftmax ? logarithm : std::exp(logarithm);
     });
   }
 

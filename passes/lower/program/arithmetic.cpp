@@ -136,9 +136,10 @@ bool batch_norm(const Call& call) {
   return true;
 }
 
+template <Kind kind>
 bool softmax(const Call& call) {
   const auto axis = call.whole("dim");
-  return axis && call.is_none("dtype") && call.write({.kind = Kind::Softmax, .axis = *axis});
+  return axis && call.is_none("dtype") && call.write({.kind = kind, .axis = *axis});
 }
 
 constexpr std::array kArithmeticRows{
@@ -157,7 +158,8 @@ constexpr std::array kArithmeticRows{
     OperatorRow{"aten::layer_norm", layer_norm},
     OperatorRow{"aten::group_norm", group_norm},
     OperatorRow{"aten::batch_norm", batch_norm},
-    OperatorRow{"aten::softmax", softmax},
+    OperatorRow{"aten::softmax", softmax<Kind::Softmax>},
+    OperatorRow{"aten::log_softmax", softmax<Kind::LogSoftmax>},
 };
 
 }  // namespace

@@ -141,6 +141,7 @@ struct SoftmaxTask {
   std::int64_t length = 0;
   Dtype from = Dtype::F32;
   float scale = 1;  ///< of the input's numbers, whose zero point changes nothing
+  bool logarithm = false;
   Rounding to{};
 };
 

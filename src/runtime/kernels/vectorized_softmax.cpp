@@ -52,8 +52,15 @@ void softmax(const SoftmaxTask& task, void* out, const void* in, std::int64_t be
     load(task.from, in, r * length, 1, length, row);
     const float largest = join(row, length, -kInfinity, Larger{});
     for (std::int64_t i = 0; i < length; ++i) row[i] = exp_of_negative((row[i] - largest) * scale);
+    const float sum = join(row, length, 0.0F, Plus{});
     Rounding to = task.to;
-    to.scale /= join(row, length, 0.0F, Plus{});
+    if (task.logarithm) {
+      load(task.from, in, r * length, 1, length, row);
+      const float shift = __builtin_logf(sum);
+      for (std::int64_t i = 0; i < length; ++i) row[i] = (row[i] - largest) * scale - shift;
+    } else {
+      to.scale /= sum;
+    }
     store(to, out, r * length, 1, length, row);
   }
 }

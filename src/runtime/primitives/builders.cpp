@@ -43,6 +43,8 @@ constexpr std::array kBuilders{
     BuilderRow{Kind::Amin, "reduction", build_reduction},
     BuilderRow{Kind::Softmax, "rows with requantization", build_softmax_of_rows},
     BuilderRow{Kind::Softmax, "softmax of oneDNN", build_softmax},
+    BuilderRow{Kind::LogSoftmax, "rows with requantization", build_softmax_of_rows},
+    BuilderRow{Kind::LogSoftmax, "softmax of oneDNN", build_softmax},
     BuilderRow{Kind::LayerNorm, "normalization with requantization", build_layer_norm},
     BuilderRow{Kind::GroupNorm, "normalization with requantization", build_group_norm},
     BuilderRow{Kind::Embedding, "rows of a table", build_embedding},

@@ -9,24 +9,25 @@
 namespace tsq::runtime {
 namespace {
 
-dnnl::softmax_forward::primitive_desc softmax_descriptor(const View& input, const View& output,
-                                                         std::size_t axis) {
+dnnl::softmax_forward::primitive_desc softmax_descriptor(const Operation& operation, const View& input,
+                                                         const View& output) {
+  const bool logarithm = operation.kind == Kind::LogSoftmax;
   auto attributes = attributes_with({});
   if (is_int8(output.dtype)) attributes.set_scales_mask(DNNL_ARG_DST, 0);
   return {cpu_engine(),
           dnnl::prop_kind::forward_inference,
-          dnnl::algorithm::softmax_accurate,
+          logarithm ? dnnl::algorithm::softmax_log : dnnl::algorithm::softmax_accurate,
           row_major_desc(input.dtype, input.sizes),
           row_major_desc(output.dtype, output.sizes),
-          static_cast<int>(axis),
+          static_cast<int>(axis_of(operation, input.sizes.size())),
           attributes};
 }
 
 /// Does oneDNN have a kernel that rounds the result itself? It has none for a zero point.
-bool rounds_itself(const View& input, const View& output, std::size_t axis) {
+bool rounds_itself(const Operation& operation, const View& input, const View& output) {
   if (!is_int8(output.dtype) || output.zero_point != 0) return false;
   try {
-    return !std::string_view(softmax_descriptor(input, output, axis).impl_info_str()).starts_with("ref");
+    return !std::string_view(softmax_descriptor(operation, input, output).impl_info_str()).starts_with("ref");
   } catch (const dnnl::error&) {
     return false;
   }
@@ -58,6 +59,7 @@ bool build_softmax_of_rows(Compilation& compilation) {
   const SoftmaxTask task{.length = input.sizes[axis],
                          .from = input.dtype,
                          .scale = static_cast<float>(input.scale),
+                         .logarithm = operation.kind == Kind::LogSoftmax,
                          .to = rounding_of(output)};
   const View views[] = {output, input};
   compilation.add_kernel("softmax", views, elements_of(input.sizes) / task.length,
@@ -72,13 +74,12 @@ bool build_softmax(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const auto& sizes = compilation.shape(operation.output);
   const auto strides = row_major_strides(sizes);
-  const auto axis = axis_of(operation, sizes.size());
   const View input =
       compilation.with_strides(compilation.as_float(compilation.view(operation.inputs[0])), strides);
   const View place = compilation.destination(operation.output, strides);
-  const bool direct = place.dtype == Dtype::F32 || rounds_itself(input, place, axis);
+  const bool direct = place.dtype == Dtype::F32 || rounds_itself(operation, input, place);
   const View output = direct ? place : compilation.fresh(Dtype::F32, sizes, strides);
-  const auto descriptor = softmax_descriptor(input, output, axis);
+  const auto descriptor = softmax_descriptor(operation, input, output);
   std::vector<Operand> operands{
       compilation.operand(DNNL_ARG_SRC, input, row_major_desc(input.dtype, sizes)),
       compilation.operand(DNNL_ARG_DST, output, row_major_desc(output.dtype, sizes))};

@@ -58,6 +58,7 @@ constexpr std::array kMixes{
     MixesRow{Kind::Amax, Mixes::Axes},
     MixesRow{Kind::Amin, Mixes::Axes},
     MixesRow{Kind::Softmax, Mixes::Axis},
+    MixesRow{Kind::LogSoftmax, Mixes::Axis},
     MixesRow{Kind::LayerNorm, Mixes::Last},
     MixesRow{Kind::GroupNorm, Mixes::AfterFirst},
     MixesRow{Kind::Embedding, Mixes::Nothing},

@@ -59,6 +59,7 @@ constexpr std::array kOperations{
     OperationRow{Kind::Amax,                  "amax",                    1, kAxes,           PostOpsAllowed::None},
     OperationRow{Kind::Amin,                  "amin",                    1, kAxes,           PostOpsAllowed::None},
     OperationRow{Kind::Softmax,               "softmax",                 1, kAxis,           PostOpsAllowed::None},
+    OperationRow{Kind::LogSoftmax,            "log_softmax",             1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::LayerNorm,             "layer_norm",              1, kLayerNorm,      PostOpsAllowed::None},
     OperationRow{Kind::GroupNorm,             "group_norm",              1, kGroupNorm,      PostOpsAllowed::None},
     OperationRow{Kind::Embedding,             "embedding",               1, kEmbedding,      PostOpsAllowed::None},

@@ -138,6 +138,7 @@ enum class Kind : std::uint8_t {
   Amax,
   Amin,
   Softmax,
+  LogSoftmax,
   LayerNorm,
   GroupNorm,
   Embedding,  ///< rows of `weight`, int8 ones times their scale plus their bias

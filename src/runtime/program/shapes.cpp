@@ -297,6 +297,7 @@ Shape output_of(const Asked& asked) {
     case Kind::Convert:
     case Kind::Activation:
     case Kind::Softmax:
+    case Kind::LogSoftmax:
       return asked.input();
     case Kind::Transpose:
     case Kind::Unsqueeze:
