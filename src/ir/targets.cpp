@@ -88,6 +88,11 @@ std::optional<Symbol> scalar_on_the_left(std::string_view text) {
   return std::nullopt;
 }
 
+/// FX writes "torch._C._nn.linear" in the code of its GraphModules.
+bool is_functional(std::string_view prefix) {
+  return prefix == "F" || prefix.ends_with("functional") || prefix == "torch._C._nn";
+}
+
 /// How FX, which traces the Python source, sees the expression of an operator that TorchScript spells
 /// `aten::name`. Empty: it does not tell.
 std::vector<Symbol> expression_spelling(const std::string& text, std::string_view name) {
@@ -107,9 +112,7 @@ std::vector<Symbol> expression_spelling(const std::string& text, std::string_vie
   if (dot == std::string::npos) return {parse_symbol("torch." + std::string(plain))};
   const std::string_view prefix = std::string_view(text).substr(0, dot);
   if (prefix == "torch") return {parse_symbol("torch." + std::string(plain))};
-  // FX writes "torch._C._nn.linear" in the code of its GraphModules.
-  if (prefix == "F" || prefix.ends_with("functional") || prefix == "torch._C._nn")
-    return {parse_symbol("torch.nn.functional." + std::string(callee))};
+  if (is_functional(prefix)) return {parse_symbol("torch.nn.functional." + std::string(callee))};
   return {parse_symbol(callee)};
 }
 
@@ -277,6 +280,14 @@ std::optional<std::size_t> arguments_without_defaults(const Node* node) {
   return 0;
 }
 
+/// Whether a call is one of a tensor's method, and not of a function.
+bool is_method(const Node* node, const Origin& origin) {
+  const auto dot = origin.expression.rfind('.');
+  if (node->kind() == c10::prim::CallFunction || dot == std::string::npos) return false;
+  const std::string_view prefix = std::string_view(origin.expression).substr(0, dot);
+  return prefix != "torch" && !is_functional(prefix);
+}
+
 }  // namespace
 
 std::vector<Symbol> targets(const Model& model, const Node* node) {
@@ -304,7 +315,7 @@ std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& 
   }
   const Origin origin = origin_of(node);
   if (origin.writer == Origin::Writer::User && origin.arguments)
-    return *origin.arguments + (spelling.kind == SymbolKind::Method ? 1 : 0);
+    return *origin.arguments + (is_method(node, origin) ? 1 : 0);
   return arguments_without_defaults(node);
 }
 

@@ -155,7 +155,7 @@ def forward(self, x):
   b = torch.flatten(a, start_dim=1)
   c = torch.clamp(b.reshape([-1, 2 * (3 + 1)]),
                   max=min(1.0, 2.0))
-  return torch.add(c, c, alpha=2) + c
+  return torch.add(c.relu_(), c, alpha=2) + c
 )");
   const ir::Model made = testing::captured(model);
   std::vector<std::pair<std::string, std::optional<std::size_t>>> counts;
@@ -165,8 +165,8 @@ def forward(self, x):
       counts.emplace_back(spellings.front().name, ir::positional_arguments(node, spellings.front()));
   }
   const std::vector<std::pair<std::string, std::optional<std::size_t>>> expected{
-      {"torch.flatten", 2}, {"torch.flatten", 1}, {"reshape", 2},
-      {"torch.clamp", 1},   {"torch.add", 2},     {"operator.add", 2}};
+      {"torch.flatten", 2}, {"torch.flatten", 1}, {"reshape", 2},     {"torch.clamp", 1},
+      {"relu_", 1},         {"torch.add", 2},     {"operator.add", 2}};
   EXPECT_EQ(counts, expected);
 }
 
