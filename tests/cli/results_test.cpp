@@ -260,6 +260,23 @@ TEST_F(Results, ExplainDecidesWithoutWriting) {
   EXPECT_EQ(entries(), before);
 }
 
+TEST_F(Results, ExplainTakesTheMappingOfConvert) {
+  json mapping = answer({"qconfig", "show", "best_x86"});
+  mapping["module_name"] = json::array({json::array({"conv", mapping[""]})});
+  write_file(path("all.json"), mapping.dump());
+  mapping["module_name"][0][1] = nullptr;
+  write_file(path("none.json"), mapping.dump());
+  const auto is_quantized = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"explain", path("model.pt"), "--qconfig", path("all.json")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const json operators = answer(arguments)["operators"];
+    return std::ranges::any_of(operators,
+                               [](const json& each) { return each["layer"] == "conv" && each["quantized"]; });
+  };
+  EXPECT_TRUE(is_quantized({}));
+  EXPECT_FALSE(is_quantized({"--convert-qconfig", path("none.json")}));
+}
+
 TEST_F(Results, ExplainWithDataTellsWhatRunsInInt8) {
   const json report = answer({"explain", path("model.pt"), "--calib", path("data.pt"), "--time", "2"});
   EXPECT_GT(report["summary"]["macs"], 0);

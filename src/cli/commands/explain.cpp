@@ -38,6 +38,7 @@ struct ExplainOptions {
   std::size_t rounds{0};
   bool passes{false};
   ConfigurationOptions configuration{};
+  ConvertConfigurationOptions convert{};
 };
 
 /// A backend without kernels in LibTorch ends at the reference model: its report has no kernels.
@@ -51,11 +52,11 @@ Report report_of_lowered(const Reference& reference, const BackendConfig& backen
 }
 
 /// Without data, observers have seen none: that changes numbers, not kernels.
-Report converted_report(const Prepared& prepared, const BackendConfig& backend, const Progress& progress) {
-  return report_of_lowered(convert_to_reference(prepared, backend,
-                                                {.custom = ConvertCustomConfig().set_allow_uncalibrated(true),
-                                                 .progress = progress}),
-                           backend);
+Report converted_report(const Prepared& prepared, const BackendConfig& backend, ConvertConfiguration chosen,
+                        const Progress& progress) {
+  const tsq::ConvertOptions options{
+      .custom = chosen.custom.set_allow_uncalibrated(true), .mapping = chosen.mapping, .progress = progress};
+  return report_of_lowered(convert_to_reference(prepared, backend, options), backend);
 }
 
 /// What names an operator whatever it is quantized for.
@@ -64,16 +65,18 @@ Operator name_of(const Decision& decision) { return {decision.node, decision.op}
 
 /// The operators that are quantized with another backend and else the same options: none where it refuses
 /// them.
-std::set<Operator> quantized_with(std::string_view backend, ConfigurationOptions options,
+std::set<Operator> quantized_with(std::string_view backend, ExplainOptions options,
                                   const torch::jit::Module& model, std::span<const Sample> samples) {
-  options.backend = backend;
-  options.backend_config.clear();
+  options.configuration.backend = backend;
+  options.configuration.backend_config.clear();
   std::set<Operator> names;
   try {
-    const Configuration chosen = configuration(options);
+    const Configuration chosen = configuration(options.configuration);
     Prepared prepared = prepared_model(model, chosen);
     if (!samples.empty()) calibrate(prepared, samples.first(1));
-    for (const Decision& decision : converted_report(prepared, chosen.backend, {}).decisions) {
+    const Report report =
+        converted_report(prepared, chosen.backend, convert_configuration(options.convert), {});
+    for (const Decision& decision : report.decisions) {
       if (decision.quantized) names.insert(name_of(decision));
     }
   } catch (const Error&) {
@@ -83,7 +86,7 @@ std::set<Operator> quantized_with(std::string_view backend, ConfigurationOptions
 }
 
 /// Names other backends for an operator only where they would quantize it.
-void try_other_backends(Report& report, const ConfigurationOptions& options, const torch::jit::Module& model,
+void try_other_backends(Report& report, const ExplainOptions& options, const torch::jit::Module& model,
                         std::span<const Sample> samples) {
   std::map<std::string, std::set<Operator>> quantized;
   for (Decision& decision : report.decisions) {
@@ -107,6 +110,7 @@ Report report_of(const ExplainOptions& options, const Session& session) {
   if (options.rounds > 0 && options.calib.empty())
     throw UsageError("--time needs a sample to run; give --calib DATA.pt");
   const Configuration chosen = configuration(options.configuration);
+  const ConvertConfiguration at_convert = convert_configuration(options.convert);
   Steps steps(session);
   const ModelFile model = load_float_model(options.model, steps, session);
   std::vector<Sample> samples;
@@ -121,11 +125,10 @@ Report report_of(const ExplainOptions& options, const Session& session) {
               [&](const Progress& progress) { calibrate(prepared, samples, {.progress = progress}); });
   }
   Report report = steps.run("convert", [&](const Progress& progress) {
-    return converted_report(prepared, chosen.backend, progress);
+    return converted_report(prepared, chosen.backend, at_convert, progress);
   });
-  steps.run("other backends", [&](const Progress&) {
-    try_other_backends(report, options.configuration, model.module, samples);
-  });
+  steps.run("other backends",
+            [&](const Progress&) { try_other_backends(report, options, model.module, samples); });
   if (samples.empty()) {
     report.unobserved_layers.clear();
   } else {
@@ -178,6 +181,7 @@ void add_explain_options(CLI::App& command, ExplainOptions& options) {
         "Also print the passes that have run, in order, with the graphs that each has changed and its "
         "time"}});
   add_configuration_options(command, options.configuration);
+  add_convert_options(command, options.convert);
 }
 
 }  // namespace
