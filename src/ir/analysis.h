@@ -41,7 +41,7 @@ std::vector<Node*> users(const Value* value);
 /// functions.
 [[nodiscard]] std::string functional_name(const Node* call);
 /// The length of the args that FX has of an operator: those that its author wrote by position or, in files
-/// that do not tell, those that have to be given. None for modules and functions.
+/// that do not tell, those that have to be given. None for modules, and where nothing tells.
 [[nodiscard]] std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling);
 /// The name for messages: "torch.nn.Conv2d", "torch.add", "aten::foo".
 [[nodiscard]] std::string display_name(const Model& model, const Node* node);

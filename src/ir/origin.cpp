@@ -170,10 +170,6 @@ std::optional<std::size_t> positional_arguments(std::string_view text) {
 
 Origin from_source(const torch::jit::SourceRange& range) {
   Origin origin{.writer = Origin::Writer::User, .expression = whole_expression(range)};
-  constexpr std::size_t kLongestCall = 1024;
-  const auto source = range.source()->text_str();
-  const std::size_t end = range.start() + origin.expression.size();
-  if (end < source.size()) origin.arguments = positional_arguments(source.substr(end, kLongestCall).str());
   const std::string file = with_slashes(range.source()->filename().value_or(""));
   if (contains(file, kFunctionalFile)) {
     origin.writer = Origin::Writer::Functional;
@@ -193,6 +189,15 @@ Origin origin_of(const Node* node) {
   const std::string stack = with_slashes(text);
   if (const auto frames = frames_of(stack); !frames.empty()) return from_stack(frames);
   return text.empty() ? Origin{} : from_source(*range);
+}
+
+std::optional<std::size_t> written_arguments(const Node* node) {
+  constexpr std::size_t kLongestCall = 1024;
+  const auto range = python_range(node);
+  if (!range || range->source() == nullptr) return std::nullopt;
+  const auto source = range->source()->text_str();
+  const std::size_t end = range->start() + whole_expression(*range).size();
+  return end < source.size() ? positional_arguments(source.substr(end, kLongestCall).str()) : std::nullopt;
 }
 
 }  // namespace tsq::ir

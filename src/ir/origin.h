@@ -18,11 +18,14 @@ struct Origin {
   };
   Writer writer{Writer::Unknown};
   std::string expression{};  ///< scripted: for a call the callee, for an operator the whole of it
-  std::optional<std::size_t> arguments{};  ///< scripted: those of a call that are written by position
-  std::string function{};                  ///< traced, Functional: the function's name
-  bool in_module{false};                   ///< called by a module of torch.nn, as far as it can be told
+  std::string function{};    ///< traced, Functional: the function's name
+  bool in_module{false};     ///< called by a module of torch.nn, as far as it can be told
 };
 
 Origin origin_of(const Node* node);
+
+/// How many arguments of a call its author wrote by position, between the brackets; none where it is no call
+/// of a scripted file, or where the text does not tell.
+std::optional<std::size_t> written_arguments(const Node* node);
 
 }  // namespace tsq::ir

@@ -314,9 +314,9 @@ std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& 
     return name == "neg" || name == "invert" ? 1 : 2;
   }
   const Origin origin = origin_of(node);
-  if (origin.writer == Origin::Writer::User && origin.arguments)
-    return *origin.arguments + (is_method(node, origin) ? 1 : 0);
-  return arguments_without_defaults(node);
+  const bool is_told = origin.writer == Origin::Writer::User && !origin.expression.empty();
+  const auto written = is_told ? written_arguments(node) : std::nullopt;
+  return written ? *written + (is_method(node, origin) ? 1 : 0) : arguments_without_defaults(node);
 }
 
 std::string display_name(const Model& model, const Node* node) {

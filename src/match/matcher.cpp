@@ -33,8 +33,8 @@ bool Matcher::match_value(ir::Value* value, const ir::Node* user, const Pattern&
   return match_node(value->node(), pattern, result);
 }
 
-/// Whether a node has as many arguments as the pattern: FX compares the lengths of args. Where a file does
-/// not tell how many were written by position, tensors are taken for such.
+/// Whether a node has as many arguments as the pattern: FX compares the lengths of args. Where their number
+/// is not known, and for recipe best, tensors are counted alone.
 bool Matcher::has_arguments_of(const ir::Node* node, const std::vector<ir::Argument>& arguments,
                                const Pattern& pattern) const {
   const std::size_t count = pattern.args.size();

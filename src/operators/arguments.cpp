@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/function_impl.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <limits>
 
@@ -74,7 +73,7 @@ bool takes_all(const ir::Node* node) {
   if (node->kind() != c10::aten::slice || !node->input(0)->type()->isSubtypeOf(*c10::TensorType::get()))
     return false;
   const auto is_none_or = [](const ir::Value* value, std::int64_t number) {
-    const auto constant = torch::jit::toIValue(value);
+    const auto constant = ir::constant_value(value);
     return constant && (constant->isNone() || (constant->isInt() && constant->toInt() == number));
   };
   return is_none_or(node->input(2), 0) &&
