@@ -75,7 +75,6 @@ struct RecurrentPointers {
   const float* packed = nullptr;  ///< the weights of states
   const float* scales = nullptr;  ///< of each column, and then what is added to each
   float* shared = nullptr;        ///< states of all samples before and after a step, where threads share it
-  void (*meet)() = nullptr;       ///< waits until all threads that share a step have come so far
   const float* input = nullptr;
   const float* input_packed = nullptr;
   const float* input_scales = nullptr;

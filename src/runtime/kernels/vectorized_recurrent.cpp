@@ -1,5 +1,6 @@
 // Compiled once for each instruction set, as vectorized_elementwise.cpp says, and once more with products of
 // bytes.
+#include "runtime/kernels/parallel.h"
 #include "runtime/kernels/vectorized_recurrent_products.h"
 
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
@@ -168,7 +169,7 @@ class Steps {
 
   /// Waits for the threads that have the other shares.
   void meet() const {
-    if (!is_alone_) pointers_.meet();
+    if (!is_alone_) runtime::meet();
   }
 
   void begin_states(const float* given, const std::array<std::int64_t, 2>& strides, float* states) const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/kernels/parallel.h"
 #include "runtime/primitives/builders.h"
 
 namespace tsq::runtime {
@@ -176,7 +175,6 @@ struct Places {
             .packed = floats(packed),
             .scales = floats(scales),
             .shared = floats(shared),
-            .meet = meet,
             .input = floats(input),
             .input_packed = floats(input_packed),
             .input_scales = floats(input_scales),
