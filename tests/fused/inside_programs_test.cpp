@@ -95,18 +95,22 @@ TEST(InsidePrograms, AnLstmReadsItsInputUnrounded) {
   EXPECT_GT(sqnr(model, result, samples[0]), 35);
 }
 
-TEST(InsidePrograms, AGruHandsOutItsStates) {
-  torch::manual_seed(13);
+/// A GRU of `x`, with the first states `h` that forward is given or makes; returns `result`.
+Module with_gru(const std::string& beginning, const std::string& result) {
   Module model = testing::user_module("Net");
+  model.register_module("first", testing::linear(kFeatures, kFeatures));
   model.register_module("head", testing::linear(kHidden, 6));
   const std::string weights = register_weights(model, 3, 1, 1);
-  model.define(
-      "def forward(self, x, h):\n"
-      "  y, hn = torch.gru(x, h, [" +
-      weights +
-      "], True, 1, 0.0, False, False, False)\n"
-      "  return torch.cat([self.head.forward(y), hn[:, :, :6]], 0)\n");
+  model.define(beginning + "  y, hn = torch.gru(x, h, [" + weights +
+               "], True, 1, 0.0, False, False, False)\n  return " + result + "\n");
   model.eval();
+  return model;
+}
+
+TEST(InsidePrograms, AGruHandsOutItsStates) {
+  torch::manual_seed(13);
+  const Module model =
+      with_gru("def forward(self, x, h):\n", "torch.cat([self.head.forward(y), hn[:, :, :6]], 0)");
   std::vector<Sample> samples;
   for (int i = 0; i < 4; ++i)
     samples.push_back({torch::randn({7, 3, kFeatures}), torch::randn({1, 3, kHidden})});
@@ -118,21 +122,10 @@ TEST(InsidePrograms, AGruHandsOutItsStates) {
 /// As traces have it: zeros, in the shape of a value that the program makes.
 TEST(InsidePrograms, AGruThatBeginsWithZerosNeedsNoSize) {
   torch::manual_seed(15);
-  Module model = testing::user_module("Net");
-  model.register_module("first", testing::linear(kFeatures, kFeatures));
-  model.register_module("head", testing::linear(kHidden, 6));
-  const std::string weights = register_weights(model, 3, 1, 1);
-  model.define(
-      "def forward(self, x):\n"
-      "  x = self.first.forward(x)\n"
-      "  h = torch.zeros([1, x.size(1), " +
-      std::to_string(kHidden) +
-      "])\n"
-      "  y, hn = torch.gru(x, h, [" +
-      weights +
-      "], True, 1, 0.0, False, False, False)\n"
-      "  return self.head.forward(y)\n");
-  model.eval();
+  const Module model =
+      with_gru("def forward(self, x):\n  x = self.first.forward(x)\n  h = torch.zeros([1, x.size(1), " +
+                   std::to_string(kHidden) + "])\n",
+               "self.head.forward(y)");
   std::vector<Sample> samples;
   for (int i = 0; i < 4; ++i) samples.push_back({torch::randn({7, 3, kFeatures})});
   const Module result = fused(model, samples);
