@@ -120,7 +120,7 @@ constexpr FlowRow kFlow[] = {
     {"mark_for_training", Room::Match, Step::Match, Takes::Training, mark_for_training, "layers whose weights convert will round → layers of rounded weights", false, in_recipe_best},
 
     {"observe", Room::Observe, Step::Observe, Takes::All, observe, "conv(x) → observer(conv(observer(x)))"},
-    {"observe_custom_modules", Room::Observe, Step::Observe, Takes::PostTraining, observe_custom_modules, "observer(Custom(x)) → observer(ObservedCustom(x))"},
+    {"observe_custom_modules", Room::Observe, Step::Observe, Takes::All, observe_custom_modules, "observer(Custom(x)) → observer(ObservedCustom(x))"},
     {"equalize", Room::Observe, Step::Observe, Takes::PostTraining, equalize, "observer(x) → equalization_observer(observer(x))"},
     {"smooth", Room::Observe, Step::Observe, Takes::PostTraining, smooth, "linear(observer(layer_norm(x))) → linear(channel_observer(observer(layer_norm(x))))", false, smooths},
     {"leave_conditions", Room::Observe, Step::Observe, Takes::Training, leave_conditions, "observer(x > 0) → x > 0"},
@@ -176,7 +176,7 @@ constexpr FlowRow kFlow[] = {
     {"keep_before_rounding", Room::Numerics, Step::Convert, Takes::All, keep_before_rounding, "a copy of the graph, to measure rounding with"},
 
     {"quantize_weights", Room::Convert, Step::Convert, Takes::All, quantize_weights, "Conv2d(x) → reference Conv2d(x)"},
-    {"quantize_custom_modules", Room::Convert, Step::Convert, Takes::PostTraining, quantize_custom_modules, "observer(ObservedCustom(x)) → QuantizedCustom(x)"},
+    {"quantize_custom_modules", Room::Convert, Step::Convert, Takes::All, quantize_custom_modules, "observer(ObservedCustom(x)) → QuantizedCustom(x)"},
     {"convert", Room::Convert, Step::Convert, Takes::All, convert, "observer(x) → dequantize(quantize_per_tensor(x))"},
     {"dequantize_after_branches", Room::Convert, Step::Convert, Takes::All, dequantize_after_branches, "dequantize at the end of both branches → dequantize after the if"},
 

@@ -43,16 +43,6 @@ std::optional<ir::StandaloneBoundary> standalone_boundary(const CaptureSource& s
       .output_is_quantized = !outputs.empty()};
 }
 
-/// E-08.
-ir::CustomState custom_state(const CaptureSource& source, const ir::ModuleCall& call) {
-  if (source.trains) {
-    throw Error(ErrorCode::BadConfig, "a class with an observed class in the custom config does not train",
-                "leave it out of float_to_observed_custom_module_class",
-                Where{.layer = call.path, .op = std::string(call.type.name)});
-  }
-  return ir::CustomState::Float;
-}
-
 /// Other methods call what forward becomes.
 void keep_forward_call(ir::Model& model, Node* call) {
   Node* kept = ir::Rewriter(model, call).node(ir::kForwardKind, call->inputs());
@@ -78,7 +68,7 @@ void make_module_call(Capturing& state, Node* node, const Module& module) {
                       .method = method,
                       .standalone = standalone_boundary(state.source, module)};
   if (!call.standalone && state.source.custom.observed_module(call.type) != nullptr)
-    call.custom = custom_state(state.source, call);
+    call.custom = ir::CustomState::Float;  // E-08
   ir::Value* made = ir::Rewriter(state.model, node).call(std::move(call), node->inputs().slice(1).vec());
   made->setType(node->output()->type());
   // A module is the same wherever it is called.

@@ -23,6 +23,7 @@ namespace tsq::detail {
 namespace {
 
 using torch::jit::Module;
+using torchscript::submodule_at;
 
 constexpr const char* kConfiguration = "tsq_training";
 constexpr const char* kFloatModel = "tsq_float_model";
@@ -76,11 +77,18 @@ at::Tensor as_bytes(const Module& module) {
   return at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::kByte).clone();
 }
 
-Module module_at(const Module& root, const std::string& path) {
-  Module at = root;
-  std::istringstream atoms(path);
-  for (std::string atom; std::getline(atoms, atom, '.');) at = at.attr(atom).toModule();
-  return at;
+/// The values of `trained` where `module` has such; an observed module need not have those of the float one.
+void take_values(Module module, const Module& trained) {
+  const auto type = module.type();
+  for (std::size_t i = 0; i < type->numAttributes(); ++i) {
+    const std::string& name = type->getAttributeName(i);
+    if (!trained.hasattr(name)) continue;
+    const c10::IValue value = module.attr(name);
+    // A recurrent module computes with a list of its parameters.
+    const bool has_state = value.isTensorList() || type->is_parameter(i) || type->is_buffer(i);
+    if (has_state && !value.isNone()) module.setattr(name, trained.attr(name));
+    if (value.isModule()) take_values(value.toModule(), trained.attr(name).toModule());
+  }
 }
 
 /// deepcopy forgets which parameters learn.
@@ -99,6 +107,8 @@ void copy_observers(const Stage& from, Stage& to) {
     to.model.observers.at(i).module = copy_of_observer(*from.model.observers[i].module);
   for (const auto& [path, fake_quantize] : from.model.weight_fake_quants)
     to.model.weight_fake_quants.at(path) = copy_of_observer(fake_quantize);
+  for (const auto& [path, observed] : observed_modules(from.model))
+    set_observed_module(to.model, path, copy_of_observer(observed));
   for (const auto& [path, child] : from.standalone) copy_observers(*child, *to.standalone.at(path));
   to.module = trained_module(to);
 }
@@ -152,18 +162,7 @@ Module trained_float_model(const Module& module) {
   std::istringstream stream(
       std::string(static_cast<const char*>(bytes.data_ptr()), static_cast<std::size_t>(bytes.numel())));
   Module model = torch::jit::load(stream);
-  for (const auto& named : model.named_modules()) {
-    const Module trained = module_at(module, named.name);
-    Module owner = named.value;
-    const auto type = owner.type();
-    for (std::size_t i = 0; i < type->numAttributes(); ++i) {
-      const std::string& name = type->getAttributeName(i);
-      const c10::IValue value = owner.attr(name);
-      // A recurrent module computes with a list of its parameters.
-      const bool has_state = value.isTensorList() || type->is_parameter(i) || type->is_buffer(i);
-      if (has_state && !value.isNone() && trained.hasattr(name)) owner.setattr(name, trained.attr(name));
-    }
-  }
+  take_values(model, module);
   return model;
 }
 
@@ -185,8 +184,10 @@ void take_trained_observers(Stage& stage, const Module& module) {
     observer.module =
         module.attr(torchscript::observer_attribute(stage.float_model, observer.name)).toModule();
   for (auto& [path, fake_quantize] : stage.model.weight_fake_quants)
-    fake_quantize = module_at(module, path).attr(kWeightFakeQuant).toModule();
-  for (auto& [path, child] : stage.standalone) take_trained_observers(*child, module_at(module, path));
+    fake_quantize = submodule_at(module, path).attr(kWeightFakeQuant).toModule();
+  for (const auto& [path, fresh] : observed_modules(stage.model))
+    set_observed_module(stage.model, path, submodule_at(module, path));
+  for (auto& [path, child] : stage.standalone) take_trained_observers(*child, submodule_at(module, path));
   stage.module = trained_module(stage);
 }
 

@@ -248,7 +248,7 @@ def write_classes(run: Commands, folder: str) -> tuple[str, str]:
 Batches = list[tuple[Tensor, ...]]
 
 
-def by_fx(model: nn.Module, mapping: QConfigMapping, batches: Batches) -> dict[str, Callable]:
+def fx_configurations() -> tuple[PrepareCustomConfig, ConvertCustomConfig]:
     prepare, convert = PrepareCustomConfig(), ConvertCustomConfig()
     prepare.set_non_traceable_module_classes([custom for custom, *_ in CLASSES])
     for custom, observed, quantized in CLASSES:
@@ -257,6 +257,11 @@ def by_fx(model: nn.Module, mapping: QConfigMapping, batches: Batches) -> dict[s
     custom, observed, quantized = LSTM_CLASSES
     prepare.set_float_to_observed_mapping(custom, observed, QuantType.STATIC)
     convert.set_observed_to_quantized_mapping(observed, quantized, QuantType.STATIC)
+    return prepare, convert
+
+
+def by_fx(model: nn.Module, mapping: QConfigMapping, batches: Batches) -> dict[str, Callable]:
+    prepare, convert = fx_configurations()
     prepared = prepare_fx(copy.deepcopy(model), mapping, batches[0], prepare_custom_config=prepare)
     for batch in batches:
         prepared(*batch)

@@ -20,6 +20,7 @@ namespace {
 using torch::jit::Module;
 
 constexpr const char* kObserved = R"(class Observed(Module):
+  __parameters__ = ["weight", ]
   weight : Tensor
   largest : Tensor
   def from_float(self) -> None:
@@ -241,10 +242,48 @@ TEST(CustomModules, ThatCannotBeMadeAreRefusedWithThePlace) {
   expect_error_with("'torch.nn.Linear' cannot be the name of an observed module", [] {
     register_observed_module("torch.nn.Linear", [](const Module& module, const QConfig&) { return module; });
   });
-  expect_error_with("a class with an observed class in the custom config does not train", [&] {
-    prepare_qat(network(), default_qat_qconfig_mapping("x86"), x86(),
-                {.custom = at_prepare(by_source(kObserved)), .recipe = {.recipe = Recipe::Fx}});
-  });
+}
+
+Prepared prepared_for_training() {
+  const Module model = network();
+  for (const at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(true);
+  return prepare_qat(model, default_qat_qconfig_mapping("x86"), x86(),
+                     {.custom = at_prepare(by_source(kObserved)), .recipe = {.recipe = Recipe::Fx}});
+}
+
+at::Tensor weight_in(const Module& model) { return model.attr("layer").toModule().attr("weight").toTensor(); }
+
+void make_a_step(const Prepared& prepared) {
+  Module module = prepared.module();
+  module.forward({samples().front().front()}).toTensor().square().mean().backward();
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& parameter : module.parameters()) parameter.sub_(parameter.grad());
+}
+
+Module reference_of(const Prepared& trained) {
+  return convert_to_reference(trained, x86(), {.custom = at_convert(by_source(kQuantized))}).module();
+}
+
+/// tests/training/train_custom_modules.py compares them with FX.
+TEST(CustomModules, AreTrainedAsTheyAreObserved) {
+  const Prepared prepared = prepared_for_training();
+  const Prepared copy = prepared;
+  const at::Tensor before = weight_in(prepared.module()).detach().clone();
+  make_a_step(prepared);
+  const at::Tensor trained = weight_in(prepared.module()).detach();
+  EXPECT_FALSE(at::equal(trained, before));
+  EXPECT_TRUE(at::equal(weight_in(copy.module()), before));
+  const at::Tensor rounded = reference_of(prepared).attr("layer").toModule().attr("rounded").toTensor();
+  EXPECT_LE((rounded - trained).abs().max().item<float>(), trained.abs().max().item<float>() / 127);
+}
+
+TEST(CustomModules, ThatHaveBeenTrainedAreReadFromTheFile) {
+  const testing::TemporaryFolder folder;
+  const std::string path = folder.file("trained.pt");
+  const Prepared prepared = prepared_for_training();
+  make_a_step(prepared);
+  prepared.module().save(path);
+  EXPECT_TRUE(at::equal(result_of(reference_of(Prepared::load(path))), result_of(reference_of(prepared))));
 }
 
 TEST(CustomModules, OfFilesAreInThePreparedFile) {

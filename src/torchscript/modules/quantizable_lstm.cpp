@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backends/kernels/packed.h"
+#include "config/observers.h"
 #include "observers/observer_module.h"
 #include "torchscript/modules/recurrent.h"
 #include "torchscript/modules/source_resolver.h"
@@ -24,6 +25,8 @@ using torch::jit::Module;
 constexpr std::array<const char*, 7> kObserved{
     "igates", "hgates", "gates", "fgate_cx", "igate_cgate", "fgate_cx_igate_cgate", "ogate_cy"};
 constexpr std::size_t kLinears = 2;
+/// What is rounded in training besides, by scales that are fixed.
+constexpr std::array<const char*, 4> kGates{"input_gate", "forget_gate", "cell_gate", "output_gate"};
 
 std::string name_of(const char* part, int64_t cell) { return fmt::format("{}_{}", part, cell); }
 
@@ -52,19 +55,25 @@ void set_form(Module& module, const Form& form, int64_t hidden_size) {
   set("hidden_size", c10::IntType::get(), hidden_size);
 }
 
-/// How the operations of a cell are written, as formats: a linear layer of {name} that reads {x}, and a
-/// function of {a} and {b}.
+/// How the operations of a cell are written, as formats: a linear layer of {name} that reads {x}, a function
+/// of {a} and {b}, and the gate {name}, a {function} of {x}.
 struct CellText {
   std::string_view layer;
   std::string_view function;
+  std::string_view gate;
 };
 
 constexpr CellText kObservedText{
     "self.{name}_observer.forward(torch.linear({x}, self.{name}_weight, self.{name}_bias))",
-    "self.{name}_observer.forward(torch.{function}({a}, {b}))"};
+    "self.{name}_observer.forward(torch.{function}({a}, {b}))", "torch.{function}({x})"};
+constexpr CellText kTrainingText{
+    "self.{name}_observer.forward(torch.linear({x}, "
+    "self.{name}_weight_fake_quant.forward(self.{name}_weight), "
+    "self.{name}_bias))",
+    kObservedText.function, "self.{name}_observer.forward(torch.{function}({x}))"};
 constexpr CellText kQuantizedText{
     "quantized.linear({x}, self.{name}_packed, self.{name}_scale, self.{name}_zero_point)",
-    "quantized.{function}({a}, {b}, self.{name}_scale, self.{name}_zero_point)"};
+    "quantized.{function}({a}, {b}, self.{name}_scale, self.{name}_zero_point)", kObservedText.gate};
 
 /// LSTMCell.forward.
 std::string cell_source(int64_t cell, const CellText& text) {
@@ -75,16 +84,20 @@ std::string cell_source(int64_t cell, const CellText& text) {
     return fmt::format(fmt::runtime(text.function), fmt::arg("name", name_of(part, cell)),
                        fmt::arg("function", name), fmt::arg("a", a), fmt::arg("b", b));
   };
+  const auto gate = [&](std::size_t part, const char* name) {
+    return fmt::format(fmt::runtime(text.gate), fmt::arg("name", name_of(kGates.at(part), cell)),
+                       fmt::arg("function", name), fmt::arg("x", fmt::format("chunks[{}]", part)));
+  };
   return fmt::format(
       R"(def cell_{0}(self, x: Tensor, hx: Tensor, cx: Tensor) -> Tuple[Tensor, Tensor]:
   igates = {1}
   hgates = {2}
   gates = {3}
   chunks = torch.chunk(gates, 4, 1)
-  input_gate = torch.sigmoid(chunks[0])
-  forget_gate = torch.sigmoid(chunks[1])
-  cell_gate = torch.tanh(chunks[2])
-  out_gate = torch.sigmoid(chunks[3])
+  input_gate = {8}
+  forget_gate = {9}
+  cell_gate = {10}
+  out_gate = {11}
   kept = {4}
   added = {5}
   cy = {6}
@@ -96,7 +109,8 @@ std::string cell_source(int64_t cell, const CellText& text) {
       function("fgate_cx", "mul", "forget_gate", "cx"),
       function("igate_cgate", "mul", "input_gate", "cell_gate"),
       function("fgate_cx_igate_cgate", "add", "kept", "added"),
-      function("ogate_cy", "mul", "out_gate", "tanh_cy"));
+      function("ogate_cy", "mul", "out_gate", "tanh_cy"), gate(0, "sigmoid"), gate(1, "sigmoid"),
+      gate(2, "tanh"), gate(3, "sigmoid"));
 }
 
 /// _LSTMSingleLayer.forward.
@@ -174,6 +188,43 @@ void define_methods(Module& module, const Form& form, const CellText& text) {
   module.define(forward_source(form), source_resolver());
 }
 
+void add_bias(Module& module, const std::string& name, const at::Tensor& bias) {
+  if (bias.defined()) {
+    module.register_parameter(name, bias, /*is_buffer=*/false);
+  } else {
+    module.register_attribute(name, c10::OptionalType::ofTensor(), c10::IValue());
+  }
+}
+
+/// default_fixed_qparams_range_0to1_fake_quant, and _neg1to1_ of a tanh.
+ObserverSpec gate_fake_quantize(bool is_tanh) {
+  ObserverSpec spec = is_tanh ? observers::fixed_neg_1_to_1() : observers::fixed_0_to_1();
+  spec.fake_quantize = "FixedQParamsFakeQuantize";
+  return spec;
+}
+
+/// prepare_qat of eager mode: linear layers with rounded weights, rounded gates.
+void add_training_parts(Module& module, const QConfig& qconfig, int64_t cell) {
+  for (std::size_t i = 0; i < kLinears; ++i) {
+    const std::string name = name_of(kObserved.at(i), cell);
+    module.register_module(name + "_weight_fake_quant",
+                           make_observer(qconfig.weight, module.attr(name + "_weight").toTensor().size(0)));
+  }
+  for (std::size_t i = 0; i < kGates.size(); ++i)
+    module.register_module(name_of(kGates.at(i), cell) + "_observer",
+                           make_observer(gate_fake_quantize(/*is_tanh=*/i == 2)));
+}
+
+/// The grid of a linear layer's weight; in training the fake quantize module looks at it once more, as
+/// FX's does.
+QParams weight_qparams(const Module& observed, const std::string& name, const QConfig& qconfig,
+                       const at::Tensor& weight) {
+  if (!observed.hasattr(name + "_weight_fake_quant")) return observe_once(qconfig.weight, weight);
+  Module fake_quantize = observed.attr(name + "_weight_fake_quant").toModule();
+  fake_quantize.forward({weight});
+  return calculate_qparams(fake_quantize);
+}
+
 /// The method of a scripted LSTM that takes tensors, not packed sequences.
 std::string method_for_tensors(const Module& lstm) {
   return lstm.find_method("forward") ? "forward" : "forward__0";
@@ -195,19 +246,19 @@ Module quantizable_lstm(const Module& lstm, const QConfig& qconfig) {
       .layers = read->layers, .directions = read->both_ways ? 2 : 1, .batch_first = read->batch_first};
   Module module("__torch__.torch.ao.nn.quantizable.modules.rnn.LSTM");
   set_form(module, form, all.weights.at(1).size(1));
+  const bool trains = lstm.is_training();
   for (int64_t cell = 0; cell < form.cells(); ++cell) {
     for (std::size_t i = 0; i < kLinears; ++i) {
       const std::size_t index = kLinears * static_cast<std::size_t>(cell) + i;
-      const at::Tensor& bias = all.biases.at(index);
-      module.register_parameter(name_of(kObserved.at(i), cell) + "_weight", all.weights.at(index),
-                                /*is_buffer=*/false);
-      module.register_attribute(name_of(kObserved.at(i), cell) + "_bias", c10::OptionalType::ofTensor(),
-                                bias.defined() ? c10::IValue(bias) : c10::IValue());
+      const std::string name = name_of(kObserved.at(i), cell);
+      module.register_parameter(name + "_weight", all.weights.at(index), /*is_buffer=*/false);
+      add_bias(module, name + "_bias", all.biases.at(index));
     }
     for (const char* each : kObserved)
       module.register_module(name_of(each, cell) + "_observer", make_observer(qconfig.activation));
+    if (trains) add_training_parts(module, qconfig, cell);
   }
-  define_methods(module, form, kObservedText);
+  define_methods(module, form, trains ? kTrainingText : kObservedText);
   return module;
 }
 
@@ -225,7 +276,7 @@ Module quantized_lstm(const Module& observed, const QConfig& qconfig) {
           name + "_packed", kernels::packed_type(kPrepack),
           kernels::pack(kPrepack, {.weight = weight,
                                    .bias = bias.isTensor() ? bias.toTensor().detach() : at::Tensor(),
-                                   .weight_qparams = observe_once(qconfig.weight, weight)}));
+                                   .weight_qparams = weight_qparams(observed, name, qconfig, weight)}));
     }
     for (const char* each : kObserved) {
       const std::string name = name_of(each, cell);

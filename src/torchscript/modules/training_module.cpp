@@ -85,6 +85,8 @@ class Writer {
       if (call.standalone) {
         if (replaced_.emplace(object_of(call), source_.standalone.at(call.path)).second)
           switched_.push_back(call.path);
+      } else if (call.custom == ir::CustomState::Observed) {
+        collect_observed(call);
       } else if (!is_training_layer(model_, call)) {
         keep(call);
         for (const ModuleCall& member : call.members) keep(member);
@@ -92,6 +94,15 @@ class Writer {
         collect_training_layer(call);
       }
     }
+  }
+
+  /// An observed module of the user's class, with the fake quantize modules in it.
+  void collect_observed(const ModuleCall& call) {
+    const bool is_new =
+        replaced_.emplace(submodule_at(source_.model, call.path)._ivalue().get(), *call.module).second;
+    if (!is_new) return;
+    for (const auto& inside : call.module->named_modules())
+      observed_.push_back(inside.name.empty() ? call.path : joined(call.path, inside.name));
   }
 
   void collect_training_layer(const ModuleCall& call) {
@@ -321,11 +332,10 @@ class Writer {
     for (const auto& [path, module] : source_.gm.weight_fake_quants)
       fake_quants.push_back(joined(path, "weight_fake_quant"));
     fake_quants.insert(fake_quants.end(), switched_.begin(), switched_.end());
+    fake_quants.insert(fake_quants.end(), observed_.begin(), observed_.end());
     batch_norms_.insert(batch_norms_.end(), switched_.begin(), switched_.end());
     std::erase_if(fake_quants, [&](const std::string& path) {
-      Module at = root_;
-      for (const std::string& atom : atoms_of(path)) at = at.attr(atom).toModule();
-      return !at.find_method("disable_observer");
+      return !submodule_at(root_, path).find_method("disable_observer");
     });
     for (const char* name :
          {"enable_observer", "disable_observer", "enable_fake_quant", "disable_fake_quant"})
@@ -348,6 +358,7 @@ class Writer {
   std::map<Object, Module> replaced_{};     ///< by the user's module
   std::vector<std::string> batch_norms_{};  ///< paths of those that train inside of a layer
   std::vector<std::string> switched_{};     ///< paths of standalone modules, which have switches of their own
+  std::vector<std::string> observed_{};     ///< paths of observed modules and what is in them
   std::set<Object> kept_{};                 ///< leaves of the user's that are called as they are
   std::set<std::pair<std::string, std::string>> used_{};
   std::map<Object, Module> containers_{};
@@ -356,6 +367,12 @@ class Writer {
 };
 
 }  // namespace
+
+Module submodule_at(const Module& root, const std::string& path) {
+  Module at = root;
+  for (const std::string& atom : atoms_of(path)) at = at.attr(atom).toModule();
+  return at;
+}
 
 std::string observer_attribute(const Module& model, const std::string& observer) {
   std::string name = observer;

@@ -20,6 +20,9 @@ struct TrainingGraph {
 /// update_bn_stats switch all of them, where the model has no methods of these names.
 torch::jit::Module training_module(const TrainingGraph& source);
 
+/// The module at a path ("layer1.0.conv"), `root` itself where it is empty.
+torch::jit::Module submodule_at(const torch::jit::Module& root, const std::string& path);
+
 /// The attribute of such a module that holds an observer of the graph.
 std::string observer_attribute(const torch::jit::Module& model, const std::string& observer);
 
