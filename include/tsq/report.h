@@ -46,12 +46,13 @@ struct Decision {
 /// The notes, and what is said of saturation.
 std::vector<std::string> notes_of(const Decision& decision);
 
-/// An entry of the QConfigMapping that applies to no operator of the model.
+/// An entry of the QConfigMapping or of the PrepareCustomConfig that applies to nothing in the model.
 struct UnmatchedEntry {
-  std::string level{};   ///< "module name", "module name regex", "object type" …
+  std::string level{};  ///< "module name", "module name regex", "object type" …, "standalone_module_name" …
   std::string entry{};   ///< the name, regex or type
   std::string reason{};  ///< why, where that is known; a name that the model does not have needs no reason
   std::vector<std::string> nearest{};  ///< similar names that the model has
+  bool is_custom{false};               ///< of the PrepareCustomConfig
   /// "module name 'laeyr1' matches nothing; did you mean 'layer1'?"
   [[nodiscard]] std::string to_text() const;
 };

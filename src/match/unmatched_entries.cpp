@@ -5,6 +5,7 @@
 #include <tsq/train.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <ranges>
 #include <set>
 #include <tuple>
@@ -12,7 +13,9 @@
 
 #include "base/known_engines.h"
 #include "base/text.h"
+#include "config/names/known_names.h"
 #include "config/python_regex.h"
+#include "ir/analysis.h"
 #include "match/qconfig_lookup.h"
 
 namespace tsq::match {
@@ -57,7 +60,11 @@ class Names {
       for (const auto& [path, type] : query.opened) paths_.insert(path);
       types_.insert(std::string(query.targets.front().name));
     }
-    for (const auto& named : source.named_modules()) modules_.insert(named.name);
+    for (const auto& named : source.named_modules()) {
+      modules_.insert(named.name);
+      if (const auto& name = named.value.type()->name())
+        classes_.insert(std::string(parse_symbol(name->qualifiedName()).name));
+    }
   }
 
   std::optional<UnmatchedEntry> module_name(const std::string& name) const {
@@ -126,6 +133,33 @@ class Names {
         .nearest = {}};
   }
 
+  /// A name or class in the PrepareCustomConfig, under PyTorch's key.
+  std::optional<UnmatchedEntry> custom(const char* key, const std::string& entry) const {
+    const auto& known = std::string_view(key).find("class") == std::string_view::npos ? modules_ : classes_;
+    if (known.contains(entry)) return std::nullopt;
+    return UnmatchedEntry{
+        .level = key, .entry = entry, .nearest = nearest_names(entry, known), .is_custom = true};
+  }
+
+  /// A class that the PrepareCustomConfig observes.
+  std::optional<UnmatchedEntry> observed(const std::string& type) const {
+    constexpr const char* kKey = "float_to_observed_custom_module_class";
+    if (auto unknown = custom(kKey, type)) return unknown;
+    bool is_called = false;
+    for (const ir::Node* node : ir::nodes_in_order(*model_.graph)) {
+      if (!ir::is_module_call(node) || ir::call_of(model_, node).type.name != type) continue;
+      if (ir::call_of(model_, node).custom != ir::CustomState::None) return std::nullopt;
+      is_called = true;
+    }
+    return UnmatchedEntry{.level = kKey,
+                          .entry = type,
+                          .reason = is_called
+                                        ? "the file was traced, and passes the states of its layers one by "
+                                          "one: script the model"
+                                        : "forward calls none of this class",
+                          .is_custom = true};
+  }
+
  private:
   /// Into what operators of a type are fused; empty when none is.
   std::string absorption_of(const Symbol& type) const {
@@ -158,6 +192,7 @@ class Names {
   std::set<std::string> paths_;    ///< of modules with operators
   std::set<std::string> types_;    ///< of operators
   std::set<std::string> modules_;  ///< all of the user's model
+  std::set<std::string> classes_;  ///< of those
 };
 
 /// The mappings that nobody has written: of every backend, mode and recipe.
@@ -205,7 +240,8 @@ bool is_default_entry(const std::pair<Symbol, MaybeQConfig>& entry) {
 }  // namespace
 
 std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& model, const torch::jit::Module& source,
-                                              const QConfigMapping& mapping) {
+                                              const QConfigMapping& mapping,
+                                              const PrepareCustomConfig& custom) {
   const Names names(model, source);
   std::vector<UnmatchedEntry> entries;
   const auto add = [&entries](std::optional<UnmatchedEntry> entry) {
@@ -217,6 +253,18 @@ std::vector<UnmatchedEntry> unmatched_entries(const ir::Model& model, const torc
   for (const auto& [regex, qconfig] : mapping.module_name_regex_qconfigs()) add(names.regex(regex));
   for (const auto& [name, qconfig] : mapping.module_name_qconfigs()) add(names.module_name(name));
   for (const auto& order : mapping.module_name_object_type_order_qconfigs()) add(names.order(order));
+  const nlohmann::json dict = custom.to_dict();
+  for (const char* key : {"standalone_module_name", "standalone_module_class"}) {
+    for (const auto& each : dict.value(key, nlohmann::json::array()))
+      add(names.custom(key, each.at(0).get<std::string>()));
+  }
+  for (const std::string& name : custom.non_traceable_module_names())
+    add(names.custom("non_traceable_module_name", name));
+  for (const Symbol& type : custom.non_traceable_module_classes())
+    add(names.custom("non_traceable_module_class", std::string(type.name)));
+  for (const auto& of_type : dict.value("float_to_observed_custom_module_class", nlohmann::json::object())) {
+    for (const auto& [type, observed] : of_type.items()) add(names.observed(type));
+  }
   return entries;
 }
 

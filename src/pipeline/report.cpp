@@ -112,7 +112,9 @@ std::vector<std::string> notes_of(const Decision& decision) {
 }
 
 std::string UnmatchedEntry::to_text() const {
-  std::string text = fmt::format("{} '{}' of the qconfig mapping matches no operator", level, entry);
+  std::string text = is_custom
+                         ? fmt::format("{} '{}' of the prepare custom config matches no module", level, entry)
+                         : fmt::format("{} '{}' of the qconfig mapping matches no operator", level, entry);
   if (!reason.empty()) text += ": " + reason;
   if (!nearest.empty()) text += fmt::format("; did you mean '{}'?", fmt::join(nearest, "' or '"));
   return text;

@@ -85,6 +85,18 @@ TEST(FindUnmatchedEntries, AModuleThatIsThereIsNone) {
   EXPECT_TRUE(model.unmatched_entries.empty());
 }
 
+TEST(FindUnmatchedEntries, ACustomClassThatNoModuleHasIsOne) {
+  passes::PassContext context = testing::recipe_context(two_convolutions(kForward));
+  context.custom.set_non_traceable_module_names({"a", "aa"})
+      .set_float_to_observed_mapping(symbol("torch.nn.Conv2d"), {symbol("mine.Observed")})
+      .set_float_to_observed_mapping(symbol("mine.Layer"), {symbol("mine.Observed")});
+  ir::Model model = model_before(context, "find_unmatched_entries");
+  EXPECT_TRUE(passes::find_unmatched_entries(model, context));
+  std::vector<std::string> entries;
+  for (const UnmatchedEntry& each : model.unmatched_entries) entries.push_back(each.entry);
+  EXPECT_EQ(entries, (std::vector<std::string>{"aa", "mine.Layer"}));
+}
+
 TEST(AbsorbClamps, AClampJoinsTheMatchOfTheConvolutionInFrontOfIt) {
   const passes::PassContext context =
       context_of("  return self.b.forward(torch.hardtanh(self.a.forward(x), 0, 0.5))\n");
