@@ -35,14 +35,6 @@ class Bench : public ModelFolder {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  static json answer(std::vector<std::string> words) {
-    words.emplace_back("--json");
-    const Outcome outcome = tsq(words);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    json value = json::parse(outcome.out, nullptr, false);
-    EXPECT_FALSE(value.is_discarded()) << outcome.out;
-    return value;
-  }
 };
 
 TEST_F(Bench, MeasuresTheFloatFileAsFastAsItGetsAndAsItIsAndEachOther) {

@@ -34,6 +34,21 @@ std::vector<std::string> ModelFolder::entries() const {
   return names;
 }
 
+nlohmann::json ModelFolder::answer(std::vector<std::string> arguments) {
+  arguments.emplace_back("--json");
+  const Outcome outcome = tsq(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  nlohmann::json value = nlohmann::json::parse(outcome.out, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << outcome.out;
+  return value;
+}
+
+void ModelFolder::succeed(const std::vector<std::string>& arguments) {
+  const Outcome outcome = tsq(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 std::vector<std::string> ModelFolder::quantize_arguments() const {
   return {"quantize", path("model.pt"), "--calib", path("data.pt"), "--output", path("out.pt")};
 }

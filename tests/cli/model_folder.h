@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ class ModelFolder : public ::testing::Test {
   void write_data(const std::string& name, const at::IValue& value) const;
   /// Names of the folder's entries, hidden ones too, sorted.
   [[nodiscard]] std::vector<std::string> entries() const;
+
+  /// The JSON that a successful run prints with --json, and nothing else.
+  static nlohmann::json answer(std::vector<std::string> arguments);
+  static void succeed(const std::vector<std::string>& arguments);
 
   /// `tsq quantize model.pt --calib data.pt --output out.pt` with one option's value replaced or added.
   [[nodiscard]] std::vector<std::string> quantize_arguments() const;

@@ -27,12 +27,6 @@ class Training : public ModelFolder {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
-  [[nodiscard]] json answer(std::vector<std::string> arguments) const {
-    arguments.emplace_back("--json");
-    const Outcome outcome = tsq(arguments);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return outcome.exit_code == 0 ? json::parse(outcome.out) : json();
-  }
   void expect_refusal(const std::vector<std::string>& arguments, int exit_code,
                       const std::vector<std::string>& words) const {
     const Outcome outcome = tsq(arguments);
