@@ -84,18 +84,22 @@ TEST(Arithmetic, ScalesChannels) {
   for_random_cases(
       [](Random& random) {
         const bool slopes = random.coin();
-        const auto sizes = image(random, static_cast<std::size_t>(random.integer(0, 2)), 6);
+        const auto channels = random.any_of<std::int64_t>({1, 3, 6, 12, 17, 24, 70});
+        const auto sizes = image(random, static_cast<std::size_t>(random.integer(0, 2)), channels);
         const Value input = random_value(random, any_dtype(random));
         Writer writer;
         Operation operation{.kind = slopes ? Kind::Prelu : Kind::ScaleShift, .inputs = {writer.input(input)}};
         operation.axis = 1;
         const bool one = slopes && random.coin();
         if (slopes || random.coin()) {
-          operation.weight = writer.constant(random_tensor(random, Dtype::F32, {one ? 1 : 6}));
+          operation.weight = writer.constant(random_tensor(random, Dtype::F32, {one ? 1 : channels}));
         }
         if (!slopes && random.coin()) {
-          operation.bias = writer.constant(random_tensor(random, Dtype::F32, {6}));
+          operation.bias = writer.constant(random_tensor(random, Dtype::F32, {channels}));
         }
+        if (!slopes && random.coin()) operation.post_ops.push_back({.kind = PostOpKind::Relu});
+        if (!slopes && random.coin())
+          operation.post_ops.push_back({.kind = PostOpKind::Clamp, .alpha = -0.5, .beta = 0.75});
         int read = operation.inputs[0];
         if (sizes.size() == 4 && random.coin()) {
           read = writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input);
@@ -104,7 +108,28 @@ TEST(Arithmetic, ScalesChannels) {
         writer.returns({writer.add(operation, output_value(random, any_dtype(random), 3))});
         expect_right(writer, {random_tensor(random, input.dtype, sizes)});
       },
-      60);
+      120);
+}
+
+/// What is joined along channels is copied row by row, into rows with gaps.
+TEST(Arithmetic, ConvertsRowsOfAnyLength) {
+  for_random_cases(
+      [](Random& random) {
+        Writer writer;
+        Operation operation{.kind = Kind::Concat, .axis = 1};
+        std::vector<Tensor> tensors;
+        const auto pixels = random.integer(1, 5);
+        for (int part = 0; part < 2; ++part) {
+          const Value input = random_value(random, any_dtype(random));
+          const int read = writer.input(input);
+          operation.inputs.push_back(
+              writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input));
+          tensors.push_back(random_tensor(random, input.dtype, {2, random.integer(1, 40), 3, pixels}));
+        }
+        writer.returns({writer.add(operation, output_value(random, any_dtype(random), 2))});
+        expect_right(writer, tensors);
+      },
+      200);
 }
 
 TEST(Arithmetic, ReducesOverAnyAxes) {

@@ -45,7 +45,8 @@ void look_up(const T* table, T* out, std::int64_t out_stride, const std::uint8_t
 template <typename Function>
 void combine(float* x, const float* y, std::int64_t count, Affine left, Affine right,
              const Function& function) {
-  for (std::int64_t i = 0; i < count; ++i) {
+  const std::int64_t whole = whole_registers(count);
+  for (std::int64_t i = 0; i < whole; ++i) {
     x[i] = function((x[i] - left.zero_point) * left.scale, (y[i] - right.zero_point) * right.scale);
   }
 }
@@ -94,6 +95,9 @@ void convert(const ConvertTask& task, void* out, const void* in, std::int64_t be
       for (std::int64_t i = 0; i < count; ++i) target[i * to] = source[i * from];
       return;
     }
+    const auto as_it_is = [](auto numbers, std::int64_t /*place*/, auto /*mask*/) { return numbers; };
+    if (to == 1 && from == 1 && in_registers(task.from, in, at[1], task.to, out, at[0], count, as_it_is))
+      return;
     float chunk[kChunk];
     for (std::int64_t done = 0; done < count; done += kChunk) {
       const std::int64_t part = smaller(kChunk, count - done);
@@ -154,12 +158,14 @@ void binary(const BinaryTask& task, void* out, const void* a, const void* b, std
   const std::int64_t from_a = task.loops.strides[1][inner];
   const std::int64_t from_b = task.loops.strides[2][inner];
   for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
-    float x[kChunk];
-    float y[kChunk];
+    float x[kBuffer];
+    float y[kBuffer];
     for (std::int64_t done = 0; done < count; done += kChunk) {
       const std::int64_t part = smaller(kChunk, count - done);
       load(task.a, a, at[1] + done * from_a, from_a, part, x);
       load(task.b, b, at[2] + done * from_b, from_b, part, y);
+      pad_register(x, part);
+      pad_register(y, part);
       combine(task.kind, x, y, part, task.a_real, task.b_real);
       store(task.to, out, at[0] + done * to, to, part, x);
     }
@@ -192,25 +198,64 @@ void where(const WhereTask& task, void* out, const void* condition, const void* 
   });
 }
 
+namespace {
+
+/// `numbers[place]` and what follows, or one number for all.
+struct ChannelNumbers {
+  const float* numbers;
+  std::int64_t stride;
+};
+
+#ifdef TSQ_RUNTIME_HAS_MASKS
+inline __m512 lanes_of(ChannelNumbers of, std::int64_t place, __mmask16 mask) {
+  return of.stride == 0 ? _mm512_set1_ps(*of.numbers) : lanes_at(of.numbers + place, mask);
+}
+
+inline auto scaled_lanes(Affine real, ChannelNumbers weight, ChannelNumbers bias, bool slopes) {
+  return [=](__m512 numbers, std::int64_t place, __mmask16 mask) {
+    const __m512 x = (numbers - real.zero_point) * real.scale;
+    const __m512 scaled = x * lanes_of(weight, place, mask);
+    return slopes ? (x > 0 ? x : scaled) : scaled + lanes_of(bias, place, mask);
+  };
+}
+#else
+inline int scaled_lanes(Affine /*real*/, ChannelNumbers /*weight*/, ChannelNumbers /*bias*/,
+                        bool /*slopes*/) {
+  return 0;
+}
+#endif
+
+}  // namespace
+
 void channelwise(const ChannelwiseTask& task, void* out, const void* in, const void* weight, const void* bias,
                  std::int64_t begin, std::int64_t end) {
   const int inner = task.loops.count - 1;
   const auto stride = [&](int operand) { return task.loops.strides[operand][inner]; };
   const Affine real = task.real;
+  const bool are_neighbours = stride(0) == 1 && stride(1) == 1 && stride(2) <= 1 && stride(3) <= 1;
   for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
-    float x[kChunk];
-    float w[kChunk];
-    float b[kChunk];
+    const ChannelNumbers weights{static_cast<const float*>(weight) + at[2], stride(2)};
+    const ChannelNumbers biases{static_cast<const float*>(bias) + at[3], stride(3)};
+    if (are_neighbours && in_registers(task.from, in, at[1], task.to, out, at[0], count,
+                                       scaled_lanes(real, weights, biases, task.slopes)))
+      return;
+    float x[kBuffer];
+    float w[kBuffer];
+    float b[kBuffer];
     for (std::int64_t done = 0; done < count; done += kChunk) {
       const std::int64_t part = smaller(kChunk, count - done);
+      const std::int64_t whole = whole_registers(part);
       load(task.from, in, at[1] + done * stride(1), stride(1), part, x);
       load_as<float>(weight, at[2] + done * stride(2), stride(2), part, w);
-      for (std::int64_t i = 0; i < part; ++i) x[i] = (x[i] - real.zero_point) * real.scale;
+      pad_register(x, part);
+      pad_register(w, part);
+      for (std::int64_t i = 0; i < whole; ++i) x[i] = (x[i] - real.zero_point) * real.scale;
       if (task.slopes) {
-        for (std::int64_t i = 0; i < part; ++i) x[i] = x[i] > 0 ? x[i] : x[i] * w[i];
+        for (std::int64_t i = 0; i < whole; ++i) x[i] = x[i] > 0 ? x[i] : x[i] * w[i];
       } else {
         load_as<float>(bias, at[3] + done * stride(3), stride(3), part, b);
-        for (std::int64_t i = 0; i < part; ++i) x[i] = x[i] * w[i] + b[i];
+        pad_register(b, part);
+        for (std::int64_t i = 0; i < whole; ++i) x[i] = x[i] * w[i] + b[i];
       }
       store(task.to, out, at[0] + done * stride(0), stride(0), part, x);
     }

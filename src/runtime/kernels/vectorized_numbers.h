@@ -4,12 +4,15 @@
 #include <cstring>
 
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/vectorized_masks.h"
 
 /// What the kernels of one instruction set share: numbers of any dtype as floats. Each file has its own copy.
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {
 
 constexpr std::int64_t kChunk = 512;
+/// Of a chunk, and a register after it.
+constexpr std::int64_t kBuffer = kChunk + 16;
 
 inline std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
@@ -25,14 +28,35 @@ inline std::int32_t round_within(float real, float low, float high) {
   return bits - 0x4B400000;
 }
 
+/// How many places loops over buffers of our own run through: whole registers, since rows of a few channels
+/// would spend their time on single places.
+inline std::int64_t whole_registers(std::int64_t count) { return (count + 15) / 16 * 16; }
+
+/// Zeros after the last place of a buffer that has room for sixteen.
+inline void pad_register(float* buffer, std::int64_t count) {
+  std::memset(buffer + count, 0, 16 * sizeof(float));
+}
+
+#ifdef TSQ_RUNTIME_HAS_MASKS
+template <typename T>
+inline void load_neighbours(const T* from, std::int64_t count, float* out) {
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const __mmask16 mask = first_lanes(count - i);
+    _mm512_mask_storeu_ps(out + i, mask, lanes_at(from + i, mask));
+  }
+}
+#else
+template <typename T>
+inline void load_neighbours(const T* from, std::int64_t count, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(from[i]);
+}
+#endif
+
 template <typename T>
 void load_as(const void* in, std::int64_t at, std::int64_t stride, std::int64_t count, float* out) {
   const T* from = static_cast<const T*>(in) + at;
-  if (stride == 1) {
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(from[i]);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(from[i * stride]);
-  }
+  if (stride == 1) return load_neighbours(from, count, out);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(from[i * stride]);
 }
 
 inline void load(Dtype dtype, const void* in, std::int64_t at, std::int64_t stride, std::int64_t count,
@@ -42,20 +66,56 @@ inline void load(Dtype dtype, const void* in, std::int64_t at, std::int64_t stri
   load_as<std::int8_t>(in, at, stride, count, out);
 }
 
+#ifdef TSQ_RUNTIME_HAS_MASKS
+template <typename T>
+inline void store_neighbours(const Rounding& to, T* into, std::int64_t count, const float* in) {
+  const Rounding r = to;
+  for (std::int64_t i = 0; i < count; i += 16)
+    write_bytes(r, into + i, count - i, lanes_at(in + i, first_lanes(count - i)));
+}
+#else
+template <typename T>
+inline void store_neighbours(const Rounding& to, T* into, std::int64_t count, const float* in) {
+  const Rounding r = to;
+  for (std::int64_t i = 0; i < count; ++i)
+    into[i] = static_cast<T>(round_within(in[i] * r.scale + r.offset, r.low, r.high));
+}
+#endif
+
 template <typename T>
 void store_rounded(const Rounding& to, void* out, std::int64_t at, std::int64_t stride, std::int64_t count,
                    const float* in) {
   T* into = static_cast<T*>(out) + at;
+  if (stride == 1) return store_neighbours(to, into, count, in);
   const Rounding r = to;
-  if (stride == 1) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      into[i] = static_cast<T>(round_within(in[i] * r.scale + r.offset, r.low, r.high));
+  for (std::int64_t i = 0; i < count; ++i)
+    into[i * stride] = static_cast<T>(round_within(in[i] * r.scale + r.offset, r.low, r.high));
+}
+
+/// Rounds `function(sixteen numbers, first place, mask)` of neighbours into neighbours, without a buffer
+/// between them. False where that cannot be: a float result, an instruction set without masks.
+template <typename Function>
+inline bool in_registers([[maybe_unused]] Dtype dtype, [[maybe_unused]] const void* in,
+                         [[maybe_unused]] std::int64_t in_at, [[maybe_unused]] const Rounding& to,
+                         [[maybe_unused]] void* out, [[maybe_unused]] std::int64_t out_at,
+                         [[maybe_unused]] std::int64_t count, [[maybe_unused]] const Function& function) {
+#ifdef TSQ_RUNTIME_HAS_MASKS
+  if (to.dtype == Dtype::F32) return false;
+  const Rounding r = to;
+  char* const target = static_cast<char*>(out) + out_at;
+  const auto write = [&](const auto* from) {
+    for (std::int64_t i = 0; i < count; i += 16) {
+      const __mmask16 mask = first_lanes(count - i);
+      write_bytes(r, target + i, count - i, function(lanes_at(from + in_at + i, mask), i, mask));
     }
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) {
-      into[i * stride] = static_cast<T>(round_within(in[i] * r.scale + r.offset, r.low, r.high));
-    }
-  }
+    return true;
+  };
+  if (dtype == Dtype::F32) return write(static_cast<const float*>(in));
+  if (dtype == Dtype::U8) return write(static_cast<const std::uint8_t*>(in));
+  return write(static_cast<const std::int8_t*>(in));
+#else
+  return false;
+#endif
 }
 
 constexpr float kInfinity = __builtin_inff();
@@ -172,19 +232,31 @@ struct Smaller {
 template <typename Work>
 void for_units(const Loops& loops, std::int64_t begin, std::int64_t end, const Work& work,
                std::int64_t size = kBlock) {
-  const std::int64_t blocks = (loops.sizes[loops.count - 1] + size - 1) / size;
   const int inner = loops.count - 1;
+  const std::int64_t length = loops.sizes[inner];
+  const std::int64_t blocks = (length + size - 1) / size;
+  std::int64_t block = begin % blocks;
+  std::int64_t index[kMaxLoops];
+  std::int64_t row_at[kMaxOperands] = {};
+  std::int64_t row = begin / blocks;
+  for (int d = inner - 1; d >= 0; --d) {
+    index[d] = row % loops.sizes[d];
+    row /= loops.sizes[d];
+    for (int o = 0; o < loops.operands; ++o) row_at[o] += index[d] * loops.strides[o][d];
+  }
   for (std::int64_t unit = begin; unit < end; ++unit) {
-    const std::int64_t block = unit % blocks;
-    std::int64_t row = unit / blocks;
     std::int64_t at[kMaxOperands] = {};
-    for (int o = 0; o < loops.operands; ++o) at[o] = block * size * loops.strides[o][inner];
+    for (int o = 0; o < loops.operands; ++o) at[o] = row_at[o] + block * size * loops.strides[o][inner];
+    work(at, smaller(size, length - block * size));
+    if (++block < blocks) continue;
+    block = 0;
     for (int d = inner - 1; d >= 0; --d) {
-      const std::int64_t index = row % loops.sizes[d];
-      row /= loops.sizes[d];
-      for (int o = 0; o < loops.operands; ++o) at[o] += index * loops.strides[o][d];
+      const bool has_next = ++index[d] < loops.sizes[d];
+      const std::int64_t steps = has_next ? 1 : 1 - loops.sizes[d];
+      for (int o = 0; o < loops.operands; ++o) row_at[o] += steps * loops.strides[o][d];
+      if (has_next) break;
+      index[d] = 0;
     }
-    work(at, smaller(size, loops.sizes[inner] - block * size));
   }
 }
 

@@ -141,6 +141,7 @@ bool build_channelwise(Compilation& compilation) {
   const View bias = numbers(operation.bias, 0);
   const Shape strides[] = {output.strides, input.strides, strides_of(weight), strides_of(bias)};
   task.loops = make_loops(output.sizes, strides);
+  narrow(task.to, output, operation.post_ops);
   const View views[] = {output, weight, bias, input};
   compilation.add_kernel(slopes ? "prelu" : "scale_shift", views, units_of(task.loops),
                          [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {

@@ -47,7 +47,7 @@ constexpr std::array kOperations{
     OperationRow{Kind::Where,                 "where",                   3, kNone,           PostOpsAllowed::None},
     OperationRow{Kind::Activation,            "activation",              1, kNone,           PostOpsAllowed::Functions},
     OperationRow{Kind::Prelu,                 "prelu",                   1, kWeight,          PostOpsAllowed::None},
-    OperationRow{Kind::ScaleShift,            "scale_shift",             1, kScaleShift,     PostOpsAllowed::None},
+    OperationRow{Kind::ScaleShift,            "scale_shift",             1, kScaleShift,     PostOpsAllowed::Clamps},
     OperationRow{Kind::Concat,                "concat",                 -1, kAxis,           PostOpsAllowed::None},
     OperationRow{Kind::MaxPool,               "max_pool",                1, kMaxPool,        PostOpsAllowed::None},
     OperationRow{Kind::AvgPool,               "avg_pool",                1, kAvgPool,        PostOpsAllowed::None},
