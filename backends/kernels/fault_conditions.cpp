@@ -238,7 +238,7 @@ WeightedShape weighted_shape(const ir::Weighted& weighted) {
 
 bool is_slower_than_float(const Target& target, const ir::ModuleCall& layer) {
   const ir::Weighted* weighted = ir::weighted_of(layer);
-  const Symbol& type = layer.members.empty() ? layer.type : layer.members.front().type;
+  const Symbol& type = ir::root_of(layer).type;
   if (weighted == nullptr || weighted->stride.empty() || operators::is_transposed(type)) return false;
   const std::vector<int64_t> padding =
       weighted->fold ? weighted->fold->padding : operators::kernel_padding(*weighted);

@@ -186,7 +186,7 @@ std::string kernel_of_call(std::string_view kernel, const ir::Model& model, cons
   std::string name(kernel);
   if (!ir::is_module_call(op)) return name;
   const ModuleCall& call = ir::call_of(model, op);
-  const ModuleCall& root = call.members.empty() ? call : call.members.front();
+  const ModuleCall& root = ir::root_of(call);
   const auto rank = root.has_unknown_rank ? name.find("2d") : std::string::npos;
   if (rank != std::string::npos) name.erase(rank, 2);
   return name;
@@ -196,7 +196,7 @@ Inputs kernel_inputs(std::string_view kernel, const KernelSite& site) {
   if (kernel == "quantized::hardswish") return with_qparams(site, {site.input});
   if (!ir::is_module_call(site.op)) return function_kernel_inputs(kernel, site);
   const ModuleCall& call = ir::call_of(site.model, site.op);
-  return module_kernel_inputs(kernel, site, call.members.empty() ? call : call.members.front());
+  return module_kernel_inputs(kernel, site, ir::root_of(call));
 }
 
 }  // namespace tsq::kernels

@@ -16,7 +16,6 @@
 #include "observers/observer_module.h"
 #include "passes/context/custom_lstm.h"
 #include "passes/convert/passes.h"
-#include "passes/observe/layer_observers.h"
 
 namespace tsq::passes {
 namespace {
@@ -43,12 +42,12 @@ Value* round_to_half(const ir::Rewriter& rewriter, Value* input) {
 std::string qparams_prefix(const Model& model, const Node* observer) {
   const Node* maker = observer->input(0)->node();
   const ir::NodeRecord* record = ir::record_of(model, maker);
-  if (record != nullptr && record->lookup.qconfig) return layer_of(model, maker);
+  if (record != nullptr && record->lookup.qconfig) return ir::layer_of(model, maker);
   const std::vector<Node*> readers = ir::users(observer->output());
   if (readers.empty()) return "";
   const auto linear =
       std::ranges::find_if(readers, [](const Node* reader) { return reader->kind() == c10::aten::linear; });
-  return layer_of(model, linear == readers.end() ? readers.front() : *linear) + "_input";
+  return ir::layer_of(model, linear == readers.end() ? readers.front() : *linear) + "_input";
 }
 
 Value* quantize_static(const ir::Rewriter& rewriter, Model& model, Node* observer, const QParams& qparams) {

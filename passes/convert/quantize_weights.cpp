@@ -59,7 +59,7 @@ void take_class_of(Symbol reference, ModuleCall& root) {
 
 bool quantize_module(const PassContext& context, Node* node, ModuleCall& call, const ObserverSpec& spec) {
   const std::optional<Symbol> reference = match::reference_module_of(context.table, call);
-  ModuleCall& root = call.members.empty() ? call : call.members.front();
+  ModuleCall& root = ir::root_of(call);
   if (reference && torchscript::is_registered_reference(*reference)) {
     // The root of a fused module reads the first input, the addend of an addition is not its own.
     take_registered_reference(root, *reference, spec, call.members.empty() ? node->inputs().size() : 1);

@@ -22,7 +22,6 @@
 #include "passes/lower/kernel_lowering.h"
 #include "passes/lower/passes.h"
 #include "passes/lower/registered_weights.h"
-#include "passes/observe/layer_observers.h"
 #include "passes/place/rounding.h"
 
 namespace tsq::passes {
@@ -253,7 +252,7 @@ class RegisteredLowering {
 
   Where where(const Use& use) const {
     const Node* root = use.nodes.front();
-    return {.layer = layer_of(model_, root), .op = ir::display_name(model_, root)};
+    return {.layer = ir::layer_of(model_, root), .op = ir::display_name(model_, root)};
   }
 
   Model& model_;

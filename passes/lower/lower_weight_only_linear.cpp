@@ -26,9 +26,6 @@ bool is_weight_only(const Model& model, const Node* node) {
 
 bool is_linear(const ModuleCall& call) { return call.type.name == "torch.nn.Linear"; }
 
-/// The linear layer of a call: its own, or the one that a fused module begins with.
-ModuleCall& layer_of(ModuleCall& call) { return call.members.empty() ? call : call.members.front(); }
-
 /// What tells packed weights apart: tensors by their place in memory, and what they are quantized to.
 using Key = std::tuple<const void*, const void*, int64_t, c10::ScalarType>;
 
@@ -53,7 +50,7 @@ bool lower_weight_only_linear(Model& model, const PassContext& /*context*/) {
   bool has_changed = false;
   for (const Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_module_call(node) || ir::stays_float(model, node) || !is_weight_only(model, node)) continue;
-    ModuleCall& layer = layer_of(ir::call_of(model, node));
+    ModuleCall& layer = ir::root_of(ir::call_of(model, node));
     if (!is_linear(layer) || !layer.weighted || !layer.weighted->weight_qparams) continue;
     has_changed = true;
     const Key key = key_of(*layer.weighted);

@@ -48,7 +48,7 @@ std::optional<WeightToPack> weight_of(const ir::EmbeddingTable& table) {
 std::optional<WeightToPack> weight_of(const ir::ModuleCall& call) {
   if (const ir::Weighted* weighted = ir::weighted_of(call)) return weight_of(*weighted);
   if (call.embedding) return weight_of(*call.embedding);
-  const ir::ModuleCall& root = call.members.empty() ? call : call.members.front();
+  const ir::ModuleCall& root = ir::root_of(call);
   return root.module ? weight_in(*root.module) : std::nullopt;
 }
 

@@ -109,7 +109,7 @@ class BatchNormsAfter {
   [[nodiscard]] const void* statistics_after(const Node* layer) const {
     if (layer->output()->uses().size() != 1) return nullptr;
     const Node* reader = layer->output()->uses().front().user;
-    if (!is_batch_norm(model_, reader) || !ir::call_of(model_, reader).module) return nullptr;
+    if (!ir::is_batch_norm(model_, reader) || !ir::call_of(model_, reader).module) return nullptr;
     const auto parameters = operators::batch_norm_parameters(*ir::call_of(model_, reader).module);
     return parameters ? parameters->running_mean.const_data_ptr() : nullptr;
   }

@@ -22,13 +22,9 @@ bool joins_batch_norm(const BackendPatternConfig& row) {
 
 }  // namespace
 
-bool is_batch_norm(const ir::Model& model, const ir::Node* node) {
-  return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");
-}
-
 const ir::Node* batch_norm_of(const ir::Model& model, const match::MatchedNode& tree) {
   for (const match::MatchedNode* matched : in_forward_order(tree)) {
-    if (is_batch_norm(model, matched->node)) return matched->node;
+    if (ir::is_batch_norm(model, matched->node)) return matched->node;
   }
   return nullptr;
 }

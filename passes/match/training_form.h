@@ -11,7 +11,6 @@
 /// Which layers train as one.
 namespace tsq::passes {
 
-[[nodiscard]] bool is_batch_norm(const ir::Model& model, const ir::Node* node);
 /// The batch norm of a match; null where there is none.
 [[nodiscard]] const ir::Node* batch_norm_of(const ir::Model& model, const match::MatchedNode& tree);
 

@@ -53,7 +53,7 @@ std::optional<Chain> chain_to(const ChannelFactors& factors, Node* second) {
   Value* value = second->input(0);
   while (operators::readers_of_numbers(value).size() == 1) {
     Node* node = value->node();
-    if (equalizable_layer(factors, node) != nullptr || match::is_batch_norm(model, node)) {
+    if (equalizable_layer(factors, node) != nullptr || match::is_affine_batch_norm(model, node)) {
       chain.first = node;
       return chain.read.step > 0 ? std::optional(chain) : std::nullopt;
     }
@@ -124,7 +124,7 @@ void scale(const ChannelFactors& factors, Node* node, const ChannelScales& scale
 bool equalize_with_first(const ChannelFactors& factors, Node* second) {
   const ir::Weighted* reads = equalizable_layer(factors, second);
   const bool is_known =
-      reads != nullptr ? reads->input.mean.defined() : match::is_batch_norm(factors.model, second);
+      reads != nullptr ? reads->input.mean.defined() : match::is_affine_batch_norm(factors.model, second);
   const auto chain = is_known ? chain_to(factors, second) : std::nullopt;
   if (!chain || channels_given(factors, chain->first) != channels_read(factors, second)) return false;
   const at::Tensor found = find_factors(factors, *chain, reads);

@@ -73,7 +73,7 @@ void ObservationReport::add(Node* node, const Findings& findings) {
   Decision& decision = record.decision;
   decision.op = readable_name(model_, node);
   decision.node = node->outputs().empty() ? "" : lasting_name(node->outputs().front(), decision.op);
-  decision.layer = layer_of(model_, node);
+  decision.layer = ir::layer_of(model_, node);
   decision.on_tensors = findings.on_tensors;
   if (ir::is_module_call(node)) {
     for (const ir::Scope& part : ir::call_of(model_, node).parts) decision.parts.emplace_back(part.type.name);

@@ -226,7 +226,7 @@ OutputObserver ObserverInsertion::observe_output(Node* last) {
   if (last->outputs().size() != 1 || last->output()->type()->kind() != c10::TypeKind::TensorType)
     return OutputObserver::NoTensor;
   Node* observer = ir::insert_observer(model_, last->output(),
-                                       new_observer(model_, info.output->spec, layer_of(model_, last)));
+                                       new_observer(model_, info.output->spec, ir::layer_of(model_, last)));
   last->output()->replaceAllUsesAfterNodeWith(observer, observer->output());
   const bool shares = info.shares_observer && !reads_quantized_input(infos_, last);
   if (!shares && !info.reuses_input) return OutputObserver::Inserted;

@@ -13,14 +13,10 @@
 
 namespace tsq::passes {
 
-const std::string& layer_of(const Model& model, const Node* node) {
-  return ir::is_module_call(node) ? ir::call_of(model, node).path : ir::scope_of(model, node).path;
-}
-
 const ir::Weighted* observed_layer(const Model& model, const Node* node) {
   if (!ir::is_module_call(node) || ir::is_opaque(model, node)) return nullptr;
   const ir::ModuleCall& call = ir::call_of(model, node);
-  const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+  const Symbol root = ir::root_of(call).type;
   const QConfig* qconfig = ir::observed_qconfig(model, node);
   const bool is_watched =
       !operators::is_transposed(root) && qconfig != nullptr && !resolve(qconfig->activation).is_dynamic;

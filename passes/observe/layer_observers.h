@@ -10,9 +10,6 @@
 /// What the passes share that put observers around layers.
 namespace tsq::passes {
 
-/// The module path of a call; of another node that of the module which it came from.
-const std::string& layer_of(const ir::Model& model, const ir::Node* node);
-
 /// The weight of a layer that calibration finds the range of the input for; null for others, and for
 /// transposed convolutions, whose taps do not all meet every output.
 const ir::Weighted* observed_layer(const ir::Model& model, const ir::Node* node);

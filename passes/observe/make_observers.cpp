@@ -48,7 +48,7 @@ void make_weight_fake_quants(Model& model, const PassContext& context) {
   for (const ir::ModuleCall& call : model.calls) {
     if (!torchscript::is_training_layer(model, call) || model.weight_fake_quants.contains(call.path))
       continue;
-    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+    const Symbol root = ir::root_of(call).type;
     const ObserverSpec spec =
         as_trained(operators::weight_observer(root, model.trained_qconfigs.at(call.path).weight), context);
     const at::Tensor weight = torchscript::weight_to_round(call);

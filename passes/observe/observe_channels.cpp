@@ -28,7 +28,7 @@ int64_t dimensions_of(const Model& model, const Node* layer) {
 std::size_t new_channel_observer(Model& model, const Node* layer) {
   return new_observer(
       model, {.observer = observer_classes::kChannelStatistics, .ch_axis = -1 - dimensions_of(model, layer)},
-      layer_of(model, layer));
+      ir::layer_of(model, layer));
 }
 
 /// Whether any was put in.
@@ -52,8 +52,8 @@ Node* scalable_output(const Model& model, const Node* node) {
   Node* output = match::observer_after(model, node);
   if (output == nullptr) return nullptr;
   const auto readers = ir::users(output->output());
-  const bool is_read_in_part =
-      readers.size() == 1 && (match::is_leaky(model, readers[0]) || match::is_batch_norm(model, readers[0]));
+  const bool is_read_in_part = readers.size() == 1 && (match::is_leaky(model, readers[0]) ||
+                                                       match::is_affine_batch_norm(model, readers[0]));
   const bool is_convolution = dimensions_of(model, node) != 0;
   return is_read_in_part || (is_convolution && match::is_read_in_float(model, output)) ? output : nullptr;
 }

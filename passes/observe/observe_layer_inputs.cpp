@@ -53,7 +53,7 @@ bool observe_layer_inputs(Model& model, const PassContext& /*context*/) {
     const ObserverSpec& spec = qconfig->activation;
     Node* observer = known_observer(model, input, spec);
     if (observer == nullptr)
-      observer = ir::insert_observer(model, input, new_observer(model, spec, layer_of(model, node)));
+      observer = ir::insert_observer(model, input, new_observer(model, spec, ir::layer_of(model, node)));
     ir::replace_operand(node, input, observer->output());
     return true;
   });

@@ -20,7 +20,7 @@ std::string describe_value(const Model& model, const Value* value) {
   if (maker->kind() == c10::prim::If) return "the result of an 'if'";
   if (maker->kind() == c10::aten::__getitem__ || !operators::is_operator(model, maker))
     return "a value from a list or a dict";
-  const std::string& layer = layer_of(model, maker);
+  const std::string& layer = ir::layer_of(model, maker);
   return fmt::format("the float result of {}{}", readable_name(model, maker),
                      layer.empty() ? "" : fmt::format(" ('{}')", layer));
 }

@@ -108,7 +108,7 @@ class PaddingPlacement {
     const ir::Weighted* weighted = int8_layer(model_, context_, node);
     if (weighted == nullptr || weighted->stride.empty()) return false;
     const ir::ModuleCall& call = ir::call_of(model_, node);
-    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+    const Symbol root = ir::root_of(call).type;
     return !operators::is_transposed(root) && weighted->padding_mode == "zeros" &&
            weighted->padding_name.empty();
   }

@@ -96,7 +96,7 @@ bool is_functional_layer(const Model& model, const Node* node) {
 
 bool is_of_another_class(Symbol reference, const ir::ModuleCall& call) {
   const std::optional<Symbol> known = torchscript::pytorch_class_of(reference);
-  return known && *known != (call.members.empty() ? call.type : call.members.front().type);
+  return known && *known != ir::root_of(call).type;
 }
 
 bool has_registered_reference(const Model& model, const PassContext& context, const Node* node) {

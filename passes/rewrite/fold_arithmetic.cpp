@@ -224,8 +224,7 @@ class ArithmeticFolding {
       constexpr std::size_t kLeast = 3;
       return sizes->kind() == c10::prim::ListConstruct && sizes->inputs().size() >= kLeast;
     }
-    if (ir::is_module_call(node) && ir::call_of(model_, node).type.name.starts_with("torch.nn.BatchNorm"))
-      return !ir::call_of(model_, node).has_unknown_rank;
+    if (ir::is_batch_norm(model_, node)) return !ir::call_of(model_, node).has_unknown_rank;
     const auto operands = ir::operands(node);
     if (is_sum(node) || is_product(node))
       return std::ranges::any_of(operands,

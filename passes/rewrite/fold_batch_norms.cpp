@@ -13,10 +13,6 @@
 namespace tsq::passes {
 namespace {
 
-bool is_batch_norm(const Model& model, const Node* node) {
-  return ir::is_module_call(node) && ir::call_of(model, node).type.name.starts_with("torch.nn.BatchNorm");
-}
-
 /// A convolution of a class of its own, with nothing fused into it.
 bool is_convolution(const Model& model, const Node* node) {
   if (!ir::is_module_call(node) || ir::is_opaque(model, node)) return false;
@@ -49,7 +45,7 @@ Node* convolution_after(const Model& model, const Node* batch_norm) {
 bool fold_batch_norms(Model& model, const PassContext& /*context*/) {
   bool changed = false;
   for (Node* node : ir::nodes_in_order(*model.graph)) {
-    if (!is_batch_norm(model, node) || is_after_weights(model, node)) continue;
+    if (!ir::is_batch_norm(model, node) || is_after_weights(model, node)) continue;
     Node* convolution = convolution_after(model, node);
     const ir::ModuleCall& batch_norm = ir::call_of(model, node);
     if (convolution == nullptr || !batch_norm.module) continue;

@@ -24,7 +24,7 @@ bool is_of_layer(const Model& model, const Leaves& leaves) {
   const Node* node = leaves.at("x")->node();
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(model, node);
-    return ir::weighted_of(call) != nullptr || call.type.name.starts_with("torch.nn.BatchNorm");
+    return ir::weighted_of(call) != nullptr || ir::is_batch_norm(call);
   }
   return std::ranges::any_of(ir::targets(model, node), [](const Symbol& target) {
     return !operators::module_of_functional(target.name).empty();

@@ -131,7 +131,7 @@ class FinishTraining {
       return;
     }
     ModuleCall& root = call.members.front();
-    if (call.members.size() > 1 && call.members[1].type.name.starts_with("torch.nn.BatchNorm")) {
+    if (call.members.size() > 1 && ir::is_batch_norm(call.members[1])) {
       const auto bn = operators::batch_norm_parameters(*call.members[1].module);
       root.weighted = operators::fold_batch_norm(*root.weighted, *bn, root.type);
       call.members.erase(call.members.begin() + 1);

@@ -50,6 +50,11 @@ bool is_opaque(const Model& model, const Node* node) {
   return is_module_call(node) && is_opaque(call_of(model, node));
 }
 
+bool is_batch_norm(const ModuleCall& call) { return call.type.name.starts_with("torch.nn.BatchNorm"); }
+bool is_batch_norm(const Model& model, const Node* node) {
+  return is_module_call(node) && is_batch_norm(call_of(model, node));
+}
+
 ModuleCall& call_of(Model& model, const Node* node) {
   return model.calls.at(static_cast<std::size_t>(node->i(kCallAttribute)));
 }
@@ -71,6 +76,9 @@ std::optional<std::size_t> scope_index(const Node* node) {
 
 const Scope& scope_of(const Model& model, const Node* node) {
   return model.scopes.at(scope_index(node).value_or(0));
+}
+const std::string& layer_of(const Model& model, const Node* node) {
+  return is_module_call(node) ? call_of(model, node).path : scope_of(model, node).path;
 }
 void set_scope(Node* node, std::size_t index) { node->i_(kScopeAttribute, static_cast<int64_t>(index)); }
 void take_scope(Node* to, const Node* from) {

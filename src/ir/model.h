@@ -247,6 +247,17 @@ extern const c10::Symbol kObserverKind;
   return call.standalone.has_value() || call.custom != CustomState::None;
 }
 [[nodiscard]] bool is_opaque(const Model& model, const Node* node);
+/// The layer that a fused call begins with, which has its weight; of another call the call itself.
+[[nodiscard]] inline const ModuleCall& root_of(const ModuleCall& call) {
+  return call.members.empty() ? call : call.members.front();
+}
+[[nodiscard]] inline ModuleCall& root_of(ModuleCall& call) {
+  return call.members.empty() ? call : call.members.front();
+}
+[[nodiscard]] bool is_batch_norm(const ModuleCall& call);
+[[nodiscard]] bool is_batch_norm(const Model& model, const Node* node);
+/// The module path of a call; of another node that of the module that it came from.
+[[nodiscard]] const std::string& layer_of(const Model& model, const Node* node);
 [[nodiscard]] ModuleCall& call_of(Model& model, const Node* node);
 [[nodiscard]] const ModuleCall& call_of(const Model& model, const Node* node);
 

@@ -52,11 +52,10 @@ bool is_leaky(const Model& model, const Node* node) {
   return operators::is_one_of(model, node, {"prelu", "leaky_relu"});
 }
 
-bool is_batch_norm(const Model& model, const Node* node) {
+bool is_affine_batch_norm(const Model& model, const Node* node) {
   if (!ir::is_module_call(node) || ir::is_opaque(model, node)) return false;
   const ir::ModuleCall& call = ir::call_of(model, node);
-  if (!call.module || !call.members.empty() || !call.type.name.starts_with("torch.nn.BatchNorm"))
-    return false;
+  if (!call.module || !call.members.empty() || !ir::is_batch_norm(call)) return false;
   const auto parameters = operators::batch_norm_parameters(*call.module);
   return parameters && parameters->weight.defined() && parameters->bias.defined();
 }

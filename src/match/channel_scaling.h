@@ -19,7 +19,7 @@ const ir::Weighted* equalizable_layer(const ir::Model& model, const ir::Node* no
 [[nodiscard]] bool is_leaky(const ir::Model& model, const ir::Node* node);
 
 /// A batch norm with running statistics and parameters of its own.
-[[nodiscard]] bool is_batch_norm(const ir::Model& model, const ir::Node* node);
+[[nodiscard]] bool is_affine_batch_norm(const ir::Model& model, const ir::Node* node);
 
 /// The observer of a layer's output, after clamps that commute with scaling; null where others read the
 /// output.

@@ -55,7 +55,7 @@ QConfigQuery query_for(const ir::Model& model, const ir::Node* node, const std::
   if (ir::is_module_call(node)) {
     const ir::ModuleCall& call = ir::call_of(model, node);
     const std::string parent = parent_of(call.path);
-    const Symbol type = call.members.empty() ? call.type : call.members.front().type;
+    const Symbol type = ir::root_of(call).type;
     return {.targets = targets,
             .is_module = true,
             .module_path = call.path,

@@ -83,7 +83,7 @@ std::set<std::string> float_layers(const ir::Model& model) {
   for (const ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!ir::is_module_call(node)) continue;
     const ir::ModuleCall& call = ir::call_of(model, node);
-    const Symbol root = call.members.empty() ? call.type : call.members.front().type;
+    const Symbol root = ir::root_of(call).type;
     const ir::NodeRecord* record = ir::record_of(model, node);
     if (record == nullptr || !operators::is_weighted(root) || call.path.empty()) continue;
     const bool is_float = record->placement == ir::Placement::Float && record->reason != ir::Reason::Mapping;

@@ -33,8 +33,6 @@ std::string joined(const std::string& path, const std::string& name) {
   return path.empty() ? name : fmt::format("{}.{}", path, name);
 }
 
-bool is_batch_norm(const ModuleCall& call) { return call.type.name.starts_with("torch.nn.BatchNorm"); }
-
 /// `self.features.0` as TorchScript reads it.
 std::string expression_of(const std::string& path) {
   std::string text = "self";
@@ -106,10 +104,10 @@ class Writer {
   }
 
   void collect_training_layer(const ModuleCall& call) {
-    const ModuleCall& root = call.members.empty() ? call : call.members.front();
+    const ModuleCall& root = ir::root_of(call);
     if (!is_replaced(root)) replaced_.emplace(object_of(root), weighted_layer(call, root));
     for (const ModuleCall& member : std::span(call.members).subspan(call.members.empty() ? 0 : 1)) {
-      if (!is_batch_norm(member)) {
+      if (!ir::is_batch_norm(member)) {
         keep(member);
       } else if (!is_replaced(member)) {
         replaced_.emplace(object_of(member), layers_.batch_norm(*member.module, member.type));
@@ -258,7 +256,7 @@ class Writer {
       return call(made.path, "forward", {inputs.front()}, c10::TensorType::get());
     if (made.standalone) return call(made.path, "forward", inputs, result);
     // A trace has a method for each call; a batch norm that trains in a layer has one for all.
-    const bool is_own = is_batch_norm(made) && made.module && is_replaced(made);
+    const bool is_own = ir::is_batch_norm(made) && made.module && is_replaced(made);
     if (made.module) return call(made.path, is_own ? "forward" : made.method, inputs, result);
     if (made.type.name == "torch.nn.Tanh") return insert("aten::tanh", {inputs.front()});
     if (made.type.name == "torch.nn.LeakyReLU")
@@ -271,7 +269,7 @@ class Writer {
   /// Members in sequence; a second input is added to what the root returns, or its batch norm.
   Value* apply_fused(const ModuleCall& fused, const std::vector<Value*>& inputs, const c10::TypePtr& result) {
     const bool trains_weight = is_training_layer(model_, fused);
-    const bool is_scaled = trains_weight && fused.members.size() > 1 && is_batch_norm(fused.members[1]);
+    const bool is_scaled = trains_weight && fused.members.size() > 1 && ir::is_batch_norm(fused.members[1]);
     Value* value = is_scaled ? apply_scaled(fused, inputs.front())
                              : apply(fused.members.front(), {inputs.front()}, result, trains_weight);
     std::size_t next = 1;
