@@ -455,14 +455,21 @@ TEST(Operations, NormalizesLayers) {
 TEST(Operations, Resizes) {
   for_random_cases([](Random& random) {
     Operation operation{.kind = random.coin() ? Kind::ResizeNearest : Kind::ResizeBilinear};
-    if (random.coin())
-      operation.size = {random.integer(1, 20), random.integer(1, 20)};
-    else
-      operation.scale_factors = {random.any_of<double>({0.5, 2, 3}), random.any_of<double>({1.5, 2})};
+    // One number stands for all dimensions.
+    const auto dimensions = operation.kind == Kind::ResizeNearest ? random.integer(1, 3) : 2;
+    const auto numbers = random.coin() ? 1 : dimensions;
+    const bool has_size = random.coin();
+    for (std::int64_t i = 0; i < numbers; ++i) {
+      if (has_size)
+        operation.size.emplace_back(random.integer(1, 12));
+      else
+        operation.scale_factors.push_back(random.any_of<double>({0.5, 1.5, 2, 3}));
+    }
     const Value input = random_value(random, any_dtype(random));
     const Value output = random.coin() ? input : random_value(random, any_dtype(random));
     expect_right(single(operation, input, output),
-                 {random_tensor(random, input.dtype, image(random, 2, random.integer(1, 20)))});
+                 {random_tensor(random, input.dtype,
+                                image(random, static_cast<std::size_t>(dimensions), random.integer(1, 20)))});
   });
 }
 

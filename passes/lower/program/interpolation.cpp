@@ -27,19 +27,17 @@ struct Interpolation {
   std::optional<std::vector<Extent>> size{};
 };
 
-/// Of an image: a single number stands for both of its dimensions.
-constexpr std::size_t kDimensions = 2;
-
-std::optional<std::vector<Extent>> size_of_image(ProgramBuilder& program, const Value* size) {
+/// A single number stands for all dimensions, of which a signal has one and an image two.
+std::optional<std::vector<Extent>> size_asked(ProgramBuilder& program, const Value* size) {
   const auto constant = ir::constant_value(size);
-  if (constant && constant->isInt()) return std::vector<Extent>(kDimensions, Extent(constant->toInt()));
+  if (constant && constant->isInt()) return std::vector{Extent(constant->toInt())};
   if (constant && constant->isNone()) return std::nullopt;
   return program.extents(size);
 }
 
-std::optional<std::vector<double>> factors_of_image(const std::optional<c10::IValue>& factors) {
+std::optional<std::vector<double>> factors_asked(const std::optional<c10::IValue>& factors) {
   if (!factors) return std::nullopt;
-  if (factors->isScalar()) return std::vector(kDimensions, factors->toScalar().toDouble());
+  if (factors->isScalar()) return std::vector{factors->toScalar().toDouble()};
   if (factors->isDoubleList()) return factors->toDoubleVector();
   if (!factors->isTuple()) return std::nullopt;
   std::vector<double> numbers;
@@ -82,7 +80,7 @@ std::optional<Interpolation> of_function(ProgramBuilder& program, const Node* no
                        .align_corners = ir::constant_value(node->input(5)),
                        .recomputes_factors = ir::constant_value(node->input(6)),
                        .antialias = ir::constant_value(node->input(7)),
-                       .size = size_of_image(program, node->input(2))};
+                       .size = size_asked(program, node->input(2))};
 }
 
 std::optional<Interpolation> of_module(const ir::Model& model, const Node* node) {
@@ -98,7 +96,7 @@ std::optional<Interpolation> of_module(const ir::Model& model, const Node* node)
                       .align_corners = constant("align_corners"),
                       .recomputes_factors = constant("recompute_scale_factor")};
   const auto size = constant("size");
-  if (size && size->isInt()) asked.size = std::vector<Extent>(kDimensions, Extent(size->toInt()));
+  if (size && size->isInt()) asked.size = std::vector{Extent(size->toInt())};
   return asked;
 }
 
@@ -132,7 +130,7 @@ bool translate_interpolation(ProgramBuilder& program, const Node* node) {
     return false;
   const bool is_nearest = asked->mode->toStringRef() == "nearest";
   if (!is_nearest && asked->mode->toStringRef() != "bilinear") return false;
-  const auto factors = factors_of_image(asked->factors);
+  const auto factors = factors_asked(asked->factors);
   const auto input = asked->size || factors ? program.tensor(asked->input) : std::nullopt;
   if (!input) return false;
   runtime::Operation operation{.kind = is_nearest ? Kind::ResizeNearest : Kind::ResizeBilinear,

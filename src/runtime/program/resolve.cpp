@@ -69,9 +69,21 @@ class Resolver {
         "call the program with shapes like those that it was made for");
   }
 
+  /// One number stands for all dimensions after the second.
+  void repeat_size(Operation& operation) const {
+    const std::size_t rank = input_of(operation).size();
+    if (rank < 3) return;  // has no size after it, which shape_of says
+    if (operation.size.size() == 1) operation.size.resize(rank - 2, operation.size.front());
+    if (operation.scale_factors.size() == 1)
+      operation.scale_factors.resize(rank - 2, operation.scale_factors.front());
+  }
+
   /// Says what a view does in numbers that count from the front.
   void lower(Operation& operation) const {
     switch (operation.kind) {
+      case Kind::ResizeNearest:
+      case Kind::ResizeBilinear:
+        return repeat_size(operation);
       case Kind::Slice:
         return clamp_range(operation);
       case Kind::Permute:
