@@ -24,5 +24,6 @@
 #include <tsq/report.h>
 #include <tsq/report_page.h>
 #include <tsq/sensitivity.h>
+#include <tsq/state_dict.h>
 #include <tsq/train.h>
 #include <tsq/trial.h>

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <torch/script.h>
+#include <tsq/error.h>
 #include <tsq/quantize.h>
+#include <tsq/state_dict.h>
 
 #include <set>
 #include <string>
@@ -45,11 +47,9 @@ Prepared calibrated(const Module& model) {
   return prepared;
 }
 
-/// What Python's state_dict() of the module has.
 std::set<std::string> state_keys(const Module& module) {
   std::set<std::string> keys;
-  for (const auto& parameter : module.named_parameters()) keys.insert(parameter.name);
-  for (const auto& buffer : module.named_buffers()) keys.insert(buffer.name);
+  for (const auto& [key, tensor] : state_dict(module)) keys.insert(key);
   return keys;
 }
 
@@ -132,6 +132,45 @@ TEST(UserLayout, ModulesOfTheUserMayHaveTheNamesOfObservers) {
     return lowered.forward({input}).toTensor();
   };
   EXPECT_TRUE(at::equal(outcome(Prepared::load(folder.file("prepared.pt"))), outcome(prepared)));
+}
+
+Module linear_model(int64_t seed) {
+  torch::manual_seed(seed);
+  Module model = testing::user_module("Model");
+  model.register_module("fc", testing::linear(8, 8));
+  model.define("def forward(self, x):\n  return self.fc.forward(x)\n");
+  return model;
+}
+
+TEST(StateDict, OfAFloatModelLoadsIntoAPreparedOne) {
+  const Module other = linear_model(2);
+  const Prepared prepared = prepare(linear_model(1), default_qconfig_mapping("x86"), backend_config("x86"),
+                                    {.recipe = {.recipe = Recipe::Fx}});
+  load_state_dict(prepared.module(), state_dict(other), /*strict=*/false);
+  EXPECT_TRUE(at::equal(state_dict(prepared.module()).at("fc.weight"), state_dict(other).at("fc.weight")));
+}
+
+TEST(StateDict, ThatLacksKeysIsNotLoadedInPart) {
+  const Prepared prepared = calibrated(nested_model());
+  const auto before = state_dict(prepared.module()).at("layers.1.fc.weight").clone();
+  auto given = state_dict(nested_model());
+  given.at("layers.1.fc.weight") = torch::zeros({8, 8});
+  try {
+    load_state_dict(prepared.module(), given);
+    FAIL() << "the batch norm is folded, so that its keys are not there";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("missing keys: activation_post_process_0"), std::string::npos) << text;
+    EXPECT_NE(text.find("unexpected keys: layers.0.bn.bias"), std::string::npos) << text;
+  }
+  EXPECT_TRUE(at::equal(state_dict(prepared.module()).at("layers.1.fc.weight"), before));
+}
+
+TEST(StateDict, OfOtherSizesIsNotLoaded) {
+  const Module model = linear_model(1);
+  auto given = state_dict(model);
+  given.at("fc.bias") = torch::zeros({7});
+  EXPECT_THROW(load_state_dict(model, given, /*strict=*/false), Error);
 }
 
 }  // namespace
