@@ -1,4 +1,5 @@
 """all-MiniLM-L6-v2 (sentence embeddings) and AttaCut (word boundaries of Thai)."""
+import dataclasses
 import io
 import json
 import re
@@ -129,6 +130,44 @@ def minilm() -> Network:
         return Result((found == torch.arange(len(pairs))).float().mean().item(), outputs, found)
 
     return Network('answers found', calibration, evaluate, (ids[:1], mask[:1]), module=model, recurrent=True)
+
+
+class WideBertLayer(BertLayer):
+    """The layer of MiniLM in the size of BERT-base."""
+
+    def __init__(self, hidden: int, heads: int) -> None:
+        nn.Module.__init__(self)
+        self.num_heads, self.head_size, self.root = heads, hidden // heads, (hidden / heads) ** 0.5
+        self.query, self.key, self.value, self.dense = (nn.Linear(hidden, hidden) for _ in range(4))
+        self.attention_norm, self.output_norm = nn.LayerNorm(hidden, eps=1e-12), nn.LayerNorm(hidden, eps=1e-12)
+        self.intermediate, self.output = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+        self.gelu = nn.GELU()
+
+
+class BertBase(MiniLM):
+    """BERT-base with the masked mean of MiniLM."""
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        hidden = 768
+        self.word, self.position, self.token_type = nn.Embedding(30522, hidden), nn.Embedding(512, hidden), nn.Embedding(2, hidden)
+        self.norm = nn.LayerNorm(hidden, eps=1e-12)
+        self.layers = nn.ModuleList(WideBertLayer(hidden, 12) for _ in range(12))
+
+
+def initialize_bert(module: nn.Module) -> None:
+    """As BERT's own training begins."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, 0, 0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
+def bert_base() -> Network:
+    """With drawn weights, on MiniLM's data."""
+    torch.manual_seed(0)
+    module = BertBase().apply(initialize_bert).eval()
+    return dataclasses.replace(minilm(), module=module, script=None)
 
 
 class AttaCut(nn.Module):

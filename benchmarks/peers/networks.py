@@ -77,42 +77,9 @@ def minilm() -> Case:
     return Case('MiniLM-L6', PUBLISHED, network.scripted(), network.calibration, evaluated_on(network), network.module, __name__)
 
 
-class WideBertLayer(language.BertLayer):
-    """The layer of MiniLM in the size of BERT-base."""
-
-    def __init__(self, hidden: int, heads: int) -> None:
-        nn.Module.__init__(self)
-        self.num_heads, self.head_size, self.root = heads, hidden // heads, (hidden / heads) ** 0.5
-        self.query, self.key, self.value, self.dense = (nn.Linear(hidden, hidden) for _ in range(4))
-        self.attention_norm, self.output_norm = nn.LayerNorm(hidden, eps=1e-12), nn.LayerNorm(hidden, eps=1e-12)
-        self.intermediate, self.output = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
-        self.gelu = nn.GELU()
-
-
-class BertBase(language.MiniLM):
-    """BERT-base with the masked mean of MiniLM."""
-
-    def __init__(self) -> None:
-        nn.Module.__init__(self)
-        hidden = 768
-        self.word, self.position, self.token_type = nn.Embedding(30522, hidden), nn.Embedding(512, hidden), nn.Embedding(2, hidden)
-        self.norm = nn.LayerNorm(hidden, eps=1e-12)
-        self.layers = nn.ModuleList(WideBertLayer(hidden, 12) for _ in range(12))
-
-
-def initialize_bert(module: nn.Module) -> None:
-    """As BERT's own training begins."""
-    if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, 0, 0.02)
-    if isinstance(module, nn.Linear):
-        nn.init.zeros_(module.bias)
-
-
 def bert_base() -> Case:
-    torch.manual_seed(0)
-    network = BertBase().apply(initialize_bert).eval()
-    data = language.minilm()
-    return Case('BERT-base', DRAWN, torch.jit.script(network), data.calibration, evaluated_on(data), network, __name__)
+    network = language.bert_base()
+    return Case('BERT-base', DRAWN, network.scripted(), network.calibration, evaluated_on(network), network.module, __name__)
 
 
 class VoiceEncoder(nn.Module):

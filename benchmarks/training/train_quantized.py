@@ -92,6 +92,7 @@ def train(model: torch.jit.ScriptModule, network: TrainedNetwork, teacher, secon
         steps += 1
         if steps % EVERY == 0:
             best.note()
+    best.note()
     best.restore()
     return steps
 

@@ -26,17 +26,24 @@ def digits() -> TrainedNetwork:
     return TrainedNetwork('digits', network, lambda: (x[torch.randint(len(x), (64,))],))
 
 
-def minilm() -> TrainedNetwork:
-    """Sentences of a newspaper; the evaluation is on questions and answers."""
-    network = language.minilm()
+def on_newspaper(name: str, network: Network) -> TrainedNetwork:
+    """Sentences of a newspaper, few at once: more steps change more; the evaluation is on questions and answers."""
     tokenizer, lines = language.minilm_text()
     sentences = [sentence.strip() for line in lines for sentence in line.split('. ') if len(sentence) > 20]
 
     def batch() -> tuple:
-        chosen = torch.randint(len(sentences), (16,)).tolist()
+        chosen = torch.randint(len(sentences), (4,)).tolist()
         return language.batch_of(tokenizer, [sentences[i] for i in chosen], 64)
 
-    return TrainedNetwork('minilm', network, batch)
+    return TrainedNetwork(name, network, batch)
+
+
+def minilm() -> TrainedNetwork:
+    return on_newspaper('minilm', language.minilm())
+
+
+def bert_base() -> TrainedNetwork:
+    return on_newspaper('bert_base', language.bert_base())
 
 
 def efficientnet_lite0() -> TrainedNetwork:
@@ -48,4 +55,4 @@ def efficientnet_lite0() -> TrainedNetwork:
     return TrainedNetwork('efficientnet_lite0', network, lambda: (torch.cat([draw() for _ in range(8)]),))
 
 
-NETWORKS = {'digits': digits, 'efficientnet_lite0': efficientnet_lite0, 'minilm': minilm}
+NETWORKS = {'bert_base': bert_base, 'digits': digits, 'efficientnet_lite0': efficientnet_lite0, 'minilm': minilm}
