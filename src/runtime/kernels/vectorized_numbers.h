@@ -10,9 +10,12 @@
 namespace tsq::runtime::TSQ_RUNTIME_ISA {
 namespace {
 
+/// Sixteen floats, in as many registers as the instruction set needs.
+constexpr int kLanes = 16;
+
 constexpr std::int64_t kChunk = 512;
 /// Of a chunk, and a register after it.
-constexpr std::int64_t kBuffer = kChunk + 16;
+constexpr std::int64_t kBuffer = kChunk + kLanes;
 
 inline std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
@@ -30,17 +33,17 @@ inline std::int32_t round_within(float real, float low, float high) {
 
 /// How many places loops over buffers of our own run through: whole registers, since rows of a few channels
 /// would spend their time on single places.
-inline std::int64_t whole_registers(std::int64_t count) { return (count + 15) / 16 * 16; }
+inline std::int64_t whole_registers(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 
 /// Zeros after the last place of a buffer that has room for sixteen.
 inline void pad_register(float* buffer, std::int64_t count) {
-  std::memset(buffer + count, 0, 16 * sizeof(float));
+  std::memset(buffer + count, 0, kLanes * sizeof(float));
 }
 
 #ifdef TSQ_RUNTIME_HAS_MASKS
 template <typename T>
 inline void load_neighbours(const T* from, std::int64_t count, float* out) {
-  for (std::int64_t i = 0; i < count; i += 16) {
+  for (std::int64_t i = 0; i < count; i += kLanes) {
     const __mmask16 mask = first_lanes(count - i);
     _mm512_mask_storeu_ps(out + i, mask, lanes_at(from + i, mask));
   }
@@ -70,7 +73,7 @@ inline void load(Dtype dtype, const void* in, std::int64_t at, std::int64_t stri
 template <typename T>
 inline void store_neighbours(const Rounding& to, T* into, std::int64_t count, const float* in) {
   const Rounding r = to;
-  for (std::int64_t i = 0; i < count; i += 16)
+  for (std::int64_t i = 0; i < count; i += kLanes)
     write_bytes(r, into + i, count - i, lanes_at(in + i, first_lanes(count - i)));
 }
 #else
@@ -104,7 +107,7 @@ inline bool in_registers([[maybe_unused]] Dtype dtype, [[maybe_unused]] const vo
   const Rounding r = to;
   char* const target = static_cast<char*>(out) + out_at;
   const auto write = [&](const auto* from) {
-    for (std::int64_t i = 0; i < count; i += 16) {
+    for (std::int64_t i = 0; i < count; i += kLanes) {
       const __mmask16 mask = first_lanes(count - i);
       write_bytes(r, target + i, count - i, function(lanes_at(from + in_at + i, mask), i, mask));
     }
@@ -146,8 +149,6 @@ inline void store(const Rounding& to, void* out, std::int64_t at, std::int64_t s
   store_rounded<std::int8_t>(to, out, at, stride, count, in);
 }
 
-/// Sixteen floats, in as many registers as the instruction set needs.
-constexpr int kLanes = 16;
 using Lanes = float __attribute__((vector_size(64), may_alias, aligned(4)));
 using HalfLanes = float __attribute__((vector_size(32)));
 using QuarterLanes = float __attribute__((vector_size(16)));
