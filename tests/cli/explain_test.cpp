@@ -1,5 +1,4 @@
 // What explain, inspect and compare tell, which write nothing.
-#include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <torch/script.h>
 

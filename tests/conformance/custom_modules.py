@@ -6,13 +6,14 @@ FX gets Python classes with from_float and from_observed, tsq the same classes a
 """
 
 import argparse
+import contextlib
 import copy
 import json
 import subprocess
 import tempfile
 import warnings
 from pathlib import Path
-from typing import Callable
+from typing import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -321,15 +322,21 @@ def compare(name: str, fx: dict[str, Callable], ours: dict[str, Callable], batch
                 raise AssertionError(f"{name}: the {stage} models differ")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+@contextlib.contextmanager
+def commands(description: str) -> Iterator[Commands]:
+    """The command that is named on the command line, in a folder of its own; both sides compute on one thread for x86."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tsq", required=True, type=Path, help="the built command")
     options = parser.parse_args()
     torch.backends.quantized.engine = "x86"
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        run = Commands(str(options.tsq.resolve()), Path(folder))
+        yield Commands(str(options.tsq.resolve()), Path(folder))
+
+
+def main() -> None:
+    with commands(__doc__) as run:
         for index, (forward, mapping) in enumerate(CASES):
             torch.manual_seed(index)
             model = Network(forward).eval()

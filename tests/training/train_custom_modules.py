@@ -3,11 +3,8 @@
     tests/training/train_custom_modules.py --tsq build/release/bin/tsq
 """
 
-import argparse
 import copy
 import sys
-import tempfile
-import warnings
 from pathlib import Path
 from typing import Callable
 
@@ -32,6 +29,7 @@ from custom_modules import (
     Commands,
     Network,
     Scaled,
+    commands,
     compare,
     fx_configurations,
     scriptable,
@@ -106,14 +104,7 @@ def check(name: str, run: Commands, model: nn.Module, script: nn.Module, mapping
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tsq", required=True, type=Path, help="the built command")
-    options = parser.parse_args()
-    torch.backends.quantized.engine = "x86"
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    with tempfile.TemporaryDirectory() as folder:
-        run = Commands(str(options.tsq.resolve()), Path(folder))
+    with commands(__doc__) as run:
         for index, (make, layers) in enumerate(RECURRENT):
             torch.manual_seed(index)
             model = make()
