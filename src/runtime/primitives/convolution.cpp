@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string_view>
 
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/weights.h"
@@ -66,13 +65,11 @@ struct Layer {
   bool source_zero_point = false;  ///< left to the primitive
 };
 
-/// With `gaps` a slice of channels is read as it lies.
-Layer layer_of(Compilation& compilation, const View& output, bool gaps = false) {
+Layer layer_of(Compilation& compilation, const View& output) {
   const auto& operation = compilation.operation();
   const auto& weight = compilation.constant(*operation.weight);
   const View read = compilation.view(operation.inputs[0]);
-  const View in_bytes = compilation.as_unsigned(read);
-  const View source = gaps ? in_bytes : compilation.channels_last(in_bytes);
+  const View source = compilation.channels_last(compilation.as_unsigned(read));
   Layer layer{.source = source,
               .output = output,
               .epilogue = {},
@@ -142,59 +139,19 @@ void add_layer(Compilation& compilation, const Layer& layer, const Descriptor& d
   compilation.add_primitive(descriptor, primitive, shape_text(compilation, layer), std::move(operands));
 }
 
-bool is_dense(const View& view) {
-  return same_strides(view.sizes, view.strides, channels_last_strides(view.sizes));
-}
-
-memory::desc desc_with_gaps(const View& view) {
-  return is_dense(view) ? channels_last_desc(view.dtype, view.sizes) : desc_of(view);
-}
-
 dnnl::convolution_forward::primitive_desc convolution_descriptor(const Layer& layer, bool grouped) {
   return {cpu_engine(),
           dnnl::prop_kind::forward_inference,
           dnnl::algorithm::convolution_direct,
-          desc_with_gaps(layer.source),
+          channels_last_desc(layer.source.dtype, layer.source.sizes),
           any_layout(layer.weights),
           bias_desc(layer.bias),
-          desc_with_gaps(layer.output),
+          channels_last_desc(layer.output.dtype, layer.output.sizes),
           layer.geometry.stride,
           layer.geometry.dilation,
           layer.geometry.before,
           layer.geometry.after,
           attributes_of(layer, grouped)};
-}
-
-/// None where oneDNN has no fast kernel that leaves gaps between positions.
-std::optional<dnnl::convolution_forward::primitive_desc> fast_descriptor(const Layer& layer, bool grouped) {
-  try {
-    auto descriptor = convolution_descriptor(layer, grouped);
-    if (!std::string_view(descriptor.impl_info_str()).starts_with("ref")) return descriptor;
-  } catch (const dnnl::error&) {
-  }
-  return std::nullopt;
-}
-
-/// A place inside of a concatenation of channels that this operation could write to.
-std::optional<View> place_with_gaps(const Compilation& compilation, const View& dense) {
-  const auto& place = compilation.reserved(compilation.operation().output);
-  if (!place || is_dense(*place) || !same_quantization(dense, *place) || !has_channels_last(*place)) {
-    return std::nullopt;
-  }
-  return place;
-}
-
-/// Writes to `output` if that or what is read has gaps, and a fast kernel takes them.
-bool build_with_gaps(Compilation& compilation, const View& output, bool gaps) {
-  auto mark = compilation.mark();
-  const Layer layer = layer_of(compilation, output, gaps);
-  if (const auto descriptor = fast_descriptor(layer, compilation.operation().groups > 1)) {
-    add_layer(compilation, layer, *descriptor, dnnl::convolution_forward(*descriptor));
-    compilation.deliver(compilation.operation().output, layer.output);
-    return true;
-  }
-  compilation.roll_back(std::move(mark));
-  return false;
 }
 
 }  // namespace
@@ -203,12 +160,6 @@ bool build_convolution(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View output =
       compilation.destination(operation.output, channels_last_strides(compilation.shape(operation.output)));
-  const View read = compilation.view(operation.inputs[0]);
-  const bool gaps = read.dtype != Dtype::S8 && !is_dense(read) && has_channels_last(read);
-  const auto place = place_with_gaps(compilation, output);
-  if (place && gaps && build_with_gaps(compilation, *place, true)) return true;
-  if (place && build_with_gaps(compilation, *place, false)) return true;
-  if (gaps && build_with_gaps(compilation, output, true)) return true;
   const Layer layer = layer_of(compilation, output);
   const auto descriptor = convolution_descriptor(layer, operation.groups > 1);
   add_layer(compilation, layer, descriptor, dnnl::convolution_forward(descriptor));
