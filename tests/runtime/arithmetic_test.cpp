@@ -132,6 +132,51 @@ TEST(Arithmetic, ConvertsRowsOfAnyLength) {
       200);
 }
 
+/// A batch norm of what is joined: parts of other scales are rounded to the concatenation's on the way. Other
+/// operations read a part too, also after the concatenation.
+TEST(Arithmetic, ScalesChannelsOfAConcatenation) {
+  for_random_cases(
+      [](Random& random) {
+        Writer writer;
+        Operation concat{.kind = Kind::Concat, .axis = 1};
+        std::vector<Tensor> tensors;
+        std::vector<Value> values;
+        std::int64_t channels = 0;
+        for (int part = 0; part < 3; ++part) {
+          const Value input = random_value(random, any_dtype(random));
+          values.push_back(input);
+          const int read = writer.input(input);
+          concat.inputs.push_back(
+              writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input));
+          tensors.push_back(random_tensor(random, input.dtype, {2, random.integer(1, 40), 3, 5}));
+          channels += tensors.back().sizes[1];
+        }
+        const Value joined = random.coin() ? values[1] : output_value(random, any_dtype(random), 2);
+        const int read = writer.add(concat, joined);
+        std::vector<int> returned;
+        if (random.coin()) {
+          const Operation relu{.kind = Kind::Activation,
+                               .inputs = {concat.inputs[0]},
+                               .post_ops = {{.kind = PostOpKind::Relu}}};
+          returned.push_back(writer.add(relu, values[0]));
+        }
+        Operation operation{.kind = Kind::ScaleShift, .inputs = {read}, .axis = 1};
+        operation.weight = writer.constant(random_tensor(random, Dtype::F32, {channels}));
+        operation.bias = writer.constant(random_tensor(random, Dtype::F32, {channels}));
+        if (random.coin()) operation.post_ops.push_back({.kind = PostOpKind::Relu});
+        const Value output = output_value(random, any_dtype(random), 3);
+        returned.push_back(writer.add(operation, output));
+        if (random.coin()) {
+          returned.back() =
+              writer.add({.kind = Kind::MaxPool, .inputs = {returned.back()}, .kernel = {1, 1}}, output);
+        }
+        if (random.integer(0, 5) == 0) returned.push_back(read);
+        writer.returns(returned);
+        expect_right(writer, tensors);
+      },
+      100);
+}
+
 TEST(Arithmetic, ReducesOverAnyAxes) {
   for_random_cases(
       [](Random& random) {

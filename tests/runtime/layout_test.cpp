@@ -85,6 +85,53 @@ TEST(Layout, ActivationsAreCopiedWhereAConcatenationCannotBeWrittenInPlaceOnly) 
   EXPECT_EQ(std::ranges::count(names, "tsq:copy"), 0);
 }
 
+/// A dense block: each layer reads all features before it, which lie in the last concatenation. What oneDNN
+/// writes without gaps is copied there once.
+TEST(Layout, EachFeatureOfADenseBlockIsCopiedOnce) {
+  for (const bool anew : {true, false}) {
+    Random random(1);
+    Writer writer;
+    const Value value{.dtype = Dtype::U8, .scale = 0.05, .zero_point = 3};
+    std::vector<int> features{
+        writer.add({.kind = Kind::MaxPool, .inputs = {writer.input(value)}, .kernel = {2, 2}}, value)};
+    int joined = features[0];
+    for (std::int64_t channels = 16; channels < 64; channels += 16) {
+      Operation layer{.kind = Kind::Activation, .inputs = {joined}, .post_ops = {{.kind = PostOpKind::Relu}}};
+      Operation convolution{.kind = Kind::Convolution, .inputs = {writer.add(layer, value)}};
+      add_weights(random, writer, convolution, {16, channels, 1, 1}, 16);
+      features.push_back(writer.add(convolution, value));
+      const std::vector<int> inputs = anew ? features : std::vector{joined, features.back()};
+      joined = writer.add({.kind = Kind::Concat, .inputs = inputs, .axis = 1}, value);
+    }
+    writer.returns({writer.add({.kind = Kind::MaxPool, .inputs = {joined}, .kernel = {2, 2}}, value)});
+    LoadedProgram program(writer.model);
+    const auto compiled = compile(program, {random_tensor(random, Dtype::U8, {1, 16, 12, 12})});
+    EXPECT_EQ(std::ranges::count(implementations(*compiled), "tsq:copy"), std::ssize(features)) << anew;
+  }
+}
+
+/// Where the parts have scales of their own, what scales the channels reads each from where it lies.
+TEST(Layout, AConcatenationBeforeABatchNormIsNotWritten) {
+  Random random(1);
+  Writer writer;
+  const Value value{.dtype = Dtype::U8, .scale = 0.05};
+  const Value other{.dtype = Dtype::U8, .scale = 0.07};
+  const auto pooled = [&](const Value& type) {
+    return writer.add({.kind = Kind::MaxPool, .inputs = {writer.input(type)}, .kernel = {2, 2}}, type);
+  };
+  const int joined =
+      writer.add({.kind = Kind::Concat, .inputs = {pooled(value), pooled(other)}, .axis = 1}, value);
+  Operation norm{.kind = Kind::ScaleShift, .inputs = {joined}, .axis = 1};
+  norm.weight = writer.constant(random_tensor(random, Dtype::F32, {24}));
+  writer.returns(
+      {writer.add({.kind = Kind::MaxPool, .inputs = {writer.add(norm, other)}, .kernel = {1, 1}}, other)});
+  LoadedProgram program(writer.model);
+  const auto names = implementations(*compile(program, {random_tensor(random, Dtype::U8, {1, 8, 12, 12}),
+                                                        random_tensor(random, Dtype::U8, {1, 16, 12, 12})}));
+  EXPECT_EQ(std::ranges::count(names, "tsq:scale_shift"), 2);
+  EXPECT_EQ(std::ranges::count(names, "tsq:convert"), 0);
+}
+
 /// Attention: heads are views, and what permutes the context finds it in its own order.
 TEST(Layout, AttentionCopiesNothing) {
   Random random(1);

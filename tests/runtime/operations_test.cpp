@@ -1,7 +1,9 @@
 // Every operation against a reference in double precision, on random shapes: int8 results within one step.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "runtime/cases.h"
 #include "runtime/reference.h"
@@ -351,6 +353,42 @@ TEST(Operations, ConcatenatesResultsOfConvolutions) {
     writer.returns({writer.add({.kind = Kind::MaxPool, .inputs = {joined}, .kernel = {2, 2}}, value)});
     expect_right(writer, {random_tensor(random, Dtype::U8, sizes)});
   });
+}
+
+/// Dense blocks: a layer reads what all before it wrote, joined anew or joined to the last concatenation.
+TEST(Operations, ConcatenatesWhatWasConcatenated) {
+  for_random_cases(
+      [](Random& random) {
+        const Value value = output_value(random, any_int8(random), 3);
+        const auto pool = [&](int input) {
+          return Operation{.kind = Kind::MaxPool, .inputs = {input}, .kernel = {1, 1}};
+        };
+        Writer writer;
+        std::vector<int> features{writer.add(pool(writer.input(value)), value)};
+        std::vector<std::int64_t> channels{random.integer(1, 9)};
+        const Tensor pixels = random_tensor(random, value.dtype, image(random, 2, channels[0]));
+        const bool anew = random.coin();
+        int joined = features[0];
+        for (int layer = 0; layer < 4; ++layer) {
+          const auto read = std::accumulate(channels.begin(), channels.end(), std::int64_t{0});
+          channels.push_back(random.any_of<std::int64_t>({3, 8, 16}));
+          Operation operation{.kind = Kind::Convolution, .inputs = {joined}};
+          add_weights(random, writer, operation, {channels.back(), read, 1, 1}, channels.back());
+          features.push_back(writer.add(operation, value));
+          if (random.integer(0, 3) == 0) features.back() = writer.add(pool(features.back()), value);
+          Operation concat{.kind = Kind::Concat,
+                           .inputs = anew ? features : std::vector{joined, features.back()},
+                           .axis = 1};
+          if (random.integer(0, 5) == 0) std::ranges::reverse(concat.inputs);
+          joined = writer.add(concat, value);
+        }
+        std::vector<int> returned{writer.add(pool(joined), value)};
+        if (random.coin()) returned.push_back(features[2]);
+        if (random.coin()) returned.push_back(joined);
+        writer.returns(returned);
+        expect_right(writer, {pixels});
+      },
+      60);
 }
 
 /// Chunks of channels, convolved into a concatenation with a residual.

@@ -65,12 +65,20 @@ struct WhereTask {
   Rounding to{};
 };
 
-/// x * weight + bias, or the slopes of negative numbers; operands are the output, x, weight and bias.
-struct ChannelwiseTask {
+/// Negative numbers times a slope; operands are the output, x and the slopes.
+struct PreluTask {
   Loops loops{};
-  bool slopes = false;
   Dtype from = Dtype::F32;
   Affine real{};
+  Rounding to{};
+};
+
+/// number * weight + bias, rounded; operands are the output, the numbers as they stand in memory, weight and
+/// bias, which have the scales and zero points of both in them.
+struct ScaleShiftTask {
+  Loops loops{};
+  Dtype from = Dtype::F32;
+  Rounding joined{};  ///< of the numbers before that, into those of a concatenation; F32 for none
   Rounding to{};
 };
 
@@ -182,7 +190,9 @@ struct KernelTable {
                  std::int64_t end);
   void (*where)(const WhereTask&, void* out, const void* condition, const void* a, const void* b,
                 std::int64_t begin, std::int64_t end);
-  void (*channelwise)(const ChannelwiseTask&, void* out, const void* in, const void* weight, const void* bias,
+  void (*prelu)(const PreluTask&, void* out, const void* in, const void* slopes, std::int64_t begin,
+                std::int64_t end);
+  void (*scale_shift)(const ScaleShiftTask&, void* out, const void* in, const void* weight, const void* bias,
                       std::int64_t begin, std::int64_t end);
   void (*embed)(const EmbedTask&, void* out, const void* rows, std::int64_t begin, std::int64_t end);
   void (*reduce)(const ReduceTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);

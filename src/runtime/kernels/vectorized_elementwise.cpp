@@ -211,34 +211,100 @@ inline __m512 lanes_of(ChannelNumbers of, std::int64_t place, __mmask16 mask) {
   return of.stride == 0 ? _mm512_set1_ps(*of.numbers) : lanes_at(of.numbers + place, mask);
 }
 
-inline auto scaled_lanes(Affine real, ChannelNumbers weight, ChannelNumbers bias, bool slopes) {
+inline auto sloped_lanes(Affine real, ChannelNumbers slopes) {
   return [=](__m512 numbers, std::int64_t place, __mmask16 mask) {
     const __m512 x = (numbers - real.zero_point) * real.scale;
-    const __m512 scaled = x * lanes_of(weight, place, mask);
-    return slopes ? (x > 0 ? x : scaled) : scaled + lanes_of(bias, place, mask);
+    return x > 0 ? x : x * lanes_of(slopes, place, mask);
   };
 }
+
+/// Neighbours of one dtype into neighbours of 8 bits.
+template <bool joins, typename T>
+void scale_shift_neighbours(const ScaleShiftTask& task, void* out, const void* in, const void* weight,
+                            const void* bias, std::int64_t begin, std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const std::int64_t weight_stride = task.loops.strides[2][inner];
+  const Rounding joined = task.joined;
+  const float low = task.to.low;
+  const float high = task.to.high;
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
+    const T* from = static_cast<const T*>(in) + at[1];
+    char* const target = static_cast<char*>(out) + at[0];
+    const ChannelNumbers weights{static_cast<const float*>(weight) + at[2], weight_stride};
+    const ChannelNumbers biases{static_cast<const float*>(bias) + at[3], weight_stride};
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      const __mmask16 mask = first_lanes(count - i);
+      __m512 numbers = lanes_at(from + i, mask);
+      if constexpr (joins) numbers = _mm512_maskz_cvtepi32_ps(kAll, rounded(joined, numbers));
+      const __m512 scaled = times_plus(numbers, lanes_of(weights, i, mask), lanes_of(biases, i, mask));
+      write_bytes(target + i, count - i, rounded_within(scaled, low, high));
+    }
+  });
+}
+
+template <bool joins>
+bool scale_shift_in_registers(const ScaleShiftTask& task, void* out, const void* in, const void* weight,
+                              const void* bias, std::int64_t begin, std::int64_t end) {
+  const int inner = task.loops.count - 1;
+  const bool are_neighbours = task.loops.strides[0][inner] == 1 && task.loops.strides[1][inner] == 1;
+  if (!are_neighbours || task.to.dtype == Dtype::F32) return false;
+  const auto run = task.from == Dtype::F32  ? scale_shift_neighbours<joins, float>
+                   : task.from == Dtype::U8 ? scale_shift_neighbours<joins, std::uint8_t>
+                                            : scale_shift_neighbours<joins, std::int8_t>;
+  run(task, out, in, weight, bias, begin, end);
+  return true;
+}
 #else
-inline int scaled_lanes(Affine /*real*/, ChannelNumbers /*weight*/, ChannelNumbers /*bias*/,
-                        bool /*slopes*/) {
-  return 0;
+inline int sloped_lanes(Affine /*real*/, ChannelNumbers /*slopes*/) { return 0; }
+
+template <bool joins>
+bool scale_shift_in_registers(const ScaleShiftTask& /*task*/, void* /*out*/, const void* /*in*/,
+                              const void* /*weight*/, const void* /*bias*/, std::int64_t /*begin*/,
+                              std::int64_t /*end*/) {
+  return false;
 }
 #endif
 
 }  // namespace
 
-void channelwise(const ChannelwiseTask& task, void* out, const void* in, const void* weight, const void* bias,
-                 std::int64_t begin, std::int64_t end) {
+void prelu(const PreluTask& task, void* out, const void* in, const void* slopes, std::int64_t begin,
+           std::int64_t end) {
   const int inner = task.loops.count - 1;
   const auto stride = [&](int operand) { return task.loops.strides[operand][inner]; };
   const Affine real = task.real;
-  const bool are_neighbours = stride(0) == 1 && stride(1) == 1 && stride(2) <= 1 && stride(3) <= 1;
+  const bool are_neighbours = stride(0) == 1 && stride(1) == 1 && stride(2) <= 1;
   for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
-    const ChannelNumbers weights{static_cast<const float*>(weight) + at[2], stride(2)};
-    const ChannelNumbers biases{static_cast<const float*>(bias) + at[3], stride(3)};
-    if (are_neighbours && in_registers(task.from, in, at[1], task.to, out, at[0], count,
-                                       scaled_lanes(real, weights, biases, task.slopes)))
+    const ChannelNumbers numbers{static_cast<const float*>(slopes) + at[2], stride(2)};
+    if (are_neighbours &&
+        in_registers(task.from, in, at[1], task.to, out, at[0], count, sloped_lanes(real, numbers)))
       return;
+    float x[kBuffer];
+    float w[kBuffer];
+    for (std::int64_t done = 0; done < count; done += kChunk) {
+      const std::int64_t part = smaller(kChunk, count - done);
+      const std::int64_t whole = whole_registers(part);
+      load(task.from, in, at[1] + done * stride(1), stride(1), part, x);
+      load_as<float>(slopes, at[2] + done * stride(2), stride(2), part, w);
+      pad_register(x, part);
+      pad_register(w, part);
+      for (std::int64_t i = 0; i < whole; ++i) {
+        const float number = (x[i] - real.zero_point) * real.scale;
+        x[i] = number > 0 ? number : number * w[i];
+      }
+      store(task.to, out, at[0] + done * stride(0), stride(0), part, x);
+    }
+  });
+}
+
+void scale_shift(const ScaleShiftTask& task, void* out, const void* in, const void* weight, const void* bias,
+                 std::int64_t begin, std::int64_t end) {
+  const bool joins = task.joined.dtype != Dtype::F32;
+  const auto in_registers = joins ? scale_shift_in_registers<true> : scale_shift_in_registers<false>;
+  if (in_registers(task, out, in, weight, bias, begin, end)) return;
+  const int inner = task.loops.count - 1;
+  const auto stride = [&](int operand) { return task.loops.strides[operand][inner]; };
+  const Rounding joined = task.joined;
+  for_units(task.loops, begin, end, [&](const std::int64_t* at, std::int64_t count) {
     float x[kBuffer];
     float w[kBuffer];
     float b[kBuffer];
@@ -247,16 +313,15 @@ void channelwise(const ChannelwiseTask& task, void* out, const void* in, const v
       const std::int64_t whole = whole_registers(part);
       load(task.from, in, at[1] + done * stride(1), stride(1), part, x);
       load_as<float>(weight, at[2] + done * stride(2), stride(2), part, w);
+      load_as<float>(bias, at[3] + done * stride(3), stride(3), part, b);
       pad_register(x, part);
       pad_register(w, part);
-      for (std::int64_t i = 0; i < whole; ++i) x[i] = (x[i] - real.zero_point) * real.scale;
-      if (task.slopes) {
-        for (std::int64_t i = 0; i < whole; ++i) x[i] = x[i] > 0 ? x[i] : x[i] * w[i];
-      } else {
-        load_as<float>(bias, at[3] + done * stride(3), stride(3), part, b);
-        pad_register(b, part);
-        for (std::int64_t i = 0; i < whole; ++i) x[i] = x[i] * w[i] + b[i];
+      pad_register(b, part);
+      for (std::int64_t i = 0; joins && i < whole; ++i) {
+        const float code = x[i] * joined.scale + joined.offset;
+        x[i] = static_cast<float>(round_within(code, joined.low, joined.high));
       }
+      for (std::int64_t i = 0; i < whole; ++i) x[i] = x[i] * w[i] + b[i];
       store(task.to, out, at[0] + done * stride(0), stride(0), part, x);
     }
   });

@@ -11,7 +11,9 @@ void lookup(const LookupTask&, void* out, const void* in, std::int64_t begin, st
 void binary(const BinaryTask&, void* out, const void* a, const void* b, std::int64_t begin, std::int64_t end);
 void where(const WhereTask&, void* out, const void* condition, const void* a, const void* b,
            std::int64_t begin, std::int64_t end);
-void channelwise(const ChannelwiseTask&, void* out, const void* in, const void* weight, const void* bias,
+void prelu(const PreluTask&, void* out, const void* in, const void* slopes, std::int64_t begin,
+           std::int64_t end);
+void scale_shift(const ScaleShiftTask&, void* out, const void* in, const void* weight, const void* bias,
                  std::int64_t begin, std::int64_t end);
 void embed(const EmbedTask&, void* out, const void* rows, std::int64_t begin, std::int64_t end);
 void reduce(const ReduceTask&, void* out, const void* in, std::int64_t begin, std::int64_t end);

@@ -44,14 +44,24 @@ inline void copy_bytes(void* to, const void* from, std::int64_t count) {
   if (count == 1) *target = *source;
 }
 
-/// Rounds `count` numbers of a register, at most sixteen.
-inline void write_bytes(const Rounding& to, void* out, std::int64_t count, __m512 numbers) {
-  const __m512 scaled = _mm512_maskz_mul_ps(kAll, numbers, _mm512_set1_ps(to.scale));
-  const __m512 real = _mm512_maskz_add_ps(kAll, scaled, _mm512_set1_ps(to.offset));
+inline __m512i rounded_within(__m512 real, float low, float high) {
   // The second operand is the result where the first is no number.
-  const __m512 below = _mm512_maskz_min_ps(kAll, real, _mm512_set1_ps(to.high));
-  const __m512 bounded = _mm512_maskz_max_ps(kAll, below, _mm512_set1_ps(to.low));
-  const __m128i bytes = _mm512_maskz_cvtepi32_epi8(kAll, _mm512_maskz_cvtps_epi32(kAll, bounded));
+  const __m512 below = _mm512_maskz_min_ps(kAll, real, _mm512_set1_ps(high));
+  return _mm512_maskz_cvtps_epi32(kAll, _mm512_maskz_max_ps(kAll, below, _mm512_set1_ps(low)));
+}
+
+inline __m512 times_plus(__m512 numbers, __m512 factor, __m512 addend) {
+  return _mm512_maskz_fmadd_ps(kAll, numbers, factor, addend);
+}
+
+inline __m512i rounded(const Rounding& to, __m512 numbers) {
+  const __m512 real = times_plus(numbers, _mm512_set1_ps(to.scale), _mm512_set1_ps(to.offset));
+  return rounded_within(real, to.low, to.high);
+}
+
+/// Writes `count` numbers of a register, at most sixteen.
+inline void write_bytes(void* out, std::int64_t count, __m512i numbers) {
+  const __m128i bytes = _mm512_maskz_cvtepi32_epi8(kAll, numbers);
   if (count >= 16) return _mm_storeu_si128(static_cast<__m128i*>(out), bytes);
   std::uint8_t few[16];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(&few[0]), bytes);

@@ -74,7 +74,7 @@ template <typename T>
 inline void store_neighbours(const Rounding& to, T* into, std::int64_t count, const float* in) {
   const Rounding r = to;
   for (std::int64_t i = 0; i < count; i += kLanes)
-    write_bytes(r, into + i, count - i, lanes_at(in + i, first_lanes(count - i)));
+    write_bytes(into + i, count - i, rounded(r, lanes_at(in + i, first_lanes(count - i))));
 }
 #else
 template <typename T>
@@ -109,7 +109,7 @@ inline bool in_registers([[maybe_unused]] Dtype dtype, [[maybe_unused]] const vo
   const auto write = [&](const auto* from) {
     for (std::int64_t i = 0; i < count; i += kLanes) {
       const __mmask16 mask = first_lanes(count - i);
-      write_bytes(r, target + i, count - i, function(lanes_at(from + in_at + i, mask), i, mask));
+      write_bytes(target + i, count - i, rounded(r, function(lanes_at(from + in_at + i, mask), i, mask)));
     }
     return true;
   };

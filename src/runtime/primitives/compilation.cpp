@@ -75,11 +75,13 @@ void Compilation::reserve_outputs() {
   }
 }
 
-/// A concatenation's inputs are written into it where nothing else reads them. From the last one to the
-/// first: one that is an input of another lies inside of that.
+/// A concatenation's inputs are written into it, also where others read them: those that cannot read with
+/// gaps share one copy. From the last concatenation to the first: one that is an input of another, or whose
+/// inputs stand there side by side, lies inside of that.
 void Compilation::reserve_concatenations() {
   for (std::size_t i = program().operations.size(); i-- > 0;) {
-    if (program().operations[i].kind == Kind::Concat) reserve_inputs_of(i);
+    const auto& operation = program().operations[i];
+    if (operation.kind == Kind::Concat && !is_left_to_reader(program(), operation)) reserve_inputs_of(i);
   }
 }
 
@@ -87,6 +89,7 @@ void Compilation::reserve_inputs_of(std::size_t index) {
   const auto& concat = program().operations[index];
   auto& whole = reserved_[at(concat.output)];
   const View stored = stored_as(concat.output);
+  if (!whole) whole = side_by_side(concat);
   if (!whole) whole = fresh(concat.output, strides_of(concat.output));
   if (!same_quantization(*whole, stored)) return;
   const auto axis = axis_of(concat, whole->sizes.size());
@@ -96,12 +99,26 @@ void Compilation::reserve_inputs_of(std::size_t index) {
     part.sizes = shape(input);
     part.offset += position * part.strides[axis];
     position += part.sizes[axis];
-    const bool written_once = !views_[at(input)] && !reserved_[at(input)] && use_count_[at(input)] == 1;
-    if (written_once && !program().values[at(input)].constant &&
-        same_quantization(stored_as(input), stored)) {
-      reserved_[at(input)] = part;
-    }
+    const bool has_place = views_[at(input)] || reserved_[at(input)] || program().values[at(input)].constant;
+    if (!has_place && same_quantization(stored_as(input), stored)) reserved_[at(input)] = part;
   }
+}
+
+std::optional<View> Compilation::side_by_side(const Operation& concat) const {
+  std::optional<View> whole = reserved_[at(concat.inputs[0])];
+  if (!whole || !same_quantization(*whole, stored_as(concat.output))) return std::nullopt;
+  const auto axis = axis_of(concat, whole->sizes.size());
+  std::int64_t offset = whole->offset;
+  for (const int input : concat.inputs) {
+    const auto& part = reserved_[at(input)];
+    if (!part || part->buffer != whole->buffer || part->offset != offset || part->strides != whole->strides ||
+        !same_quantization(*part, *whole)) {
+      return std::nullopt;
+    }
+    offset += part->sizes[axis] * part->strides[axis];
+  }
+  whole->sizes = shape(concat.output);
+  return whole;
 }
 
 View Compilation::view(int value) {

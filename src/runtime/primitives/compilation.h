@@ -67,6 +67,8 @@ class Compilation {
 
   /// Where an input lies.
   View view(int value);
+  /// The dtype, scale and zero point with which a value is kept, and no place.
+  [[nodiscard]] View stored_as(int value) const;
   /// The same tensor with these strides: copied if it has others.
   View with_strides(const View& view, const Shape& strides);
   View channels_last(const View& view) { return with_strides(view, channels_last_strides(view.sizes)); }
@@ -149,10 +151,11 @@ class Compilation {
 
  private:
   int add_buffer(Buffer buffer);
-  View stored_as(int value) const;
   void reserve_outputs();
   void reserve_concatenations();
   void reserve_inputs_of(std::size_t operation);
+  /// Where the inputs of a concatenation lie as they do in its output, inside of another one.
+  [[nodiscard]] std::optional<View> side_by_side(const Operation& concat) const;
   void add_step(Step step);
   void add_kernel_step(std::string implementation, std::span<const View> views,
                        std::function<void(std::byte* const* pointers)> kernel);

@@ -5,6 +5,7 @@
 
 #include "runtime/primitives/builders.h"
 #include "runtime/primitives/epilogue.h"
+#include "runtime/primitives/layouts.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
@@ -118,36 +119,95 @@ bool build_where(Compilation& compilation) {
   return true;
 }
 
-bool build_channelwise(Compilation& compilation) {
+bool build_prelu(Compilation& compilation) {
   const auto& operation = compilation.operation();
   const View input = compilation.view(operation.inputs[0]);
   const View output = compilation.any_destination(operation.output);
-  const bool slopes = operation.kind == Kind::Prelu;
-  const auto rank = input.sizes.size();
-  const auto axis = slopes ? (rank < 2 ? 0 : 1) : axis_of(operation, rank);
-  ChannelwiseTask task{
-      .slopes = slopes, .from = input.dtype, .real = real_of(input), .to = rounding_of(output)};
-  // One number, or one for each place of the axis; what is not there is 1 or 0.
-  const auto numbers = [&](const std::optional<int>& index, float standard) {
-    if (index) return compilation.constant_view(*index);
-    return compilation.number_view(standard);
-  };
-  const auto strides_of = [&](const View& view) {
-    Shape strides(rank, 0);
-    if (elements_of(view.sizes) > 1) strides[axis] = 1;
-    return strides;
-  };
-  const View weight = numbers(operation.weight, 1);
-  const View bias = numbers(operation.bias, 0);
-  const Shape strides[] = {output.strides, input.strides, strides_of(weight), strides_of(bias)};
+  const View slopes = compilation.constant_view(*operation.weight);
+  Shape slope_strides(input.sizes.size(), 0);
+  if (elements_of(slopes.sizes) > 1) slope_strides[input.sizes.size() < 2 ? 0 : 1] = 1;
+  PreluTask task{.from = input.dtype, .real = real_of(input), .to = rounding_of(output)};
+  const Shape strides[] = {output.strides, input.strides, slope_strides};
   task.loops = make_loops(output.sizes, strides);
-  narrow(task.to, output, operation.post_ops);
-  const View views[] = {output, weight, bias, input};
-  compilation.add_kernel(slopes ? "prelu" : "scale_shift", views, units_of(task.loops),
+  const View views[] = {output, input, slopes};
+  compilation.add_kernel("prelu", views, units_of(task.loops),
                          [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
-                           kernels().channelwise(task, pointers[0], pointers[3], pointers[1], pointers[2],
+                           kernels().prelu(task, pointers[0], pointers[1], pointers[2], begin, end);
+                         });
+  compilation.deliver(operation.output, output);
+  return true;
+}
+
+namespace {
+
+/// The places of the result from `position` of the axis on. `joined` has the scale of the concatenation that
+/// the input is a part of, if it is.
+void add_scale_shift(Compilation& compilation, const View& input, const View& output, std::size_t axis,
+                     std::int64_t position, const std::optional<View>& joined = {}) {
+  const auto& operation = compilation.operation();
+  ScaleShiftTask task{.from = input.dtype, .to = rounding_of(output)};
+  View multiplied = input;  // the numbers that weights multiply
+  if (joined && is_int8(joined->dtype) && !same_quantization(input, *joined)) {
+    task.joined = rounding_of(*joined, input.scale, -input.scale * input.zero_point);
+    multiplied = *joined;
+  }
+  const auto numbers = [&](const std::optional<int>& index, double standard, std::int64_t place) {
+    if (!index) return standard;
+    const auto& constant = compilation.constant(*index);
+    const auto last = elements_of(constant.shape) - 1;
+    return double{static_cast<const float*>(constant.data.get())[std::min(position + place, last)]};
+  };
+  std::vector<float> weights;
+  std::vector<float> biases;
+  for (std::int64_t place = 0; place < input.sizes[axis]; ++place) {
+    const double weight = numbers(operation.weight, 1, place) * multiplied.scale;
+    const double bias = numbers(operation.bias, 0, place) - weight * multiplied.zero_point;
+    weights.push_back(static_cast<float>(weight * task.to.scale));
+    biases.push_back(static_cast<float>(bias * task.to.scale + task.to.offset));
+  }
+  task.to.scale = 1;
+  task.to.offset = 0;
+  narrow(task.to, output, operation.post_ops);
+  Shape channels(input.sizes.size(), 0);
+  channels[axis] = 1;
+  const Shape strides[] = {output.strides, input.strides, channels, channels};
+  task.loops = make_loops(output.sizes, strides);
+  const View views[] = {output, input, compilation.numbers_view(weights), compilation.numbers_view(biases)};
+  compilation.add_kernel("scale_shift", views, units_of(task.loops),
+                         [task](std::byte* const* pointers, std::int64_t begin, std::int64_t end) {
+                           kernels().scale_shift(task, pointers[0], pointers[1], pointers[2], pointers[3],
                                                  begin, end);
                          });
+}
+
+/// The concatenation that is left to the current operation, or none.
+const Operation* joined_input(const Compilation& compilation) {
+  const auto& program = compilation.program();
+  const int input = compilation.operation().inputs[0];
+  const auto writer = std::ranges::find(program.operations, input, &Operation::output);
+  const bool concatenates = writer != program.operations.end() && writer->kind == Kind::Concat;
+  return concatenates && is_left_to_reader(program, *writer) ? &*writer : nullptr;
+}
+
+}  // namespace
+
+bool build_scale_shift(Compilation& compilation) {
+  const auto& operation = compilation.operation();
+  const View output = compilation.any_destination(operation.output);
+  const auto axis = axis_of(operation, output.sizes.size());
+  const auto* concat = joined_input(compilation);
+  if (concat == nullptr) {
+    add_scale_shift(compilation, compilation.view(operation.inputs[0]), output, axis, 0);
+  } else {
+    const View joined = compilation.stored_as(concat->output);
+    std::int64_t position = 0;
+    for (const int input : concat->inputs) {
+      const View part = compilation.view(input);
+      const View written = part_of(output, part.sizes, axis, position);
+      add_scale_shift(compilation, part, written, axis, position, joined);
+      position += part.sizes[axis];
+    }
+  }
   compilation.deliver(operation.output, output);
   return true;
 }

@@ -1,6 +1,7 @@
 #include "runtime/primitives/layouts.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "runtime/program/operation_table.h"
 
@@ -71,6 +72,14 @@ std::vector<int> last_uses(const Program& program) {
   std::vector<int> uses(program.values.size(), -1);
   for_each_use(program,
                [&](std::size_t value, int operation) { uses[value] = std::max(uses[value], operation); });
+  for (const auto& operation : program.operations) {
+    if (operation.kind != Kind::Concat || !is_left_to_reader(program, operation)) continue;
+    const int reader = uses[static_cast<std::size_t>(operation.output)];
+    for (const int input : operation.inputs) {
+      auto& last = uses[static_cast<std::size_t>(input)];
+      last = std::max(last, reader);
+    }
+  }
   for (const int output : program.outputs) {
     uses[static_cast<std::size_t>(output)] = static_cast<int>(program.operations.size());
   }
@@ -94,6 +103,16 @@ const Operation* only_reader(const Program& program, int value) {
   });
   const bool returned = std::ranges::find(program.outputs, value) != program.outputs.end();
   return count == 1 && !returned ? reader : nullptr;
+}
+
+bool is_left_to_reader(const Program& program, const Operation& concat) {
+  const auto* reader = only_reader(program, concat.output);
+  if (reader == nullptr || reader->kind != Kind::ScaleShift || reader->axis != concat.axis) return false;
+  const auto type = [&](int value) {
+    const auto& declared = program.values[static_cast<std::size_t>(value)];
+    return std::tuple(declared.dtype, declared.scale, declared.zero_point);
+  };
+  return std::ranges::any_of(concat.inputs, [&](int input) { return type(input) != type(concat.output); });
 }
 
 }  // namespace tsq::runtime

@@ -21,4 +21,8 @@ std::vector<int> use_counts(const Program& program);
 /// The operation that alone reads a value, or none.
 const Operation* only_reader(const Program& program, int value);
 
+/// Is a concatenation never written, since a scale and shift of its channels alone reads it and takes the
+/// inputs from where they lie? That is so where they would be converted to its scale.
+bool is_left_to_reader(const Program& program, const Operation& concat);
+
 }  // namespace tsq::runtime

@@ -2,18 +2,12 @@
 #include <cmath>
 
 #include "runtime/primitives/builders.h"
+#include "runtime/primitives/layouts.h"
 #include "runtime/program/error.h"
 #include "runtime/program/shapes.h"
 
 namespace tsq::runtime {
 namespace {
-
-View part_of(const View& whole, const Shape& sizes, std::size_t axis, std::int64_t position) {
-  View part = whole;
-  part.sizes = sizes;
-  part.offset += position * part.strides[axis];
-  return part;
-}
 
 /// The input position for each output position, row by row. PyTorch's rule: floor(output / factor).
 std::vector<std::int32_t> nearest_sources(const Operation& operation, const Shape& input,
@@ -58,6 +52,7 @@ std::vector<Taps> bilinear_taps(const Operation& operation, std::size_t dimensio
 
 bool build_concat(Compilation& compilation) {
   const auto& operation = compilation.operation();
+  if (is_left_to_reader(compilation.program(), operation)) return true;
   const auto& reserved = compilation.reserved(operation.output);
   const View whole = reserved ? *reserved : compilation.any_destination(operation.output);
   const auto axis = axis_of(operation, whole.sizes.size());

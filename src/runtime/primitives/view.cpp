@@ -41,6 +41,13 @@ bool has_channels_last(const View& view) {
   return true;
 }
 
+View part_of(const View& whole, const Shape& sizes, std::size_t axis, std::int64_t position) {
+  View part = whole;
+  part.sizes = sizes;
+  part.offset += position * part.strides[axis];
+  return part;
+}
+
 bool same_strides(const Shape& sizes, const Shape& a, const Shape& b) {
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] > 1 && a[d] != b[d]) return false;

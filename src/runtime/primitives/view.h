@@ -29,6 +29,9 @@ std::int64_t span_of(const Shape& sizes, const Shape& strides);
 /// Are the channels last, perhaps with gaps between positions, as in a slice of channels?
 bool has_channels_last(const View& view);
 
+/// The part of these sizes that begins at a position of `axis`.
+View part_of(const View& whole, const Shape& sizes, std::size_t axis, std::int64_t position);
+
 /// Equal strides, those of dimensions of one element left out.
 bool same_strides(const Shape& sizes, const Shape& a, const Shape& b);
 bool same_quantization(const View& a, const View& b);
