@@ -75,9 +75,9 @@ void Compilation::reserve_outputs() {
   }
 }
 
-/// A concatenation's inputs are written into it, also where others read them: those that cannot read with
-/// gaps share one copy. From the last concatenation to the first: one that is an input of another, or whose
-/// inputs stand there side by side, lies inside of that.
+/// A concatenation's inputs are written into it, or copied where a kernel leaves no gaps or others read them.
+/// From the last concatenation to the first: one that is an input of another, or whose inputs stand there
+/// side by side, lies inside of that.
 void Compilation::reserve_concatenations() {
   for (std::size_t i = program().operations.size(); i-- > 0;) {
     const auto& operation = program().operations[i];
