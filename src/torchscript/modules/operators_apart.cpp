@@ -20,8 +20,15 @@ namespace {
 using ir::Node;
 using ir::Value;
 
+/// A chunk too, as prim::ConstantChunk: wrongly where a part is not used.
 bool is_derived_by_executor(const Node* node) {
-  return node->kind().is_aten() && torch::jit::isDifferentiable(node);
+  return node->kind() == c10::aten::chunk || (node->kind().is_aten() && torch::jit::isDifferentiable(node));
+}
+
+/// The operator that a value comes out of, perhaps as one of a list.
+const Node* operator_of(const Value* value) {
+  const Node* node = value->node();
+  return node->kind() == c10::prim::ListUnpack ? node->input()->node() : node;
 }
 
 /// Whether an operator of a method writes into what the method was given.
@@ -72,7 +79,7 @@ void keep_operators_apart(ir::Graph& graph) {
       Value* input = node->input(i);
       const bool is_neighbour = input->type()->isSubtypeOf(*c10::TensorType::get()) &&
                                 input->node()->owningBlock() == node->owningBlock() &&
-                                joined.contains(input->node());
+                                joined.contains(operator_of(input));
       if (is_neighbour) node->replaceInput(i, ir::insert_before(node, "aten::alias", {input}));
     }
   }
