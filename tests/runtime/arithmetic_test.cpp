@@ -9,6 +9,11 @@
 namespace tsq::runtime::test {
 namespace {
 
+/// A pool that changes nothing writes a value so.
+int channels_last(Writer& writer, int value, const Value& type) {
+  return writer.add({.kind = Kind::MaxPool, .inputs = {value}, .kernel = {1, 1}}, type);
+}
+
 TEST(Arithmetic, ComputesWithTwoTensors) {
   for_random_cases(
       [](Random& random) {
@@ -102,7 +107,7 @@ TEST(Arithmetic, ScalesChannels) {
           operation.post_ops.push_back({.kind = PostOpKind::Clamp, .alpha = -0.5, .beta = 0.75});
         int read = operation.inputs[0];
         if (sizes.size() == 4 && random.coin()) {
-          read = writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input);
+          read = channels_last(writer, read, input);
         }
         operation.inputs = {read};
         writer.returns({writer.add(operation, output_value(random, any_dtype(random), 3))});
@@ -121,9 +126,7 @@ TEST(Arithmetic, ConvertsRowsOfAnyLength) {
         const auto pixels = random.integer(1, 5);
         for (int part = 0; part < 2; ++part) {
           const Value input = random_value(random, any_dtype(random));
-          const int read = writer.input(input);
-          operation.inputs.push_back(
-              writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input));
+          operation.inputs.push_back(channels_last(writer, writer.input(input), input));
           tensors.push_back(random_tensor(random, input.dtype, {2, random.integer(1, 40), 3, pixels}));
         }
         writer.returns({writer.add(operation, output_value(random, any_dtype(random), 2))});
@@ -145,9 +148,7 @@ TEST(Arithmetic, ScalesChannelsOfAConcatenation) {
         for (int part = 0; part < 3; ++part) {
           const Value input = random_value(random, any_dtype(random));
           values.push_back(input);
-          const int read = writer.input(input);
-          concat.inputs.push_back(
-              writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input));
+          concat.inputs.push_back(channels_last(writer, writer.input(input), input));
           tensors.push_back(random_tensor(random, input.dtype, {2, random.integer(1, 40), 3, 5}));
           channels += tensors.back().sizes[1];
         }
@@ -183,8 +184,7 @@ TEST(Arithmetic, ReducesOverAnyAxes) {
         const Value input = random_value(random, any_dtype(random));
         Writer writer;
         int read = writer.input(input);
-        if (random.coin())
-          read = writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input);
+        if (random.coin()) read = channels_last(writer, read, input);
         Operation operation{.kind = random.any_of<Kind>({Kind::Mean, Kind::Sum, Kind::Amax, Kind::Amin}),
                             .inputs = {read}};
         operation.keep_dims = random.coin();
@@ -227,7 +227,7 @@ TEST(Arithmetic, NormalizesGroups) {
     Writer writer;
     int read = writer.input(input);
     const bool pooled = random.coin();
-    if (pooled) read = writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input);
+    if (pooled) read = channels_last(writer, read, input);
     Operation operation{
         .kind = Kind::GroupNorm, .inputs = {read}, .groups = random.any_of<std::int64_t>({1, 2, 8})};
     if (random.coin()) operation.weight = writer.constant(random_tensor(random, Dtype::F32, {8}));
@@ -243,7 +243,7 @@ TEST(Arithmetic, PadsWithANumber) {
     const Value input = random_value(random, any_dtype(random));
     Writer writer;
     int read = writer.input(input);
-    if (random.coin()) read = writer.add({.kind = Kind::MaxPool, .inputs = {read}, .kernel = {1, 1}}, input);
+    if (random.coin()) read = channels_last(writer, read, input);
     Operation operation{.kind = Kind::Pad, .inputs = {read}};
     const auto padded = random.integer(1, 3);
     for (std::int64_t d = 0; d < padded; ++d) {

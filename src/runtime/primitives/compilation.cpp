@@ -95,9 +95,7 @@ void Compilation::reserve_inputs_of(std::size_t index) {
   const auto axis = axis_of(concat, whole->sizes.size());
   std::int64_t position = 0;
   for (const int input : concat.inputs) {
-    View part = *whole;
-    part.sizes = shape(input);
-    part.offset += position * part.strides[axis];
+    const View part = part_of(*whole, shape(input), axis, position);
     position += part.sizes[axis];
     const bool has_place = views_[at(input)] || reserved_[at(input)] || program().values[at(input)].constant;
     if (!has_place && same_quantization(stored_as(input), stored)) reserved_[at(input)] = part;
