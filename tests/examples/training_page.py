@@ -1,4 +1,4 @@
-"""docs/training.md: its loop in Python runs as it is printed, and its C++ is in the example that the tests compile and run.
+"""docs/training.md: its Python runs as it is printed, and its C++ is in the example that the tests compile and run.
 
   training_page.py ROOT PREPARED.pt DATA.pt
 """
@@ -27,6 +27,20 @@ def run_loop(code: str, prepared: Path, data: list) -> None:
         assert not torch.equal(trained.classify.weight, torch.jit.load("prepared.pt").classify.weight), "nothing was trained"
 
 
+def load_state(code: str, prepared: Path) -> None:
+    """A module around the network has trained; the network itself takes its state."""
+    around = torch.nn.Module()
+    around.network = torch.jit.load(prepared)
+    with torch.no_grad():
+        around.network.classify.weight.add_(1)
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(prepared, f"{folder}/to_train.pt")
+        os.chdir(folder)
+        names = {"torch": torch, "around": around}
+        exec(code, names)
+        assert torch.equal(names["model"].classify.weight, around.network.classify.weight), "the state was not loaded"
+
+
 def check_lines(code: str, example: str) -> None:
     for line in filter(None, map(str.strip, code.splitlines())):
         assert line in example, f"docs/training.md shows a line that the example does not have: {line}"
@@ -34,11 +48,12 @@ def check_lines(code: str, example: str) -> None:
 
 def main(root: Path, prepared: Path, data: Path) -> None:
     page = (root / "docs/training.md").read_text()
-    (loop,), (code,) = blocks(page, "python"), blocks(page, "cpp")
+    (loop, state), (code,) = blocks(page, "python"), blocks(page, "cpp")
     check_lines(code, (root / "examples/train_quantized/train_quantized.cpp").read_text())
-    run_loop(loop, prepared.resolve(), torch.load(data))
-    print("the page's loop runs, and its C++ is the example's")
+    run_loop(loop, prepared, torch.load(data))
+    load_state(state, prepared)
+    print("the page's Python runs, and its C++ is the example's")
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    main(*(Path(argument).resolve() for argument in sys.argv[1:]))
