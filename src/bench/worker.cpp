@@ -1,7 +1,6 @@
 #include "bench/worker.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
 #include <tsq/bench/profile.h>
 #include <tsq/data.h>
@@ -28,6 +27,8 @@
 #include "io/libraries.h"
 #include "io/samples.h"
 #include "ir/define_method.h"
+#include "operators/inlined_graph.h"
+#include "operators/quantized_operator.h"
 
 namespace tsq::bench {
 namespace {
@@ -47,9 +48,7 @@ at::QEngine engine_for(const Setting& setting, const json& metadata) {
 
 bool has_quantized_operators(const torch::jit::Block& block) {
   return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
-    const std::string_view kind = node->kind().toQualString();
-    return kind.starts_with("quantized::") || kind.starts_with("onednn::") || kind == kProgramOperator ||
-           kind == "aten::dequantize" ||
+    return operators::is_quantized_operator(node->kind().toQualString()) ||
            std::ranges::any_of(node->blocks(), [](const torch::jit::Block* inner) {
              return has_quantized_operators(*inner);
            });
@@ -59,11 +58,8 @@ bool has_quantized_operators(const torch::jit::Block& block) {
 /// Of float files another form is measured without being asked for; files that other tools quantized say
 /// nowhere that they are none.
 void check_float(const torch::jit::Module& module, const std::string& path) {
-  const auto forward = module.find_method("forward");
-  if (!forward) return;
-  const std::shared_ptr<torch::jit::Graph> graph = forward->graph()->copy();
-  torch::jit::Inline(*graph);
-  if (has_quantized_operators(*graph->block()))
+  const auto forward = operators::inlined_graph(module, "forward");
+  if (forward && has_quantized_operators(*forward->block()))
     throw Error(ErrorCode::BadModel, fmt::format("model '{}' is quantized", path),
                 "measure it as it was saved");
 }

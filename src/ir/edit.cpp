@@ -1,10 +1,16 @@
 #include "ir/edit.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/constant_pooling.h>
+#include <torch/csrc/jit/passes/constant_propagation.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/passes/peephole.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "ir/analysis.h"
 
@@ -165,6 +171,41 @@ void Rewriter::replace(Node* node, Value* by) {
     by->setDebugName(std::string(node->output()->debugName()));
   node->output()->replaceAllUsesWith(by);
   node->destroy();
+}
+
+namespace {
+
+/// Bodies of functions without calls, each made once.
+using Bodies = std::map<torch::jit::GraphFunction*, std::shared_ptr<Graph>>;
+
+void inline_calls(Graph& graph, Bodies& bodies);
+
+Graph& body_of(torch::jit::GraphFunction* function, Bodies& bodies) {
+  std::shared_ptr<Graph>& body = bodies[function];
+  if (body) return *body;
+  body = function->graph()->copy();
+  inline_calls(*body, bodies);
+  torch::jit::PeepholeOptimize(body, /*disable_shape_peephole=*/true);
+  torch::jit::ConstantPropagationImmutableTypes(body);
+  torch::jit::ConstantPooling(body);
+  return *body;
+}
+
+void inline_calls(Graph& graph, Bodies& bodies) {
+  for (Node* node : nodes_in_order(graph)) {
+    torch::jit::GraphFunction* function = torch::jit::tryToGraphFunction(node);
+    if (function == nullptr) continue;
+    Graph& body = body_of(function, bodies);
+    if (node->kind() == c10::prim::CallFunction) node->removeInput(0);
+    torch::jit::inlineCallTo(node, function, &body);
+  }
+}
+
+}  // namespace
+
+void inline_calls(Graph& graph) {
+  Bodies bodies;
+  inline_calls(graph, bodies);
 }
 
 void take_branch(Node* branches, bool condition) {

@@ -74,6 +74,11 @@ class Rewriter {
   const Node* from_;
 };
 
+/// Puts the bodies of all functions and methods that are called in the place of the calls, however deep they
+/// are. torch::jit::Inline takes a callee as the executor has it: nothing is inlined or folded in it if it
+/// first ran while the optimizer was off.
+void inline_calls(Graph& graph);
+
 /// Puts the nodes of the branch that a constant chooses in the place of an `if`.
 void take_branch(Node* branches, bool condition);
 

@@ -1,10 +1,9 @@
 #include "operators/inlined_graph.h"
 
-#include <torch/csrc/jit/passes/inliner.h>
-
 #include <algorithm>
 
 #include "ir/analysis.h"
+#include "ir/edit.h"
 
 namespace tsq::operators {
 
@@ -12,7 +11,7 @@ std::shared_ptr<ir::Graph> inlined_graph(const torch::jit::Module& module, const
   const auto found = module.find_method(method);
   if (!found) return nullptr;
   auto graph = torch::jit::toGraphFunction(found->function()).graph()->copy();
-  torch::jit::Inline(*graph);
+  ir::inline_calls(*graph);
   return graph;
 }
 

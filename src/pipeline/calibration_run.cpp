@@ -1,6 +1,5 @@
 #include "pipeline/calibration_run.h"
 
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <utility>

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/peephole_non_tensor.h>
 
 #include <algorithm>
@@ -285,7 +284,7 @@ class Emitter {
 
   /// Leaf modules are inlined, `training` is false, and what depends on that alone is folded.
   static void inline_calls(std::shared_ptr<Graph> graph) {
-    torch::jit::Inline(*graph);
+    ir::inline_calls(*graph);
     for (Node* node : ir::nodes_in_order(*graph)) {
       if (node->kind() != c10::prim::GetAttr || node->s(c10::attr::name) != "training") continue;
       const torch::jit::WithInsertPoint guard(node);

@@ -7,6 +7,7 @@
 
 #include "ir/analysis.h"
 #include "operators/inlined_graph.h"
+#include "operators/quantized_operator.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -38,9 +39,7 @@ bool is_result_of_a_tool(const Module& model) {
 
 bool has_quantized_operators(ir::Graph& graph) {
   return std::ranges::any_of(ir::nodes_in_order(graph), [](const ir::Node* node) {
-    const std::string_view name = node->kind().toQualString();
-    return name.starts_with("quantized::") || name.starts_with("onednn::q") ||
-           name.starts_with("aten::quantize");
+    return operators::is_quantized_operator(node->kind().toQualString());
   });
 }
 

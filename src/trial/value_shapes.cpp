@@ -1,11 +1,12 @@
 #include "trial/value_shapes.h"
 
 #include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/passes/inliner.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "operators/inlined_graph.h"
 
 namespace tsq::detail {
 namespace {
@@ -67,9 +68,7 @@ bool depends_on_values(const Block* block) {
 }  // namespace
 
 bool has_value_dependent_shapes(const torch::jit::Module& model) {
-  const auto graph = model.get_method("forward").graph()->copy();
-  torch::jit::Inline(*graph);
-  return depends_on_values(graph->block());
+  return depends_on_values(operators::inlined_graph(model, "forward")->block());
 }
 
 }  // namespace tsq::detail

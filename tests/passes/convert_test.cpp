@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/ir/irparser.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
 #include <tsq/tsq.h>
@@ -9,6 +8,7 @@
 #include <unordered_map>
 
 #include "ir/analysis.h"
+#include "operators/inlined_graph.h"
 #include "passes/convert/passes.h"
 #include "passes/numerics/passes.h"
 #include "passes/place/passes.h"
@@ -35,11 +35,7 @@ Reference reference_of(const Module& model, std::string_view backend_name) {
 }
 
 /// The code of forward with that of the modules that it calls.
-std::string graph_of(const Module& module) {
-  const auto graph = module.get_method("forward").graph()->copy();
-  torch::jit::Inline(*graph);
-  return graph->toString();
-}
+std::string graph_of(const Module& module) { return operators::inlined_graph(module, "forward")->toString(); }
 
 TEST(Convert, ATransposedConvolutionGetsAPerTensorWeight) {  // B-19, B-23: FX refuses the whole model
   Module model = testing::user_module("Up");

@@ -1,13 +1,12 @@
 #include "support/rounded_constants.h"
 
-#include <torch/csrc/jit/passes/inliner.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "ir/analysis.h"
 #include "ir/model.h"
+#include "operators/inlined_graph.h"
 
 namespace tsq::testing {
 namespace {
@@ -35,8 +34,7 @@ bool is_constant(const ir::Value* value) {
 }  // namespace
 
 std::size_t rounded_constants(const torch::jit::Module& model) {
-  const auto graph = model.get_method("forward").graph()->copy();
-  torch::jit::Inline(*graph);
+  const auto graph = operators::inlined_graph(model, "forward");
   const auto nodes = ir::nodes_in_order(*graph);
   return static_cast<std::size_t>(std::ranges::count_if(
       nodes, [](const ir::Node* node) { return is_rounding(node) && is_constant(node->input(0)); }));

@@ -3,7 +3,6 @@
 #include <torch/csrc/jit/passes/constant_propagation.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/freeze_module.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/normalize_ops.h>
 #include <torch/csrc/jit/passes/peephole.h>
 
@@ -11,6 +10,7 @@
 
 #include "ir/analysis.h"
 #include "ir/constants.h"
+#include "ir/edit.h"
 
 namespace tsq::passes {
 namespace {
@@ -21,7 +21,7 @@ using ir::Value;
 using torch::jit::Module;
 
 void simplify(std::shared_ptr<Graph>& graph) {
-  torch::jit::Inline(*graph);
+  ir::inline_calls(*graph);
   torch::jit::NormalizeOps(graph);
   torch::jit::ConstantPropagation(graph);
   torch::jit::PeepholeOptimize(graph);

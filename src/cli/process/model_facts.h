@@ -45,7 +45,4 @@ struct ModelFacts {
 
 ModelFacts model_facts(const torch::jit::Module& module, const std::string& path);
 
-/// Whether an operator computes on quantized tensors.
-bool is_quantized_operator(const std::string& name);
-
 }  // namespace tsq::cli

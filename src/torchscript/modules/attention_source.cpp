@@ -5,10 +5,10 @@
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/frontend/sugared_value.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/passes/inliner.h>
 
 #include <cmath>
 
+#include "ir/edit.h"
 #include "torchscript/modules/source_resolver.h"
 
 namespace tsq::torchscript {
@@ -44,7 +44,7 @@ std::shared_ptr<Graph> compiled(const std::string& source, const c10::ClassTypeP
   try {
     const auto functions = unit.define(prefix, source, source_resolver(), self ? &methods : nullptr);
     auto graph = torch::jit::toGraphFunction(*functions.back()).graph()->copy();
-    if (!self) torch::jit::Inline(*graph);
+    if (!self) ir::inline_calls(*graph);
     return graph;
   } catch (const std::exception&) {
     return nullptr;
@@ -311,7 +311,7 @@ std::shared_ptr<Graph> plain_operator(const ir::Node* node) {
   torch::jit::CompilationUnit unit;
   unit.define(std::nullopt, kOfOperators, source_resolver(), nullptr);
   auto graph = torch::jit::toGraphFunction(unit.get_function(node->kind().toUnqualString())).graph()->copy();
-  torch::jit::Inline(*graph);
+  ir::inline_calls(*graph);
   Node* result = graph->outputs().at(0)->node();
   if (node->outputs().size() == 1 || result->kind() != c10::prim::TupleConstruct) return graph;
   graph->eraseOutput(0);

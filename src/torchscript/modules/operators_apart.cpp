@@ -5,7 +5,6 @@
 
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/autodiff.h>
 
 #include <algorithm>
@@ -50,7 +49,7 @@ bool calls_derived_operators(const Node* call) {
   const torch::jit::Function* method = type ? type->findMethod(call->s(c10::attr::name)) : nullptr;
   if (method == nullptr) return false;
   auto graph = torch::jit::toGraphFunction(*method).graph()->copy();
-  torch::jit::Inline(*graph);
+  ir::inline_calls(*graph);
   torch::jit::ConstantPropagation(graph);  // `if inplace:`
   const auto nodes = ir::nodes_in_order(*graph);
   return std::ranges::any_of(nodes, is_derived_by_executor) &&

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/constant_propagation.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <tsq/error.h>
 
 #include <algorithm>
@@ -29,17 +28,9 @@ using torch::jit::Module;
 
 using Operator = std::pair<Node*, const RecurrentKernel*>;
 
-bool has_calls(Graph& graph) {
-  return std::ranges::any_of(ir::nodes_in_order(graph), [](const Node* node) {
-    return node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
-  });
-}
-
 std::shared_ptr<Graph> inlined_graph(const ModuleCall& call) {
   auto graph = torch::jit::toGraphFunction(call.module->get_method(call.method).function()).graph()->copy();
-  // One level at a time: methods call methods.
-  constexpr int kDeepest = 8;
-  for (int depth = 0; depth < kDeepest && has_calls(*graph); ++depth) torch::jit::Inline(*graph);
+  ir::inline_calls(*graph);
   // Of a cell's nonlinearities one remains.
   torch::jit::ConstantPropagationImmutableTypes(graph);
   return graph;

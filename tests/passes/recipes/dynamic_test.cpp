@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/testing/file_check.h>
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
@@ -12,6 +11,7 @@
 #include <sstream>
 
 #include "backends/kernels/engine.h"
+#include "operators/inlined_graph.h"
 #include "support/best_model.h"
 #include "support/lowered.h"
 #include "support/small_models.h"
@@ -24,11 +24,7 @@ using torch::jit::Module;
 using torch::jit::testing::FileCheck;
 
 /// The code of forward with that of the modules that it calls.
-std::string graph_of(const Module& module) {
-  const auto graph = module.get_method("forward").graph()->copy();
-  torch::jit::Inline(*graph);
-  return graph->toString();
-}
+std::string graph_of(const Module& module) { return operators::inlined_graph(module, "forward")->toString(); }
 
 QConfigMapping mapping_of(const char* qconfig) { return QConfigMapping().set_global(tsq::qconfig(qconfig)); }
 
