@@ -282,9 +282,20 @@ std::shared_ptr<Stage> stage_in(const std::string& path, const Loaded& loaded) {
   return stage;
 }
 
+/// Whether two modules hold the same values. Modules of classes that became one are other objects than they
+/// were before.
+bool holds_the_same(const Module& a, const Module& b) {
+  if (a._ivalue() == b._ivalue()) return true;
+  return std::ranges::equal(
+      a._ivalue()->slots(), b._ivalue()->slots(), [](const c10::IValue& one, const c10::IValue& other) {
+        return one.isModule() && other.isModule() ? holds_the_same(one.toModule(), other.toModule())
+                                                  : one.is(other);
+      });
+}
+
 /// What `from` has in the place that `module` has in an emitted module.
 std::optional<Module> counterpart(const Module& module, const Module& emitted, const Module& from) {
-  if (emitted._ivalue() == module._ivalue()) return from;
+  if (holds_the_same(emitted, module)) return from;
   for (const auto& inner : emitted.named_children()) {
     if (!from.hasattr(inner.name)) continue;
     if (auto found = counterpart(module, inner.value, from.attr(inner.name).toModule())) return found;
