@@ -9,6 +9,7 @@
 // "trained" in place of "model" converts such a file, which Python may have saved.
 
 #include <ATen/Parallel.h>
+#include <caffe2/serialize/inline_container.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -60,10 +61,19 @@ tsq::ConvertOptions convert_options(const json& job) {
           .mapping = read_config<tsq::QConfigMapping>(job, "convert_qconfig")};
 }
 
+/// The code and the tensors of a module's file: all but the places in the user's source, of which a constant
+/// of a file that was loaded has one more.
 std::string bytes_of(const torch::jit::Module& module) {
-  std::ostringstream stream;
+  std::stringstream stream;
   module.save(stream);
-  return stream.str();
+  caffe2::serialize::PyTorchStreamReader reader(&stream);
+  std::string bytes;
+  for (const std::string& record : reader.getAllRecords()) {
+    if (record.ends_with(".debug_pkl") || record == caffe2::serialize::kSerializationIdRecordName) continue;
+    const auto [data, size] = reader.getRecord(record);
+    bytes.append(record).append(static_cast<const char*>(data.get()), size);
+  }
+  return bytes;
 }
 
 /// The names under which each tensor of the user's file is stored, one for each form of it: packed weights
@@ -101,15 +111,25 @@ void check_stored_once(const tsq::Reference& reference) {
   }
 }
 
-/// Writes what a job names; returns the bytes of the lowered model.
+/// What the next command reads of the file that a command has written.
+template <typename Stage>
+Stage through_file(const Stage& stage, const std::string& path) {
+  stage.save(path);
+  return Stage::load(path);
+}
+
+/// Writes what a job names; returns the bytes of the lowered model. Each step reads the file of the one
+/// before.
 std::string write_converted(const tsq::Prepared& prepared, const tsq::BackendConfig& backend,
                             const json& job) {
-  const tsq::Reference reference = tsq::convert_to_reference(prepared, backend, convert_options(job));
-  if (job.contains("reference")) reference.save(job.at("reference").get<std::string>());
+  const auto output = job.at("output").get<std::string>();
+  const tsq::Reference reference = through_file(
+      tsq::convert_to_reference(through_file(prepared, output + ".prepared"), backend, convert_options(job)),
+      job.value("reference", output + ".reference"));
   // FX's equalization has factors for each call, by which the calls' weights differ.
   if (job.value("recipe", "fx") == "best" && !job.contains("equalization")) check_stored_once(reference);
   const tsq::Lowered lowered = tsq::lower(reference, backend);
-  tsq::save(lowered, job.at("output").get<std::string>());
+  tsq::save(lowered, output);
   return bytes_of(lowered.module());
 }
 
