@@ -232,7 +232,7 @@ void check_readable_data(const std::string& path) {
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
   if (status.type() == std::filesystem::file_type::not_found)
-    refuse(fmt::format("data file '{}' does not exist", path));
+    refuse(fmt::format("data file '{}' does not exist", path), "check the path");
   if (status.type() != std::filesystem::file_type::regular)
     refuse(fmt::format("'{}' is not a regular file", path));
   if (!std::ifstream(path, std::ios::binary))

@@ -30,13 +30,14 @@ Attempt attempt(const Referee& referee, const std::function<Made()>& make) {
   return result;
 }
 
-void refuse(const TrialFault& fault) {
+void refuse(const Attempt& attempt) {
+  const TrialFault& fault = *attempt.trial.fault;
+  if (!attempt.made)
+    throw Error(ErrorCode::Unsupported, fmt::format("the quantized model cannot be made: {}", fault.text));
   throw Error(ErrorCode::Unsupported,
-              fmt::format("the quantized model {}: {}",
-                          fault.kind == FaultKind::Throws
-                              ? fmt::format("cannot run on sample {}", fault.sample)
-                              : fmt::format("does not match the float model on sample {}", fault.sample),
-                          fault.text),
+              fmt::format("the quantized model {} on sample {}: {}",
+                          fault.kind == FaultKind::Throws ? "cannot run" : "does not match the float model",
+                          fault.sample, fault.text),
               "leave the operator float by a QConfigMapping, or write the result anyway with --force");
 }
 

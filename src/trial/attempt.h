@@ -17,7 +17,7 @@ struct Attempt {
 /// Makes a model and tries it. What cannot be made has a fault; throws what is the user's to mend.
 Attempt attempt(const Referee& referee, const std::function<Made()>& make);
 
-/// Throws Error(Unsupported) that says what a model's fault is.
-[[noreturn]] void refuse(const TrialFault& fault);
+/// Throws Error(Unsupported) that says what the fault of an attempt is.
+[[noreturn]] void refuse(const Attempt& attempt);
 
 }  // namespace tsq::detail

@@ -96,7 +96,7 @@ class Finish {
     budget_ = task_.calibration_seconds + conversion_seconds_;
     if (now.made) unmatched_ = now.made->report.unmatched_entries;
     if (now.trial.fault && !task_.force) now = without_faults(std::move(now));
-    if (!now.made) refuse(*now.trial.fault);
+    if (!now.made) refuse(now);
     std::optional<LatencyComparison> latency = timed(now);
     if (task_.leaves_what_does_not_pay && !task_.force) now = paying(std::move(now), latency);
     return finished(std::move(now), latency);
@@ -173,7 +173,7 @@ class Finish {
   }
 
   Attempt without_faults(Attempt now) {
-    if (!can_choose_layers()) refuse(*now.trial.fault);
+    if (!can_choose_layers()) refuse(now);
     const LeftOut left = leave_out_failing(candidates().size(), *now.trial.fault, [&](const Indices& kept) {
       now = attempt(referee_, [&] { return candidates().make(kept); });
       return now.trial.fault;
@@ -255,6 +255,7 @@ class Finish {
 
   Finished finished(Attempt now, const std::optional<LatencyComparison>& latency) {
     const bool is_float = !quantizes_anything(now.made->report) && !rounds_anything(now.made->module);
+    if (now.trial.fault && !task_.force && !is_float) refuse(now);
     Finished result{.reference = *std::move(now.made->reference),
                     .module = std::move(now.made->module),
                     .is_float_model = is_float,
@@ -272,7 +273,6 @@ class Finish {
     if (latency && !is_float) result.fused_latency = beside_fused(result.module);
     if (!task_.samples.empty()) measure_operators(*prepared_, task_.samples.front(), 0, result.report);
     if (result.trial.fault && !task_.force) {
-      if (!result.is_float_model) refuse(*result.trial.fault);
       // What is float is the user's own model at the worst.
       result.module = task_.model;
       result.trial = referee_.judge(task_.model);

@@ -14,7 +14,7 @@ namespace tsq {
 namespace {
 
 TriedStep tried(detail::Attempt attempt, std::vector<LeftFloat> changes, bool force) {
-  if (!attempt.made || (attempt.trial.fault && !force)) detail::refuse(*attempt.trial.fault);
+  if (!attempt.made || (attempt.trial.fault && !force)) detail::refuse(attempt);
   return {.reference = std::move(attempt.made->reference),
           .model = Lowered(std::move(attempt.made->module), std::move(attempt.made->report)),
           .trial = std::move(attempt.trial),

@@ -18,9 +18,12 @@ namespace {
 
 nlohmann::json read_json(const std::string& path) {
   std::error_code code;
-  if (!std::filesystem::exists(path, code)) refuse_json(fmt::format("file '{}' does not exist", path));
+  if (!std::filesystem::exists(path, code))
+    refuse_json(fmt::format("file '{}' does not exist", path),
+                "check the path; 'tsq qconfig show NAME' and 'tsq backend-config show NAME' print files to "
+                "begin with");
   if (!std::filesystem::is_regular_file(path, code))
-    refuse_json(fmt::format("'{}' is not a regular file", path));
+    refuse_json(fmt::format("'{}' is not a regular file", path), "give the path of a JSON file");
   std::ifstream file(path, std::ios::binary);
   if (!file) refuse_json(fmt::format("file '{}' cannot be opened", path), "check its permissions");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
