@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from case import Excused, ENGINES, add_case, case, integers, normal, sequential, uniform
+from case import Excused, add_case, case, integers, normal, sequential, uniform
 
 IMAGE = normal(2, 3, 12, 12)
 SIGNAL = normal(2, 4, 20)
@@ -14,7 +14,6 @@ ROWS = normal(4, 16)
 PADDING_MODE = "section 7: FX's reference convolution ignores padding_mode"
 
 QNNPACK_CLAMP = {"qnnpack": "section 6: qnnpack's clamp, hardtanh and relu6 are wrong on channels-last tensors"}
-NO_BATCH = "LibTorch's quantized kernels take no input without a batch dimension: the lowered model of FX raises at run time, and so does tsq's"
 PRELU = "section 6: quantized::prelu is wrong once a slope's code is above 127"
 FIXED_INPUT = dict(
     known_difference="D-37: FX observes a float input of a fixed-qparams operator with the output's range and clips it",
