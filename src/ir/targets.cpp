@@ -280,6 +280,77 @@ std::optional<std::size_t> arguments_without_defaults(const Node* node) {
   return 0;
 }
 
+/// Functions of torch.nn.functional that hand on their arguments themselves when FX traces them
+/// (handle_torch_function): so many by position, however they were written, and the others by name.
+struct ForwardingFunction {
+  std::string_view name;
+  std::size_t positional;
+};
+constexpr std::array kForwardingFunctions{
+    ForwardingFunction{"adaptive_avg_pool2d", 2},
+    ForwardingFunction{"adaptive_avg_pool3d", 2},
+    ForwardingFunction{"adaptive_max_pool1d", 2},
+    ForwardingFunction{"adaptive_max_pool2d", 2},
+    ForwardingFunction{"adaptive_max_pool3d", 2},
+    ForwardingFunction{"affine_grid", 2},
+    ForwardingFunction{"alpha_dropout", 1},
+    ForwardingFunction{"batch_norm", 3},
+    ForwardingFunction{"celu", 1},
+    ForwardingFunction{"dropout", 1},
+    ForwardingFunction{"dropout1d", 1},
+    ForwardingFunction{"dropout2d", 1},
+    ForwardingFunction{"dropout3d", 1},
+    ForwardingFunction{"elu", 1},
+    ForwardingFunction{"embedding", 2},
+    ForwardingFunction{"embedding_bag", 2},
+    ForwardingFunction{"feature_alpha_dropout", 1},
+    ForwardingFunction{"fold", 3},
+    ForwardingFunction{"glu", 1},
+    ForwardingFunction{"grid_sample", 2},
+    ForwardingFunction{"group_norm", 2},
+    ForwardingFunction{"gumbel_softmax", 1},
+    ForwardingFunction{"hardsigmoid", 1},
+    ForwardingFunction{"hardswish", 1},
+    ForwardingFunction{"hardtanh", 1},
+    ForwardingFunction{"instance_norm", 1},
+    ForwardingFunction{"interpolate", 1},
+    ForwardingFunction{"layer_norm", 2},
+    ForwardingFunction{"leaky_relu", 1},
+    ForwardingFunction{"local_response_norm", 2},
+    ForwardingFunction{"log_softmax", 1},
+    ForwardingFunction{"lp_pool1d", 3},
+    ForwardingFunction{"lp_pool2d", 3},
+    ForwardingFunction{"lp_pool3d", 3},
+    ForwardingFunction{"max_pool1d", 2},
+    ForwardingFunction{"max_pool2d", 2},
+    ForwardingFunction{"max_pool3d", 2},
+    ForwardingFunction{"max_unpool1d", 3},
+    ForwardingFunction{"max_unpool2d", 3},
+    ForwardingFunction{"max_unpool3d", 3},
+    ForwardingFunction{"mish", 1},
+    ForwardingFunction{"normalize", 1},
+    ForwardingFunction{"pad", 2},
+    ForwardingFunction{"relu", 1},
+    ForwardingFunction{"relu6", 1},
+    ForwardingFunction{"rms_norm", 2},
+    ForwardingFunction{"rrelu", 1},
+    ForwardingFunction{"selu", 1},
+    ForwardingFunction{"silu", 1},
+    ForwardingFunction{"softmax", 1},
+    ForwardingFunction{"softmin", 1},
+    ForwardingFunction{"softsign", 1},
+    ForwardingFunction{"tanhshrink", 1},
+    ForwardingFunction{"unfold", 2},
+};
+
+std::optional<std::size_t> forwarded_by_position(std::string_view spelling) {
+  constexpr std::string_view kFunctional = "torch.nn.functional.";
+  if (!spelling.starts_with(kFunctional)) return std::nullopt;
+  const auto found =
+      std::ranges::find(kForwardingFunctions, spelling.substr(kFunctional.size()), &ForwardingFunction::name);
+  return found == kForwardingFunctions.end() ? std::nullopt : std::optional(found->positional);
+}
+
 /// Whether a call is one of a tensor's method, and not of a function.
 bool is_method(const Node* node, const Origin& origin) {
   const auto dot = origin.expression.rfind('.');
@@ -313,6 +384,7 @@ std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& 
     const std::string_view name = bare_name(spelling.name);
     return name == "neg" || name == "invert" ? 1 : 2;
   }
+  if (const auto forwarded = forwarded_by_position(spelling.name)) return forwarded;
   const Origin origin = origin_of(node);
   const bool is_told = origin.writer == Origin::Writer::User && !origin.expression.empty();
   const auto written = is_told ? written_arguments(node) : std::nullopt;
