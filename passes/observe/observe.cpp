@@ -36,13 +36,18 @@ class Observe {
   }
 
  private:
-  /// What the backend does not take computes in float, which its neighbours are to know.
+  /// What the backend does not take computes in float, which its neighbours are to know. A match is refused as
+  /// a whole where it is refused under the QConfig of one of its operators.
   void refuse_matches() {
     for (const ir::Match& match : model_.matches) {
-      auto refused = refusals(infos_, match, qconfig_of(model_, match.last));
-      if (refused.empty()) continue;
-      first_refusals_[&match] = std::move(refused);
-      infos_.refuse(match);
+      for (const Node* node : match.nodes) {
+        if (match_of(model_, node) != &match) continue;  // a later match has claimed it
+        auto refused = refusals(infos_, match, qconfig_of(model_, node));
+        if (refused.empty()) continue;
+        first_refusals_[&match] = std::move(refused);
+        infos_.refuse(match);
+        break;
+      }
     }
   }
 

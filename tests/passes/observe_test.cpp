@@ -119,6 +119,30 @@ TEST(Observe, SaysWhichDTypeCheckRefused) {  // D-05, D-06
   EXPECT_EQ(records.front().reason, ir::Reason::Table);
 }
 
+TEST(Observe, AMatchIsRefusedUnderTheQConfigOfAnyOfItsOperators) {
+  Module model = testing::user_module("ConvReLU");
+  model.register_module("conv", testing::conv2d(3, 3, 3));
+  model.register_module("relu", testing::relu());
+  model.define("def forward(self, x):\n  return self.relu.forward(self.conv.forward(x))\n");
+  const DTypeWithConstraints seven_bits{
+      .dtype = c10::kQUInt8, .quant_min_lower_bound = 0, .quant_max_upper_bound = 127};
+  BackendConfig table("own");
+  table.set_backend_pattern_config(
+      {.pattern_complex_format = Pattern(symbol("torch.nn.ReLU")(symbol("torch.nn.Conv2d"))),
+       .dtype_configs = {{.input_dtype = seven_bits, .output_dtype = seven_bits}}});
+  const auto observed_with = [&](bool reduce_range) {
+    QConfig qconfig = default_qconfig("x86");
+    qconfig.activation.reduce_range = reduce_range;
+    const passes::PassContext context{
+        .table = table, .mapping = default_qconfig_mapping("x86").set_module_name("conv", qconfig)};
+    ir::Model made = matched(model, context);
+    passes::observe(made, context);
+    return observers_of(made).size();
+  };
+  EXPECT_EQ(observed_with(true), 2U);
+  EXPECT_EQ(observed_with(false), 0U);
+}
+
 TEST(Observe, TheReportIsInTheOrderOfTheGraph) {
   const auto records = reported(observed(two_convolutions("self.b.forward(torch.erf(self.a.forward(x)))")));
   ASSERT_EQ(records.size(), 3U);
