@@ -137,13 +137,15 @@ bool reads_quantized_input(const TargetInfos& infos, const Node* node) {
 void ObserverInsertion::observe_inputs(Node* root) {
   if (ir::is_standalone(model_, root)) return observe_standalone_inputs(root);
   const auto arguments = ir::arguments(root);
+  // The first argument of `1 - x`, which TorchScript writes as rsub(x, 1), is the number.
+  const bool has_zeroth = !arguments.empty() && root->kind() != c10::aten::rsub;
+  const Value* zeroth = has_zeroth ? arguments.front().value : nullptr;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::vector<Value*> values =
         arguments[i].is_list ? arguments[i].elements : std::vector<Value*>{arguments[i].value};
     for (Value* value : values) {
-      const auto observer =
-          needed_observer(root, infos_.of(root).role_of(i), value,
-                          /*is_zeroth=*/!arguments[i].is_list && value == arguments[0].value);
+      const auto observer = needed_observer(root, infos_.of(root).role_of(i), value,
+                                            /*is_zeroth=*/!arguments[i].is_list && value == zeroth);
       const std::string& layer = ir::scope_of(model_, root).path;
       if (observer && !is_rounded_in_branches(value, *observer, layer))
         ir::replace_operand(root, value, observed(value, *observer, layer));
