@@ -37,7 +37,11 @@ using kernels::PostOp;
 using kernels::Precaution;
 
 bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
-bool is_dequantize(const Value* value) { return is_dequantize_node(value->node()); }
+/// Of a quantized tensor: what was rounded to float16 is a tensor of halves, which no kernel reads.
+bool is_dequantize(const Value* value) {
+  const Node* node = value->node();
+  return is_dequantize_node(node) && node->input(0)->node()->kind() != c10::aten::to;
+}
 
 class StaticLowering : public KernelLowering {
  public:
