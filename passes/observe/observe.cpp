@@ -36,8 +36,8 @@ class Observe {
   }
 
  private:
-  /// What the backend does not take computes in float, which its neighbours are to know. A match is refused as
-  /// a whole where it is refused under the QConfig of one of its operators.
+  /// What the backend does not take computes in float, which its neighbours are to know. A match is refused
+  /// as a whole where it is refused under the QConfig of one of its operators.
   void refuse_matches() {
     for (const ir::Match& match : model_.matches) {
       for (const Node* node : match.nodes) {

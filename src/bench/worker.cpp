@@ -21,6 +21,7 @@
 #include "backends/kernels/engine_packing.h"
 #include "backends/kernels/thread_count.h"
 #include "base/libtorch_error.h"
+#include "base/quantized_operator.h"
 #include "bench/batches.h"
 #include "bench/resident.h"
 #include "io/devices.h"
@@ -28,7 +29,6 @@
 #include "io/samples.h"
 #include "ir/define_method.h"
 #include "operators/inlined_graph.h"
-#include "operators/quantized_operator.h"
 
 namespace tsq::bench {
 namespace {
@@ -48,7 +48,7 @@ at::QEngine engine_for(const Setting& setting, const json& metadata) {
 
 bool has_quantized_operators(const torch::jit::Block& block) {
   return std::ranges::any_of(block.nodes(), [](const torch::jit::Node* node) {
-    return operators::is_quantized_operator(node->kind().toQualString()) ||
+    return is_quantized_operator(node->kind().toQualString()) ||
            std::ranges::any_of(node->blocks(), [](const torch::jit::Block* inner) {
              return has_quantized_operators(*inner);
            });

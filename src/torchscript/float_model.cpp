@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string>
 
+#include "base/quantized_operator.h"
 #include "ir/analysis.h"
 #include "operators/inlined_graph.h"
-#include "operators/quantized_operator.h"
 
 namespace tsq::torchscript {
 namespace {
@@ -39,7 +39,7 @@ bool is_result_of_a_tool(const Module& model) {
 
 bool has_quantized_operators(ir::Graph& graph) {
   return std::ranges::any_of(ir::nodes_in_order(graph), [](const ir::Node* node) {
-    return operators::is_quantized_operator(node->kind().toQualString());
+    return is_quantized_operator(node->kind().toQualString());
   });
 }
 

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/quantized_operator.h"
 #include "cli/commands/commands.h"
 #include "cli/printing/json_list.h"
 #include "cli/printing/text_table.h"
 #include "cli/process/model_facts.h"
 #include "cli/process/model_file.h"
 #include "cli/process/options.h"
-#include "operators/quantized_operator.h"
 
 namespace tsq::cli {
 namespace {
@@ -72,7 +72,7 @@ std::string counts_text(std::vector<std::pair<std::string, std::size_t>> counts)
 std::string operators_text(const ModelFacts& facts, bool quantized) {
   std::vector<std::pair<std::string, std::size_t>> chosen;
   for (const auto& [name, count] : facts.operators) {
-    if (operators::is_quantized_operator(name) == quantized) chosen.emplace_back(name, count);
+    if (is_quantized_operator(name) == quantized) chosen.emplace_back(name, count);
   }
   return counts_text(std::move(chosen));
 }

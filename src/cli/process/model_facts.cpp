@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/inliner.h>
 #include <torch/script.h>
 #include <tsq/engine_lock.h>
 #include <tsq/engines.h>
@@ -16,7 +17,6 @@
 
 #include "base/libtorch_error.h"
 #include "cli/process/model_file.h"
-#include "operators/inlined_graph.h"
 
 namespace tsq::cli {
 namespace {
@@ -180,9 +180,11 @@ ModelFacts model_facts(const torch::jit::Module& module, const std::string& path
   for (const torch::jit::Method& method : module.get_methods()) facts.methods.push_back(signature(method));
   count_attributes(module, facts);
   bool signed_activations = false;
-  if (const auto forward = operators::inlined_graph(module, "forward")) {
-    count_operators(*forward->block(), facts.operators);
-    signed_activations = has_signed_activations(*forward->block());
+  if (const auto forward = module.find_method("forward")) {
+    const std::shared_ptr<torch::jit::Graph> graph = forward->graph()->copy();
+    torch::jit::Inline(*graph);
+    count_operators(*graph->block(), facts.operators);
+    signed_activations = has_signed_activations(*graph->block());
   }
   facts.engines = engine_fits(facts, path, signed_activations);
   return facts;

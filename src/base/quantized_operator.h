@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace tsq::operators {
+namespace tsq {
 
 /// Whether an operator reads or returns quantized tensors, or is a fused program: "quantized::conv2d",
 /// "aten::dequantize".
@@ -14,4 +14,4 @@ inline bool is_quantized_operator(std::string_view kind) {
          kind == "aten::dequantize" || kind == kProgramOperator;
 }
 
-}  // namespace tsq::operators
+}  // namespace tsq
