@@ -5,6 +5,7 @@
 #include <tsq/check_table.h>
 #include <tsq/quantize.h>
 #include <tsq/reference_module.h>
+#include <tsq/train.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -83,8 +84,7 @@ double sqnr(const at::Tensor& wanted, const at::Tensor& got) {
 }
 
 /// A fused module of the user's: a linear layer, clamped at zero.
-Module fuse_linear_relu(bool is_qat, const std::vector<Module>& matched) {
-  EXPECT_FALSE(is_qat);
+Module fuse_linear_relu(bool /*is_qat*/, const std::vector<Module>& matched) {
   EXPECT_EQ(matched.size(), 2u);
   Module fused = module_named("mine.LinearReLU");
   fused.register_parameter("weight", matched.at(0).attr("weight").toTensor(), false);
@@ -93,13 +93,13 @@ Module fuse_linear_relu(bool is_qat, const std::vector<Module>& matched) {
   return fused;
 }
 
-BackendConfig table_with_own_fusion() {
+BackendConfig table_with_own_fusion(const FuserFunction& fuser = fuse_linear_relu) {
   BackendConfig backend("x86");
   backend
       .set_backend_pattern_config(
           BackendPatternConfig{chain({symbol("torch.nn.Linear"), symbol("torch.nn.ReLU")})}
               .set_fused_module(symbol("mine.LinearReLU"))
-              .set_fuser_method(fuse_linear_relu))
+              .set_fuser_method(fuser))
       .set_backend_pattern_config(
           BackendPatternConfig{symbol("mine.LinearReLU")}.add_dtype_config(kWeighted));
   return backend;
@@ -120,6 +120,40 @@ TEST(SpecModels, TheUsersFuserMakesTheFusedModule) {
   EXPECT_GT(sqnr(run(model, input), run(result.lowered, input)), kRounded);
   // Without a reference module it stays float between quantized values, as in FX.
   EXPECT_LT(sqnr(run(model, input), run(result.lowered, input)), 100);
+}
+
+TEST(SpecModels, TheUsersFuserKnowsWhetherTheModelTrains) {
+  std::vector<bool> calls;
+  const BackendConfig backend = table_with_own_fusion([&](bool is_qat, const std::vector<Module>& matched) {
+    calls.push_back(is_qat);
+    return fuse_linear_relu(is_qat, matched);
+  });
+  const Module model = linear_model("self.relu.forward(self.fc.forward(x))");
+  for (const at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(true);
+  quantized(model, backend);
+  const Prepared prepared =
+      prepare_qat(model, default_qat_qconfig_mapping("x86"), backend, {.recipe = {.recipe = Recipe::Fx}});
+  EXPECT_EQ(calls, (std::vector<bool>{false, true}));
+
+  Module trained = prepared.module();
+  trained.train();
+  const at::Tensor input = rows();
+  trained.forward({input}).toTensor().sum().backward();
+  for (const at::Tensor& parameter : parameters_to_train(trained)) {
+    EXPECT_TRUE(parameter.grad().defined());
+    const at::NoGradGuard no_grad;
+    parameter.mul_(2);
+  }
+  trained.forward({input});
+  trained.eval();
+  const at::Tensor wanted = run(model, input) * 2;
+  EXPECT_GT(sqnr(wanted, run(convert(prepared, backend).module(), input)), kRounded);
+
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.file("trained.pt");
+  prepared.save(file);
+  const Module from_file = convert(Prepared::load(file), backend).module();
+  EXPECT_TRUE(at::equal(run(from_file, input), run(convert(prepared, backend).module(), input)));
 }
 
 TEST(SpecModels, ExtraInputsOfTheUsersGetterAreAppended) {

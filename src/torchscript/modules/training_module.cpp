@@ -131,9 +131,13 @@ class Writer {
   }
   bool is_replaced(const ModuleCall& call) const { return replaced_.contains(object_of(call)); }
 
-  /// A leaf of the model that is called as it is.
+  /// A leaf that is called as it is: of the model or, in the place of the first that it fuses, of a fuser
+  /// that a program has registered.
   void keep(const ModuleCall& call) {
-    if (call.module) kept_.insert(object_of(call));
+    if (!call.module) return;
+    kept_.insert(object_of(call));
+    const Object of_model = submodule_at(source_.model, call.path)._ivalue().get();
+    if (of_model != object_of(call)) replaced_.emplace(of_model, *call.module);
   }
 
   /// Of forward and of the methods that are not in it.
