@@ -5,7 +5,6 @@ from typing import Dict, List, Optional, Tuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.ao.quantization import get_default_qconfig_mapping
 
 from case import Excused, add_case, booleans, case, constant, integers, normal, uniform
 
@@ -832,17 +831,6 @@ class ConvCalledTwice(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.conv(F.relu(self.conv(self.first(x)) * 0.25))
-
-
-# FX swaps the module for both calls, or for none.
-add_case(
-    "conv_called_twice_quantized_once",
-    ConvCalledTwice,
-    IMAGE,
-    mapping=lambda engine: get_default_qconfig_mapping(engine).set_module_name_object_type_order("", nn.Conv2d, 2, None),
-    known_difference="D-38: a module called twice; each call has what its own QConfig says",
-    fx_model=ConvCalledTwiceAsTwo,
-)
 
 
 class LinearOnTwoInputsAsTwo(nn.Module):

@@ -99,6 +99,23 @@ TEST(Lower, AModuleCalledTwiceKeepsTheRangeOfEachCall) {  // D-38: FX keeps the 
       ->run(graph_of(lowered));
 }
 
+TEST(Lower, ACallWithoutQConfigKeepsTheFloatWeights) {  // FX swaps the module for both calls, or for none
+  const at::NoGradGuard no_grad;
+  Module model = testing::user_module("Twice");
+  model.register_module("conv", testing::conv2d(3, 3, 1));
+  model.define("def forward(self, x):\n  y = self.conv.forward(x)\n  return y, self.conv.forward(y)\n");
+  const QConfigMapping mapping = default_qconfig_mapping("x86").set_module_name_object_type_order(
+      "", symbol("torch.nn.Conv2d"), 1, std::nullopt);
+  const BackendConfig backend = backend_config("x86");
+  Prepared prepared = prepare(model, mapping, backend, {.recipe = {.recipe = Recipe::Fx}});
+  const at::Tensor x = torch::randn({2, 3, 8, 8});
+  calibrate(prepared, std::vector<Sample>{{x}});
+  const auto results = convert(prepared, backend).module().forward({x}).toTupleRef().elements().vec();
+  const at::Tensor y = results[0].toTensor();
+  EXPECT_FALSE(at::equal(y, model.attr("conv").toModule().forward({x}).toTensor()));
+  EXPECT_TRUE(at::equal(results[1].toTensor(), model.attr("conv").toModule().forward({y}).toTensor()));
+}
+
 TEST(Lower, ABackendWithoutKernelsSaysSo) {
   const Reference reference =
       convert_to_reference(calibrated(testing::conv_bn_relu()), backend_config("x86"));
