@@ -19,6 +19,7 @@
 #include "ir/quantize_operators.h"
 #include "operators/arguments.h"
 #include "operators/constant_expressions.h"
+#include "operators/dynamic_input.h"
 #include "operators/functional_weighted.h"
 #include "operators/images/convolution_inputs.h"
 #include "operators/traits.h"
@@ -37,10 +38,14 @@ using kernels::PostOp;
 using kernels::Precaution;
 
 bool is_dequantize_node(const Node* node) { return node->kind() == kDequantize; }
-/// Of a quantized tensor: what was rounded to float16 is a tensor of halves, which no kernel reads.
+/// Whether a value was rounded to float16: it is a tensor of halves, which no kernel reads.
+bool is_rounded_to_half(const Value* value) {
+  const auto rounded = operators::dynamic_input(value);
+  return rounded ? rounded->dtype == c10::ScalarType::Half
+                 : value->node()->input(0)->node()->kind() == c10::aten::to;
+}
 bool is_dequantize(const Value* value) {
-  const Node* node = value->node();
-  return is_dequantize_node(node) && node->input(0)->node()->kind() != c10::aten::to;
+  return is_dequantize_node(value->node()) && !is_rounded_to_half(value);
 }
 
 class StaticLowering : public KernelLowering {

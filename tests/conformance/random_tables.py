@@ -25,7 +25,7 @@ from torch.ao.quantization.backend_config import BackendConfig, BackendPatternCo
 from torch.ao.quantization.fuser_method_mappings import _sequential_wrapper2, fuse_conv_bn, fuse_conv_bn_relu, fuse_convtranspose_bn, fuse_linear_bn
 
 from case import Excused, add_case
-from random_table_models import MODELS, Normed, Several, Tabled
+from random_table_models import MODELS, Functions, Normed, Several, Tabled
 
 COUNT = 100
 
@@ -137,8 +137,10 @@ class Draw:
         return mapping.set_global(default_dynamic_qconfig) if self.happens(0.15) else mapping
 
 
+QNNPACK_CLAMP = {"qnnpack": "section 6: qnnpack's clamp is wrong on channels-last tensors"}
 LOWERED_DIFFERENCES = {
-    Normed: {"qnnpack": "section 6: qnnpack's clamp is wrong on channels-last tensors"},
+    Normed: QNNPACK_CLAMP,
+    Functions: QNNPACK_CLAMP,
     Several: "L-03: FX drops a ReLU after a layer that it is not fused with",
 }
 for number in range(COUNT):
