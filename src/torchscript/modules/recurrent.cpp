@@ -14,6 +14,7 @@
 #include "ir/analysis.h"
 #include "ir/define_method.h"
 #include "ir/edit.h"
+#include "operators/inlined_graph.h"
 #include "torchscript/modules/written_module.h"
 
 namespace tsq::torchscript {
@@ -29,8 +30,7 @@ using torch::jit::Module;
 using Operator = std::pair<Node*, const RecurrentKernel*>;
 
 std::shared_ptr<Graph> inlined_graph(const ModuleCall& call) {
-  auto graph = torch::jit::toGraphFunction(call.module->get_method(call.method).function()).graph()->copy();
-  ir::inline_calls(*graph);
+  auto graph = operators::inlined_graph(*call.module, call.method);
   // Of a cell's nonlinearities one remains.
   torch::jit::ConstantPropagationImmutableTypes(graph);
   return graph;

@@ -96,8 +96,7 @@ class Writer {
 
   /// An observed module of the user's class, with the fake quantize modules in it.
   void collect_observed(const ModuleCall& call) {
-    const bool is_new =
-        replaced_.emplace(submodule_at(source_.model, call.path)._ivalue().get(), *call.module).second;
+    const bool is_new = replaced_.emplace(object_of_model(call.path), *call.module).second;
     if (!is_new) return;
     for (const auto& inside : call.module->named_modules())
       observed_.push_back(inside.name.empty() ? call.path : joined(call.path, inside.name));
@@ -129,6 +128,9 @@ class Writer {
                 fmt::format("a {} out of a frozen file has no parameters that train", call.type.name),
                 "give the file as it was before torch.jit.freeze", Where{.layer = call.path});
   }
+  Object object_of_model(const std::string& path) const {
+    return submodule_at(source_.model, path)._ivalue().get();
+  }
   bool is_replaced(const ModuleCall& call) const { return replaced_.contains(object_of(call)); }
 
   /// A leaf that is called as it is: of the model or, in the place of the first that it fuses, of a fuser
@@ -136,7 +138,7 @@ class Writer {
   void keep(const ModuleCall& call) {
     if (!call.module) return;
     kept_.insert(object_of(call));
-    const Object of_model = submodule_at(source_.model, call.path)._ivalue().get();
+    const Object of_model = object_of_model(call.path);
     if (of_model != object_of(call)) replaced_.emplace(of_model, *call.module);
   }
 
