@@ -85,6 +85,9 @@ struct Report {
   std::vector<std::string> unobserved_layers{};
   /// Entries of the user's mapping without effect; entries of PyTorch's default mappings are left out.
   std::vector<UnmatchedEntry> unmatched_entries{};
+  /// Files of Python source that a trace names and that are here: what they say of how operators are written
+  /// counts as if the model had been scripted.
+  std::vector<std::string> python_files{};
   std::vector<FusedProgram> programs{};  ///< of a model that was lowered for the fused target
   /// The passes that have run, in order. No part of to_json, which is the same for the same input.
   std::vector<PassRun> passes{};

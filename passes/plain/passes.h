@@ -5,6 +5,12 @@
 /// One spelling for each operation, whoever wrote the file: scripting, tracing or freezing.
 namespace tsq::passes {
 
+/// How the author wrote what a trace has one operator for, out of the Python file that the trace names, where
+/// that file is here: what is known of a node is then what a scripted file tells (ir::origin_of). A file that
+/// is missing, or in whose line the operator is not, changes nothing.
+///   aten::add, model.py(12)   →   aten::add, `torch.add` of model.py(12)
+bool read_python_source(ir::Model& model, const PassContext& context);
+
 /// Recurrent operators that tracing or freezing opened, or that users call themselves, with constant weights
 /// become calls of torch.nn modules.
 ///   %y, %h, %c = aten::lstm(%x, %hx, constants, …)   →   y, h, c = LSTM(x, hx)

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -219,6 +220,7 @@ struct Model {
   bool is_quantized{false};                         ///< the mapping gives some operator a QConfig
   std::vector<std::string> unobserved_layers{};     ///< Report::unobserved_layers
   std::vector<UnmatchedEntry> unmatched_entries{};  ///< Report::unmatched_entries
+  std::set<std::string> python_files{};             ///< Report::python_files
   std::vector<FusedProgram> programs{};             ///< Report::programs
   std::map<std::string, at::Tensor> mean_errors{};  ///< by which biases are corrected, by Decision::node
   std::shared_ptr<const Model> before_rounding{};   ///< the observed graph with the same ranges and weights

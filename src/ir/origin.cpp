@@ -1,7 +1,9 @@
 #include "ir/origin.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <charconv>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -14,6 +16,10 @@ constexpr std::string_view kModulesFolder = "torch/nn/modules/";
 /// Its _slow_forward and _call_impl stand between a module's caller and its forward.
 constexpr std::string_view kModuleBaseFile = "torch/nn/modules/module.py";
 constexpr std::string_view kDispatchFile = "torch/_jit_internal.py";
+
+/// Functions and methods that the library writes in Python around an operator: torch.split, Tensor.__pow__.
+constexpr std::array<std::string_view, 3> kWrapperFiles{kDispatchFile, "torch/_tensor.py",
+                                                        "torch/functional.py"};
 
 /// Whether `part` is in a path from the start of a name on: "my_torch/nn/functional.py" is not the library's.
 bool contains(std::string_view path, std::string_view part) {
@@ -41,6 +47,7 @@ std::optional<torch::jit::SourceRange> python_range(const Node* node) {
 
 struct Frame {
   std::string_view file;
+  std::size_t line;
   std::string_view function;
 };
 
@@ -62,7 +69,9 @@ std::optional<Frame> frame_of(std::string_view line) {
   const bool is_number =
       std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (!is_number) return std::nullopt;
-  return Frame{.file = line.substr(0, bracket), .function = line.substr(colon + 3)};
+  std::size_t value = 0;
+  std::from_chars(number.data(), number.data() + number.size(), value);
+  return Frame{.file = line.substr(0, bracket), .line = value, .function = line.substr(colon + 3)};
 }
 
 /// The Python stack of a traced operator, innermost first; empty for other texts.
@@ -148,24 +157,30 @@ std::optional<std::vector<std::string_view>> arguments_in(std::string_view text)
   return std::nullopt;
 }
 
-/// `name=value`, and no comparison.
-bool is_by_name(std::string_view argument) {
+/// The name in `name=value`; empty for another expression, a comparison among them.
+std::string_view keyword_of(std::string_view argument) {
   const std::size_t sign = argument.find('=');
-  return sign != std::string_view::npos && !argument.substr(sign).starts_with("==") &&
-         is_name(trimmed(argument.substr(0, sign)));
+  if (sign == std::string_view::npos || argument.substr(sign).starts_with("==")) return {};
+  const std::string_view name = trimmed(argument.substr(0, sign));
+  return is_name(name) ? name : std::string_view();
 }
 
-/// How many arguments the call has by position whose callee `text` stands before; none where it is no call,
-/// or where the text does not tell.
-std::optional<std::size_t> positional_arguments(std::string_view text) {
+/// The arguments of the call whose callee `text` stands before; none where it is no call, or where the text
+/// does not tell.
+std::optional<WrittenArguments> call_arguments(std::string_view text) {
   if (!text.starts_with('(')) return std::nullopt;
   const auto arguments = arguments_in(text.substr(1));
   const auto is_unclear = [](std::string_view each) {
     return each.starts_with('*') || each.find('#') != std::string_view::npos;
   };
   if (!arguments || std::ranges::any_of(*arguments, is_unclear)) return std::nullopt;
-  return std::ranges::count_if(*arguments,
-                               [](std::string_view each) { return !each.empty() && !is_by_name(each); });
+  WrittenArguments written;
+  for (const std::string_view each : *arguments) {
+    if (each.empty()) continue;
+    const std::string_view keyword = keyword_of(each);
+    (keyword.empty() ? written.positional : written.keywords).emplace_back(keyword.empty() ? each : keyword);
+  }
+  return written;
 }
 
 Origin from_source(const torch::jit::SourceRange& range) {
@@ -191,13 +206,31 @@ Origin origin_of(const Node* node) {
   return text.empty() ? Origin{} : from_source(*range);
 }
 
-std::optional<std::size_t> written_arguments(const Node* node) {
+std::optional<TracedCall> traced_call(const Node* node) {
+  const auto range = python_range(node);
+  if (!range || range->source() == nullptr) return std::nullopt;
+  const std::string stack = with_slashes(range->text().str());
+  const std::vector<Frame> frames = frames_of(stack);
+  const auto user = std::ranges::find_if(frames, [](const Frame& frame) {
+    return std::ranges::none_of(kWrapperFiles,
+                                [&](std::string_view file) { return contains(frame.file, file); });
+  });
+  if (user == frames.end() || contains(user->file, kFunctionalFile) || contains(user->file, kModulesFolder))
+    return std::nullopt;
+  const auto callers = static_cast<std::size_t>(user->function.data() + user->function.size() - stack.data());
+  return TracedCall{.file = std::string(user->file),
+                    .line = user->line,
+                    .function = std::string(user->function),
+                    .callers = stack.substr(callers)};
+}
+
+std::optional<WrittenArguments> written_arguments(const Node* node) {
   constexpr std::size_t kLongestCall = 1024;
   const auto range = python_range(node);
   if (!range || range->source() == nullptr) return std::nullopt;
   const auto source = range->source()->text_str();
   const std::size_t end = range->start() + whole_expression(*range).size();
-  return end < source.size() ? positional_arguments(source.substr(end, kLongestCall).str()) : std::nullopt;
+  return end < source.size() ? call_arguments(source.substr(end, kLongestCall).str()) : std::nullopt;
 }
 
 }  // namespace tsq::ir

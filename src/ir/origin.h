@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ir/model.h"
 
@@ -24,8 +25,24 @@ struct Origin {
 
 Origin origin_of(const Node* node);
 
-/// How many arguments of a call its author wrote by position, between the brackets; none where it is no call
-/// of a scripted file, or where the text does not tell.
-std::optional<std::size_t> written_arguments(const Node* node);
+/// Where in the user's own code a traced operator was called.
+struct TracedCall {
+  std::string file{};
+  std::size_t line{};      ///< counted from 1
+  std::string function{};  ///< the one that has the line
+  std::string callers{};   ///< the stack around it
+};
+
+/// None for an operator of another file, or of the library.
+std::optional<TracedCall> traced_call(const Node* node);
+
+/// The arguments of a call as its author wrote them, between the brackets.
+struct WrittenArguments {
+  std::vector<std::string> positional{};
+  std::vector<std::string> keywords{};  ///< the names of the others
+};
+
+/// None where an operator is no call whose source is known, or where the text does not tell.
+std::optional<WrittenArguments> written_arguments(const Node* node);
 
 }  // namespace tsq::ir

@@ -6,10 +6,12 @@
 #include "base/text.h"
 #include "config/names/known_names.h"
 #include "ir/analysis.h"
+#include "ir/callee.h"
 #include "ir/constants.h"
 #include "ir/literal.h"
 #include "ir/model.h"
 #include "ir/origin.h"
+#include "ir/python_operators.h"
 
 namespace tsq::ir {
 namespace {
@@ -18,44 +20,6 @@ namespace {
 std::string public_functional_name(std::string_view compiled) {
   if (compiled.starts_with('_') && compiled.find("pool") != std::string_view::npos) compiled.remove_prefix(1);
   return "torch.nn.functional." + std::string(compiled);
-}
-
-/// Operators of Python that TorchScript calls by other names, as FX sees them: `x / y` is operator.truediv.
-/// `sign` is in the expression.
-struct PythonOperator {
-  std::string_view aten;
-  std::string_view name;
-  std::string_view sign;
-};
-constexpr std::array kPythonOperators{
-    PythonOperator{"add", "add", "+"},
-    PythonOperator{"sub", "sub", "-"},
-    PythonOperator{"mul", "mul", "*"},
-    PythonOperator{"matmul", "matmul", "@"},
-    PythonOperator{"div", "truediv", "/"},
-    PythonOperator{"remainder", "mod", "%"},
-    PythonOperator{"pow", "pow", "**"},
-    PythonOperator{"neg", "neg", "-"},
-    PythonOperator{"bitwise_not", "invert", "~"},
-    PythonOperator{"__and__", "and_", "&"},
-    PythonOperator{"bitwise_and", "and_", "&"},
-    PythonOperator{"__or__", "or_", "|"},
-    PythonOperator{"bitwise_or", "or_", "|"},
-    PythonOperator{"__xor__", "xor", "^"},
-    PythonOperator{"bitwise_xor", "xor", "^"},
-    PythonOperator{"__lshift__", "lshift", "<<"},
-    PythonOperator{"__rshift__", "rshift", ">>"},
-    PythonOperator{"eq", "eq", "=="},
-    PythonOperator{"ne", "ne", "!="},
-    PythonOperator{"lt", "lt", "<"},
-    PythonOperator{"le", "le", "<="},
-    PythonOperator{"gt", "gt", ">"},
-    PythonOperator{"ge", "ge", ">="},
-};
-
-const PythonOperator* python_operator(std::string_view aten) {
-  const auto found = std::ranges::find(kPythonOperators, aten, &PythonOperator::aten);
-  return found == kPythonOperators.end() ? nullptr : &*found;
 }
 
 void add_spellings(std::string_view name, std::vector<Symbol>& result) {
@@ -88,39 +52,20 @@ std::optional<Symbol> scalar_on_the_left(std::string_view text) {
   return std::nullopt;
 }
 
-/// FX writes "torch._C._nn.linear" in the code of its GraphModules.
-bool is_functional(std::string_view prefix) {
-  return prefix == "F" || prefix.ends_with("functional") || prefix == "torch._C._nn";
-}
-
 /// How FX, which traces the Python source, sees the expression of an operator that TorchScript spells
 /// `aten::name`. Empty: it does not tell.
-std::vector<Symbol> expression_spelling(const std::string& text, std::string_view name) {
+std::vector<Symbol> expression_spelling(const Node* node, const Origin& origin, std::string_view name) {
+  const std::string& text = origin.expression;
   if (const auto left = scalar_on_the_left(text)) return {*left};
-  const auto dot = text.rfind('.');
-  std::string_view callee =
-      dot == std::string::npos ? std::string_view(text) : std::string_view(text).substr(dot + 1);
-  const std::string_view plain = name.ends_with('_') ? name.substr(0, name.size() - 1) : name;
-  const bool named = callee == name || callee == plain;
-  if (!named) {
-    const PythonOperator* const python = python_operator(plain);
-    const bool is_operator =
-        python != nullptr && text.find(python->sign) != std::string::npos && !is_dotted_name(text);
-    return is_operator ? std::vector<Symbol>{parse_symbol("operator." + std::string(python->name))}
-                       : std::vector<Symbol>{};
-  }
-  if (dot == std::string::npos) return {parse_symbol("torch." + std::string(plain))};
-  const std::string_view prefix = std::string_view(text).substr(0, dot);
-  if (prefix == "torch") return {parse_symbol("torch." + std::string(plain))};
-  if (is_functional(prefix)) return {parse_symbol("torch.nn.functional." + std::string(callee))};
-  return {parse_symbol(callee)};
+  const std::string_view callee = std::string_view(text).substr(text.rfind('.') + 1);
+  const std::string_view plain = without_underscore(name);
+  if (without_underscore(callee) == plain) return called_symbols(node, origin);
+  const PythonOperator* const python = python_operator(plain);
+  const bool is_operator =
+      python != nullptr && text.find(python->sign) != std::string::npos && !is_dotted_name(text);
+  return is_operator ? std::vector<Symbol>{parse_symbol("operator." + std::string(python->name))}
+                     : std::vector<Symbol>{};
 }
-
-/// Functions that torch.nn.functional defines in Python beside an operator of torch: a traced call of the
-/// operator itself is not a call of these.
-constexpr std::array<std::string_view, 12> kPythonFunctionals{
-    "relu",       "relu_",      "max_pool1d", "max_pool2d",    "max_pool3d", "softmax",
-    "layer_norm", "group_norm", "sigmoid",    "instance_norm", "tanh",       "dropout"};
 
 /// The operators inside torch.nn.functional.interpolate, which tracing and freezing open.
 bool is_resampling(std::string_view name) {
@@ -185,7 +130,7 @@ std::string called_function(const Origin& origin, std::string_view name) {
 }
 
 /// The spellings of an operator whose body FX does not look into: freezing and tracing have opened it.
-std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name) {
+std::vector<Symbol> library_spelling(const Node* node, const Origin& origin, std::string_view name) {
   if (origin.in_module && is_resampling(name)) return {parse_symbol("torch.nn.Upsample")};
   const std::string function =
       origin.writer == Origin::Writer::Functional ? called_function(origin, name) : std::string(name);
@@ -193,7 +138,7 @@ std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name
   const std::vector<Symbol> modules = modules_of(plain);
   if (origin.in_module && !modules.empty()) return modules;
   if (origin.writer != Origin::Writer::Functional)
-    return origin.expression.empty() ? aten_spellings(name) : expression_spelling(origin.expression, name);
+    return origin.expression.empty() ? aten_spellings(name) : expression_spelling(node, origin, name);
   std::vector<Symbol> result{parse_symbol(function)};
   if (function.ends_with('_')) result.push_back(parse_symbol(function.substr(0, function.size() - 1)));
   // A stack of calls names the module, the text of a function does not.
@@ -207,17 +152,15 @@ std::vector<Symbol> library_spelling(const Origin& origin, std::string_view name
 std::vector<Symbol> spellings(const Node* node, std::string_view name) {
   const Origin origin = origin_of(node);
   if (origin.writer == Origin::Writer::Functional || origin.writer == Origin::Writer::Module)
-    return library_spelling(origin, name);
+    return library_spelling(node, origin, name);
   if (!origin.expression.empty()) {
-    auto spelling = expression_spelling(origin.expression, name);
+    auto spelling = expression_spelling(node, origin, name);
     return spelling.empty() ? aten_spellings(name) : spelling;
   }
   if (is_resampling(name) && origin.writer == Origin::Writer::Unknown)
     return {parse_symbol("torch.nn.functional.interpolate")};
   std::vector<Symbol> all = aten_spellings(name);
-  const bool wrapped =
-      std::find(kPythonFunctionals.begin(), kPythonFunctionals.end(), name) != kPythonFunctionals.end();
-  if (origin.writer == Origin::Writer::User && wrapped)
+  if (origin.writer == Origin::Writer::User && is_python_functional(name))
     std::erase_if(all, [](const Symbol& each) { return each.name.starts_with("torch.nn.functional."); });
   return all;
 }
@@ -351,14 +294,6 @@ std::optional<std::size_t> forwarded_by_position(std::string_view spelling) {
   return found == kForwardingFunctions.end() ? std::nullopt : std::optional(found->positional);
 }
 
-/// Whether a call is one of a tensor's method, and not of a function.
-bool is_method(const Node* node, const Origin& origin) {
-  const auto dot = origin.expression.rfind('.');
-  if (node->kind() == c10::prim::CallFunction || dot == std::string::npos) return false;
-  const std::string_view prefix = std::string_view(origin.expression).substr(0, dot);
-  return prefix != "torch" && !is_functional(prefix);
-}
-
 }  // namespace
 
 std::vector<Symbol> targets(const Model& model, const Node* node) {
@@ -388,7 +323,8 @@ std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& 
   const Origin origin = origin_of(node);
   const bool is_told = origin.writer == Origin::Writer::User && !origin.expression.empty();
   const auto written = is_told ? written_arguments(node) : std::nullopt;
-  return written ? *written + (is_method(node, origin) ? 1 : 0) : arguments_without_defaults(node);
+  if (!written) return arguments_without_defaults(node);
+  return written->positional.size() + (calls_method(node, origin) ? 1 : 0);
 }
 
 std::string display_name(const Model& model, const Node* node) {

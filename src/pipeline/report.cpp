@@ -128,7 +128,8 @@ nlohmann::json Report::to_json() const {
   nlohmann::json json = {{"summary", summary_json(totals(*this))},
                          {"operators", std::move(operators)},
                          {"unobserved_layers", unobserved_layers},
-                         {"unmatched_entries", std::move(unmatched)}};
+                         {"unmatched_entries", std::move(unmatched)},
+                         {"python_files", python_files}};
   for (const FusedProgram& program : programs) {
     json["programs"].push_back({{"name", program.name},
                                 {"operators", program.operators},

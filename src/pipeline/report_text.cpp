@@ -49,6 +49,14 @@ std::string program_text(const FusedProgram& program) {
   return text + "\n";
 }
 
+/// "note: model.py, which the trace names, tells how its operators are written".
+std::string python_files_text(const std::vector<std::string>& files) {
+  const std::span shown(files.data(), std::min(files.size(), kNamesShown));
+  const bool is_one = files.size() == 1;
+  return fmt::format("note: {}{}, which the trace names, tell{} how its operators are written\n",
+                     fmt::join(shown, ", "), shown.size() < files.size() ? ", …" : "", is_one ? "s" : "");
+}
+
 /// A module's operators stand under its parent's path, functions under the module that calls them.
 std::pair<std::string, std::string> group_and_name(const Decision& decision) {
   const bool is_function = decision.op.find("::") != std::string::npos || decision.op.ends_with(".forward") ||
@@ -202,6 +210,7 @@ std::string Report::to_text() const {
   const Totals sums = totals(*this);
   std::string text = summary_text(sums);
   for (const UnmatchedEntry& entry : unmatched_entries) text += fmt::format("warning: {}\n", entry.to_text());
+  if (!python_files.empty()) text += python_files_text(python_files);
   for (const FusedProgram& program : programs) text += program_text(program);
   text += "\n" + table_text(*this, sums);
   for (const bool quantized : {false, true}) {

@@ -118,6 +118,7 @@ std::shared_ptr<Stage> independent_copy(const Stage& stage) {
 Report report_of(const Stage& stage) {
   Report report{.unobserved_layers = stage.model.unobserved_layers,
                 .unmatched_entries = stage.model.unmatched_entries,
+                .python_files = {stage.model.python_files.begin(), stage.model.python_files.end()},
                 .programs = stage.model.programs,
                 .passes = stage.report.passes};
   for (const std::size_t index : stage.model.report_order)

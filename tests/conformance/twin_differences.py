@@ -142,11 +142,6 @@ def spellings(node) -> list:
     return [each for base in bases for each in (base, base + "_", *(getattr(place, base) for place in (torch, operator) if hasattr(place, base)))]
 
 
-def has_spelling_that_a_trace_forgets(facts: Facts) -> bool:
-    nodes = facts.nodes("call_function") + facts.nodes("call_method")
-    return any(spellings(node) and facts.is_taken_for_another(node.target, spellings(node)) for node in nodes)
-
-
 def spellings_in_a_frozen_script(function) -> list:
     """Of a function of the library: itself, and the modules that do nothing but call it."""
     return [function] + ([] if function in NOT_ALIKE else [kind for kind, called in FUNCTION_OF_MODULE.items() if called is function])
@@ -231,7 +226,6 @@ RULES: Dict[str, List[tuple]] = {
     ],
     "traced": [
         ("tracing drops modules that return their input, which FX observes", has_identity),
-        ("a trace does not tell torch.f(x) from x.f(), which have different rows", has_spelling_that_a_trace_forgets),
         ("a trace has the one way and the sizes of its example", has_several_ways),
         ("a number that forward takes is a constant in a trace", has_number_as_an_argument),
     ],
@@ -242,7 +236,7 @@ RULES["traced_frozen"] = [
 
 
 # Recipe best drops modules that return their input, and a row holds for every spelling.
-NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input, has_spelling_that_a_trace_forgets)
+NOT_IN_RECIPE_BEST = (has_identity, has_module_that_returns_its_input)
 
 # Such padding changes how often a value occurs, which the observers of recipe best weigh.
 OPENED_PADDING = ("freezing opens the padding of a convolution, and its input is then observed after the padding", pads_by_a_mode)

@@ -1,0 +1,127 @@
+// A trace has one operator for torch.add(x, y), x.add(y) and x + y, which are three things to FX and to its
+// tables. Its debug information names file and line: where the file is here, the line tells which it was.
+//   aten::add, model.py(12)   →   aten::add, "torch.add" of `y = torch.add(x, y) + 1.0`
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "io/python_file.h"
+#include "ir/analysis.h"
+#include "ir/callee.h"
+#include "ir/origin.h"
+#include "ir/python_operators.h"
+#include "ir/python_source.h"
+#include "passes/plain/passes.h"
+
+namespace tsq::passes {
+namespace {
+
+using ir::PythonExpression;
+using ir::PythonStatement;
+
+class Files {
+ public:
+  /// Null where there is no such statement: no such file here, or another than the one that was traced.
+  const PythonStatement* statement(const ir::TracedCall& call) {
+    const std::vector<PythonStatement>& statements = statements_of(call.file);
+    const auto after =
+        std::ranges::upper_bound(statements, call.line, std::less<>{}, &PythonStatement::first_line);
+    if (after == statements.begin()) return nullptr;
+    const PythonStatement& found = *std::prev(after);
+    return found.last_line >= call.line && found.function == call.function ? &found : nullptr;
+  }
+
+ private:
+  const std::vector<PythonStatement>& statements_of(const std::string& file) {
+    const auto [entry, is_new] = statements_.try_emplace(file);
+    if (!is_new) return entry->second;
+    const std::optional<std::string> text = io::read_python_file(file);
+    if (text) entry->second = ir::python_statements(*text);
+    return entry->second;
+  }
+
+  std::map<std::string, std::vector<PythonStatement>> statements_{};
+};
+
+/// Whether an expression may be the one that was traced as an operator.
+bool may_be(const PythonExpression& expression, std::string_view aten) {
+  const std::string_view plain = ir::without_underscore(aten);
+  if (expression.is_call) return ir::without_underscore(expression.name) == plain;
+  const ir::PythonOperator* const python = ir::python_operator(plain);
+  return python != nullptr && python->sign == expression.name;
+}
+
+/// The operators of one kind that one statement has made, in the order in which they ran.
+struct Made {
+  const PythonStatement* statement{};
+  std::string file{};
+  std::vector<ir::Node*> nodes{};
+};
+
+/// For each node its expression; empty where the statement does not tell.
+std::vector<PythonExpression> expressions_of(const Made& made) {
+  std::vector<PythonExpression> all = ir::python_expressions(made.statement->text);
+  std::erase_if(all, [&](const PythonExpression& each) {
+    return !may_be(each, made.nodes.front()->kind().toUnqualString());
+  });
+  if (all.empty()) return {};
+  const auto written = [&](const PythonExpression& each) {
+    const std::string called =
+        each.is_call ? made.statement->text.substr(each.begin, each.end - each.begin) : std::string();
+    return std::tuple(each.is_call, each.name, called, each.arguments);
+  };
+  const bool are_alike = std::ranges::all_of(
+      all, [&](const PythonExpression& each) { return written(each) == written(all.front()); });
+  if (are_alike) return std::vector<PythonExpression>(made.nodes.size(), all.front());
+  const bool all_ran =
+      std::ranges::none_of(all, &PythonExpression::may_be_skipped) && made.nodes.size() % all.size() == 0;
+  if (!all_ran) return {};
+  std::vector<PythonExpression> expressions;
+  for (std::size_t i = 0; i < made.nodes.size(); ++i) expressions.push_back(all[i % all.size()]);
+  return expressions;
+}
+
+bool tell(const Made& made) {
+  const std::vector<PythonExpression> expressions = expressions_of(made);
+  if (expressions.empty()) return false;
+  const auto source =
+      std::make_shared<torch::jit::Source>(made.statement->text, made.file, made.statement->first_line);
+  for (std::size_t i = 0; i < expressions.size(); ++i) {
+    made.nodes[i]->setSourceRange(torch::jit::SourceRange(source, expressions[i].begin, expressions[i].end));
+  }
+  return true;
+}
+
+}  // namespace
+
+bool read_python_source(ir::Model& model, const PassContext& /*context*/) {
+  Files files;
+  std::map<std::tuple<const PythonStatement*, std::string, std::string>, Made> made;
+  for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
+    if (!node->kind().is_aten()) continue;
+    const std::optional<ir::TracedCall> call = ir::traced_call(node);
+    const PythonStatement* const statement = call ? files.statement(*call) : nullptr;
+    if (statement == nullptr) continue;
+    Made& group = made[{statement, call->callers, node->kind().toUnqualString()}];
+    group.statement = statement;
+    group.file = call->file;
+    group.nodes.push_back(node);
+  }
+  bool changed = false;
+  for (const auto& [key, group] : made) {
+    if (!tell(group)) continue;
+    model.python_files.insert(group.file);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace tsq::passes

@@ -1,0 +1,171 @@
+#include "ir/python_source.h"
+
+#include <torch/csrc/jit/frontend/lexer.h>
+#include <torch/csrc/jit/frontend/parser.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <memory>
+#include <utility>
+
+namespace tsq::ir {
+namespace {
+
+using torch::jit::Lexer;
+using torch::jit::Source;
+using torch::jit::Token;
+using torch::jit::TreeRef;
+
+/// Splits a file at the ends of its logical lines.
+class Splitter {
+ public:
+  explicit Splitter(std::string_view text) : text_(text), source_(std::make_shared<Source>(lexed(text))) {}
+
+  std::vector<PythonStatement> run() && {
+    for (Lexer lexer(source_); lexer.cur().kind != torch::jit::TK_EOF;) take(lexer.next());
+    end_statement();
+    return std::move(statements_);
+  }
+
+ private:
+  /// TorchScript has no semicolons. What they join stays one line, which python_expressions does not read.
+  static std::string lexed(std::string_view text) {
+    std::string result(text);
+    std::ranges::replace(result, ';', ' ');
+    return result;
+  }
+
+  void take(const Token& token) {
+    if (token.kind == torch::jit::TK_NEWLINE) return end_statement();
+    if (token.kind == torch::jit::TK_INDENT) {
+      end_statement();
+      functions_.push_back(head_);
+    } else if (token.kind == torch::jit::TK_DEDENT) {
+      end_statement();
+      if (functions_.size() > 1) functions_.pop_back();
+    } else {
+      add(token);
+    }
+  }
+
+  void add(const Token& token) {
+    if (tokens_ == 0) {
+      begin_ = token.range.start();
+      first_ = token.kind;
+      head_ = first_ == torch::jit::TK_CLASS_DEF ? std::string() : functions_.back();
+    } else if (tokens_ == 1 && first_ == torch::jit::TK_DEF) {
+      head_ = token.text();
+    }
+    end_ = token.range.end();
+    ++tokens_;
+  }
+
+  void end_statement() {
+    if (std::exchange(tokens_, 0) == 0) return;
+    statements_.push_back({.function = functions_.back(),
+                           .first_line = source_->lineno_for_offset(begin_) + 1,
+                           .last_line = source_->lineno_for_offset(end_ - 1) + 1,
+                           .text = std::string(text_.substr(begin_, end_ - begin_))});
+  }
+
+  std::string_view text_;
+  std::shared_ptr<Source> source_;
+  std::vector<PythonStatement> statements_{};
+  std::vector<std::string> functions_{std::string()};  ///< around the next statement, the innermost last
+  std::string head_{};  ///< the function around the statements that the next indentation begins
+  std::size_t begin_{};
+  std::size_t end_{};
+  int first_{};  ///< kind of the statement's first token
+  std::size_t tokens_{};
+};
+
+constexpr std::array kSigns{
+    std::pair{int{'+'}, "+"},
+    std::pair{int{'-'}, "-"},
+    std::pair{int{torch::jit::TK_UNARY_MINUS}, "-"},
+    std::pair{int{'*'}, "*"},
+    std::pair{int{'/'}, "/"},
+    std::pair{int{'@'}, "@"},
+    std::pair{int{'%'}, "%"},
+    std::pair{int{torch::jit::TK_POW}, "**"},
+    std::pair{int{'~'}, "~"},
+    std::pair{int{'&'}, "&"},
+    std::pair{int{'|'}, "|"},
+    std::pair{int{'^'}, "^"},
+    std::pair{int{torch::jit::TK_LSHIFT}, "<<"},
+    std::pair{int{torch::jit::TK_RSHIFT}, ">>"},
+    std::pair{int{torch::jit::TK_EQ}, "=="},
+    std::pair{int{torch::jit::TK_NE}, "!="},
+    std::pair{int{'<'}, "<"},
+    std::pair{int{torch::jit::TK_LE}, "<="},
+    std::pair{int{'>'}, ">"},
+    std::pair{int{torch::jit::TK_GE}, ">="},
+};
+
+std::string_view sign_of(int kind) {
+  const auto* const found = std::ranges::find(kSigns, kind, &std::pair<int, const char*>::first);
+  return found == kSigns.end() ? std::string_view() : found->second;
+}
+
+bool may_skip_parts(int kind) {
+  constexpr std::array kKinds{torch::jit::TK_IF_EXPR, torch::jit::TK_AND, torch::jit::TK_OR,
+                              torch::jit::TK_LIST_COMP, torch::jit::TK_DICT_COMP};
+  return std::ranges::find(kKinds, kind) != kKinds.end();
+}
+
+/// The last name of `a.b.name` or of `name`; empty for what is called otherwise.
+std::string called_name(const TreeRef& callee) {
+  if (callee->kind() == '.') return callee->tree(1)->tree(0)->stringValue();
+  return callee->kind() == torch::jit::TK_VAR ? callee->tree(0)->tree(0)->stringValue() : std::string();
+}
+
+/// Appends what a tree holds after its parts, which Python evaluates first.
+void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpression>& expressions) {
+  if (tree->isAtom()) return;
+  const bool skips = may_be_skipped || may_skip_parts(tree->kind());
+  for (const TreeRef& part : tree->trees()) collect(part, skips, expressions);
+  const bool is_call = tree->kind() == torch::jit::TK_APPLY;
+  // `x += y` is the assignment; the sign in it is a tree without parts.
+  const bool is_assignment = tree->kind() == torch::jit::TK_AUG_ASSIGN;
+  const bool has_operands = !tree->trees().empty();
+  const int kind = is_assignment ? tree->tree(1)->kind() : tree->kind();
+  const std::string name = is_call ? called_name(tree->tree(0)) : std::string(sign_of(kind));
+  if (name.empty() || !has_operands) return;
+  const torch::jit::SourceRange& range = is_call ? tree->tree(0)->range() : tree->range();
+  expressions.push_back({.name = name,
+                         .is_call = is_call,
+                         .begin = range.start(),
+                         .end = range.end(),
+                         .arguments = is_call ? tree->tree(1)->trees().size() : 0,
+                         .may_be_skipped = may_be_skipped});
+}
+
+}  // namespace
+
+std::vector<PythonStatement> python_statements(std::string_view text) {
+  try {
+    return Splitter(text).run();
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+std::vector<PythonExpression> python_expressions(std::string_view statement) {
+  constexpr std::string_view kHead = "def f():\n  ";
+  const std::string text = std::string(kHead).append(statement).append("\n");
+  std::vector<PythonExpression> expressions;
+  try {
+    torch::jit::Parser parser(std::make_shared<Source>(text));
+    collect(parser.parseFunction(/*is_method=*/false), false, expressions);
+  } catch (const std::exception&) {
+    return {};
+  }
+  for (PythonExpression& each : expressions) {
+    each.begin -= kHead.size();
+    each.end -= kHead.size();
+  }
+  return expressions;
+}
+
+}  // namespace tsq::ir

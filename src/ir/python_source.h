@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Python source as its author wrote it, read with the lexer and the parser of LibTorch.
+namespace tsq::ir {
+
+/// A logical line of a Python file: a simple statement, or the head of a compound one.
+struct PythonStatement {
+  std::string function{};     ///< the name of the function that it stands in; empty: in none
+  std::size_t first_line{1};  ///< lines are counted from 1
+  std::size_t last_line{1};
+  std::string text{};
+};
+
+/// A call or an operator in the text of a statement.
+struct PythonExpression {
+  std::string name{};  ///< of a call the name before its bracket, of an operator its sign
+  bool is_call{false};
+  std::size_t begin{};  ///< of what is called, or of the operator with its operands
+  std::size_t end{};
+  std::size_t arguments{};     ///< of a call, those by position
+  bool may_be_skipped{false};  ///< in `a if c else b`, in `a and b`, in a comprehension
+};
+
+/// The statements of a file, in its order; none where LibTorch's lexer does not read it.
+std::vector<PythonStatement> python_statements(std::string_view text);
+
+/// The calls and operators of a simple statement, in the order in which Python evaluates them; none where the
+/// text is not Python that TorchScript's parser reads.
+std::vector<PythonExpression> python_expressions(std::string_view statement);
+
+}  // namespace tsq::ir

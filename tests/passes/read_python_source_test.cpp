@@ -1,0 +1,193 @@
+// What a trace has one operator for is told apart by the line of the Python file that it was traced from.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/analysis.h"
+#include "ir/origin.h"
+#include "ir/python_source.h"
+#include "passes/plain/passes.h"
+#include "support/graph_model.h"
+#include "support/temporary_folder.h"
+
+namespace tsq {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// A Python file beside a trace of it.
+class ReadPythonSource : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string path() const { return folder_.file("model.py"); }
+
+  void write(const std::string& text) const { std::ofstream(path()) << text; }
+
+  /// The values %a, %b … of operators, as if each had been traced in the line that it is given.
+  ir::Model traced(const std::string& operators, const std::vector<int>& lines,
+                   const std::string& function = "forward") const {
+    ir::Model model = testing::model_of_graph("%x : Tensor, %y : Tensor", operators);
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const std::string stack =
+          path() + "(" + std::to_string(lines[i]) + "): " + function + "\nmain.py(9): <module>\n";
+      const auto source = std::make_shared<torch::jit::Source>(stack, path(), lines[i]);
+      testing::node_named(model, std::string(1, static_cast<char>('a' + i)))
+          ->setSourceRange(torch::jit::SourceRange(source, 0, stack.size()));
+    }
+    return model;
+  }
+
+  /// How FX would name the operator of a value, all that it may be.
+  static Names spellings(const ir::Model& model, const std::string& value) {
+    Names names;
+    for (const Symbol& each : ir::targets(model, testing::node_named(model, value)))
+      names.emplace_back(each.name);
+    return names;
+  }
+
+ private:
+  testing::TemporaryFolder folder_{};
+};
+
+constexpr const char* kTwoSums = R"(
+  %a : Tensor = aten::add(%x, %y, %one)
+  %b : Tensor = aten::add(%a, %one, %one)
+  return (%b)
+)";
+
+TEST_F(ReadPythonSource, ALineTellsFunctionsOperatorsAndMethodsApart) {
+  write("import torch\n\ndef forward(self, x, y):\n    z = torch.add(x, y) + 1.0\n    return z.relu()\n");
+  ir::Model model = traced(R"(
+  %a : Tensor = aten::add(%x, %y, %one)
+  %b : Tensor = aten::add(%a, %one, %one)
+  %c : Tensor = aten::relu(%b)
+  return (%c)
+)",
+                           {4, 4, 5});
+  EXPECT_GT(spellings(model, "a").size(), 2U) << "a trace by itself";
+  EXPECT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "a"), Names{"torch.add"});
+  EXPECT_EQ(spellings(model, "b"), Names{"operator.add"});
+  EXPECT_EQ(spellings(model, "c"), Names{"relu"});
+  EXPECT_EQ(model.python_files, std::set<std::string>{path()});
+}
+
+TEST_F(ReadPythonSource, ArgumentsByPositionAreThoseOfTheLine) {
+  write("def forward(self, x, y):\n    return torch.add(x, other=y)\n");
+  ir::Model model = traced("  %a : Tensor = aten::add(%x, %y, %one)\n  return (%a)\n", {2});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(ir::positional_arguments(testing::node_named(model, "a"), symbol("torch.add")), 1U);
+}
+
+TEST_F(ReadPythonSource, AStatementOfSeveralLinesIsReadAsAWhole) {
+  write(
+      "def forward(self, x, y):\n    z = (\n        torch.add(x,\n                  y)\n        + 1.0\n    "
+      ")\n");
+  ir::Model model = traced(kTwoSums, {3, 3});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "a"), Names{"torch.add"});
+  EXPECT_EQ(spellings(model, "b"), Names{"operator.add"});
+}
+
+TEST_F(ReadPythonSource, ALoopRunsItsLineAgain) {
+  write("def forward(self, x, y):\n    for i in range(2):\n        x = torch.add(x, y) + 1.0\n");
+  ir::Model model = traced(R"(
+  %a : Tensor = aten::add(%x, %y, %one)
+  %b : Tensor = aten::add(%a, %one, %one)
+  %c : Tensor = aten::add(%b, %y, %one)
+  %d : Tensor = aten::add(%c, %one, %one)
+  return (%d)
+)",
+                           {3, 3, 3, 3});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "c"), Names{"torch.add"});
+  EXPECT_EQ(spellings(model, "d"), Names{"operator.add"});
+}
+
+TEST_F(ReadPythonSource, ALineThatMayNotHaveRunWholeTellsNothing) {
+  write("def forward(self, x, y):\n    return torch.add(x, y) if self.a else (x + y) + x.add(y)\n");
+  ir::Model model = traced(kTwoSums, {2, 2});
+  EXPECT_FALSE(passes::read_python_source(model, {}));
+}
+
+TEST_F(ReadPythonSource, AWordBesideOneThatWasTracedIsNotTakenForIt) {
+  write("def forward(self, x, y):\n    return torch.add(x[:, 0 + 1:], y)\n");
+  ir::Model model = traced("  %a : Tensor = aten::add(%x, %y, %one)\n  return (%a)\n", {2});
+  EXPECT_FALSE(passes::read_python_source(model, {}));
+}
+
+TEST_F(ReadPythonSource, AFileThatIsMissingChangesNothing) {
+  ir::Model model = traced(kTwoSums, {4, 4});
+  const Names before = spellings(model, "a");
+  EXPECT_FALSE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "a"), before);
+}
+
+TEST_F(ReadPythonSource, AFileThatHasChangedSinceChangesNothing) {
+  write("import torch\n\n\n\ndef forward(self, x, y):\n    return torch.add(x, y)\n");
+  for (const int line : {4, 5, 7, 100}) {
+    ir::Model model = traced(kTwoSums, {line, line});
+    EXPECT_FALSE(passes::read_python_source(model, {})) << line;
+  }
+  ir::Model of_another_function = traced(kTwoSums, {6, 6}, "encode");
+  EXPECT_FALSE(passes::read_python_source(of_another_function, {}));
+}
+
+TEST_F(ReadPythonSource, TextThatIsNoPythonChangesNothing) {
+  write("def forward(self, x, y):\n    return torch.add(x, ?y\n");
+  ir::Model model = traced(kTwoSums, {2, 2});
+  EXPECT_FALSE(passes::read_python_source(model, {}));
+}
+
+TEST(PythonStatements, EachHasItsFunctionAndItsLines) {
+  const auto statements = ir::python_statements(
+      "class A:\n    def forward(self, x):\n        # a comment\n        def inner(y):\n            return "
+      "y\n\n"
+      "        x = f(\n            x)\n        \"\"\"text\n        of lines\"\"\"\n    c = 1\n");
+  std::vector<std::string> found;
+  for (const ir::PythonStatement& each : statements) {
+    found.push_back(each.function + ":" + std::to_string(each.first_line) + "-" +
+                    std::to_string(each.last_line));
+  }
+  EXPECT_EQ(found,
+            (Names{":1-1", ":2-2", "forward:4-4", "inner:5-5", "forward:7-8", "forward:9-10", ":11-11"}));
+}
+
+TEST(PythonStatements, SemicolonsJoinThem) {
+  const auto statements = ir::python_statements("a = 1; b = f(a); c = ';'\nd = 2\n");
+  ASSERT_EQ(statements.size(), 2U);
+  EXPECT_EQ(statements[0].text, "a = 1; b = f(a); c = ';'");
+  EXPECT_TRUE(ir::python_expressions(statements[0].text).empty());
+}
+
+Names expressions(const std::string& statement) {
+  Names found;
+  for (const ir::PythonExpression& each : ir::python_expressions(statement))
+    found.push_back(statement.substr(each.begin, each.end - each.begin));
+  return found;
+}
+
+TEST(PythonExpressions, AreInTheOrderOfEvaluation) {
+  EXPECT_EQ(expressions("x = f(a + b).relu() * -c"),
+            (Names{"a + b", "f", "f(a + b).relu", "-c", "f(a + b).relu() * -c"}));
+  EXPECT_EQ(expressions("x += y @ z"), (Names{"y @ z", "x += y @ z"}));
+  EXPECT_EQ(expressions("return 1 - x ** 2 < y"), (Names{"x ** 2", "1 - x ** 2", "1 - x ** 2 < y"}));
+}
+
+TEST(PythonExpressions, WhatMayBeSkippedIsKnown) {
+  const auto found = ir::python_expressions("y = [f(t) for t in x] if g(x) else x");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(std::ranges::all_of(found, &ir::PythonExpression::may_be_skipped));
+}
+
+TEST(PythonExpressions, HeadsOfCompoundStatementsHaveNone) {
+  EXPECT_TRUE(ir::python_expressions("if f(x) > 0:").empty());
+  EXPECT_TRUE(ir::python_expressions("x = lambda y: f(y)").empty());
+}
+
+}  // namespace
+}  // namespace tsq
