@@ -73,10 +73,9 @@ std::vector<PythonExpression> expressions_of(const Made& made) {
     return !may_be(each, made.nodes.front()->kind().toUnqualString());
   });
   if (all.empty()) return {};
-  const auto written = [&](const PythonExpression& each) {
-    const std::string called =
-        each.is_call ? made.statement->text.substr(each.begin, each.end - each.begin) : std::string();
-    return std::tuple(each.is_call, each.name, called, each.arguments);
+  const auto written = [](const PythonExpression& each) {
+    return std::tuple(each.is_call, each.is_call ? each.text.substr(0, each.head) : each.name,
+                      each.arguments);
   };
   const bool are_alike = std::ranges::all_of(
       all, [&](const PythonExpression& each) { return written(each) == written(all.front()); });
@@ -92,10 +91,12 @@ std::vector<PythonExpression> expressions_of(const Made& made) {
 bool tell(const Made& made) {
   const std::vector<PythonExpression> expressions = expressions_of(made);
   if (expressions.empty()) return false;
-  const auto source =
-      std::make_shared<torch::jit::Source>(made.statement->text, made.file, made.statement->first_line);
   for (std::size_t i = 0; i < expressions.size(); ++i) {
-    made.nodes[i]->setSourceRange(torch::jit::SourceRange(source, expressions[i].begin, expressions[i].end));
+    // No more of the user's source than this: it goes into the files that are written.
+    const PythonExpression& written = expressions[i];
+    const auto source = std::make_shared<torch::jit::Source>(written.text, made.file,
+                                                             made.statement->first_line + written.line);
+    made.nodes[i]->setSourceRange(torch::jit::SourceRange(source, 0, written.head));
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -39,11 +40,13 @@ std::optional<double> number_in(const std::string& text) {
   return text.empty() || end != text.c_str() + text.size() ? std::nullopt : std::optional(number);
 }
 
-bool is_list_of(const c10::IValue& value, double number) {
-  const auto is_it = [&](const c10::IValue& each) {
-    return each.isScalar() && each.toScalar().toDouble() == number;
-  };
-  return value.isList() && !value.toListRef().empty() && std::ranges::all_of(value.toListRef(), is_it);
+/// Traces hold numbers as tensors.
+bool is_number(const c10::IValue& value, double number) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    return tensor.numel() == 1 && !tensor.is_complex() && tensor.item().toDouble() == number;
+  }
+  return (value.isInt() || value.isDouble()) && value.toScalar().toDouble() == number;
 }
 
 /// Whether a literal may be what an operator reads. TorchScript writes a number that stands for a list as the
@@ -52,8 +55,10 @@ bool may_be(const std::string& literal, const Value* value) {
   const std::optional<c10::IValue> constant = constant_value(value);
   if (const auto number = number_in(literal)) {
     if (!constant) return value->type()->kind() != c10::TypeKind::TensorType;
-    return is_list_of(*constant, *number) ||
-           (constant->isScalar() && !constant->isBool() && constant->toScalar().toDouble() == *number);
+    if (!constant->isList()) return is_number(*constant, *number);
+    const auto elements = constant->toListRef();
+    return !elements.empty() &&
+           std::ranges::all_of(elements, [&](const c10::IValue& each) { return is_number(each, *number); });
   }
   if (literal == "None") return constant && constant->isNone();
   if (literal == "True" || literal == "False")
@@ -62,30 +67,32 @@ bool may_be(const std::string& literal, const Value* value) {
   return true;
 }
 
+/// Whether an input that was not written can have its value: the default.
+bool may_be_default(const c10::Argument& argument, const Value* value) {
+  if (!argument.default_value()) return false;
+  const std::optional<c10::IValue> constant = constant_value(value);
+  return !constant || *constant == *argument.default_value();
+}
+
 /// Whether the arguments that were written can be the inputs of an operator from `first` on.
 bool can_be_inputs_from(std::size_t first, const WrittenArguments& written, const Node* node) {
   const c10::FunctionSchema* schema = node->maybeSchema();
   if (schema == nullptr || schema->is_vararg()) return true;
   const auto& arguments = schema->arguments();
-  const auto is_list = [&](std::size_t i) {
-    return i < arguments.size() && arguments[i].type()->kind() == c10::TypeKind::ListType;
-  };
+  const auto by_position = std::ranges::count_if(arguments, std::not_fn(&c10::Argument::kwarg_only));
   // `x.view(2, 3)` writes a list as arguments.
-  if (first > 0 && written.positional.size() > 1 && is_list(first)) return true;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (i < first) continue;
-    const std::size_t position = i - first;
-    if (!arguments[i].kwarg_only() && position < written.positional.size()) {
-      if (!may_be(written.positional[position], node->input(i))) return false;
-    } else if (std::ranges::find(written.keywords, arguments[i].name()) == written.keywords.end()) {
-      if (!arguments[i].default_value()) return false;
-      const std::optional<c10::IValue> constant = constant_value(node->input(i));
-      if (constant && *constant != *arguments[i].default_value()) return false;
-    }
+  const bool is_open = first > 0 && written.positional.size() > 1 && first < arguments.size() &&
+                       arguments[first].type()->kind() == c10::TypeKind::ListType;
+  if (is_open) return true;
+  if (first + written.positional.size() > static_cast<std::size_t>(by_position)) return false;
+  for (std::size_t i = first; i < arguments.size(); ++i) {
+    const bool is_by_position = i - first < written.positional.size();
+    if (is_by_position && !may_be(written.positional[i - first], node->input(i))) return false;
+    const bool is_written =
+        is_by_position || std::ranges::find(written.keywords, arguments[i].name()) != written.keywords.end();
+    if (!is_written && !may_be_default(arguments[i], node->input(i))) return false;
   }
-  const auto by_position =
-      std::ranges::count_if(arguments, [](const c10::Argument& argument) { return !argument.kwarg_only(); });
-  return first + written.positional.size() <= static_cast<std::size_t>(by_position);
+  return true;
 }
 
 /// Functions of that name that are one operator.

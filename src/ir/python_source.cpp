@@ -80,6 +80,10 @@ class Splitter {
   std::size_t tokens_{};
 };
 
+/// What a statement is put into, for the parser reads functions.
+constexpr std::string_view kHead = "def f():\n  ";
+constexpr std::size_t kLinesBefore = 1;
+
 constexpr std::array kSigns{
     std::pair{int{'+'}, "+"},
     std::pair{int{'-'}, "-"},
@@ -120,6 +124,17 @@ std::string called_name(const TreeRef& callee) {
   return callee->kind() == torch::jit::TK_VAR ? callee->tree(0)->tree(0)->stringValue() : std::string();
 }
 
+/// The text of a call. The parser's ranges end before closing brackets.
+std::string call_text(const torch::jit::SourceRange& callee) {
+  const std::string rest = callee.source()->text_str().str().substr(callee.end());
+  Lexer lexer(std::make_shared<Source>(rest));
+  for (int depth = 0;;) {
+    const Token token = lexer.next();
+    if (token.kind == '(') ++depth;
+    if (token.kind == ')' && --depth == 0) return callee.text().str() + rest.substr(0, token.range.end());
+  }
+}
+
 /// Appends what a tree holds after its parts, which Python evaluates first.
 void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpression>& expressions) {
   if (tree->isAtom()) return;
@@ -133,10 +148,12 @@ void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpress
   const std::string name = is_call ? called_name(tree->tree(0)) : std::string(sign_of(kind));
   if (name.empty() || !has_operands) return;
   const torch::jit::SourceRange& range = is_call ? tree->tree(0)->range() : tree->range();
+  const std::string text = is_call ? call_text(range) : range.text().str();
   expressions.push_back({.name = name,
                          .is_call = is_call,
-                         .begin = range.start(),
-                         .end = range.end(),
+                         .text = text,
+                         .head = range.size(),
+                         .line = range.source()->lineno_for_offset(range.start()) - kLinesBefore,
                          .arguments = is_call ? tree->tree(1)->trees().size() : 0,
                          .may_be_skipped = may_be_skipped});
 }
@@ -152,7 +169,6 @@ std::vector<PythonStatement> python_statements(std::string_view text) {
 }
 
 std::vector<PythonExpression> python_expressions(std::string_view statement) {
-  constexpr std::string_view kHead = "def f():\n  ";
   const std::string text = std::string(kHead).append(statement).append("\n");
   std::vector<PythonExpression> expressions;
   try {
@@ -160,10 +176,6 @@ std::vector<PythonExpression> python_expressions(std::string_view statement) {
     collect(parser.parseFunction(/*is_method=*/false), false, expressions);
   } catch (const std::exception&) {
     return {};
-  }
-  for (PythonExpression& each : expressions) {
-    each.begin -= kHead.size();
-    each.end -= kHead.size();
   }
   return expressions;
 }

@@ -16,12 +16,13 @@ struct PythonStatement {
   std::string text{};
 };
 
-/// A call or an operator in the text of a statement.
+/// A call or an operator in a statement.
 struct PythonExpression {
   std::string name{};  ///< of a call the name before its bracket, of an operator its sign
   bool is_call{false};
-  std::size_t begin{};  ///< of what is called, or of the operator with its operands
-  std::size_t end{};
+  std::string text{};          ///< with its operands or arguments
+  std::size_t head{};          ///< so much of the text is what is called; of an operator all
+  std::size_t line{};          ///< of the statement's lines, from 0, the one that it begins in
   std::size_t arguments{};     ///< of a call, those by position
   bool may_be_skipped{false};  ///< in `a if c else b`, in `a and b`, in a comprehension
 };

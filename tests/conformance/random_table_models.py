@@ -5,9 +5,12 @@ import operator
 from typing import Callable
 
 import torch
+import torch as th
 import torch.nn.functional as F
-from torch import Tensor, nn
+import torch.nn.functional as fn
+from torch import Tensor, add, cat, nn
 from torch.ao.quantization.utils import MatchAllNode
+from torch.nn.functional import relu as rectified
 
 from case import normal
 from suite_backends import Mixed
@@ -347,3 +350,111 @@ class Several(nn.Module):
         m = torch.mul(m, g) + torch.mul(x, 1 - g)
         p = F.adaptive_avg_pool2d(m, (1, 1)).flatten(1)
         return m, torch.tanh(self.fc(p))
+
+
+@tabled(
+    inputs=normal(2, 4, 8, 8),
+    single=(nn.Conv2d, nn.ReLU, nn.BatchNorm2d, torch.add, operator.add, "add", torch.relu, F.relu, "relu", operator.mul, torch.mul, "mul", torch.cat, F.avg_pool2d, nn.Linear, "flatten", torch.flatten),
+    chains=((nn.Conv2d, nn.BatchNorm2d), (nn.Conv2d, nn.ReLU), (torch.add, torch.relu), (operator.add, F.relu), ("add", "relu"), (torch.mul, operator.add), (nn.Linear, F.relu), (F.avg_pool2d, "flatten")),
+    trees=((torch.relu, (torch.add, MatchAllNode, nn.Conv2d)), (operator.add, torch.mul, MatchAllNode), (F.relu, (operator.add, MatchAllNode, MatchAllNode))),
+)
+class Spelled(nn.Module):
+    """Sums and products in every spelling, by other names, in loops and in statements of several lines."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(4, 6, 3, padding=1)
+        self.b = nn.Conv2d(6, 6, 1)
+        self.bn = nn.BatchNorm2d(6)
+        self.c = nn.Conv2d(6, 6, 1)
+        self.c2 = nn.Conv2d(6, 6, 1)
+        self.r = nn.ReLU()
+        self.fc = nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.bn(self.a(x))
+        y = th.relu(th.add(x, self.b(x))) + x.relu()
+        x = (
+            torch.mul(y, x)
+            + y.add(x)
+            * 0.5
+        )
+        x = rectified(x + self.c(x)).mul(0.7)
+        x = rectified(x + self.c2(x)).mul(0.7)
+        for _ in range(2):
+            x = torch.mul(x, 1.1) + y
+        z = fn.avg_pool2d(x, 2) * fn.avg_pool2d(y, 2)
+        z = cat([z, add(z, 1.0)], 1)
+        z = torch.relu(z).mean([2, 3]).flatten(1)
+        return fn.relu(self.fc(z))
+
+
+@tabled(
+    inputs=normal(2, 6, 12),
+    single=(nn.Linear, nn.LayerNorm, torch.matmul, operator.matmul, "matmul", torch.softmax, F.softmax, "softmax", torch.transpose, "transpose", operator.truediv, torch.div, "view", "reshape", torch.reshape, operator.sub, torch.sub, nn.GELU, F.gelu, nn.Dropout, torch.tanh, "tanh"),
+    chains=((nn.Linear, nn.GELU), (nn.Linear, F.gelu), (torch.matmul, operator.truediv), (operator.truediv, "softmax"), ("transpose", "reshape"), (torch.sub, nn.LayerNorm), (torch.tanh, nn.Linear)),
+    trees=((operator.matmul, "softmax", MatchAllNode), (torch.sub, MatchAllNode, torch.tanh)),
+)
+class Heads(nn.Module):
+    """Attention in methods, functions and operators of Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(12, 36)
+        self.o = nn.Linear(12, 12)
+        self.n = nn.LayerNorm(12)
+        self.m = nn.LayerNorm(12)
+        self.u = nn.Linear(12, 20)
+        self.g = nn.GELU()
+        self.d = nn.Linear(20, 12)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        s = torch.matmul(q, th.transpose(k, 1, 2)) / 3.0
+        s = self.drop(s.softmax(-1))
+        y = (s @ v).reshape(x.size(0), -1, 12)
+        x = self.n(x - self.o(y))
+        a, b = th.chunk(self.u(x), 2, dim=-1)
+        z = torch.cat((fn.gelu(a), self.g(b)), -1)
+        z = torch.sub(x, torch.tanh(self.d(z))) - z.mean(-1, keepdim=True).tanh()
+        w = th.softmax(z, -1).matmul(z.transpose(1, 2)).div(2.0)
+        return self.m(torch.reshape(w @ z, (2, 6, 12)))
+
+
+@tabled(
+    inputs=normal(2, 3, 10, 10),
+    single=(nn.Conv2d, nn.BatchNorm2d, nn.Hardswish, nn.Sigmoid, torch.sigmoid, "sigmoid", operator.imul, operator.mul, "mul_", operator.iadd, operator.add, "add_", F.relu, F.hardsigmoid, nn.AdaptiveAvgPool2d, F.adaptive_avg_pool2d, F.interpolate, torch.cat, nn.ReLU6, "clamp", torch.clamp, "clamp_", nn.MaxPool2d, F.max_pool2d, torch.squeeze, "squeeze", torch.unsqueeze, "unsqueeze"),
+    chains=((nn.Conv2d, nn.BatchNorm2d), (nn.Conv2d, nn.Hardswish), (nn.Conv2d, nn.ReLU6), (operator.iadd, F.relu), (operator.imul, torch.clamp), (F.max_pool2d, operator.add), (nn.Sigmoid, operator.mul), ("sigmoid", operator.mul)),
+    trees=((operator.mul, MatchAllNode, nn.Sigmoid), (operator.mul, MatchAllNode, "sigmoid"), (operator.iadd, nn.Conv2d, MatchAllNode), (F.relu, (operator.iadd, MatchAllNode, nn.Conv2d))),
+)
+class Gates(nn.Module):
+    """Gates, resizing, operators that write into their argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(3, 8, 3, padding=1)
+        self.an = nn.BatchNorm2d(8)
+        self.h = nn.Hardswish()
+        self.b = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.s = nn.Conv2d(8, 8, 1)
+        self.sig = nn.Sigmoid()
+        self.c = nn.Conv2d(8, 4, 1)
+        self.six = nn.ReLU6()
+        self.max = nn.MaxPool2d(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.h(self.an(self.a(x)))
+        y = self.b(x)
+        y += x
+        y = F.relu(y, inplace=True)
+        y = y * self.sig(self.s(self.pool(y))) + x.sigmoid() * 0.25
+        z = self.six(self.c(self.max(y)))
+        z *= 0.5
+        z = torch.clamp(z, 0.0, 1.5) + F.max_pool2d(z, 3, stride=1, padding=1)
+        u = F.interpolate(z, scale_factor=2.0)
+        w = torch.cat([u, y], dim=1).clamp(-1.0, 2.0)
+        w = F.adaptive_avg_pool2d(w, 1) if self.training else F.adaptive_avg_pool2d(w, (1, 1))
+        w = torch.squeeze(w, -1).squeeze(-1)
+        return torch.unsqueeze(torch.sigmoid(w), 1).add_(1.0)

@@ -76,6 +76,55 @@ TEST_F(ReadPythonSource, ALineTellsFunctionsOperatorsAndMethodsApart) {
   EXPECT_EQ(model.python_files, std::set<std::string>{path()});
 }
 
+TEST_F(ReadPythonSource, AFunctionIsNoMethodByWhateverNameItsModuleIsCalled) {
+  write(R"(import torch as th, torch.nn.functional as fn
+def forward(self, x, y):
+    a = th.add(x, y)
+    b = th.flatten(x, 1)
+    c = x.flatten(1)
+    d = th.relu(x)
+    e = fn.gelu(x)
+    f = x.add_(y)
+    g = x.view(2, 3)
+    h = self.add(x, y, alpha=1)
+    i = fn.avg_pool2d(x, 2)
+)");
+  ir::Model model = traced(R"(
+  %last : int = prim::Constant[value=-1]()
+  %exact : str = prim::Constant[value="none"]()
+  %sizes : int[] = prim::Constant[value=[2, 3]]()
+  %kernel : int[] = prim::Constant[value=[2, 2]]()
+  %empty : int[] = prim::ListConstruct()
+  %padding : int[] = prim::Constant[value=[0, 0]]()
+  %a : Tensor = aten::add(%x, %y, %one)
+  %b : Tensor = aten::flatten(%x, %one, %last)
+  %c : Tensor = aten::flatten(%x, %one, %last)
+  %d : Tensor = aten::relu(%x)
+  %e : Tensor = aten::gelu(%x, %exact)
+  %f : Tensor = aten::add(%x, %y, %one)
+  %g : Tensor = aten::view(%x, %sizes)
+  %h : Tensor = aten::add(%x, %y, %one)
+  %i : Tensor = aten::avg_pool2d(%x, %kernel, %empty, %padding, %no, %yes, %none)
+  %all : Tensor[] = prim::ListConstruct(%a, %b, %c, %d, %e, %f, %g, %h, %i)
+  return (%all)
+)",
+                           {3, 4, 5, 6, 7, 8, 9, 10, 11});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  std::vector<Names> found;
+  for (const char* value : {"a", "b", "c", "d", "e", "f", "g", "h", "i"})
+    found.push_back(spellings(model, value));
+  const std::vector<Names> expected{{"torch.add"},
+                                    {"torch.flatten"},
+                                    {"flatten"},
+                                    {"torch.relu"},
+                                    {"torch.nn.functional.gelu"},
+                                    {"add_"},
+                                    {"view"},
+                                    {"torch.add"},
+                                    {"torch.nn.functional.avg_pool2d"}};
+  EXPECT_EQ(found, expected);
+}
+
 TEST_F(ReadPythonSource, ArgumentsByPositionAreThoseOfTheLine) {
   write("def forward(self, x, y):\n    return torch.add(x, other=y)\n");
   ir::Model model = traced("  %a : Tensor = aten::add(%x, %y, %one)\n  return (%a)\n", {2});
@@ -167,7 +216,7 @@ TEST(PythonStatements, SemicolonsJoinThem) {
 Names expressions(const std::string& statement) {
   Names found;
   for (const ir::PythonExpression& each : ir::python_expressions(statement))
-    found.push_back(statement.substr(each.begin, each.end - each.begin));
+    found.push_back(each.text.substr(0, each.head));
   return found;
 }
 
@@ -176,6 +225,14 @@ TEST(PythonExpressions, AreInTheOrderOfEvaluation) {
             (Names{"a + b", "f", "f(a + b).relu", "-c", "f(a + b).relu() * -c"}));
   EXPECT_EQ(expressions("x += y @ z"), (Names{"y @ z", "x += y @ z"}));
   EXPECT_EQ(expressions("return 1 - x ** 2 < y"), (Names{"x ** 2", "1 - x ** 2", "1 - x ** 2 < y"}));
+}
+
+TEST(PythonExpressions, ACallEndsAtItsBracket) {
+  const auto found = ir::python_expressions("y = f(g(x)[0], a=(1, ')')) + h()");
+  std::vector<std::string> texts;
+  for (const ir::PythonExpression& each : found)
+    if (each.is_call) texts.push_back(each.text);
+  EXPECT_EQ(texts, (Names{"g(x)", "f(g(x)[0], a=(1, ')'))", "h()"}));
 }
 
 TEST(PythonExpressions, WhatMayBeSkippedIsKnown) {
