@@ -177,8 +177,11 @@ std::shared_ptr<Stage> reference_stage(const Stage& prepared, const std::optiona
   stage->observed = std::make_shared<ir::Model>(with_own_observers(prepared.model));
   stage->convert_mapping = mapping;
   stage->convert_custom = custom;
+  // Files hold mean errors in the place of samples, measured before a mapping of convert is known: with one,
+  // those are taken here as well.
+  if (mapping) stage->model.mean_errors = mean_errors_of(prepared);
   PassContext context = context_of(*stage);
-  if (measures_mean_errors(prepared)) context.samples = prepared.kept_samples.samples();
+  if (measures_mean_errors(*stage)) context.samples = prepared.kept_samples.samples();
   Parts parts(progress,
               prepared.model.observers.size() + weighted_calls(prepared.model) + context.samples.size());
   context.on_part = [&parts] { parts.advance(); };
