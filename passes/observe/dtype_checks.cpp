@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "ir/analysis.h"
+#include "ir/number_first.h"
 #include "match/dtype_check.h"
 #include "passes/context/names.h"
 
@@ -72,7 +73,7 @@ std::optional<std::string> output_refusal(const TargetInfo& info, const MaybeQCo
 std::optional<std::string> refusal(const TargetInfos& infos, const ir::Match& match,
                                    const MaybeQConfig& qconfig, const DTypeConfig& config) {
   const TargetInfo& info = infos.of(match.root);
-  const auto arguments = ir::arguments(match.root);
+  const auto arguments = ir::arguments_as_written(match.root);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::vector<ir::Value*> values =
         arguments[i].is_list ? arguments[i].elements : std::vector<ir::Value*>{arguments[i].value};

@@ -11,6 +11,7 @@
 #include "ir/constants.h"
 #include "ir/edit.h"
 #include "ir/fx_names.h"
+#include "ir/number_first.h"
 #include "passes/context/custom_lstm.h"
 #include "passes/context/names.h"
 #include "passes/context/nodes.h"
@@ -143,10 +144,8 @@ bool reads_quantized_input(const TargetInfos& infos, const Node* node) {
 
 void ObserverInsertion::observe_inputs(Node* root) {
   if (ir::is_standalone(model_, root)) return observe_standalone_inputs(root);
-  const auto arguments = ir::arguments(root);
-  // The first argument of `1 - x`, which TorchScript writes as rsub(x, 1), is the number.
-  const bool has_zeroth = !arguments.empty() && root->kind() != c10::aten::rsub;
-  const Value* zeroth = has_zeroth ? arguments.front().value : nullptr;
+  const auto arguments = ir::arguments_as_written(root);
+  const Value* zeroth = arguments.empty() ? nullptr : arguments.front().value;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::vector<Value*> values =
         arguments[i].is_list ? arguments[i].elements : std::vector<Value*>{arguments[i].value};
@@ -155,7 +154,7 @@ void ObserverInsertion::observe_inputs(Node* root) {
                                             /*is_zeroth=*/!arguments[i].is_list && value == zeroth);
       const std::string& layer = ir::scope_of(model_, root).path;
       if (observer && !is_rounded_in_branches(value, *observer, layer))
-        ir::replace_operand(root, value, observed(value, *observer, layer));
+        ir::replace_operand(ir::reader_of_arguments(root), value, observed(value, *observer, layer));
     }
   }
 }

@@ -54,6 +54,8 @@ class Files {
 /// Whether an expression may be the one that was traced as an operator.
 bool may_be(const PythonExpression& expression, std::string_view aten) {
   const std::string_view plain = ir::without_underscore(aten);
+  // The operators of `1.0 - x` and of `1.0 / x` have other names.
+  if (expression.is_number_first && (plain == "sub" || plain == "div")) return false;
   if (expression.is_call) return ir::without_underscore(expression.name) == plain;
   const ir::PythonOperator* const python = ir::python_operator(plain);
   return python != nullptr && python->sign == expression.name;
@@ -66,6 +68,16 @@ struct Made {
   std::vector<ir::Node*> nodes{};
 };
 
+bool are_alike(const std::vector<PythonExpression>& expressions) {
+  const auto written = [](const PythonExpression& each) {
+    return std::tuple(each.is_call, each.is_call ? each.text.substr(0, each.head) : each.name, each.arguments,
+                      each.is_number_first);
+  };
+  return std::ranges::all_of(expressions, [&](const PythonExpression& each) {
+    return written(each) == written(expressions.front());
+  });
+}
+
 /// For each node its expression; empty where the statement does not tell.
 std::vector<PythonExpression> expressions_of(const Made& made) {
   std::vector<PythonExpression> all = ir::python_expressions(made.statement->text);
@@ -73,19 +85,20 @@ std::vector<PythonExpression> expressions_of(const Made& made) {
     return !may_be(each, made.nodes.front()->kind().toUnqualString());
   });
   if (all.empty()) return {};
-  const auto written = [](const PythonExpression& each) {
-    return std::tuple(each.is_call, each.is_call ? each.text.substr(0, each.head) : each.name,
-                      each.arguments);
-  };
-  const bool are_alike = std::ranges::all_of(
-      all, [&](const PythonExpression& each) { return written(each) == written(all.front()); });
-  if (are_alike) return std::vector<PythonExpression>(made.nodes.size(), all.front());
+  const std::size_t count = made.nodes.size();
+  if (are_alike(all)) return std::vector(count, all.front());
   const bool all_ran =
-      std::ranges::none_of(all, &PythonExpression::may_be_skipped) && made.nodes.size() % all.size() == 0;
-  if (!all_ran) return {};
-  std::vector<PythonExpression> expressions;
-  for (std::size_t i = 0; i < made.nodes.size(); ++i) expressions.push_back(all[i % all.size()]);
-  return expressions;
+      std::ranges::none_of(all, &PythonExpression::may_be_skipped) && count % all.size() == 0;
+  if (all_ran) {
+    std::vector<PythonExpression> expressions;
+    for (std::size_t i = 0; i < count; ++i) expressions.push_back(all[i % all.size()]);
+    return expressions;
+  }
+  // Of operators it may be open which have the number first.
+  const bool are_operators = std::ranges::none_of(all, &PythonExpression::is_call);
+  std::erase_if(all, std::mem_fn(&PythonExpression::is_number_first));
+  return are_operators && !all.empty() && are_alike(all) ? std::vector(count, all.front())
+                                                         : std::vector<PythonExpression>();
 }
 
 bool tell(const Made& made) {
@@ -108,7 +121,8 @@ bool read_python_source(ir::Model& model, const PassContext& /*context*/) {
   std::map<std::tuple<const PythonStatement*, std::string, std::string>, Made> made;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!node->kind().is_aten()) continue;
-    const std::optional<ir::TracedCall> call = ir::traced_call(node);
+    const std::optional<ir::TracedCall> call =
+        ir::origin_of(node).is_number_first ? std::nullopt : ir::traced_call(node);
     const PythonStatement* const statement = call ? files.statement(*call) : nullptr;
     if (statement == nullptr) continue;
     Made& group = made[{statement, call->callers, node->kind().toUnqualString()}];

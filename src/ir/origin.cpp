@@ -112,6 +112,18 @@ Origin from_stack(const std::vector<Frame>& frames) {
   return origin;
 }
 
+/// `2.0 / x` runs torch.Tensor's `return self.reciprocal() * other`.
+bool is_division_of_number(const Frame& innermost) {
+  return contains(innermost.file, "torch/_tensor.py") && innermost.function == "__rdiv__";
+}
+
+Origin division_of_number(const Node* node) {
+  const bool is_first = node->kind() == c10::aten::reciprocal;
+  return {.writer = Origin::Writer::User,
+          .expression = is_first ? "torch.reciprocal" : "torch.reciprocal(b) * a",
+          .is_number_first = true};
+}
+
 /// The range of a method that is called on a call's result ends short of the method's name.
 std::string whole_expression(const torch::jit::SourceRange& range) {
   constexpr std::size_t kLongestName = 64;
@@ -183,8 +195,20 @@ std::optional<WrittenArguments> call_arguments(std::string_view text) {
   return written;
 }
 
+/// Whether a range is in TorchScript's own `def mul(a : float, b : Tensor) -> Tensor` and its like.
+bool is_in_function_of_number(const torch::jit::SourceRange& range) {
+  if (range.source()->filename() != "<string>") return false;
+  const std::string source = range.source()->text_str().str();
+  const std::size_t head = source.rfind("def ", range.start());
+  const std::size_t brackets = source.find('(', head);
+  return head != std::string::npos && brackets != std::string::npos &&
+         source.compare(brackets, 5, "(a : ") == 0 &&
+         source.find(", b : Tensor) -> Tensor:", brackets) < range.start();
+}
+
 Origin from_source(const torch::jit::SourceRange& range) {
   Origin origin{.writer = Origin::Writer::User, .expression = whole_expression(range)};
+  origin.is_number_first = is_in_function_of_number(range);
   const std::string file = with_slashes(range.source()->filename().value_or(""));
   if (contains(file, kFunctionalFile)) {
     origin.writer = Origin::Writer::Functional;
@@ -202,7 +226,8 @@ Origin origin_of(const Node* node) {
   if (!range || range->source() == nullptr) return {};
   const std::string text = range->text().str();
   const std::string stack = with_slashes(text);
-  if (const auto frames = frames_of(stack); !frames.empty()) return from_stack(frames);
+  if (const auto frames = frames_of(stack); !frames.empty())
+    return is_division_of_number(frames.front()) ? division_of_number(node) : from_stack(frames);
   return text.empty() ? Origin{} : from_source(*range);
 }
 

@@ -21,6 +21,10 @@ struct Origin {
   std::string expression{};  ///< scripted: for a call the callee, for an operator the whole of it
   std::string function{};    ///< traced, Functional: the function's name
   bool in_module{false};     ///< called by a module of torch.nn, as far as it can be told
+  /// In a function that TorchScript, or torch.Tensor, has for a number on the left of a tensor. The
+  /// expression is that of TorchScript's function, in which the number is `a` and the tensor `b`:
+  /// "torch.neg(b) + a".
+  bool is_number_first{false};
 };
 
 Origin origin_of(const Node* node);

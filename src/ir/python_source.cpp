@@ -118,26 +118,40 @@ bool may_skip_parts(int kind) {
   return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 
+/// Whether a tree is a number that is written out: `2.0`, `-1`, `2 * 3`.
+bool is_literal_number(const TreeRef& tree) {
+  if (tree->kind() == torch::jit::TK_CONST) return true;
+  if (tree->isAtom() || tree->trees().empty() || sign_of(tree->kind()).empty()) return false;
+  return std::ranges::all_of(tree->trees(), is_literal_number);
+}
+
 /// The last name of `a.b.name` or of `name`; empty for what is called otherwise.
 std::string called_name(const TreeRef& callee) {
   if (callee->kind() == '.') return callee->tree(1)->tree(0)->stringValue();
   return callee->kind() == torch::jit::TK_VAR ? callee->tree(0)->tree(0)->stringValue() : std::string();
 }
 
-/// The text of a call. The parser's ranges end before closing brackets.
-std::string call_text(const torch::jit::SourceRange& callee) {
-  const std::string rest = callee.source()->text_str().str().substr(callee.end());
-  Lexer lexer(std::make_shared<Source>(rest));
-  for (int depth = 0;;) {
+/// The text of a range and what follows it, as far as it closes brackets: the parser's ranges end before
+/// them. Of a call the range is that of the callee.
+std::string whole_text(const torch::jit::SourceRange& range, bool is_call) {
+  // In a bracket, lines do not end.
+  const std::string text = "(" + range.source()->text_str().str().substr(range.start());
+  const std::size_t least = range.size() + 1;
+  Lexer lexer(std::make_shared<Source>(text));
+  int depth = 0;
+  std::size_t end = 0;
+  while (end < least || depth > 1 || (is_call && end == least)) {
     const Token token = lexer.next();
-    if (token.kind == '(') ++depth;
-    if (token.kind == ')' && --depth == 0) return callee.text().str() + rest.substr(0, token.range.end());
+    if (token.kind == '(' || token.kind == '[' || token.kind == '{') ++depth;
+    if (token.kind == ')' || token.kind == ']' || token.kind == '}') --depth;
+    end = token.range.end();
   }
+  return text.substr(1, end - 1);
 }
 
 /// Appends what a tree holds after its parts, which Python evaluates first.
 void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpression>& expressions) {
-  if (tree->isAtom()) return;
+  if (tree->isAtom() || is_literal_number(tree)) return;
   const bool skips = may_be_skipped || may_skip_parts(tree->kind());
   for (const TreeRef& part : tree->trees()) collect(part, skips, expressions);
   const bool is_call = tree->kind() == torch::jit::TK_APPLY;
@@ -148,13 +162,14 @@ void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpress
   const std::string name = is_call ? called_name(tree->tree(0)) : std::string(sign_of(kind));
   if (name.empty() || !has_operands) return;
   const torch::jit::SourceRange& range = is_call ? tree->tree(0)->range() : tree->range();
-  const std::string text = is_call ? call_text(range) : range.text().str();
+  const std::string text = whole_text(range, is_call);
   expressions.push_back({.name = name,
                          .is_call = is_call,
                          .text = text,
-                         .head = range.size(),
+                         .head = is_call ? range.size() : text.size(),
                          .line = range.source()->lineno_for_offset(range.start()) - kLinesBefore,
                          .arguments = is_call ? tree->tree(1)->trees().size() : 0,
+                         .is_number_first = !is_call && is_literal_number(tree->tree(0)),
                          .may_be_skipped = may_be_skipped});
 }
 

@@ -10,6 +10,7 @@
 #include "ir/constants.h"
 #include "ir/literal.h"
 #include "ir/model.h"
+#include "ir/number_first.h"
 #include "ir/origin.h"
 #include "ir/python_operators.h"
 
@@ -45,18 +46,11 @@ std::vector<Symbol> aten_spellings(std::string_view name) {
   return result;
 }
 
-/// `1.0 - x` and `1.0 / x` call functions of TorchScript's own, which hold these expressions.
-std::optional<Symbol> scalar_on_the_left(std::string_view text) {
-  if (text == "torch.neg(b) + a") return parse_symbol("operator.sub");
-  if (text == "torch.reciprocal(b) * a") return parse_symbol("operator.truediv");
-  return std::nullopt;
-}
-
 /// How FX, which traces the Python source, sees the expression of an operator that TorchScript spells
 /// `aten::name`. Empty: it does not tell.
 std::vector<Symbol> expression_spelling(const Node* node, const Origin& origin, std::string_view name) {
   const std::string& text = origin.expression;
-  if (const auto left = scalar_on_the_left(text)) return {*left};
+  if (const auto both = symbol_of_both(origin)) return {*both};
   const std::string_view callee = std::string_view(text).substr(text.rfind('.') + 1);
   const std::string_view plain = without_underscore(name);
   if (without_underscore(callee) == plain) return called_symbols(node, origin);
@@ -151,6 +145,7 @@ std::vector<Symbol> library_spelling(const Node* node, const Origin& origin, std
 /// The spellings that a file's debug information leaves open; without any, the likeliest of all.
 std::vector<Symbol> spellings(const Node* node, std::string_view name) {
   const Origin origin = origin_of(node);
+  if (is_part_of_division(node, origin)) return {};
   if (origin.writer == Origin::Writer::Functional || origin.writer == Origin::Writer::Module)
     return library_spelling(node, origin, name);
   if (!origin.expression.empty()) {

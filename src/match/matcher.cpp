@@ -11,6 +11,7 @@
 #include "config/fusers.h"
 #include "ir/analysis.h"
 #include "ir/constants.h"
+#include "ir/number_first.h"
 
 namespace tsq::match {
 
@@ -54,7 +55,7 @@ bool Matcher::match_node(ir::Node* node, const Pattern& pattern, MatchedNode& re
   const std::vector<Symbol>& spellings = targets(node);
   if (std::ranges::find(spellings, pattern.symbol) == spellings.end()) return false;
   if (pattern.args.empty()) return true;
-  const auto arguments = ir::arguments(node);
+  const auto arguments = ir::arguments_as_written(node);
   if (!has_arguments_of(node, arguments, pattern)) return false;
   for (std::size_t i = 0; i < pattern.args.size(); ++i) {
     MatchedNode inner;
@@ -100,7 +101,7 @@ const MatchedNode* node_at(const MatchedNode& matched, const Pattern* part) {
 /// What is read now where `part` of the pattern stands; null where it is no argument.
 ir::Value* value_at(const MatchedNode& matched, const Pattern* part) {
   for (std::size_t i = 0; i < matched.args.size(); ++i) {
-    if (matched.args[i].pattern == part) return ir::arguments(matched.node)[i].value;
+    if (matched.args[i].pattern == part) return ir::arguments_as_written(matched.node)[i].value;
     if (ir::Value* value = value_at(matched.args[i], part)) return value;
   }
   return nullptr;

@@ -286,6 +286,36 @@ add_case(
     float_layers=Excused(1, "conv2 is no root of the tree"),
 )
 
+
+
+class NumbersFirst(nn.Module):
+    """To TorchScript the number is second in each, and 2.0 / x two operators."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.last = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        x = 0.5 * x + 2.0 / (x * x + 1.0)
+        return self.last(1.0 - x * 0.7)
+
+
+ARITHMETIC = (operator.mul, operator.add, operator.sub, operator.truediv)
+DYNAMIC = DTypeConfig(input_dtype=torch.quint8, output_dtype=torch.float, weight_dtype=torch.qint8, bias_dtype=torch.float, is_dynamic=True)
+
+
+def number_case(name: str, *rows: BackendPatternConfig, **options) -> None:
+    add_case(f"numbers_first_{name}", NumbersFirst, ROWS, backend=table(linear_row(), *rows), source=__file__, **options)
+
+
+number_case("static", *(row(target, dtypes=[ACTIVATION]) for target in ARITHMETIC))
+number_case("dynamic", *(row(target, dtypes=[DYNAMIC]) for target in ARITHMETIC), mapping=lambda engine: QConfigMapping().set_global(default_dynamic_qconfig), float_layers=Excused(2, "the row of linear layers is static"))
+number_case("in_trees", complex_row((operator.truediv, MatchAllNode, operator.add), dtypes=[ACTIVATION]), complex_row((operator.sub, MatchAllNode, operator.mul), dtypes=[ACTIVATION]))
+number_case("not_in_trees", complex_row((operator.truediv, operator.add, MatchAllNode), dtypes=[ACTIVATION]), complex_row((operator.sub, operator.mul, MatchAllNode), dtypes=[ACTIVATION]))
+
+
 # ---- constraints
 
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/analysis.h"
+#include "ir/number_first.h"
 #include "ir/origin.h"
 #include "ir/python_source.h"
 #include "passes/plain/passes.h"
@@ -164,9 +165,68 @@ TEST_F(ReadPythonSource, ALineThatMayNotHaveRunWholeTellsNothing) {
 }
 
 TEST_F(ReadPythonSource, AWordBesideOneThatWasTracedIsNotTakenForIt) {
-  write("def forward(self, x, y):\n    return torch.add(x[:, 0 + 1:], y)\n");
+  write("def forward(self, x, y):\n    return torch.add(x[:, i + 1:], y)\n");
   ir::Model model = traced("  %a : Tensor = aten::add(%x, %y, %one)\n  return (%a)\n", {2});
   EXPECT_FALSE(passes::read_python_source(model, {}));
+}
+
+TEST_F(ReadPythonSource, WhatIsOfNumbersAloneIsNoOperator) {
+  write("def forward(self, x, y):\n    return torch.add(x[:, 0 + 1:], y)\n");
+  ir::Model model = traced("  %a : Tensor = aten::add(%x, %y, %one)\n  return (%a)\n", {2});
+  EXPECT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "a"), Names{"torch.add"});
+}
+
+TEST_F(ReadPythonSource, TheNumberThatIsFirstIsToldFromTheOneThatIsSecond) {
+  write("def forward(self, x, y):\n    return 2 * (x * 3.0)\n");
+  ir::Model model = traced(R"(
+  %two : int = prim::Constant[value=2]()
+  %three : float = prim::Constant[value=3.]()
+  %a : Tensor = aten::mul(%x, %three)
+  %b : Tensor = aten::mul(%a, %two)
+  return (%b)
+)",
+                           {2, 2});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  const auto first_is_tensor = [&](const std::string& value) {
+    return ir::holds_tensor(ir::arguments_as_written(testing::node_named(model, value)).front().value);
+  };
+  EXPECT_TRUE(first_is_tensor("a"));
+  EXPECT_FALSE(first_is_tensor("b"));
+}
+
+TEST_F(ReadPythonSource, ANumberThatIsDividedByATensorNeedsNoFile) {
+  ir::Model model = testing::model_of_graph("%x : Tensor, %y : Tensor", R"(
+  %two : float = prim::Constant[value=2.]()
+  %a : Tensor = aten::reciprocal(%x)
+  %b : Tensor = aten::mul(%a, %two)
+  return (%b)
+)");
+  const std::string stack = "torch/_tensor.py(1112): __rdiv__\nmodel.py(2): forward\n";
+  for (const char* const name : {"a", "b"}) {
+    const auto source = std::make_shared<torch::jit::Source>(stack, "torch/_tensor.py", 1112);
+    testing::node_named(model, name)->setSourceRange(torch::jit::SourceRange(source, 0, stack.size()));
+  }
+  EXPECT_EQ(spellings(model, "a"), Names{});
+  EXPECT_EQ(spellings(model, "b"), Names{"operator.truediv"});
+  const auto arguments = ir::arguments_as_written(testing::node_named(model, "b"));
+  EXPECT_EQ(arguments[0].value->debugName(), "two");
+  EXPECT_EQ(arguments[1].value->debugName(), "x");
+}
+
+TEST_F(ReadPythonSource, OperatorsAreToldAlsoWhereItIsOpenWhichHasItsNumberFirst) {
+  write("def forward(self, x, y):\n    return sum(x * 3.0 for i in range(2)) + y * 2.0 + 0.5 * y\n");
+  ir::Model model = traced(R"(
+  %a : Tensor = aten::mul(%x, %one)
+  %b : Tensor = aten::mul(%x, %one)
+  %c : Tensor = aten::mul(%y, %one)
+  %d : Tensor = aten::mul(%y, %one)
+  %all : Tensor[] = prim::ListConstruct(%a, %b, %c, %d)
+  return (%all)
+)",
+                           {2, 2, 2, 2});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "d"), Names{"operator.mul"});
 }
 
 TEST_F(ReadPythonSource, AFileThatIsMissingChangesNothing) {
@@ -224,6 +284,8 @@ TEST(PythonExpressions, AreInTheOrderOfEvaluation) {
   EXPECT_EQ(expressions("x = f(a + b).relu() * -c"),
             (Names{"a + b", "f", "f(a + b).relu", "-c", "f(a + b).relu() * -c"}));
   EXPECT_EQ(expressions("x += y @ z"), (Names{"y @ z", "x += y @ z"}));
+  EXPECT_EQ(expressions("y = 2 * 3 * f(x) - 2 ** -1"),
+            (Names{"f", "2 * 3 * f(x)", "2 * 3 * f(x) - 2 ** -1"}));
   EXPECT_EQ(expressions("return 1 - x ** 2 < y"), (Names{"x ** 2", "1 - x ** 2", "1 - x ** 2 < y"}));
 }
 
