@@ -36,6 +36,13 @@ bool is_own_parameter(std::span<const Symbol> targets, const Value* value) {
          std::ranges::all_of(targets, [](const Symbol& target) { return target.kind == SymbolKind::Module; });
 }
 
+/// The tuple that a node takes apart where it was put together; null for others.
+Node* unpacked_tuple(Node* node) {
+  if (node->kind() != c10::prim::TupleUnpack) return nullptr;
+  Node* tuple = node->input()->node();
+  return tuple->kind() == c10::prim::TupleConstruct ? tuple : nullptr;
+}
+
 /// Walks back through first arguments to an observer: the first that is a value, or (for later list
 /// elements) the first at all.
 Node* observer_before(Value* value, bool first_node) {
@@ -43,6 +50,10 @@ Node* observer_before(Value* value, bool first_node) {
     Node* node = value->node();
     if (node->kind() == c10::prim::Param || node->kind() == c10::prim::GetAttr || !node->blocks().empty())
       return nullptr;
+    if (Node* tuple = unpacked_tuple(node)) {
+      value = tuple->input(value->offset());
+      continue;
+    }
     const auto arguments = ir::arguments(node);
     const auto next = std::ranges::find_if(arguments, [&](const ir::Argument& argument) {
       return !first_node || (!argument.is_list && !ir::is_constant(argument.value));
