@@ -56,9 +56,10 @@ bool may_be(const PythonExpression& expression, std::string_view aten) {
   const std::string_view plain = ir::without_underscore(aten);
   // The operators of `1.0 - x` and of `1.0 / x` have other names.
   if (expression.is_number_first && (plain == "sub" || plain == "div")) return false;
-  if (expression.is_call) return ir::without_underscore(expression.name) == plain;
+  if (expression.is_call) return ir::names_operator(expression.name, plain);
   const ir::PythonOperator* const python = ir::python_operator(plain);
-  return python != nullptr && python->sign == expression.name;
+  return python != nullptr && python->sign == expression.name &&
+         ir::operands_of(python->name) == expression.arguments;
 }
 
 /// The operators of one kind that one statement has made, in the order in which they ran.

@@ -1,10 +1,13 @@
 #include "ir/callee.h"
 
+#include <torch/csrc/jit/passes/normalize_ops.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -109,6 +112,14 @@ std::vector<Symbol> functions(std::string_view name) {
 
 bool is_python_functional(std::string_view name) {
   return std::ranges::find(kPythonFunctionals, name) != kPythonFunctionals.end();
+}
+
+bool names_operator(std::string_view called, std::string_view aten) {
+  if (without_underscore(called) == without_underscore(aten)) return true;
+  const auto graph = std::make_shared<torch::jit::Graph>();
+  graph->insertNode(graph->create(c10::Symbol::aten(std::string(without_underscore(called))), 0));
+  torch::jit::NormalizeOps(graph);
+  return graph->nodes().begin()->kind().toUnqualString() == without_underscore(aten);
 }
 
 bool calls_method(const Node* node, const Origin& origin) {

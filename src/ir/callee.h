@@ -27,4 +27,8 @@ namespace tsq::ir {
   return name.ends_with('_') && !name.ends_with("__") ? name.substr(0, name.size() - 1) : name;
 }
 
+/// Whether an operator is called by this name: "relu_" and "relu" are names of aten::relu, "concat" is one of
+/// aten::cat, because TorchScript writes one name alone for some operators that have several.
+[[nodiscard]] bool names_operator(std::string_view called, std::string_view aten);
+
 }  // namespace tsq::ir

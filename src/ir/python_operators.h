@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string_view>
 
 namespace tsq::ir {
@@ -39,6 +40,11 @@ inline constexpr std::array kPythonOperators{
     PythonOperator{"gt", "gt", ">"},
     PythonOperator{"ge", "ge", ">="},
 };
+
+/// How many operands an operator has that operator.`name` names.
+[[nodiscard]] inline std::size_t operands_of(std::string_view name) {
+  return name == "neg" || name == "invert" ? 1 : 2;
+}
 
 /// Null for an operator that Python has no sign for.
 [[nodiscard]] inline const PythonOperator* python_operator(std::string_view aten) {

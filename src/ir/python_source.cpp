@@ -149,6 +149,12 @@ std::string whole_text(const torch::jit::SourceRange& range, bool is_call) {
   return text.substr(1, end - 1);
 }
 
+/// How many arguments a call has by position, an operator operands.
+std::size_t arguments_of(const TreeRef& tree) {
+  if (tree->kind() == torch::jit::TK_APPLY) return tree->tree(1)->trees().size();
+  return tree->kind() == torch::jit::TK_AUG_ASSIGN ? 2 : tree->trees().size();
+}
+
 /// Appends what a tree holds after its parts, which Python evaluates first.
 void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpression>& expressions) {
   if (tree->isAtom() || is_literal_number(tree)) return;
@@ -168,7 +174,7 @@ void collect(const TreeRef& tree, bool may_be_skipped, std::vector<PythonExpress
                          .text = text,
                          .head = is_call ? range.size() : text.size(),
                          .line = range.source()->lineno_for_offset(range.start()) - kLinesBefore,
-                         .arguments = is_call ? tree->tree(1)->trees().size() : 0,
+                         .arguments = arguments_of(tree),
                          .is_number_first = !is_call && is_literal_number(tree->tree(0)),
                          .may_be_skipped = may_be_skipped});
 }

@@ -23,7 +23,7 @@ struct PythonExpression {
   std::string text{};           ///< with its operands or arguments
   std::size_t head{};           ///< so much of the text is what is called; of an operator all
   std::size_t line{};           ///< of the statement's lines, from 0, the one that it begins in
-  std::size_t arguments{};      ///< of a call, those by position
+  std::size_t arguments{};      ///< of a call, those by position; of an operator, its operands
   bool is_number_first{false};  ///< `2.0 * x`
   bool may_be_skipped{false};   ///< in `a if c else b`, in `a and b`, in a comprehension
 };

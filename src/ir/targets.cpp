@@ -53,7 +53,7 @@ std::vector<Symbol> expression_spelling(const Node* node, const Origin& origin, 
   if (const auto both = symbol_of_both(origin)) return {*both};
   const std::string_view callee = std::string_view(text).substr(text.rfind('.') + 1);
   const std::string_view plain = without_underscore(name);
-  if (without_underscore(callee) == plain) return called_symbols(node, origin);
+  if (is_dotted_name(callee) && names_operator(callee, plain)) return called_symbols(node, origin);
   const PythonOperator* const python = python_operator(plain);
   const bool is_operator =
       python != nullptr && text.find(python->sign) != std::string::npos && !is_dotted_name(text);
@@ -310,10 +310,7 @@ std::string functional_name(const Node* call) {
 
 std::optional<std::size_t> positional_arguments(const Node* node, const Symbol& spelling) {
   if (is_module_call(node)) return std::nullopt;
-  if (spelling.name.starts_with("operator.")) {
-    const std::string_view name = bare_name(spelling.name);
-    return name == "neg" || name == "invert" ? 1 : 2;
-  }
+  if (spelling.name.starts_with("operator.")) return operands_of(bare_name(spelling.name));
   if (const auto forwarded = forwarded_by_position(spelling.name)) return forwarded;
   const Origin origin = origin_of(node);
   const bool is_told = origin.writer == Origin::Writer::User && !origin.expression.empty();

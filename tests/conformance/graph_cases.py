@@ -332,13 +332,18 @@ class CatNegativeDim(CatTwoBranches):
         return torch.cat([a, self.relu(b)], dim=-3)
 
 
-CONCAT = "2.8: aten::cat has one spelling in TorchScript"
-
-
-@case(IMAGE, known_difference=CONCAT, fx_model=CatTwoBranches, accept_plain_fx=True)
+@case(IMAGE)
 class ConcatFunction(CatTwoBranches):
     def join(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.concat([a, b], 1)
+
+
+@case(IMAGE)
+class ProductByOtherNames(TwoConvs):
+    """FX's tables have one name of each; TorchScript writes aten::mul and aten::neg."""
+
+    def join(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.multiply(a, torch.negative(b)).multiply(a * b)
 
 
 @case(IMAGE)

@@ -329,9 +329,6 @@ def after_conv(**options):
     return case(IMAGE, **options)
 
 
-RELU = "2.8: aten::relu has one spelling in TorchScript; conv and relu are fused for each of them"
-
-
 @after_conv()
 class ConvReluFunction(AfterConv):
     pass
@@ -343,19 +340,19 @@ class ConvReluFunctionInplace(AfterConv):
         return F.relu(x, inplace=True)
 
 
-@after_conv(known_difference=RELU, fx_model=ConvReluFunction, accept_plain_fx=True)
+@after_conv()
 class ConvReluMethod(AfterConv):
     def tail(self, x: Tensor) -> Tensor:
         return x.relu()
 
 
-@after_conv(known_difference=RELU, fx_model=ConvReluFunction, accept_plain_fx=True)
+@after_conv()
 class ConvTorchRelu(AfterConv):
     def tail(self, x: Tensor) -> Tensor:
         return torch.relu(x)
 
 
-@after_conv(known_difference=RELU + "; FX loses the result of relu_ (section 7)", fx_model=ConvReluFunction)
+@after_conv(known_difference="section 7: FX loses the result of relu_", fx_model=ConvReluMethod)
 class ConvReluInplaceMethod(AfterConv):
     def tail(self, x: Tensor) -> Tensor:
         x.relu_()

@@ -170,6 +170,37 @@ TEST_F(ReadPythonSource, AWordBesideOneThatWasTracedIsNotTakenForIt) {
   EXPECT_FALSE(passes::read_python_source(model, {}));
 }
 
+TEST_F(ReadPythonSource, ASignBeforeAValueIsToldFromOneBetweenTwo) {
+  write("def forward(self, x, y):\n    return -x + torch.neg(y) - y\n");
+  ir::Model model = traced(R"(
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::neg(%y)
+  %c : Tensor = aten::add(%a, %b, %one)
+  %d : Tensor = aten::sub(%c, %y, %one)
+  return (%d)
+)",
+                           {2, 2, 2, 2});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "a"), Names{"operator.neg"});
+  EXPECT_EQ(spellings(model, "b"), Names{"torch.neg"});
+  EXPECT_EQ(spellings(model, "d"), Names{"operator.sub"});
+}
+
+TEST_F(ReadPythonSource, OtherNamesOfAnOperatorAreTheNamesThatFxSees) {
+  write("def forward(self, x, y):\n    return torch.concat([x, y]) + x.multiply(y)\n");
+  ir::Model model = traced(R"(
+  %both : Tensor[] = prim::ListConstruct(%x, %y)
+  %a : Tensor = aten::cat(%both, %one)
+  %b : Tensor = aten::mul(%x, %y)
+  %c : Tensor = aten::add(%a, %b, %one)
+  return (%c)
+)",
+                           {2, 2, 2});
+  ASSERT_TRUE(passes::read_python_source(model, {}));
+  EXPECT_EQ(spellings(model, "a"), Names{"torch.concat"});
+  EXPECT_EQ(spellings(model, "b"), Names{"multiply"});
+}
+
 TEST_F(ReadPythonSource, WhatIsOfNumbersAloneIsNoOperator) {
   write("def forward(self, x, y):\n    return torch.add(x[:, 0 + 1:], y)\n");
   ir::Model model = traced("  %a : Tensor = aten::add(%x, %y, %one)\n  return (%a)\n", {2});
