@@ -9,6 +9,8 @@
 #include <memory>
 #include <utility>
 
+#include "ir/python_parts.h"
+
 namespace tsq::ir {
 namespace {
 
@@ -20,7 +22,8 @@ using torch::jit::TreeRef;
 /// Splits a file at the ends of its logical lines.
 class Splitter {
  public:
-  explicit Splitter(std::string_view text) : text_(text), source_(std::make_shared<Source>(lexed(text))) {}
+  explicit Splitter(std::string_view text)
+      : text_(text), source_(std::make_shared<Source>(without_semicolons(text))) {}
 
   std::vector<PythonStatement> run() && {
     for (Lexer lexer(source_); lexer.cur().kind != torch::jit::TK_EOF;) take(lexer.next());
@@ -29,13 +32,6 @@ class Splitter {
   }
 
  private:
-  /// TorchScript has no semicolons. What they join stays one line, which python_expressions does not read.
-  static std::string lexed(std::string_view text) {
-    std::string result(text);
-    std::ranges::replace(result, ';', ' ');
-    return result;
-  }
-
   void take(const Token& token) {
     if (token.kind == torch::jit::TK_NEWLINE) return end_statement();
     if (token.kind == torch::jit::TK_INDENT) {
@@ -58,12 +54,14 @@ class Splitter {
       head_ = token.text();
     }
     end_ = token.range.end();
+    last_ = token.kind;
     ++tokens_;
   }
 
   void end_statement() {
     if (std::exchange(tokens_, 0) == 0) return;
-    statements_.push_back({.function = functions_.back(),
+    const bool has_body = first_ == torch::jit::TK_DEF && last_ != ':';
+    statements_.push_back({.function = has_body ? head_ : functions_.back(),
                            .first_line = source_->lineno_for_offset(begin_) + 1,
                            .last_line = source_->lineno_for_offset(end_ - 1) + 1,
                            .text = std::string(text_.substr(begin_, end_ - begin_))});
@@ -77,6 +75,7 @@ class Splitter {
   std::size_t begin_{};
   std::size_t end_{};
   int first_{};  ///< kind of the statement's first token
+  int last_{};
   std::size_t tokens_{};
 };
 
@@ -190,11 +189,15 @@ std::vector<PythonStatement> python_statements(std::string_view text) {
 }
 
 std::vector<PythonExpression> python_expressions(std::string_view statement) {
-  const std::string text = std::string(kHead).append(statement).append("\n");
   std::vector<PythonExpression> expressions;
   try {
-    torch::jit::Parser parser(std::make_shared<Source>(text));
-    collect(parser.parseFunction(/*is_method=*/false), false, expressions);
+    for (const PythonPart& part : python_parts(statement)) {
+      const std::string text = std::string(kHead).append(part.text).append("\n");
+      torch::jit::Parser parser(std::make_shared<Source>(text));
+      const std::size_t before = expressions.size();
+      collect(parser.parseFunction(/*is_method=*/false), part.may_be_skipped, expressions);
+      for (std::size_t i = before; i < expressions.size(); ++i) expressions[i].line += part.line;
+    }
   } catch (const std::exception&) {
     return {};
   }

@@ -8,7 +8,8 @@
 /// Python source as its author wrote it, read with the lexer and the parser of LibTorch.
 namespace tsq::ir {
 
-/// A logical line of a Python file: a simple statement, or the head of a compound one.
+/// A logical line of a Python file: simple statements, or the head of a compound one with what follows it in
+/// its line.
 struct PythonStatement {
   std::string function{};     ///< the name of the function that it stands in; empty: in none
   std::size_t first_line{1};  ///< lines are counted from 1
@@ -31,7 +32,7 @@ struct PythonExpression {
 /// The statements of a file, in its order; none where LibTorch's lexer does not read it.
 std::vector<PythonStatement> python_statements(std::string_view text);
 
-/// The calls and operators of a simple statement, in the order in which Python evaluates them, but for those
+/// The calls and operators of a logical line, in the order in which Python evaluates them, but for those
 /// of numbers alone; none where the text is not Python that TorchScript's parser reads.
 std::vector<PythonExpression> python_expressions(std::string_view statement);
 

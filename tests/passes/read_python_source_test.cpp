@@ -297,11 +297,11 @@ TEST(PythonStatements, EachHasItsFunctionAndItsLines) {
             (Names{":1-1", ":2-2", "forward:4-4", "inner:5-5", "forward:7-8", "forward:9-10", ":11-11"}));
 }
 
-TEST(PythonStatements, SemicolonsJoinThem) {
-  const auto statements = ir::python_statements("a = 1; b = f(a); c = ';'\nd = 2\n");
-  ASSERT_EQ(statements.size(), 2U);
-  EXPECT_EQ(statements[0].text, "a = 1; b = f(a); c = ';'");
-  EXPECT_TRUE(ir::python_expressions(statements[0].text).empty());
+TEST(PythonStatements, AFunctionInOneLineHasItsBody) {
+  const auto statements = ir::python_statements("def f(x): return g(x)\ndef h(x):\n    return x\n");
+  ASSERT_EQ(statements.size(), 3U);
+  EXPECT_EQ(statements[0].function, "f");
+  EXPECT_EQ(statements[1].function, "");
 }
 
 Names expressions(const std::string& statement) {
@@ -334,9 +334,33 @@ TEST(PythonExpressions, WhatMayBeSkippedIsKnown) {
   EXPECT_TRUE(std::ranges::all_of(found, &ir::PythonExpression::may_be_skipped));
 }
 
-TEST(PythonExpressions, HeadsOfCompoundStatementsHaveNone) {
-  EXPECT_TRUE(ir::python_expressions("if f(x) > 0:").empty());
+TEST(PythonExpressions, SemicolonsSeparateStatements) {
+  EXPECT_EQ(expressions("a = 1; b = f(a); c = g(';')"), (Names{"f", "g"}));
+}
+
+TEST(PythonExpressions, HeadsOfCompoundStatementsHaveTheirs) {
+  EXPECT_EQ(expressions("if f(x[1:]) > 0:"), (Names{"f", "f(x[1:]) > 0"}));
+  EXPECT_EQ(expressions("for y in f(x):"), Names{"f"});
+  EXPECT_EQ(expressions("with f(x) as y:"), Names{"f"});
+  EXPECT_EQ(expressions("def g(x=f(1)):"), Names{});
+  EXPECT_EQ(expressions("else:"), Names{});
+}
+
+TEST(PythonExpressions, WhatFollowsAHeadMayBeSkipped) {
+  const auto found = ir::python_expressions("if f(x): y = g(x); z = h(y)");
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_FALSE(found[0].may_be_skipped);
+  EXPECT_TRUE(found[1].may_be_skipped);
+  EXPECT_TRUE(found[2].may_be_skipped);
+}
+
+TEST(PythonExpressions, TextOfAStringIsNone) {
+  EXPECT_EQ(expressions("assert f(x), f\"{g(x)} + {y}\""), Names{"f"});
+}
+
+TEST(PythonExpressions, WhatTheParserDoesNotReadHasNone) {
   EXPECT_TRUE(ir::python_expressions("x = lambda y: f(y)").empty());
+  EXPECT_TRUE(ir::python_expressions("y = f(x); z = lambda t: g(t)").empty());
 }
 
 }  // namespace
