@@ -3,7 +3,7 @@
 #include <torch/csrc/jit/frontend/lexer.h>
 
 #include <algorithm>
-#include <array>
+#include <initializer_list>
 #include <memory>
 #include <span>
 

@@ -197,6 +197,7 @@ std::vector<Symbol> other_spellings(const Model& model, const Node* node) {
     return call_of(model, node).type == kFlatten ? std::vector{parse_symbol("torch.flatten")}
                                                  : std::vector<Symbol>{};
   if (!node->kind().is_aten()) return {};
+  if (node->kind() == c10::aten::mul && symbol_of_both(origin_of(node))) return {};
   const std::string_view name = node->kind().toUnqualString();
   std::vector<Symbol> result = aten_spellings(name);
   const std::vector<Symbol> modules = modules_of(name);

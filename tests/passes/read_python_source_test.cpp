@@ -240,6 +240,8 @@ TEST_F(ReadPythonSource, ANumberThatIsDividedByATensorNeedsNoFile) {
   }
   EXPECT_EQ(spellings(model, "a"), Names{});
   EXPECT_EQ(spellings(model, "b"), Names{"operator.truediv"});
+  model.any_spelling = true;
+  EXPECT_EQ(spellings(model, "b"), Names{"operator.truediv"}) << "it is no product in recipe best either";
   const auto arguments = ir::arguments_as_written(testing::node_named(model, "b"));
   EXPECT_EQ(arguments[0].value->debugName(), "two");
   EXPECT_EQ(arguments[1].value->debugName(), "x");
