@@ -31,8 +31,10 @@ bool has_quantizable_weight(std::span<const Symbol> targets) {
 
 /// Whether a value is a parameter of the module that freezing has left an operator of. FX sees the module
 /// alone.
-bool is_own_parameter(std::span<const Symbol> targets, const Value* value) {
-  return value->node()->kind() == c10::prim::GetAttr && !targets.empty() &&
+bool is_own_parameter(const Model& model, const Node* node, const Value* value) {
+  if (value->node()->kind() != c10::prim::GetAttr) return false;
+  const auto targets = ir::targets(model, node);
+  return !targets.empty() &&
          std::ranges::all_of(targets, [](const Symbol& target) { return target.kind == SymbolKind::Module; });
 }
 
@@ -194,9 +196,8 @@ std::optional<WantedObserver> ObserverInsertion::needed_observer(const Node* nod
   const std::optional<WantedObserver> wanted = role == Role::Activation ? info.input
                                                : role == Role::Bias     ? info.bias
                                                                         : info.weight;
-  if (!wanted) return std::nullopt;
-  const auto targets = ir::targets(model_, node);
-  if (is_own_parameter(targets, value) || (role == Role::Weight && !has_quantizable_weight(targets)))
+  if (!wanted || (role == Role::Weight && !has_quantizable_weight(ir::targets(model_, node))) ||
+      is_own_parameter(model_, node, value))
     return std::nullopt;
   const auto made = infos_.of_value(value);
   if (wanted->is_dynamic) return is_zeroth && made && !is_index_of_rows(model_, node) ? wanted : std::nullopt;

@@ -122,8 +122,7 @@ bool read_python_source(ir::Model& model, const PassContext& /*context*/) {
   std::map<std::tuple<const PythonStatement*, std::string, std::string>, Made> made;
   for (ir::Node* node : ir::nodes_in_order(*model.graph)) {
     if (!node->kind().is_aten()) continue;
-    const std::optional<ir::TracedCall> call =
-        ir::origin_of(node).is_number_first ? std::nullopt : ir::traced_call(node);
+    const std::optional<ir::TracedCall> call = ir::traced_call(node);
     const PythonStatement* const statement = call ? files.statement(*call) : nullptr;
     if (statement == nullptr) continue;
     Made& group = made[{statement, call->callers, node->kind().toUnqualString()}];

@@ -5,13 +5,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text.h"
 #include "ir/python_source.h"
 
 namespace tsq::ir {
 namespace {
-
-constexpr std::string_view kReciprocal = "torch.reciprocal";
 
 bool is_division(const Node* node) {
   const Origin origin = origin_of(node);
@@ -27,7 +24,8 @@ bool has_number_first(const Node* node) {
                         !holds_tensor(node->input(1));
   if (!can_have) return false;
   if (origin.is_number_first) return true;
-  if (origin.expression.empty() || is_dotted_name(origin.expression)) return false;
+  // Most begin with a name: they are not parsed.
+  if (origin.expression.find_first_of("0123456789.+-~(") != 0) return false;
   // In brackets it may have several lines.
   const std::vector<PythonExpression> expressions = python_expressions("(" + origin.expression + ")");
   return !expressions.empty() && expressions.back().is_number_first;
@@ -43,7 +41,8 @@ std::optional<Symbol> symbol_of_both(const Origin& origin) {
 }
 
 bool is_part_of_division(const Node* node, const Origin& origin) {
-  return node->kind() == c10::aten::reciprocal && origin.is_number_first && origin.expression == kReciprocal;
+  return node->kind() == c10::aten::reciprocal && origin.is_number_first &&
+         origin.expression == "torch.reciprocal";
 }
 
 std::vector<Argument> arguments_as_written(const Node* node) {

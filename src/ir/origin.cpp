@@ -236,6 +236,7 @@ std::optional<TracedCall> traced_call(const Node* node) {
   if (!range || range->source() == nullptr) return std::nullopt;
   const std::string stack = with_slashes(range->text().str());
   const std::vector<Frame> frames = frames_of(stack);
+  if (frames.empty() || is_division_of_number(frames.front())) return std::nullopt;
   const auto user = std::ranges::find_if(frames, [](const Frame& frame) {
     return std::ranges::none_of(kWrapperFiles,
                                 [&](std::string_view file) { return contains(frame.file, file); });

@@ -37,7 +37,7 @@ struct TracedCall {
   std::string callers{};   ///< the stack around it
 };
 
-/// None for an operator of another file, or of the library.
+/// None for an operator of another file, or of the library; nor for `2.0 / x`, which origin_of knows.
 std::optional<TracedCall> traced_call(const Node* node);
 
 /// The arguments of a call as its author wrote them, between the brackets.
