@@ -21,7 +21,7 @@ constexpr EngineCosts kCommon{};
 
 constexpr std::array kCosts{
     // oneDNN takes convolutions of up to 100 groups. What a padded zero's code adds, it works out tap by tap.
-    // Its kernels take 10 to 20 microseconds to begin with, fbgemm's 4.
+    // Its kernels take 10 to 20 microseconds to start, fbgemm's 4.
     Row{LoweringTarget::Stock,
         "x86",
         {.fbgemm_depthwise_channels = 101,
@@ -45,8 +45,7 @@ constexpr std::array kCosts{
          .channels_to_grow = 3,
          .largest_weight_at_points = 0,
          .share_of_small_layers = 20}},
-    // The int8 kernels of linear layers that return bytes take 1 to 5 microseconds to begin with on these
-    // two.
+    // The int8 kernels of linear layers that return bytes take 1 to 5 microseconds to start on these two.
     Row{LoweringTarget::Stock,
         "onednn",
         {.fbgemm_depthwise_channels = kNever,

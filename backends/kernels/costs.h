@@ -43,15 +43,15 @@ struct EngineCosts {
 
   // Small layers.
 
-  /// Float weights of a layer over single points, up to which it is faster in float: its kernel takes longer
-  /// to begin with than reading the floats does. 0: none is.
+  /// Float weights of a layer over single points, up to which it is faster in float: its int8 kernel takes
+  /// longer to start than reading the floats takes. 0: none is.
   int64_t largest_weight_at_points{0};
   /// Multiply-accumulates of one call of a linear layer that returns float values, up to which the float
   /// kernel is faster, at 64 rows and more as well: int8 kernels that quantize their input take 13
   /// microseconds to begin with, the float one 3.
   int64_t products_of_small_layer{1 << 18};
-  /// One in this many of the network's multiply-accumulates: the share that such a layer may have at most. In
-  /// fused programs one takes up to 3 microseconds longer in float, of which a call takes 6 to begin with.
+  /// Such a layer may have at most one in this many of the network's multiply-accumulates. In a fused program
+  /// it takes up to 3 microseconds longer in float; starting the program takes 6.
   int64_t share_of_small_layers{20};
 
   // Kernels that return float.

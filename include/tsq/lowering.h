@@ -23,8 +23,8 @@ struct LoweringRow {
   /// Name of the BackendConfig whose models the row lowers.
   std::string backend{};
   /// What is replaced: a module class (unfused, fused or a reference module's root), a function, or several
-  /// operators as the rows of a table write them: `chain({torch.nn.Linear, torch.nn.ReLU})`. Of what is
-  /// between them nobody else reads anything.
+  /// operators as the rows of a table write them: `chain({torch.nn.Linear, torch.nn.ReLU})`. No
+  /// other operator may read the values between them.
   Pattern op{};
   /// "my::linear", which returns one tensor. It takes the arguments of the operators in the order of the
   /// flow, but for what they read of each other, as quantized tensors where the reference model dequantizes

@@ -29,7 +29,7 @@ Prepared prepare_qat(const torch::jit::Module& model, const QConfigMapping& mapp
 QConfigMapping best_qat_qconfig_mapping(std::string_view backend = "x86");
 
 /// A mapping for training without the layers that recipe `best` would leave float: it quantizes `model` by
-/// calibration on `samples`, and gives None to each layer that computes in float then. Such a layer would
+/// calibration on `samples`, and sets None for each layer that computes in float then. Such a layer would
 /// train with roundings that the model in use does not have. Throws as prepare and calibrate.
 QConfigMapping without_float_layers(QConfigMapping mapping, const torch::jit::Module& model,
                                     const BackendConfig& backend, std::span<const Sample> samples,

@@ -208,7 +208,7 @@ class Islands {
   }
 
   /// Finds the values that come from a layer through nothing but quantized operators. Those of a loop that
-  /// read only each other do not count: nothing is quantized there but by them.
+  /// read only each other do not count: no layer has quantized what they read.
   void follow_layers() {
     follow(values_, given_, [&](const Value* value) { return is_given(value); });
   }

@@ -94,7 +94,7 @@ Value* wide_strides(const ir::Weighted& weighted, Effort effort, const Window& w
   return ir::list_before(before, c10::IntType::get(), {height, width});
 }
 
-/// Every so manieth row of a linear layer's input.
+/// Rows of a linear layer's input: one, then as many as windows_for_one says are left out, and so on.
 Value* spread_rows(const ir::Weighted& weighted, Effort effort, Value* input, Node* before) {
   const auto constant = [&](const c10::IValue& value) { return ir::constant_before(before, value); };
   const int64_t columns = columns_of(weighted);

@@ -1,5 +1,5 @@
 // What turns the averages of maps into a gate for them is computed in float where its layers are small, on
-// engines whose int8 kernels take many microseconds to begin with.
+// engines whose int8 kernels take many microseconds to start.
 //   mul(observer(sigmoid(conv(observer(average)))), x)
 //   becomes   mul(sigmoid(unsqueeze(linear(flatten(average)))), x)
 

@@ -16,7 +16,7 @@ namespace {
 /// In the order of TargetCpu.
 constexpr std::array<std::string_view, 3> kTargetCpuNames{"native", "vnni", "without-vnni"};
 
-/// The one of `values` that to_string calls so. `what` they are in the message for other names.
+/// The value whose to_string is `name`. Other names throw: "there is no WHAT 'NAME'".
 template <typename Value>
 Value value_of_name(const char* what, std::string_view name, std::initializer_list<Value> values,
                     const char* remedy) {

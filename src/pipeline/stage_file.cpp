@@ -135,7 +135,8 @@ std::string name_of(const ir::Model& model, const ir::Value* value, std::size_t 
                                : fmt::format("{}@{}", value->node()->kind().toQualString(), position);
 }
 
-/// The names of observers, by the value that each sees and the how manieth of the value's observers it is.
+/// The names of observers. A key is the value that the observer sees and the observer's index among those of
+/// that value.
 std::map<std::string, std::string> names_by_value(const ir::Model& model) {
   std::map<std::string, std::string> names;
   std::map<std::string, int> of_value;

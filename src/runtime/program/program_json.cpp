@@ -48,8 +48,8 @@ void write_unless_default(Json& json, const char* name, const std::optional<int>
   if (value) json[name] = *value;
 }
 
-/// An attribute's name, its place in an operation, and the attributes that an operation has one of where it
-/// has this.
+/// Calls `visit` with each attribute that holds a constant: its name, its member of Operation, and the kinds
+/// of attribute that allow it.
 template <typename Visit>
 void for_each_attribute(const Visit& visit) {
   using enum Attribute;
